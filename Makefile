@@ -16,15 +16,16 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON): install Python 3.11 or newer"; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed: make PYTHON=python3.11"; exit 2; }
-	@echo "setting up $(VENV): a minute or two, the first time"
-	@echo "[1/4] an empty environment" && $(PYTHON) -m venv $(VENV)
-	@echo "[2/4] torch (200 MB)"
+	@echo "setting up $(VENV): about a minute, the first time"
+	@echo "[1/3] an empty environment" && $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@echo "[2/3] torch (200 MB; its CPU build comes by pip)"
 	@$(BIN)/python -m pip install --progress-bar on --disable-pip-version-check "$$(sed -n 's/^# \(torch==.*\)/\1/p' requirements.lock)"
-	@echo "[3/4] the libraries that requirements.lock names"
-	@$(BIN)/python -m pip install --progress-bar on --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
-	@echo "[4/4] stategate itself"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@echo "[3/3] the libraries that requirements.lock names, and stategate itself"
+	@$(BIN)/uv pip install --python $(BIN)/python --no-deps --require-hashes -r requirements.lock
+	@$(BIN)/uv pip install --python $(BIN)/python --quiet --no-deps --no-build-isolation -e .
 	@rm -rf *.egg-info  # what it says of entry points would outlive the next installation
+	@mkdir -p $(VENV)/src && ln -sfn ../.. $(VENV)/src/stategate  # for mypy and editors, which read no import hooks
 	@touch $@
 
 demo: setup ## play one task with three memories at the same budget, and show where they part

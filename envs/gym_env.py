@@ -5,7 +5,7 @@ from typing import Any, SupportsFloat
 import gymnasium
 from gymnasium import spaces
 
-from envs.protocols import Observation, World
+from stategate.envs.protocols import Observation, World
 
 
 class TextGym(gymnasium.Env[str, str]):

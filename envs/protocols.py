@@ -9,8 +9,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from stores.text import one_line, overlap, words_of
-from stores.traces import Event
+from stategate.stores.text import one_line, overlap, words_of
+from stategate.stores.traces import Event
 
 #: A world's whole situation as a small JSON-serialisable mapping. Worlds never change one in place.
 Session = Mapping[str, Any]

@@ -14,7 +14,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from examples.scripted import Scripted
-from graph.middleware import ContextMiddleware
+from stategate.graph.middleware import ContextMiddleware
 
 PLANETS = {"mars": 2, "earth": 1, "jupiter": 97, "saturn": 274, "neptune": 16}
 

@@ -14,8 +14,8 @@ from langchain.agents import create_agent
 from langchain_core.tools import tool
 
 from examples.scripted import Scripted
-from graph.middleware import ContextMiddleware
-from nodes.retrieval.history import HistorySource, shown_text
+from stategate.graph.middleware import ContextMiddleware
+from stategate.nodes.retrieval.history import HistorySource, shown_text
 
 
 def tools_over(folder: Path) -> list[Any]:

@@ -10,8 +10,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
 from examples.scripted import Scripted
-from graph.middleware import build_messages
-from graph.tool_results import shorten_results
+from stategate.graph.middleware import build_messages
+from stategate.graph.tool_results import shorten_results
 
 
 @tool

@@ -9,11 +9,11 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.runtime import Runtime, get_runtime
 
-from envs.protocols import Observation, World
-from graph.config import Config
-from graph.observed import observed
-from graph.owners import caller_of, for_user, owner_of, require_no_places
-from graph.state import (
+from stategate.envs.protocols import Observation, World
+from stategate.graph.config import Config
+from stategate.graph.observed import observed
+from stategate.graph.owners import caller_of, for_user, owner_of, require_no_places
+from stategate.graph.state import (
     State,
     asked,
     pack_decision,
@@ -22,17 +22,17 @@ from graph.state import (
     spoken,
     turns_before,
 )
-from nodes.protocols import SLOTS, BuiltContext, ContextRequest, Decision, StepRecord
-from nodes.registry import registry
-from nodes.resources import Resources
-from nodes.retrieval.memory import owned_by
-from nodes.retrieval.page import PageSource
-from nodes.retrieval.past import candidates
-from nodes.update_state import packed, unpacked
-from stores.assets.weights import find_weights
-from stores.errors import MissingExtra, UserError, warn_once
-from stores.text import storable
-from stores.traces import Event
+from stategate.nodes.protocols import SLOTS, BuiltContext, ContextRequest, Decision, StepRecord
+from stategate.nodes.registry import registry
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.memory import owned_by
+from stategate.nodes.retrieval.page import PageSource
+from stategate.nodes.retrieval.past import candidates
+from stategate.nodes.update_state import packed, unpacked
+from stategate.stores.assets.weights import find_weights
+from stategate.stores.errors import MissingExtra, UserError, warn_once
+from stategate.stores.text import storable
+from stategate.stores.traces import Event
 
 
 class Agent:
@@ -282,13 +282,21 @@ class BoundAgent:
         if source is None:
             page = PageSource(resources.view, observation, lambda: resources.embedder)
             source = candidates(
-                page, read_events(state), getattr(self.config.context, "past", "world"),
-                resources.view, lambda: resources.embedder,
-            )  # fmt: skip
+                page,
+                read_events(state),
+                getattr(self.config.context, "past", "world"),
+                resources.view,
+                lambda: resources.embedder,
+            )
         request = ContextRequest(
-            self.world.instruction(state["session"]), observation, source, read_events(state),
-            self.config.context.budget, unpacked(state.get("recurrent")), resources.view,
-        )  # fmt: skip
+            self.world.instruction(state["session"]),
+            observation,
+            source,
+            read_events(state),
+            self.config.context.budget,
+            unpacked(state.get("recurrent")),
+            resources.view,
+        )
         with owned_by(self._owner):
             context: BuiltContext = resources.get(self.config.context)(request)
         return context

@@ -14,13 +14,13 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
 
-from graph.agent import Agent
-from graph.checkpoints import open_saver
-from graph.config import Config, load_config
-from graph.one_writer import TurnGraph
-from graph.state import Input, Output, State, context_schema
-from nodes.resources import Resources
-from stores.errors import ModelUnavailable
+from stategate.graph.agent import Agent
+from stategate.graph.checkpoints import open_saver
+from stategate.graph.config import Config, load_config
+from stategate.graph.one_writer import TurnGraph
+from stategate.graph.state import Input, Output, State, context_schema
+from stategate.nodes.resources import Resources
+from stategate.stores.errors import ModelUnavailable
 
 Graph = TurnGraph
 #: Where LangGraph looks for the durability that a caller did not pass.

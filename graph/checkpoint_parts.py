@@ -15,8 +15,8 @@ from typing import Any
 
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from graph.postgres_parts import REF
-from stores.errors import UserError
+from stategate.graph.postgres_parts import REF
+from stategate.stores.errors import UserError
 
 #: Bytes up to which a value stands where it is used.
 INLINE = 48

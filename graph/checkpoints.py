@@ -17,10 +17,10 @@ from langgraph.checkpoint.base import id as ids
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from graph.checkpoint_parts import SCHEMA, Packed, PackedWrites, Parts, PartsSerde
-from stores.errors import needs, told_as
-from stores.loopback import from_environment
-from stores.sqlite import connect
+from stategate.graph.checkpoint_parts import SCHEMA, Packed, PackedWrites, Parts, PartsSerde
+from stategate.stores.errors import needs, told_as
+from stategate.stores.loopback import from_environment
+from stategate.stores.sqlite import connect
 
 
 class AsyncInThreads(BaseCheckpointSaver[Any]):
@@ -264,8 +264,8 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
         from psycopg.rows import dict_row
         from psycopg_pool import PoolTimeout
 
-        from graph.postgres_parts import taken_out, with_parts
-        from stores.tables import open_pool
+        from stategate.graph.postgres_parts import taken_out, with_parts
+        from stategate.stores.tables import open_pool
 
     told = partial(told_as, "cannot reach the checkpoint database", kinds=(Error, PoolTimeout))
 

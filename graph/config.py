@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator
 
-from nodes.protocols import (
+from stategate.nodes.protocols import (
     ActorParams,
     ContextParams,
     EmbedderParams,
@@ -20,15 +20,26 @@ from nodes.protocols import (
     Params,
     UpdaterParams,
 )
-from nodes.registry import first_problem, registry
-from stores.errors import UserError, said
-from stores.yaml_text import read_yaml
+from stategate.nodes.registry import first_problem, registry
+from stategate.stores.errors import UserError, said
+from stategate.stores.yaml_text import read_yaml
 
 #: Fields of params that may name a place: a file, a folder, a database, a server.
 PLACES = frozenset(
-    ("bank", "base_url", "checkpoint", "checkpoints", "corpus", "data", "model", "path", "questions",
-     "url", "vectors")
-)  # fmt: skip
+    (
+        "bank",
+        "base_url",
+        "checkpoint",
+        "checkpoints",
+        "corpus",
+        "data",
+        "model",
+        "path",
+        "questions",
+        "url",
+        "vectors",
+    )
+)
 
 
 class Config(BaseModel):
@@ -100,7 +111,9 @@ def load_config(
 
 def presets() -> list[str]:
     """Return the names of the presets that ship with the package."""
-    return sorted(Path(f.name).stem for f in files("configs").iterdir() if f.name.endswith(".yaml"))
+    return sorted(
+        Path(f.name).stem for f in files("stategate.configs").iterdir() if f.name.endswith(".yaml")
+    )
 
 
 def _jsonable(value: Any) -> Any:
@@ -120,7 +133,7 @@ def _read(source: str) -> dict[str, Any]:
                 raise UserError(
                     f"no config '{source}': give a YAML file or a preset ({', '.join(presets())})"
                 )
-            text = files("configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+            text = files("stategate.configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
         values = read_yaml(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)

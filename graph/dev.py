@@ -5,9 +5,9 @@ Also what to import to compile the same graph with your own parts: ``builder.com
 
 import os
 
-from graph.agent import Agent
-from graph.build import build_graph, make_builder
-from graph.config import load_config
+from stategate.graph.agent import Agent
+from stategate.graph.build import build_graph, make_builder
+from stategate.graph.config import load_config
 
 _config = load_config(os.environ.get("STATEGATE_CONFIG", "webshop"))
 builder = make_builder(Agent(_config))

@@ -14,10 +14,10 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 
-from graph.checkpoints import SqliteCheckpoints, open_saver
-from stores.errors import UNREADABLE, UserError, told_as
-from stores.files import json_of
-from stores.sqlite import is_sqlite
+from stategate.graph.checkpoints import SqliteCheckpoints, open_saver
+from stategate.stores.errors import UNREADABLE, UserError, told_as
+from stategate.stores.files import json_of
+from stategate.stores.sqlite import is_sqlite
 
 _EXPORT = "[{'role': 'user', 'content': …}, …], or {'messages': […]}"
 
@@ -110,9 +110,13 @@ def _is_message(row: Any) -> bool:
 # Each form ----------------------------------------------------------------------------------------
 
 _CLASSES = {
-    "HumanMessage": "human", "AIMessage": "ai", "SystemMessage": "system", "ToolMessage": "tool",
-    "ChatMessage": "chat", "FunctionMessage": "function",
-}  # fmt: skip
+    "HumanMessage": "human",
+    "AIMessage": "ai",
+    "SystemMessage": "system",
+    "ToolMessage": "tool",
+    "ChatMessage": "chat",
+    "FunctionMessage": "function",
+}
 _TYPES = {*_CLASSES.values(), "AIMessageChunk", "HumanMessageChunk", "ToolMessageChunk"}
 _ITEMS = ("function_call", "function_call_output", "reasoning", "message")
 

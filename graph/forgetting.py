@@ -21,21 +21,21 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from graph.checkpoints import SqliteCheckpoints, open_saver
-from nodes.protocols import Embedder
-from nodes.retrieval.remember import texts_of
-from stores.bank.bank import open_bank
-from stores.embeddings import embedding_cache
-from stores.errors import UserError
-from stores.files import holds_any
-from stores.home import cache, home
-from stores.memory.forget import Erased
-from stores.memory.long_term import LongTerm
-from stores.memory.records import Namespace
-from stores.memory.stated import stated
-from stores.sqlite import compact
-from stores.tables import is_database, tables_holding
-from stores.traces.store import TraceStore
+from stategate.graph.checkpoints import SqliteCheckpoints, open_saver
+from stategate.nodes.protocols import Embedder
+from stategate.nodes.retrieval.remember import texts_of
+from stategate.stores.bank.bank import open_bank
+from stategate.stores.embeddings import embedding_cache
+from stategate.stores.errors import UserError
+from stategate.stores.files import holds_any
+from stategate.stores.home import cache, home
+from stategate.stores.memory.forget import Erased
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.records import Namespace
+from stategate.stores.memory.stated import stated
+from stategate.stores.sqlite import compact
+from stategate.stores.tables import is_database, tables_holding
+from stategate.stores.traces.store import TraceStore
 
 #: Shorter texts ("Yes.") stand everywhere and prove nothing.
 _TELLING = 12
@@ -273,8 +273,11 @@ def _holding(paths: Sequence[Path], forms: Iterable[bytes]) -> list[Path]:
     asked = json.dumps([[str(p) for p in paths], [form.hex() for form in sorted(forms)]])
     places = os.pathsep.join(path or "." for path in sys.path)
     done = subprocess.run(
-        [sys.executable, "-c", "from stores import files; files.tell_holding()"],
-        input=asked, capture_output=True, text=True, check=True,
+        [sys.executable, "-c", "from stategate.stores import files; files.tell_holding()"],
+        input=asked,
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "PYTHONPATH": places},
-    )  # fmt: skip
+    )
     return [Path(path) for path in json.loads(done.stdout)]

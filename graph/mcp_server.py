@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.tools import BaseTool, StructuredTool
 
-from stores.errors import UserError, needs
+from stategate.stores.errors import UserError, needs
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, StructuredTool
 
-from graph.owners import owner_of
-from nodes.models.embedders import MiniLM
-from nodes.observe.retriever import CorpusRetriever
-from nodes.protocols import EmbedderParams
-from nodes.resources import Resources
-from nodes.retrieval.memory import MemoryPlace, owned_by
-from stores.text import day_of, one_line
+from stategate.graph.owners import owner_of
+from stategate.nodes.models.embedders import MiniLM
+from stategate.nodes.observe.retriever import CorpusRetriever
+from stategate.nodes.protocols import EmbedderParams
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.memory import MemoryPlace, owned_by
+from stategate.stores.text import day_of, one_line
 
 if TYPE_CHECKING:
-    from stores.memory.records import Fact
+    from stategate.stores.memory.records import Fact
 
 _MOST = 20  # facts, passages or experiences that one call shows
 
@@ -51,7 +51,7 @@ def memory_tools(
 
     def memory_write(question: str, answer: str) -> str:
         """Remember for later conversations that this question has this answer."""
-        from stores.memory.records import Turn
+        from stategate.stores.memory.records import Turn
 
         model = resources.embedder
         vectors = model.embed([question, answer])
@@ -89,9 +89,9 @@ def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) ->
 
     Raises ``UserError`` where there is no such bank.
     """
-    from nodes.experience.grow import make_of, untrusted
-    from stores.bank.state_bank import StateBank
-    from stores.memory.records import TRUSTED
+    from stategate.nodes.experience.grow import make_of, untrusted
+    from stategate.stores.bank.state_bank import StateBank
+    from stategate.stores.memory.records import TRUSTED
 
     resources = Resources(None, embedder or MiniLM())
     states = StateBank(bank, make_of(resources.embedder))
@@ -108,7 +108,7 @@ def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) ->
 
 
 def _told(fact: "Fact") -> str:
-    from stores.memory.records import TRUSTED
+    from stategate.stores.memory.records import TRUSTED
 
     answer = one_line(fact.answer) if fact.success else "(not answered)"
     doubt = f" [from {one_line(fact.source)}, unverified]" if fact.trust < TRUSTED else ""

@@ -1,6 +1,6 @@
 """The context builders around any agent's model call, as LangChain middleware.
 
-    from graph.middleware import ContextMiddleware
+    from stategate.graph.middleware import ContextMiddleware
     agent = create_agent(model, tools, middleware=[ContextMiddleware(kind="compress", budget=8000)])
 
 Only what one call reads changes; the messages in the agent's state stay as they are. For a graph made
@@ -28,15 +28,15 @@ from langchain_core.messages import BaseMessage, SystemMessage
 from langgraph.config import get_config, get_stream_writer
 from langgraph.types import Command
 
-from envs.messages.history import tokens_of
-from graph.recall_tool import recall_tool
-from nodes.build_context.messages.audit import Audit, untouched
-from nodes.build_context.messages.context import HistoryContext
-from nodes.build_context.messages.decisions import Decisions, Shown
-from nodes.models.asking import cached_of, cost_of, usage_of
-from nodes.protocols import UpdaterParams
-from stores.errors import said, warn_once
-from stores.tokens import count_tokens
+from stategate.envs.messages.history import tokens_of
+from stategate.graph.recall_tool import recall_tool
+from stategate.nodes.build_context.messages.audit import Audit, untouched
+from stategate.nodes.build_context.messages.context import HistoryContext
+from stategate.nodes.build_context.messages.decisions import Decisions, Shown
+from stategate.nodes.models.asking import cached_of, cost_of, usage_of
+from stategate.nodes.protocols import UpdaterParams
+from stategate.stores.errors import said, warn_once
+from stategate.stores.tokens import count_tokens
 
 _KEY = "stategate"
 
@@ -84,9 +84,18 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     ) -> None:
         super().__init__()
         self.context = HistoryContext(
-            kind, budget, updater=updater, embedder=embedder, low=low, fresh=fresh, tail=tail,
-            recall=recall, whole=whole, token_counter=token_counter, parameters=parameters,
-        )  # fmt: skip
+            kind,
+            budget,
+            updater=updater,
+            embedder=embedder,
+            low=low,
+            fresh=fresh,
+            tail=tail,
+            recall=recall,
+            whole=whole,
+            token_counter=token_counter,
+            parameters=parameters,
+        )
         self.timeout = timeout
         self.tools = [recall_tool(budget // 2)] if recall else []
 
@@ -141,9 +150,12 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     def _work(self, request: ModelRequest[Any]) -> Callable[[], Shown]:
         state: Mapping[str, Any] = request.state
         return lambda: self.context(
-            request.messages, Decisions.of(state.get(_KEY)), request.system_message, request.tools,
+            request.messages,
+            Decisions.of(state.get(_KEY)),
+            request.system_message,
+            request.tools,
             request.model,
-        )  # fmt: skip
+        )
 
     def _fallback(self, messages: Sequence[BaseMessage], error: Exception) -> Shown:
         problem = said(error, 300)
@@ -195,10 +207,13 @@ def _tell_bill(model: Any, response: ModelResponse[Any]) -> None:
                 continue
             cached, written = cached_of(message)
             bill = {
-                "type": "stategate.bill", "tokens_in": tokens_in, "tokens_out": tokens_out,
-                "cache_read": cached, "cache_write": written,
+                "type": "stategate.bill",
+                "tokens_in": tokens_in,
+                "tokens_out": tokens_out,
+                "cache_read": cached,
+                "cache_write": written,
                 "dollars": cost_of(model, tokens_in, tokens_out, cached, written),
-            }  # fmt: skip
+            }
             get_stream_writer()(bill)
 
 

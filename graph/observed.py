@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from stores.errors import needs
+from stategate.stores.errors import needs
 
 #: ``STATEGATE_LOG=steps`` writes a line a node to stderr; a program may turn this logger on instead.
 LOG = "STATEGATE_LOG"

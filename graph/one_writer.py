@@ -20,8 +20,8 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from langgraph.graph.state import CompiledStateGraph
 
-from stores.errors import UserError
-from stores.text import storable
+from stategate.stores.errors import UserError
+from stategate.stores.text import storable
 
 #: Seconds that a run waits for another on its thread.
 PATIENCE = 120.0

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from graph.config import PLACES, Config
-from nodes.retrieval.memory import MemoryPlace
-from stores.errors import UserError
+from stategate.graph.config import PLACES, Config
+from stategate.nodes.retrieval.memory import MemoryPlace
+from stategate.stores.errors import UserError
 
 #: The caller of a server without accounts: this machine's own user.
 LOCAL = "local"

@@ -10,10 +10,10 @@ from langgraph.config import get_store
 from langgraph.prebuilt import InjectedState
 from langgraph.store.base import BaseStore
 
-from envs.messages.history import name_of, text_of
-from nodes.build_context.messages.decisions import RECALL
-from nodes.retrieval.history import HistorySource, excerpt
-from stores.tokens import count_tokens, truncate
+from stategate.envs.messages.history import name_of, text_of
+from stategate.nodes.build_context.messages.decisions import RECALL
+from stategate.nodes.retrieval.history import HistorySource, excerpt
+from stategate.stores.tokens import count_tokens, truncate
 
 _ORIGINAL, _STORED = "stategate_original", "stategate_stored"  # in an artifact
 _SPACE = ("stategate", "results")  # in a store; a name is its text's hash

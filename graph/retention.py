@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graph.checkpoint_parts import sweep
-from graph.checkpoints import SqliteCheckpoints, ticks_of
-from graph.postgres_parts import LOCK, SWEEP
-from stores.errors import UserError
+from stategate.graph.checkpoint_parts import sweep
+from stategate.graph.checkpoints import SqliteCheckpoints, ticks_of
+from stategate.graph.postgres_parts import LOCK, SWEEP
+from stategate.stores.errors import UserError
 
 #: Seconds between the calendar of UUIDs (1582) and that of clocks (1970).
 _EPOCH = 12_219_292_800

@@ -21,11 +21,11 @@ from typing import Any
 
 from langgraph_sdk import Auth
 
-from graph.owners import LOCAL
-from nodes.models.embedders import MiniLM
-from nodes.resources import Resources
-from stores.accounts import checks, read_accounts
-from stores.loopback import named_host, on_loopback
+from stategate.graph.owners import LOCAL
+from stategate.nodes.models.embedders import MiniLM
+from stategate.nodes.resources import Resources
+from stategate.stores.accounts import checks, read_accounts
+from stategate.stores.loopback import named_host, on_loopback
 
 #: The environment variable that names the file of accounts.
 ACCOUNTS = "STATEGATE_ACCOUNTS"

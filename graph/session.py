@@ -9,14 +9,14 @@ from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 
-from envs.protocols import Observation, takes_text
-from graph.agent import Agent
-from graph.build import NODES, Graph
-from graph.one_writer import thread_name
-from graph.owners import owner_of
-from graph.state import State, overrides_of, validated
-from nodes.protocols import BuiltContext, Decision
-from stores.errors import UserError
+from stategate.envs.protocols import Observation, takes_text
+from stategate.graph.agent import Agent
+from stategate.graph.build import NODES, Graph
+from stategate.graph.one_writer import thread_name
+from stategate.graph.owners import owner_of
+from stategate.graph.state import State, overrides_of, validated
+from stategate.nodes.protocols import BuiltContext, Decision
+from stategate.stores.errors import UserError
 
 #: The node after which a checkpoint is written, by the node that comes next.
 BEFORE = dict(zip(NODES, (NODES[-1], *NODES), strict=False))
@@ -381,9 +381,12 @@ class Session:
         seen: dict[str, Any] = {}
         speaking: str | None = None
         parts: Any = self.graph.stream(
-            entry, self.config, context=validated(self.overrides),
-            stream_mode=["updates"] if on_text is None else ["updates", "messages"], **where,
-        )  # fmt: skip
+            entry,
+            self.config,
+            context=validated(self.overrides),
+            stream_mode=["updates"] if on_text is None else ["updates", "messages"],
+            **where,
+        )
         for mode, update in parts:
             if mode == "messages":
                 piece, about = update

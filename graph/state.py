@@ -13,12 +13,12 @@ from langgraph.channels import UntrackedValue
 from langgraph.graph.message import add_messages
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from envs.protocols import Observation, answered
-from nodes.protocols import SLOTS, BuiltContext, Decision, EnvParams, StepRecord
-from nodes.registry import registry
-from nodes.write_memory.short_term import newest
-from stores.errors import UserError
-from stores.traces import Event
+from stategate.envs.protocols import Observation, answered
+from stategate.nodes.protocols import SLOTS, BuiltContext, Decision, EnvParams, StepRecord
+from stategate.nodes.registry import registry
+from stategate.nodes.write_memory.short_term import newest
+from stategate.stores.errors import UserError
+from stategate.stores.traces import Event
 
 Messages = Annotated[list[AnyMessage], add_messages]
 

@@ -14,12 +14,12 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from envs.messages.history import text_of, with_text
-from graph.recall_tool import kept_as
-from nodes.build_context.messages.context import HistoryContext
-from nodes.build_context.messages.decisions import RECALL, Decisions
-from nodes.build_context.messages.slots import SHORTENED
-from stores.errors import said
+from stategate.envs.messages.history import text_of, with_text
+from stategate.graph.recall_tool import kept_as
+from stategate.nodes.build_context.messages.context import HistoryContext
+from stategate.nodes.build_context.messages.decisions import RECALL, Decisions
+from stategate.nodes.build_context.messages.slots import SHORTENED
+from stategate.stores.errors import said
 
 Result = ToolMessage | Command[Any]
 Handler = Callable[[ToolCallRequest], Result]

@@ -1,6 +1,6 @@
 """Any world as tools of any agent: ``reset`` begins a task, ``step`` takes an action.
 
-    from graph.world_tools import world_tools
+    from stategate.graph.world_tools import world_tools
     agent = create_agent(model, world_tools("webshop"))          # a kind of ``stategate kinds``
     agent = create_agent(model, world_tools(Garden(), GardenView(), task={"thing": "lantern"}))
 
@@ -17,12 +17,20 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool
 from langgraph.prebuilt import InjectedState
 
-from envs.protocols import Observation, Session, View, World, takes_text, tasks_of, verb_of
-from nodes.act.replies import parse
-from nodes.protocols import EnvParams
-from nodes.registry import registry
-from nodes.resources import Resources
-from stores.text import one_line
+from stategate.envs.protocols import (
+    Observation,
+    Session,
+    View,
+    World,
+    takes_text,
+    tasks_of,
+    verb_of,
+)
+from stategate.nodes.act.replies import parse
+from stategate.nodes.protocols import EnvParams
+from stategate.nodes.registry import registry
+from stategate.nodes.resources import Resources
+from stategate.stores.text import one_line
 
 #: Between a page and its actions, and what a last page ends with.
 ACTIONS = "\n\nActions:\n"
@@ -105,11 +113,16 @@ class _Tools:
         }
         return [
             StructuredTool.from_function(
-                function, name=self._lead + verb, description=about[verb],
+                function,
+                name=self._lead + verb,
+                description=about[verb],
                 response_format="content_and_artifact",
             )
-            for verb, function in (("reset", reset if self._task is None else begin), ("step", step))
-        ]  # fmt: skip
+            for verb, function in (
+                ("reset", reset if self._task is None else begin),
+                ("step", step),
+            )
+        ]
 
     def _replayed(
         self, state: Any, call_id: str, own: tuple[str, Any]
@@ -125,12 +138,19 @@ class _Tools:
         for verb, argument in before:
             _, at = self._done(verb, argument, at)
         said, at = self._done(*own, at)
-        kept = None if at is None else {
-            _KEY: {
-                "tools": self._lead, "session": dict(at.session), "reward": at.reward,
-                "done": at.done, "steps": at.steps,
+        kept = (
+            None
+            if at is None
+            else {
+                _KEY: {
+                    "tools": self._lead,
+                    "session": dict(at.session),
+                    "reward": at.reward,
+                    "done": at.done,
+                    "steps": at.steps,
+                }
             }
-        }  # fmt: skip
+        )
         return said, kept
 
     def _calls_until(self, messages: Sequence[BaseMessage], call_id: str) -> list[tuple[str, Any]]:

@@ -2,7 +2,7 @@
 
 In your own tests::
 
-    from nodes.conformance import check_context
+    from stategate.nodes.conformance import check_context
     def test_mine() -> None:
         check_context(MyContext(budget=300))
 
@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 from langchain_core.messages import BaseMessage
 
-from envs.protocols import (
+from stategate.envs.protocols import (
     INPUT_KINDS,
     Observation,
     View,
@@ -28,9 +28,9 @@ from envs.protocols import (
     takes_text,
     tasks_of,
 )
-from nodes.build_context.baselines import Full
-from nodes.models.embedders import Hashing
-from nodes.protocols import (
+from stategate.nodes.build_context.baselines import Full
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.protocols import (
     ActorParams,
     BuiltContext,
     ContextParams,
@@ -42,11 +42,11 @@ from nodes.protocols import (
     StepRecord,
     UpdaterParams,
 )
-from nodes.registry import registry
-from nodes.resources import Resources
-from nodes.retrieval.page import PageSource, text_of
-from stores.tokens import count_tokens
-from stores.traces import Event
+from stategate.nodes.registry import registry
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import PageSource, text_of
+from stategate.stores.tokens import count_tokens
+from stategate.stores.traces import Event
 
 BUDGETS = (1, 12, 40, 90, 200, 600, 4000)
 _GARDEN = "Bring the red lantern to the garden, and close the gate."
@@ -67,9 +67,12 @@ _INPUTS = 16  # short texts that a state model may read of one event
 def check(params: Params, resources: Resources | None = None) -> None:
     """Run the checks of ``params``' slot; slots without a kit of their own get the common ones."""
     checks: dict[str, Callable[..., None]] = {
-        "context": check_context, "actor": check_actor, "updater": check_updater,
-        "memory": check_memory, "env": check_world,
-    }  # fmt: skip
+        "context": check_context,
+        "actor": check_actor,
+        "updater": check_updater,
+        "memory": check_memory,
+        "env": check_world,
+    }
     own = checks.get(params.slot)
     check_params(params) if own is None else own(params, resources)
 
@@ -164,9 +167,17 @@ def check_memory(params: MemoryParams, resources: Resources | None = None) -> No
     action = request.observation.actions[0]
     action = fill(action, "a lantern") if takes_text(action) else action
     record = StepRecord(
-        "conformance", "conformance", 0, {"env": "test"}, request.instruction,
-        request.observation, context, Decision(action), request.observation, (),
-    )  # fmt: skip
+        "conformance",
+        "conformance",
+        0,
+        {"env": "test"},
+        request.instruction,
+        request.observation,
+        context,
+        Decision(action),
+        request.observation,
+        (),
+    )
     first = write(record)
     again = write(record)
     assert first == again, f"{params.kind}: writing twice differs"

@@ -15,8 +15,8 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from envs.protocols import Chunk, Observation, View
-from stores.traces import Event
+from stategate.envs.protocols import Chunk, Observation, View
+from stategate.stores.traces import Event
 
 Vector = NDArray[np.float32]
 SLOTS = ("env", "llm", "embedder", "updater", "context", "actor", "memory")

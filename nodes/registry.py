@@ -16,8 +16,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 
-from nodes.protocols import SLOTS, ActorParams, ContextParams, EnvParams, Params
-from stores.errors import UserError, fault
+from stategate.nodes.protocols import SLOTS, ActorParams, ContextParams, EnvParams, Params
+from stategate.stores.errors import UserError, fault
 
 GROUP = "stategate.nodes"
 

@@ -6,8 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from envs.protocols import View
-from nodes.protocols import (
+from stategate.envs.protocols import View
+from stategate.nodes.protocols import (
     Embedder,
     EmbedderParams,
     EnvParams,
@@ -16,8 +16,8 @@ from nodes.protocols import (
     Updater,
     UpdaterParams,
 )
-from stores.errors import UserError, missing
-from stores.home import home
+from stategate.stores.errors import UserError, missing
+from stategate.stores.home import home
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

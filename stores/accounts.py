@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from stores.errors import UserError, told_as
+from stategate.stores.errors import UserError, told_as
 
 
 def hashed(user: str, password: str) -> str:

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from stores.errors import UserError, told_as
-from stores.files import replacing
-from stores.home import DATA, home
-from stores.shared_backup import fetch, put_back, require_room
-from stores.sqlite import is_sqlite
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import replacing
+from stategate.stores.home import DATA, home
+from stategate.stores.shared_backup import fetch, put_back, require_room
+from stategate.stores.sqlite import is_sqlite
 
 _PASSING = ("-wal", "-shm", "-journal", ".part", ".lock")
 

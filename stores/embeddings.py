@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stores.home import cache
-from stores.sqlite import SqliteFile
+from stategate.stores.home import cache
+from stategate.stores.sqlite import SqliteFile
 
 Vector = NDArray[np.float32]
 Compute = Callable[[Sequence[str]], Vector]

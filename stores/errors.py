@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 
-from stores.text import one_line, without_password
+from stategate.stores.text import one_line, without_password
 
 
 class UserError(Exception):
@@ -48,8 +48,14 @@ def fault(error: BaseException, most: int = 160) -> str:
 
 #: What reading raises where something is not there, damaged, or made of something else.
 UNREADABLE = (
-    OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError,
-)  # fmt: skip
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+)
 
 
 @contextmanager
@@ -67,9 +73,12 @@ def told_as(
 
 #: Packages of optional parts whose distributions are called otherwise.
 _CALLED = {
-    "bs4": "beautifulsoup4", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier",
-    "sklearn": "scikit-learn", "Stemmer": "PyStemmer",
-}  # fmt: skip
+    "bs4": "beautifulsoup4",
+    "faiss": "faiss-cpu",
+    "pytrec_eval": "pytrec-eval-terrier",
+    "sklearn": "scikit-learn",
+    "Stemmer": "PyStemmer",
+}
 
 
 @contextmanager

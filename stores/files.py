@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError
+from stategate.stores.errors import UserError
 
 
 @contextmanager

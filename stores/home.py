@@ -7,19 +7,32 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from stores.errors import UserError, told_as
-from stores.sqlite import is_in_use
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.sqlite import is_in_use
 
 #: The user's own, by name in its folder.
 DATA = (
-    "banks", "captions.json", "checkpoints", "checkpoints.sqlite", "corpora", "data",
-    "long_term.sqlite", "traces.sqlite", "ui",
-)  # fmt: skip
+    "banks",
+    "captions.json",
+    "checkpoints",
+    "checkpoints.sqlite",
+    "corpora",
+    "data",
+    "long_term.sqlite",
+    "traces.sqlite",
+    "ui",
+)
 #: What can be fetched or made again.
 CACHE = (
-    "assets", "bank_indexes", "converted", "document_states", "embeddings.sqlite", "nouns.sqlite",
-    "pages", "tiktoken",
-)  # fmt: skip
+    "assets",
+    "bank_indexes",
+    "converted",
+    "document_states",
+    "embeddings.sqlite",
+    "nouns.sqlite",
+    "pages",
+    "tiktoken",
+)
 
 
 def home() -> Path:

@@ -8,7 +8,7 @@ import os
 import re
 from urllib.parse import urlsplit
 
-from stores.errors import UserError
+from stategate.stores.errors import UserError
 
 _VARIABLE = re.compile(r"\$\{?(STATEGATE_[A-Z_]+)\}?")
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from stores.errors import needs
-from stores.files import replacing
+from stategate.stores.errors import needs
+from stategate.stores.files import replacing
 
 
 def new_plot(rows: int = 1, columns: int = 1, **how: Any) -> tuple[Any, Any]:

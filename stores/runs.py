@@ -27,14 +27,23 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError, told_as
-from stores.files import json_of, strict, write_bytes, write_json, write_text
-from stores.text import without_password
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import json_of, strict, write_bytes, write_json, write_text
+from stategate.stores.text import without_password
 
 _PACKAGES = (
-    "stategate", "langgraph", "langchain", "langchain-core", "langchain-openai", "torch",
-    "sentence-transformers", "spacy", "rapidfuzz", "xllamacpp", "numpy",
-)  # fmt: skip
+    "stategate",
+    "langgraph",
+    "langchain",
+    "langchain-core",
+    "langchain-openai",
+    "torch",
+    "sentence-transformers",
+    "spacy",
+    "rapidfuzz",
+    "xllamacpp",
+    "numpy",
+)
 #: What may differ between a run and its resumption.
 _VOLATILE = ("command", "commit", "versions", "resumed")
 _ROOT = Path(__file__).resolve().parents[1]
@@ -252,8 +261,12 @@ def _commit() -> str:
     def git(*words: str) -> str:
         done = subprocess.run(  # noqa: S603 - fixed words
             ["git", *words],  # noqa: S607
-            capture_output=True, text=True, check=True, cwd=_ROOT, timeout=20,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=_ROOT,
+            timeout=20,
+        )
         return done.stdout.strip()
 
     try:

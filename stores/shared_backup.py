@@ -14,18 +14,22 @@ from pathlib import Path
 
 import numpy as np
 
-from stores.corpus.vectors import Vectors, collections, is_server
-from stores.errors import UserError, told_as
-from stores.files import json_of, write_lines
-from stores.text import without_password
+from stategate.stores.corpus.vectors import Vectors, collections, is_server
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import json_of, write_lines
+from stategate.stores.text import without_password
 
 POSTGRES, CHROMA = "STATEGATE_POSTGRES", "STATEGATE_CHROMA"
 DUMP, FOLDER = "servers/postgres.dump", "servers/chroma"
 #: What a connection is called in a URL and in the environment of PostgreSQL's programs.
 _SETTINGS = {
-    "host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE", "user": "PGUSER",
-    "password": "PGPASSWORD", "sslmode": "PGSSLMODE",
-}  # fmt: skip
+    "host": "PGHOST",
+    "port": "PGPORT",
+    "dbname": "PGDATABASE",
+    "user": "PGUSER",
+    "password": "PGPASSWORD",
+    "sslmode": "PGSSLMODE",
+}
 
 
 def fetch(folder: Path) -> list[str]:
@@ -75,9 +79,11 @@ def put_back(folder: Path) -> None:
 
 def _rows(collection: Vectors) -> Iterator[dict[str, object]]:
     yield {
-        "name": collection.name, "embedder": collection.embedder,
-        "dimension": collection.dimension, "mark": collection.mark(),
-    }  # fmt: skip
+        "name": collection.name,
+        "embedder": collection.embedder,
+        "dimension": collection.dimension,
+        "mark": collection.mark(),
+    }
     for id_, vector, text, metadata in collection.rows():
         raw = base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
         yield {"id": id_, "vector": raw, "text": text, "metadata": dict(metadata)}
@@ -90,9 +96,11 @@ def _fill(url: str, path: Path) -> None:
         while block := [json_of(line) for _, line in zip(range(1000), file, strict=False)]:
             vectors = [np.frombuffer(base64.b64decode(row["vector"]), "<f4") for row in block]
             collection.put(
-                [row["id"] for row in block], np.stack(vectors), [row["text"] for row in block],
+                [row["id"] for row in block],
+                np.stack(vectors),
+                [row["text"] for row in block],
                 [row["metadata"] for row in block],
-            )  # fmt: skip
+            )
         collection.set_mark(head["mark"])
 
 

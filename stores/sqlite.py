@@ -17,12 +17,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError, told_as
+from stategate.stores.errors import UserError, told_as
 
 #: What a value raises, where it is read, that is not what its column holds.
 DAMAGE = (
-    ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError,
-)  # fmt: skip
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 #: Connections that came with a fork of the process: neither used nor closed (sqlite.org/howtocorrupt).
 _INHERITED: list[sqlite3.Connection] = []
 _HEAD = b"SQLite format 3\0"

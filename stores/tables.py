@@ -15,10 +15,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError, needs, told_as
-from stores.loopback import from_environment
-from stores.sqlite import SqliteFile, belonging
-from stores.text import storable, without_password
+from stategate.stores.errors import UserError, needs, told_as
+from stategate.stores.loopback import from_environment
+from stategate.stores.sqlite import SqliteFile, belonging
+from stategate.stores.text import storable, without_password
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 #: SQLite's words for what PostgreSQL calls otherwise.
@@ -216,9 +216,14 @@ def open_pool(url: str, least: int, settings: Mapping[str, Any]) -> Any:
     # The pool itself would try again and again, and log each: one plain try says what is wrong.
     psycopg.Connection.connect(url, connect_timeout=10).close()
     return Pool(
-        url, min_size=least, max_size=16, timeout=WAIT, kwargs=dict(settings),
-        check=ConnectionPool.check_connection, open=True,
-    )  # fmt: skip
+        url,
+        min_size=least,
+        max_size=16,
+        timeout=WAIT,
+        kwargs=dict(settings),
+        check=ConnectionPool.check_connection,
+        open=True,
+    )
 
 
 @lru_cache(maxsize=8)
@@ -239,8 +244,10 @@ def _pool(url: str, process: int) -> Any:
 
     # Values are sent inside the statement: `? is null or x = ?` has no type of its own.
     settings = {
-        "autocommit": True, "cursor_factory": psycopg.ClientCursor, "row_factory": with_names,
-    }  # fmt: skip
+        "autocommit": True,
+        "cursor_factory": psycopg.ClientCursor,
+        "row_factory": with_names,
+    }
     return open_pool(url, 0, settings)
 
 

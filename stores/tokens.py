@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stores.files import write_bytes
-from stores.home import cache
+from stategate.stores.files import write_bytes
+from stategate.stores.home import cache
 
 if TYPE_CHECKING:
     import tiktoken

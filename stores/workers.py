@@ -36,7 +36,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stores.errors import UserError, fault, needs, said, told_as
+from stategate.stores.errors import UserError, fault, needs, said, told_as
 
 Solve = Callable[[Any], Any]
 #: Called in a worker with ``serve``; it calls that with what solves a job.

@@ -77,8 +77,10 @@ def test_langgraph_json_names_what_is_there():
 
     settings = json.loads((ROOT / "langgraph.json").read_text("utf-8"))
     places = [
-        *settings["graphs"].values(), settings["auth"]["path"], settings["store"]["index"]["embed"]
-    ]  # fmt: skip
+        *settings["graphs"].values(),
+        settings["auth"]["path"],
+        settings["store"]["index"]["embed"],
+    ]
     for place in places:
         path, name = place.removeprefix("./").split(":")
         assert hasattr(importlib.import_module(path.removesuffix(".py").replace("/", ".")), name)

@@ -1,10 +1,9 @@
-"""The house: floors, rooms and the order of the picture, no circles, world words only where they live.
+"""The house: floors, rooms and the order of the picture, no circles.
 
-Each folder is a floor, and a file imports from its own floor or a lower one (README, "The house").
+Each folder is a floor, and a file imports from its own floor or a lower one.
 """
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,37 +18,15 @@ APART = [("evals", "trainers"), ("trainers", "evals"), ("stores", "envs")]
 #: The nodes of the picture, in the order of imports; everything else in ``nodes/`` is a shared room.
 PICTURE = ("observe", "update_state", "build_context", "act", "write_memory")
 
-#: Words of a shop. Where nothing of a world's own is, none of them stands in the code.
-SHOP = re.compile(
-    r"(?<!inner )(?<!matrix )(?<!itertools\.)\b(?:products?|asins?|prices?|priced|buy|buys|buying|"
-    r"bought|purchases?|shops?|shopping|shoppers?|carts?|options?)\b|buy now|click\[|search\[",
-    re.IGNORECASE,
-)
-#: Where they may stand: the world, its kind, its actors, its evaluations and trainers.
-AT_HOME = re.compile(
-    r"envs/webshop/|nodes/observe/webshop|nodes/act/shop/|evals/webshop/|trainers/.*webshop"
-)
-#: Words of a household, and where they may stand.
-HOUSEHOLD = re.compile(
-    r"\b(?:fridges?|microwaves?|receptacles?|sinkbasins?|countertops?|desklamps?|drawers?|cabinets?|"
-    r"mugs?|alfworld)\b",
-    re.IGNORECASE,
-)
-HOUSE = re.compile(
-    r"envs/alfworld/|nodes/observe/alfworld|nodes/act/seeker|evals/alfworld|evals/bench|"
-    r"trainers/.*alfworld|ui/cli/"
-)
-#: What other people's libraries are called.
-LIBRARY = re.compile(
-    r"\boptions(?=: dict|\[|=\{| or \{\})|typer\.Option|genai_prices|calc_price|add_options|"
-    r"ChromeOptions|\bOption\("
-)
-
 
 def name_of(path: Path) -> str:
     relative = path.relative_to(ROOT).with_suffix("")
     parts = relative.parts[:-1] if relative.name == "__init__" else relative.parts
-    return ".".join(parts)
+    return ".".join(("stategate", *parts))
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1]
 
 
 MODULES = {name_of(path): path for path in FILES}
@@ -81,8 +58,7 @@ def test_no_import_from_a_higher_floor(floor: str) -> None:
         for path in FILES
         if path.relative_to(ROOT).parts[0] == floor
         for line, module in imports(path)
-        if FLOORS[module.partition(".")[0]] > FLOORS[floor]
-        or (floor, module.partition(".")[0]) in APART
+        if FLOORS[room_of(module)] > FLOORS[floor] or (floor, room_of(module)) in APART
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -95,7 +71,7 @@ def test_nodes_import_in_the_order_of_the_picture() -> None:
             continue
         own = PICTURE.index(parts[1]) if parts[1] in PICTURE else -1
         for line, module in imports(path):
-            room = module.split(".")[1] if module.startswith("nodes.") else ""
+            room = module.split(".")[2] if module.startswith("stategate.nodes.") else ""
             if room in PICTURE and PICTURE.index(room) > own:
                 wrong.append(f"{path.relative_to(ROOT)}:{line} imports {module}")
     assert not wrong, "\n".join(wrong)
@@ -153,24 +129,11 @@ def test_no_circles_of_folders() -> None:
     assert not circles(graph)
 
 
-@pytest.mark.parametrize(("words", "home"), [(SHOP, AT_HOME), (HOUSEHOLD, HOUSE)])
-def test_world_words_stay_in_their_world(words: re.Pattern[str], home: re.Pattern[str]) -> None:
-    wrong = []
-    for path in FILES:
-        name = str(path.relative_to(ROOT))
-        if home.search(name):
-            continue
-        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-            if found := words.search(LIBRARY.sub("", line)):
-                wrong.append(f"{name}:{number} says '{found[0]}': {line.strip()[:80]}")
-    assert not wrong, "\n".join(wrong)
-
-
 def test_a_file_is_of_a_size_to_be_read() -> None:
     long = {
         str(path.relative_to(ROOT)): lines
         for path in FILES
-        if (lines := len(path.read_text("utf-8").splitlines())) > 500
+        if (lines := len(path.read_text("utf-8").splitlines())) > 600
     }
     assert not long
 

@@ -32,12 +32,17 @@ def run(stranger, *words):
     folder, environment = stranger
     return subprocess.run(
         [sys.executable, *words],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
 
 
 def test_the_kind_is_found_through_its_entry_point(stranger):
-    done = run(stranger, "-m", "ui.cli.main", "kinds", "context", "--json", "-")
+    done = run(stranger, "-m", "stategate.ui.cli.main", "kinds", "context", "--json", "-")
     assert done.returncode == 0, done.stderr
     assert "stategate-overlap" in done.stdout
     json.loads(done.stdout)
@@ -58,6 +63,6 @@ def test_it_runs_by_config_and_for_one_call(stranger):
 
 def test_it_runs_from_the_command_line(stranger):
     words = ["run", "webshop", "--goal", "3", "--set", "context.kind=overlap", "--json", "-"]
-    done = run(stranger, "-m", "ui.cli.main", *words)
+    done = run(stranger, "-m", "stategate.ui.cli.main", *words)
     assert done.returncode == 0, done.stderr
     assert "overlap" in done.stdout

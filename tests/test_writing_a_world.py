@@ -33,12 +33,17 @@ def run(stranger, *words):
     folder, environment = stranger
     return subprocess.run(
         [sys.executable, *words],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=250, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
 
 
 def stategate(stranger, *words):
-    done = run(stranger, "-m", "ui.cli.main", *words)
+    done = run(stranger, "-m", "stategate.ui.cli.main", *words)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -56,7 +61,7 @@ def test_it_keeps_the_rules_of_the_kit(stranger):
     done = run(
         stranger,
         "-c",
-        "from garden_view import BetterGarden; from nodes.conformance import check; "
+        "from garden_view import BetterGarden; from stategate.nodes.conformance import check; "
         "check(BetterGarden())",
     )
     assert done.returncode == 0, done.stderr
@@ -88,7 +93,7 @@ def test_it_is_evaluated_and_its_past_becomes_experience(stranger):
 
 
 def test_what_plays_another_world_only_is_refused_in_one_line(stranger):
-    done = run(stranger, "-m", "ui.cli.main", "run", "garden.yaml", "--actor", "rule")
+    done = run(stranger, "-m", "stategate.ui.cli.main", "run", "garden.yaml", "--actor", "rule")
     assert done.returncode == 2
     assert done.stderr.strip().count("\n") == 0
     assert "actor.kind=rule is made for webshop, not for" in done.stderr

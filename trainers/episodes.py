@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from envs.protocols import Observation, View
-from nodes.protocols import (
+from stategate.envs.protocols import Observation, View
+from stategate.nodes.protocols import (
     BuiltContext,
     ContextRequest,
     Decision,
@@ -20,16 +20,16 @@ from nodes.protocols import (
     Params,
     StepRecord,
 )
-from nodes.registry import registry
-from nodes.resources import Resources
-from nodes.retrieval.page import PageSource
-from nodes.retrieval.past import candidates
-from nodes.write_memory.short_term import ShortTerm
-from stores.errors import UserError
-from stores.traces import Event
-from stores.traces.trajectories import Trajectory, read_trajectories
-from stores.yaml_text import read_yaml
-from trainers.settings import Named, RecordedSettings, files_of
+from stategate.nodes.registry import registry
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import PageSource
+from stategate.nodes.retrieval.past import candidates
+from stategate.nodes.write_memory.short_term import ShortTerm
+from stategate.stores.errors import UserError
+from stategate.stores.traces import Event
+from stategate.stores.traces.trajectories import Trajectory, read_trajectories
+from stategate.stores.yaml_text import read_yaml
+from stategate.trainers.settings import Named, RecordedSettings, files_of
 
 #: Episodes to fit, to choose by, and to report on (perhaps none).
 Sides = tuple[list[Trajectory], list[Trajectory], list[Trajectory]]
@@ -147,9 +147,13 @@ class Readers:
     """
 
     def __init__(
-        self, builders: Mapping[str, float], resources: Resources, low: int = 80, high: int = 2000,
+        self,
+        builders: Mapping[str, float],
+        resources: Resources,
+        low: int = 80,
+        high: int = 2000,
         memory: Mapping[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.resources = resources
         #: What is kept of earlier steps, as the preset of the world keeps it.
         self.remember = ShortTerm(**(memory or {})).build(resources)
@@ -220,22 +224,36 @@ class Walk:
             self._state = self._updater.update(self._state, seen)
         resources = self._readers.resources
         source = candidates(
-            self._readers.source(observation), self.events,
-            getattr(self.reader.context, "past", "world"), resources.view,
+            self._readers.source(observation),
+            self.events,
+            getattr(self.reader.context, "past", "world"),
+            resources.view,
             lambda: resources.embedder,
-        )  # fmt: skip
+        )
         return ContextRequest(
-            instruction=asked, observation=observation, source=source,
-            events=self.events, budget=self.reader.budget, state=self._state,
+            instruction=asked,
+            observation=observation,
+            source=source,
+            events=self.events,
+            budget=self.reader.budget,
+            state=self._state,
             view=resources.view,
-        )  # fmt: skip
+        )
 
     def took(self, observation: Observation, action: str, outcome: Observation) -> None:
         """Remember that ``action`` was taken on ``observation`` and led to ``outcome``."""
         record = StepRecord(
-            "walk", "walk", self.step, {}, self.instruction, observation, None,
-            Decision(action), outcome, self.events,
-        )  # fmt: skip
+            "walk",
+            "walk",
+            self.step,
+            {},
+            self.instruction,
+            observation,
+            None,
+            Decision(action),
+            outcome,
+            self.events,
+        )
         self.events = tuple(self._remember(record) or ())
         self._last = action
         self.step += 1

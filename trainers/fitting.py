@@ -17,11 +17,11 @@ from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 from tqdm import tqdm
 
-from stores.errors import UserError, said
-from stores.files import json_of, write_bytes, write_json
-from stores.plots import new_plot, save_plot
-from stores.runs import mean
-from trainers.settings import Settings
+from stategate.stores.errors import UserError, said
+from stategate.stores.files import json_of, write_bytes, write_json
+from stategate.stores.plots import new_plot, save_plot
+from stategate.stores.runs import mean
+from stategate.trainers.settings import Settings
 
 #: One row of figures an epoch, by name.
 History = list[dict[str, Any]]

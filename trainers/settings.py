@@ -11,11 +11,11 @@ from typing import Any, Literal, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from nodes.registry import first_problem
-from stores.assets.downloads import sha256
-from stores.errors import UserError, said
-from stores.runs import RunDirectory, provenance, shown_config
-from stores.yaml_text import read_yaml
+from stategate.nodes.registry import first_problem
+from stategate.stores.assets.downloads import sha256
+from stategate.stores.errors import UserError, said
+from stategate.stores.runs import RunDirectory, provenance, shown_config
+from stategate.stores.yaml_text import read_yaml
 
 TRAINING_CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "train"
 #: A kind, or a mapping with a kind and its parameters.
@@ -161,7 +161,7 @@ class ReinforceSettings(Settings, ReaderSettings):
 
     data: str = Field(description="'sample', 'official' or a folder of the world's files")
     course: str = Field(
-        default="trainers.webshop.course",
+        default="stategate.trainers.webshop.course",
         description="the module that names the tasks to train on, and those held out",
     )
     start: str = Field(description="the imitation policy's checkpoint")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envs.protocols import (
+from stategate.envs.protocols import (
     ActionVocabulary,
     Chunk,
     Observation,
@@ -14,7 +14,7 @@ from envs.protocols import (
     target_of,
     verb_of,
 )
-from nodes.protocols import Decision
+from stategate.nodes.protocols import Decision
 
 
 def split_action(action: str) -> tuple[str, str]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from graph.config import Config
-from nodes.protocols import Params
-from stores.assets.fetch import ASSETS
+from stategate.graph.config import Config
+from stategate.nodes.protocols import Params
+from stategate.stores.assets.fetch import ASSETS
 
 #: Builders that look at no vector.
 _WORDS_ALONE = ("full", "window")

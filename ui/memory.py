@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from envs.protocols import World
-from graph.config import Config
-from graph.owners import with_memory
-from graph.session import Session, StepResult
-from nodes.experience.grow import make_of
-from nodes.experience.states import state_text
-from nodes.resources import Resources
-from stores.bank.bank import open_bank
-from stores.bank.state_bank import StateBank
-from stores.bank.trace_bank import TraceBank
-from stores.errors import UserError
-from stores.home import this_user
+from stategate.envs.protocols import World
+from stategate.graph.config import Config
+from stategate.graph.owners import with_memory
+from stategate.graph.session import Session, StepResult
+from stategate.nodes.experience.grow import make_of
+from stategate.nodes.experience.states import state_text
+from stategate.nodes.resources import Resources
+from stategate.stores.bank.bank import open_bank
+from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.trace_bank import TraceBank
+from stategate.stores.errors import UserError
+from stategate.stores.home import this_user
 
 
 def of_user(config: Config, user: str | None) -> Config:

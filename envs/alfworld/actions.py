@@ -3,8 +3,8 @@
 import re
 from collections.abc import Hashable, Mapping, Sequence
 
-from envs.alfworld.reading import STATES, command_of, goal_of, kind_of
-from envs.protocols import ActionVocabulary, Observation
+from stategate.envs.alfworld.reading import STATES, command_of, goal_of, kind_of
+from stategate.envs.protocols import ActionVocabulary, Observation
 
 MOVES = {
     "go_target": "go to where the thing is to end up",
@@ -32,9 +32,20 @@ class AlfWorldActions(ActionVocabulary):
     """Going, opening, taking, putting, changing, looking."""
 
     classes: tuple[str, ...] = (
-        "go", "open", "close", "take", "put", "clean", "heat", "cool", "slice", "use", "examine",
-        "look", "other",
-    )  # fmt: skip
+        "go",
+        "open",
+        "close",
+        "take",
+        "put",
+        "clean",
+        "heat",
+        "cool",
+        "slice",
+        "use",
+        "examine",
+        "look",
+        "other",
+    )
     prototypes: Mapping[str, str] = {
         "go": "go to cabinet 1 | go to desk 1 | go to fridge 1",
         "open": "open drawer 1",

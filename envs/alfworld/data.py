@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from envs.alfworld.files import GAME, is_archive, open_library
-from envs.alfworld.game import Game
-from stores.assets.downloads import fetch_published, sha256
-from stores.errors import UserError, told_as
-from stores.files import replacing, write_json
+from stategate.envs.alfworld.files import GAME, is_archive, open_library
+from stategate.envs.alfworld.game import Game
+from stategate.stores.assets.downloads import fetch_published, sha256
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import replacing, write_json
 
 MANIFEST = "manifest.json"
 _FILE = tomllib.loads(Path(__file__).with_name("data.toml").read_text("utf-8"))

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from envs.alfworld.reading import (
+from stategate.envs.alfworld.reading import (
     STATES,
     Goal,
     carried_in,

@@ -16,10 +16,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO, Protocol
 
-from stores.assets.downloads import progress, sha256
-from stores.errors import UserError, told_as
-from stores.files import json_of
-from stores.sqlite import SqliteFile
+from stategate.stores.assets.downloads import progress, sha256
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import json_of
+from stategate.stores.sqlite import SqliteFile
 
 GAME = "game.tw-pddl"
 #: The order of the published splits; others come after, by name.
@@ -160,7 +160,7 @@ def _cache(path: Path) -> SqliteFile:
 
 
 def _store() -> SqliteFile:
-    from stores.home import cache
+    from stategate.stores.home import cache
 
     return _cache(cache() / "alfworld-games.sqlite")
 
@@ -244,7 +244,7 @@ def _from_archive(path: str, root: str, name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _sample() -> dict[str, str]:
-    packed = files("envs.alfworld.sample").joinpath("games.json.xz").read_bytes()
+    packed = files("stategate.envs.alfworld.sample").joinpath("games.json.xz").read_bytes()
     content = json_of(lzma.decompress(packed))
     shared = {"pddl_domain": content["pddl_domain"]}
     return {

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from envs.alfworld.grammar import NOT, Grammar, Slot, Teller, Thing, read_grammar
-from envs.alfworld.logic import Compiler, Extent, Row, State, predicates_of
-from envs.alfworld.pddl import (
+from stategate.envs.alfworld.grammar import NOT, Grammar, Slot, Teller, Thing, read_grammar
+from stategate.envs.alfworld.logic import Compiler, Extent, Row, State, predicates_of
+from stategate.envs.alfworld.pddl import (
     OBJECT,
     Action,
     And,
@@ -30,8 +30,8 @@ from envs.alfworld.pddl import (
     read_domain,
     read_problem,
 )
-from stores.errors import UserError, told_as
-from stores.files import json_of
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import json_of
 
 _LIES_IN = "inreceptacle"  # the predicate of a thing and its place
 NOTHING = "Nothing happens."

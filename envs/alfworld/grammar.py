@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from envs.alfworld.logic import State
-from stores.errors import UserError, told_as
-from stores.files import json_of
+from stategate.envs.alfworld.logic import State
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import json_of
 
 NOT = "not_"  # before a predicate: the fact was true once, and a step made it false
 _DEPTH = 40  # rules within rules

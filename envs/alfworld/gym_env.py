@@ -4,9 +4,9 @@ import string
 from functools import lru_cache
 from typing import Any
 
-from envs.alfworld.world import AlfWorld
-from envs.gym_env import TextGym
-from envs.protocols import Observation
+from stategate.envs.alfworld.world import AlfWorld
+from stategate.envs.gym_env import TextGym
+from stategate.envs.protocols import Observation
 
 _LONGEST = 1 << 16  # characters; no page has as many
 

@@ -7,7 +7,7 @@ numbers (their place among the sorted ids), so that everything is listed in the 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from envs.alfworld.pddl import And, Atom, Equal, Exists, Formula, Not, Or, Variables
+from stategate.envs.alfworld.pddl import And, Atom, Equal, Exists, Formula, Not, Or, Variables
 
 Row: TypeAlias = tuple[int, ...]
 Check: TypeAlias = Callable[["State", list[int]], bool]
@@ -116,9 +116,13 @@ class Compiler:
         return holds
 
     def _search(
-        self, parts: "_Parts", bound: frozenset[int], open_slots: frozenset[int], size: int,
+        self,
+        parts: "_Parts",
+        bound: frozenset[int],
+        open_slots: frozenset[int],
+        size: int,
         scope: "_Scope",
-    ) -> Search:  # fmt: skip
+    ) -> Search:
         """Return the search that meets ``parts`` in the best order.
 
         ``open_slots`` are to be bound; of those from ``size`` on it matters only that they can be.
@@ -157,9 +161,15 @@ class Compiler:
         return only_if
 
     def _atom(
-        self, atom: Atom, inner: "_Scope", bound: frozenset[int], rest: "_Parts",
-        open_slots: frozenset[int], size: int, scope: "_Scope",
-    ) -> Search:  # fmt: skip
+        self,
+        atom: Atom,
+        inner: "_Scope",
+        bound: frozenset[int],
+        rest: "_Parts",
+        open_slots: frozenset[int],
+        size: int,
+        scope: "_Scope",
+    ) -> Search:
         terms = [inner.slot(word) for word in atom.args]
         known = bound | scope.constants
         places = tuple(i for i, slot in enumerate(terms) if slot in known)

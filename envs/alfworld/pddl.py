@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from stores.errors import UserError
+from stategate.stores.errors import UserError
 
 #: The type of everything.
 OBJECT = "object"

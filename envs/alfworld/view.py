@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
-from envs.alfworld.actions import AlfWorldActions
-from envs.alfworld.expert import Knowledge, delivered, knowledge_of
-from envs.alfworld.reading import (
+from stategate.envs.alfworld.actions import AlfWorldActions
+from stategate.envs.alfworld.expert import Knowledge, delivered, knowledge_of
+from stategate.envs.alfworld.reading import (
     STATES,
     Command,
     Goal,
@@ -18,7 +18,7 @@ from envs.alfworld.reading import (
     sentences,
     things_in,
 )
-from envs.protocols import (
+from stategate.envs.protocols import (
     ActionVocabulary,
     Chunk,
     Clause,
@@ -30,8 +30,8 @@ from envs.protocols import (
     View,
     listed,
 )
-from stores.text import one_line
-from stores.traces import Event
+from stategate.stores.text import one_line
+from stategate.stores.traces import Event
 
 _BANNER = re.compile(r"\A\s*-=.*?=-\s*", re.DOTALL)
 _TASK = re.compile(r"\s*Your task is to: [^\n]*\s*\Z")
@@ -88,11 +88,17 @@ class AlfWorldView(View):
         return [
             *chunks,
             *(
-                Chunk(f"{kind}:{name}" if name else kind, kind, "", tuple(groups[kind, name]),
-                      {"of": name}, "commands")
+                Chunk(
+                    f"{kind}:{name}" if name else kind,
+                    kind,
+                    "",
+                    tuple(groups[kind, name]),
+                    {"of": name},
+                    "commands",
+                )
                 for kind, name in order
             ),
-        ]  # fmt: skip
+        ]
 
     def fragments(self, chunk: Chunk) -> Sequence[Fragment]:
         """Return a line for each sentence and each group of commands."""

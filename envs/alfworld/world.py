@@ -11,10 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from envs.alfworld.files import Library, open_library
-from envs.alfworld.game import NOTHING, Game, fields_of
-from envs.protocols import Observation, Session
-from stores.errors import UserError
+from stategate.envs.alfworld.files import Library, open_library
+from stategate.envs.alfworld.game import NOTHING, Game, fields_of
+from stategate.envs.protocols import Observation, Session
+from stategate.stores.errors import UserError
 
 _GAMES = 64  # games that are kept ready to play
 _FIELDS = {"game", "changes", "last"}

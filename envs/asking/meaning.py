@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from envs.asking.weights import Floats, network, on_install
+from stategate.envs.asking.weights import Floats, network, on_install
 
 SIZE = 48
 

@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from envs.asking.text import Token, english, tokens
-from stores.tokens import encoding
+from stategate.envs.asking.text import Token, english, tokens
+from stategate.stores.tokens import encoding
 
 _SENTENCE = re.compile(r"(?<=[.!?;\n])\s+|\s+[-–/|>]+\s+|(?<=\w): ")
 _CLAUSE = re.compile(r"[,;:!?()\n|/\"<>]|(?<!\bmax)(?<!\bmin)\.(?!\d)|\s[-–—]+\s")
@@ -76,10 +76,16 @@ def read_request(text: str) -> Request:
     for i, token in enumerate(found):
         places[token.key] = (*places.get(token.key, ()), i)
     return Request(
-        text, found, clause, sentence, limit, inside, _negators(text, found, inside, clause),
+        text,
+        found,
+        clause,
+        sentence,
+        limit,
+        inside,
+        _negators(text, found, inside, clause),
         places,
         tuple(i for i, token in enumerate(found) if token.value is not None),
-    )  # fmt: skip
+    )
 
 
 def _numbered(found: tuple[Token, ...], cuts: list[int]) -> tuple[int, ...]:
@@ -143,9 +149,10 @@ def _limit(
     cues = {
         i: cue
         for i, token in enumerate(found)
-        if token.value is not None and _may_be_money(text, found, clause, i)
+        if token.value is not None
+        and _may_be_money(text, found, clause, i)
         and (cue := _cue(text, found, clause, i)) is not None
-    }  # fmt: skip
+    }
     if not cues:
         return None, frozenset()
     at = max(cues, key=lambda i: (cues[i][0], i))

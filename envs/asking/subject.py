@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from envs.asking.request import Request
-from envs.asking.text import content
-from envs.asking.values import Asked, covered, left_over
-from envs.asking.weights import ROLES, Floats, network
-from envs.asking.words import runs, word_roles
+from stategate.envs.asking.request import Request
+from stategate.envs.asking.text import content
+from stategate.envs.asking.values import Asked, covered, left_over
+from stategate.envs.asking.weights import ROLES, Floats, network
+from stategate.envs.asking.words import runs, word_roles
 
 VALUED = 0.4  # probability from which a word is one of a value
 
@@ -63,14 +63,25 @@ def subject_features(request: Request, choices: Sequence[Asked], title: str) -> 
     ]
     return np.asarray(
         [
-            missing.sum() / 3, missing[missing > VALUED].sum() / 3, missing.max(initial=0.0),
-            values.sum() / 5, len(choices) / 3, sum(is_open) / 2, sum(is_open) / max(len(choices), 1),
-            min(best, default=1.0), share(thing + properties), share(thing), share(properties),
-            min(phrases, default=1.0), max((e for a in choices for e in a.excluded), default=0.0),
-            sum(alike) / 2, sum(gap for gap, _ in left), sum(beside for _, beside in left),
+            missing.sum() / 3,
+            missing[missing > VALUED].sum() / 3,
+            missing.max(initial=0.0),
+            values.sum() / 5,
+            len(choices) / 3,
+            sum(is_open) / 2,
+            sum(is_open) / max(len(choices), 1),
+            min(best, default=1.0),
+            share(thing + properties),
+            share(thing),
+            share(properties),
+            min(phrases, default=1.0),
+            max((e for a in choices for e in a.excluded), default=0.0),
+            sum(alike) / 2,
+            sum(gap for gap, _ in left),
+            sum(beside for _, beside in left),
         ],
         dtype=np.float32,
-    )  # fmt: skip
+    )
 
 
 def _keys_at(request: Request, places: frozenset[int]) -> frozenset[str]:

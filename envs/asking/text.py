@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from stores.text import stem
+from stategate.stores.text import stem
 
 #: Letter sizes come first, in one spelling: "xx-large", "xxl", "2xl" and "2x-large" are one token.
 _TOKEN = re.compile(
@@ -19,8 +19,13 @@ _ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
     "sixteen seventeen eighteen nineteen"
 ).split()
-_TENS = dict(zip("twenty thirty forty fifty sixty seventy eighty ninety".split(), range(20, 100, 10),
-                 strict=True))  # fmt: skip
+_TENS = dict(
+    zip(
+        "twenty thirty forty fifty sixty seventy eighty ninety".split(),
+        range(20, 100, 10),
+        strict=True,
+    )
+)
 _NUMBERS = {**{word: i for i, word in enumerate(_ONES)}, **_TENS, "dozen": 12}
 _MARKS = {"’": "'", "“": '"', "”": '"', "″": '"', "×": "x"}
 _DIGITS = frozenset("0123456789")
@@ -243,9 +248,11 @@ def _is_glued(plain: str, start: int, end: int) -> bool:
     before, after = plain[max(0, start - 1) : start], plain[end : end + 1]
     beyond = plain[end + 1 : end + 2]
     return (
-        after in tuple(_DIGITS) or before in tuple(_DIGITS) or before == "#"
+        after in tuple(_DIGITS)
+        or before in tuple(_DIGITS)
+        or before == "#"
         or (after in ("-", "#", "_", ".") and beyond.isalnum())
-    )  # fmt: skip
+    )
 
 
 def _is_digit(token: Token) -> bool:

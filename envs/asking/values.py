@@ -8,11 +8,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from envs.asking.meaning import likeness
-from envs.asking.request import Request, read_request
-from envs.asking.text import Token, content, english, same, tokens
-from envs.asking.weights import NONE, ROLES, VALUE, Floats, network, on_install
-from envs.asking.words import matters, negated, rarity, word_roles
+from stategate.envs.asking.meaning import likeness
+from stategate.envs.asking.request import Request, read_request
+from stategate.envs.asking.text import Token, content, english, same, tokens
+from stategate.envs.asking.weights import NONE, ROLES, VALUE, Floats, network, on_install
+from stategate.envs.asking.words import matters, negated, rarity, word_roles
 
 _FUZZY, _FUZZY_LONG = 4, 8  # letters of a word that may hold one slip, or two
 _REACH = 4  # words that a name reaches
@@ -105,9 +105,12 @@ def locate(request: Request, text: str, name: str = "") -> Span:
 
 
 def value_features(
-    request: Request, name: str, values: Sequence[str], title: frozenset[str] = frozenset(),
+    request: Request,
+    name: str,
+    values: Sequence[str],
+    title: frozenset[str] = frozenset(),
     taken: frozenset[int] = frozenset(),
-) -> tuple[Floats, Floats]:  # fmt: skip
+) -> tuple[Floats, Floats]:
     """Return (n, len(VALUE)) of exclusive values, and (len(NONE),) of asking for none of them.
 
     ``title`` are keys of words that the page says elsewhere, ``taken`` the instruction's tokens that a
@@ -177,20 +180,31 @@ def value_features(
             n == 2 and bool(others) and max(others) >= 1,
             not places,
             *left_over(request, places, title, name_keys),
-            *repairs[i], meant[i], meant[i] - (second if meant[i] >= most else most),
-            roles[i]["value"], roles[i]["thing"], roles[i]["property"],
+            *repairs[i],
+            meant[i],
+            meant[i] - (second if meant[i] >= most else most),
+            roles[i]["value"],
+            roles[i]["thing"],
+            roles[i]["property"],
             roles[i]["value"] - (next_ if roles[i]["value"] >= surest else surest),
             _is_glued(request, places),
-        )  # fmt: skip
+        )
     column = dict(zip(VALUE, rows.T, strict=True))
     none = np.array(
         [
-            column["coverage"].max(), column["all found"].max(), bool(name_at), math.log(n) / 4,
-            column["letters alike"].max(), column["matters"].max(), column["has number"].max(), n == 1,
-            column["meant"].max(), column["of a value"].max(),
+            column["coverage"].max(),
+            column["all found"].max(),
+            bool(name_at),
+            math.log(n) / 4,
+            column["letters alike"].max(),
+            column["matters"].max(),
+            column["has number"].max(),
+            n == 1,
+            column["meant"].max(),
+            column["of a value"].max(),
         ],
         dtype=np.float32,
-    )  # fmt: skip
+    )
     return rows, none
 
 
@@ -209,9 +223,7 @@ def _is_glued(request: Request, places: frozenset[int]) -> bool:
     def joins(i: int) -> bool:
         return 0 < i < len(found) and request.text[found[i - 1].end : found[i].start] in _JOINTS
 
-    return any(
-        joins(max(p, q)) for p in places for q in (p - 1, p + 1) if q not in places
-    )  # fmt: skip
+    return any(joins(max(p, q)) for p in places for q in (p - 1, p + 1) if q not in places)
 
 
 def _repairs(
@@ -246,17 +258,19 @@ def _meant(
     """Return how far (0 to 1) the instruction says or means the words of each value."""
     told = {p for span in spans if span.is_whole for p in span.places}
     open_ = {
-        token.key for i, token in enumerate(request.tokens)
+        token.key
+        for i, token in enumerate(request.tokens)
         if not (token.is_small or token.value is not None or i in request.in_limit or i in told)
         and token.key not in title
-    }  # fmt: skip
+    }
     found = []
     for keys, span in zip(wanted, spans, strict=True):
         parts = [
-            quality if quality >= _ENOUGH or key.value is not None
+            quality
+            if quality >= _ENOUGH or key.value is not None
             else max((likeness(key.key, other) for other in open_), default=0.0)
             for key, quality in zip(keys, span.quality, strict=True)
-        ]  # fmt: skip
+        ]
         found.append(sum(parts) / len(parts) if parts else 0.0)
     return found
 

@@ -8,11 +8,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.asking.request import Limit, Request, read_request
-from envs.asking.subject import VALUED, meets, missing_values
-from envs.asking.values import Asked, ask_choices, covered
-from envs.asking.weights import ROLES
-from envs.asking.words import matters, runs, word_roles
+from stategate.envs.asking.request import Limit, Request, read_request
+from stategate.envs.asking.subject import VALUED, meets, missing_values
+from stategate.envs.asking.values import Asked, ask_choices, covered
+from stategate.envs.asking.weights import ROLES
+from stategate.envs.asking.words import matters, runs, word_roles
 
 _THING, _PROPERTY, _VALUE, _TALK = range(len(ROLES))
 _SEARCHED = 0.25  # how much a word must matter to be written

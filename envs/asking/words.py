@@ -7,11 +7,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from envs.asking.meaning import SIZE, meaning_of
-from envs.asking.request import Request
-from envs.asking.text import Token, english
-from envs.asking.weights import ROLES, WORD, Floats, network, on_install
-from stores.tokens import encoding
+from stategate.envs.asking.meaning import SIZE, meaning_of
+from stategate.envs.asking.request import Request
+from stategate.envs.asking.text import Token, english
+from stategate.envs.asking.weights import ROLES, WORD, Floats, network, on_install
+from stategate.stores.tokens import encoding
 
 _REACH = 4  # words that a negation reaches
 _NAMED = re.compile(r"[:=]|\s-\s")
@@ -54,18 +54,37 @@ def word_features(request: Request) -> Floats:
         after = found[i + 1] if i + 1 < n and request.clause[i + 1] == request.clause[i] else None
         rare, pieces = rarity(token.word)
         rows[i] = (
-            token.is_small, rare, pieces, min(len(token.word), 12) / 12, token.value is not None,
-            bool(token.unit), i in request.in_limit, negated(request, i, i)[0],
-            s in asking, s in limited, 1 / (1 + distance), min(len(sentences), 6) / 6, seen_ask,
-            before is None, after is None, before is not None and before.is_small,
-            after is not None and after.is_small, len(request.places[token.key]) > 1,
-            sentences.index(s) / len(sentences), small[s], min(size[s], 30) / 30, i < n / 2,
+            token.is_small,
+            rare,
+            pieces,
+            min(len(token.word), 12) / 12,
+            token.value is not None,
+            bool(token.unit),
+            i in request.in_limit,
+            negated(request, i, i)[0],
+            s in asking,
+            s in limited,
+            1 / (1 + distance),
+            min(len(sentences), 6) / 6,
+            seen_ask,
+            before is None,
+            after is None,
+            before is not None and before.is_small,
+            after is not None and after.is_small,
+            len(request.places[token.key]) > 1,
+            sentences.index(s) / len(sentences),
+            small[s],
+            min(size[s], 30) / 30,
+            i < n / 2,
             *(i > 0 and found[i - 1].word == word for word in ("in", "with", "for", "of")),
             i > 0 and bool(_NAMED.search(request.text[found[i - 1].end : token.start])),
-            i > 0 and found[i - 1].value is not None, token.word in asks,
-            token.word in english()["money"], token.word in retracts, _is_taken_back(request, i),
+            i > 0 and found[i - 1].value is not None,
+            token.word in asks,
+            token.word in english()["money"],
+            token.word in retracts,
+            _is_taken_back(request, i),
             token.value is None and any(c.isdigit() for c in token.word),
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -73,9 +92,13 @@ def _is_taken_back(request: Request, i: int) -> bool:
     """Say whether a word of self-repair follows closely, and something else to ask for behind it."""
     known = english()["retracts"]
     cue = next(
-        (k for k in range(i + 1, min(i + 1 + _REPAIR, len(request.tokens)))
-         if request.tokens[k].word in known), None,
-    )  # fmt: skip
+        (
+            k
+            for k in range(i + 1, min(i + 1 + _REPAIR, len(request.tokens)))
+            if request.tokens[k].word in known
+        ),
+        None,
+    )
     if cue is None or request.clause[cue] - request.clause[i] > 2:
         return False
     return any(not token.is_small for token in request.tokens[cue + 1 : cue + 1 + _REPAIR])

@@ -11,7 +11,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from stores.traces import Event
+from stategate.stores.traces import Event
 
 #: Tokens of one text.
 Count = Callable[[str], int]
@@ -198,10 +198,11 @@ def _without_calls(message: BaseMessage, lost: Sequence[str]) -> BaseMessage | N
     content: Any = message.content
     if isinstance(content, list):
         content = [
-            block for block in content
+            block
+            for block in content
             if isinstance(block, str)
             or not {block.get("id"), block.get("call_id"), block.get("tool_call_id")} & {*lost}
-        ]  # fmt: skip
+        ]
     extra = dict(message.additional_kwargs)
     if extra.get("tool_calls"):
         extra["tool_calls"] = [c for c in extra["tool_calls"] if c.get("id") not in lost]
@@ -214,9 +215,11 @@ def _without_calls(message: BaseMessage, lost: Sequence[str]) -> BaseMessage | N
     ):
         return None
     update = {
-        "tool_calls": calls, "invalid_tool_calls": broken, "content": content,
+        "tool_calls": calls,
+        "invalid_tool_calls": broken,
+        "content": content,
         "additional_kwargs": extra,
-    }  # fmt: skip
+    }
     return message.model_copy(update=update)
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from envs.messages.reading import format_of, readable, spans
-from envs.plain import PlainView
-from envs.protocols import Chunk, Fragment, Observation
+from stategate.envs.messages.reading import format_of, readable, spans
+from stategate.envs.plain import PlainView
+from stategate.envs.protocols import Chunk, Fragment, Observation
 
 
 class MessagesView(PlainView):
@@ -42,8 +42,10 @@ def result_chunks(name: str, text: str) -> list[Chunk]:
     kind = format_of(text)
     return [
         Chunk(
-            f"{name}/{place}", kind, text[span.start : span.end],
+            f"{name}/{place}",
+            kind,
+            text[span.start : span.end],
             data={"leads": span.leads, "is_lead": span.is_lead},
         )
         for place, span in enumerate(spans(text))
-    ]  # fmt: skip
+    ]

@@ -1,5 +1,5 @@
 """Questions over a corpus as a world of pure functions."""
 
-from envs.qa.world import QA
+from stategate.envs.qa.world import QA
 
 __all__ = ["QA"]

@@ -16,9 +16,9 @@ from typing import Any
 
 import yaml
 
-from stores.errors import UNREADABLE, UserError, told_as
-from stores.files import json_of
-from stores.yaml_text import read_yaml
+from stategate.stores.errors import UNREADABLE, UserError, told_as
+from stategate.stores.files import json_of
+from stategate.stores.yaml_text import read_yaml
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Question:
 
 def sample_folder() -> Path:
     """Return the folder of the sample corpus that ships with the code."""
-    return Path(str(files("envs.qa.sample"))) / "corpus"
+    return Path(str(files("stategate.envs.qa.sample"))) / "corpus"
 
 
 def load_questions(source: str) -> list[Question]:
@@ -54,7 +54,7 @@ def load_questions(source: str) -> list[Question]:
 
 def read_list(source: str, what: str, form: str) -> list[Any]:
     """Read ``"sample"`` or a YAML or JSON file that holds a list of {``form``}; errors as above."""
-    path = Path(str(files("envs.qa.sample"))) / f"{what}.yaml"
+    path = Path(str(files("stategate.envs.qa.sample"))) / f"{what}.yaml"
     path = path if source == "sample" else Path(source).expanduser()
     kinds = (*UNREADABLE, yaml.YAMLError)
     with told_as(f"cannot read the {what} '{source}'", "give a file", kinds):

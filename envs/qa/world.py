@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envs.protocols import ANSWER, Chunk, Fragment, Observation, Session, View, answered
-from envs.qa.questions import Question, token_f1
-from stores.errors import UserError
+from stategate.envs.protocols import ANSWER, Chunk, Fragment, Observation, Session, View, answered
+from stategate.envs.qa.questions import Question, token_f1
+from stategate.stores.errors import UserError
 
 
 class QaView(View):

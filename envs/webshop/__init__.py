@@ -2,11 +2,11 @@
 
 import gymnasium
 
-from envs.webshop.world import Frozen, WebShop
+from stategate.envs.webshop.world import Frozen, WebShop
 
 __all__ = ["Frozen", "WebShop"]
 
 #: The same world for other people's loops, imported only when someone makes one.
 ENV_ID = "stategate/WebShop-v0"
 if ENV_ID not in gymnasium.registry:
-    gymnasium.register(id=ENV_ID, entry_point="envs.webshop.gym_env:WebShopGym")
+    gymnasium.register(id=ENV_ID, entry_point="stategate.envs.webshop.gym_env:WebShopGym")

@@ -5,12 +5,12 @@ import tomllib
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 
-from envs.protocols import ActionVocabulary, Observation, is_legal, target_of
-from envs.webshop.forms import FORMS
-from envs.webshop.pages import SEARCH
-from envs.webshop.reading import read_page
-from envs.webshop.wanted import Wanted
-from stores.text import overlap, words_of
+from stategate.envs.protocols import ActionVocabulary, Observation, is_legal, target_of
+from stategate.envs.webshop.forms import FORMS
+from stategate.envs.webshop.pages import SEARCH
+from stategate.envs.webshop.reading import read_page
+from stategate.envs.webshop.wanted import Wanted
+from stategate.stores.text import overlap, words_of
 
 BACK, PREV, NEXT = "click[back to search]", "click[< prev]", "click[next >]"
 BUY, FEATURES = "click[buy now]", "click[features]"
@@ -20,9 +20,15 @@ OPENED = re.compile(r"click\[(b[0-9a-z]{9})\]")
 _WORDS = tomllib.loads(Path(__file__).with_name("actions.toml").read_text("utf-8"))
 MOVES: dict[str, str] = _WORDS["moves"]
 _BUTTONS = (
-    "next >", "< prev", "back to search", "description", "features", "reviews", "attributes",
+    "next >",
+    "< prev",
+    "back to search",
+    "description",
+    "features",
+    "reviews",
+    "attributes",
     "buy now",
-)  # fmt: skip
+)
 _CLICK = re.compile(r"\s*click\s*\[(.*)\]\s*", re.DOTALL | re.IGNORECASE)
 _SEARCH = re.compile(r"\s*search\s*\[(.*)\]\s*", re.DOTALL | re.IGNORECASE)
 _CODE = re.compile(r"\bB[0-9A-Z]{9}\b", re.IGNORECASE)
@@ -42,8 +48,15 @@ class WebShopActions(ActionVocabulary):
     """Searches, products, options, buttons."""
 
     classes: tuple[str, ...] = (
-        "search", "product", "option", "buy", "details", "page", "back", "other",
-    )  # fmt: skip
+        "search",
+        "product",
+        "option",
+        "buy",
+        "details",
+        "page",
+        "back",
+        "other",
+    )
     prototypes: Mapping[str, str] = _WORDS["prototypes"]
     moves: Mapping[str, str] = MOVES
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError, fault, told_as
-from stores.files import json_of
-from stores.text import unbroken
+from stategate.stores.errors import UserError, fault, told_as
+from stategate.stores.files import json_of
+from stategate.stores.text import unbroken
 
 SAMPLE = Path(__file__).parent / "sample"
 PRODUCT_FILES = ("items_shuffle_1000.json", "items_shuffle.json")

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from envs.protocols import Choice, Chunk, Observation, Role
-from envs.webshop.pages import MARKED, RESULTS, SEARCH
+from stategate.envs.protocols import Choice, Chunk, Observation, Role
+from stategate.envs.webshop.pages import MARKED, RESULTS, SEARCH
 
 _SEPARATOR = " [SEP] "
 _CLICKED = "You have clicked "

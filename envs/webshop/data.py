@@ -11,10 +11,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from envs.webshop.catalogue import read_catalogue
-from stores.assets.downloads import fetch_published, sha256
-from stores.errors import UserError, told_as
-from stores.files import json_of, write_json
+from stategate.envs.webshop.catalogue import read_catalogue
+from stategate.stores.assets.downloads import fetch_published, sha256
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import json_of, write_json
 
 MANIFEST = "manifest.json"
 _ADDRESS = "https://drive.usercontent.google.com/download?id={id}&export=download&confirm=t"

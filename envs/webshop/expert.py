@@ -18,12 +18,12 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from envs.protocols import Observation, Session, target_of
-from envs.webshop import WebShop
-from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV
-from envs.webshop.pages import PER_PAGE
-from stores.text import overlap, words_of
-from stores.traces import Event
+from stategate.envs.protocols import Observation, Session, target_of
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV
+from stategate.envs.webshop.pages import PER_PAGE
+from stategate.stores.text import overlap, words_of
+from stategate.stores.traces import Event
 
 MAX_STEPS = 30
 _LAST_PAGE = 5

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from envs.webshop.catalogue import HUMAN_FILE, Catalogue, Product
-from stores.errors import UserError, told_as
+from stategate.envs.webshop.catalogue import HUMAN_FILE, Catalogue, Product
+from stategate.stores.errors import UserError, told_as
 
 _LIMITS = [10.0 * i for i in range(1, 100)]
 _SHUFFLE_SEED = 233

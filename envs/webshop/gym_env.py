@@ -5,11 +5,11 @@ import string
 from functools import lru_cache
 from typing import Any, Literal
 
-from envs.gym_env import TextGym
-from envs.protocols import Observation
-from envs.webshop.catalogue import Catalogue
-from envs.webshop.pages import SEARCH
-from envs.webshop.world import WebShop
+from stategate.envs.gym_env import TextGym
+from stategate.envs.protocols import Observation
+from stategate.envs.webshop.catalogue import Catalogue
+from stategate.envs.webshop.pages import SEARCH
+from stategate.envs.webshop.world import WebShop
 
 _LONGEST = 1 << 20  # characters; no page has as many
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from envs.webshop.catalogue import Product
+from stategate.envs.webshop.catalogue import Product
 
 PER_PAGE = 10
 SUB_PAGES = ("Description", "Features", "Reviews", "Attributes")
@@ -80,14 +80,40 @@ def done_nodes(asin: str, options: dict[str, str], reward: float) -> Iterator[No
     escapes = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"})
     chosen = json.dumps(options, sort_keys=True).translate(escapes)
     texts = (
-        "Thank you for shopping with us!", "Your code: ", "None",
+        "Thank you for shopping with us!",
+        "Your code: ",
+        "None",
         " (Paste it in your MTurk interface.)",
-        "Purchased", "asin", asin, "options", chosen,
-        "attrs", "None", "category", "None", "query", "None", "product category", "None",
-        "Target", "asin", "options", "attrs", "price upper", "instuction text", "category",
-        "product category", "query", "Goal ", "None", "Reward",
-        "Your score (min 0.0, max 1.0)", str(reward), "Reward Details ", "None",
-    )  # fmt: skip
+        "Purchased",
+        "asin",
+        asin,
+        "options",
+        chosen,
+        "attrs",
+        "None",
+        "category",
+        "None",
+        "query",
+        "None",
+        "product category",
+        "None",
+        "Target",
+        "asin",
+        "options",
+        "attrs",
+        "price upper",
+        "instuction text",
+        "category",
+        "product category",
+        "query",
+        "Goal ",
+        "None",
+        "Reward",
+        "Your score (min 0.0, max 1.0)",
+        str(reward),
+        "Reward Details ",
+        "None",
+    )
     yield from map(Node, texts)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envs.webshop.catalogue import Product
-from envs.webshop.reward import score
-from stores.errors import UserError, told_as
-from stores.files import json_of
+from stategate.envs.webshop.catalogue import Product
+from stategate.envs.webshop.reward import score
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import json_of
 
 
 def session_goals(
@@ -55,8 +55,9 @@ def _serving(
         if best < enough - 1e-9:
             continue
         for name, values in product.options.items():
-            trials = [(score(product, goal, price, {**chosen, name: str(v)})[0], str(v))
-                      for v in values]  # fmt: skip
+            trials = [
+                (score(product, goal, price, {**chosen, name: str(v)})[0], str(v)) for v in values
+            ]
             top = max(trials, default=(0.0, ""))
             if top[0] > best:
                 best, chosen = top[0], {**chosen, name: top[1]}

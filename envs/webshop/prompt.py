@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Literal
 
-from envs.protocols import NOTE
-from envs.webshop.actions import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
-from envs.webshop.pages import PRICE, SEARCH, dollars
-from envs.webshop.wanted import Wanted
+from stategate.envs.protocols import NOTE
+from stategate.envs.webshop.actions import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
+from stategate.envs.webshop.pages import PRICE, SEARCH, dollars
+from stategate.envs.webshop.wanted import Wanted
 
 PageKind = Literal["search", "results", "item", "detail", "unknown"]
 

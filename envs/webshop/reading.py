@@ -8,15 +8,15 @@ from typing import Literal
 
 import numpy as np
 
-from envs.asking.request import Request, read_request
-from envs.asking.subject import VALUED
-from envs.asking.values import Asked, ask_choices, covered, locate
-from envs.asking.weights import ROLES
-from envs.asking.words import runs, word_roles
-from envs.protocols import Clause, StateInput
-from envs.webshop.pages import MARKED, RESULTS, dollars
-from envs.webshop.wanted import Wanted
-from stores.traces import Event
+from stategate.envs.asking.request import Request, read_request
+from stategate.envs.asking.subject import VALUED
+from stategate.envs.asking.values import Asked, ask_choices, covered, locate
+from stategate.envs.asking.weights import ROLES
+from stategate.envs.asking.words import runs, word_roles
+from stategate.envs.protocols import Clause, StateInput
+from stategate.envs.webshop.pages import MARKED, RESULTS, dollars
+from stategate.envs.webshop.wanted import Wanted
+from stategate.stores.traces import Event
 
 PageKind = Literal["search", "results", "item", "sub", "done", "other"]
 MAX_CLAUSES, MAX_FACTS = 6, 6
@@ -157,8 +157,10 @@ def asked_parts(request: Request, parts: tuple[str, ...], title: str) -> tuple[A
             return False
         return any(
             abs(p - q) <= _BESIDE and not _STOP.search(_between(request, p, q))
-            for later in places[i + 1 :] for q in later for p in places[i]
-        )  # fmt: skip
+            for later in places[i + 1 :]
+            for q in later
+            for p in places[i]
+        )
 
     return tuple(
         one

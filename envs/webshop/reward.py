@@ -11,10 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from envs.webshop.catalogue import SAMPLE, Product
-from stores.assets.fetch import asset_path
-from stores.home import cache
-from stores.sqlite import SqliteFile
+from stategate.envs.webshop.catalogue import SAMPLE, Product
+from stategate.stores.assets.fetch import asset_path
+from stategate.stores.home import cache
+from stategate.stores.sqlite import SqliteFile
 
 MODEL = "en_core_web_sm-3.8.0"
 _lock = threading.RLock()

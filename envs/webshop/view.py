@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from envs.protocols import (
+from stategate.envs.protocols import (
     ActionVocabulary,
     Chunk,
     Clause,
@@ -17,14 +17,14 @@ from envs.protocols import (
     listed,
     target_of,
 )
-from envs.webshop.actions import BACK, BUY, DETAILS, NEXT, OPENED, PREV, WebShopActions
-from envs.webshop.chunks import chunk_page
-from envs.webshop.pages import SEARCH, dollars
-from envs.webshop.prompt import Reading, Trail, read
-from envs.webshop.reading import clauses, inputs_of
-from envs.webshop.wanted import evidence
-from stores.text import one_line
-from stores.traces import Event
+from stategate.envs.webshop.actions import BACK, BUY, DETAILS, NEXT, OPENED, PREV, WebShopActions
+from stategate.envs.webshop.chunks import chunk_page
+from stategate.envs.webshop.pages import SEARCH, dollars
+from stategate.envs.webshop.prompt import Reading, Trail, read
+from stategate.envs.webshop.reading import clauses, inputs_of
+from stategate.envs.webshop.wanted import evidence
+from stategate.stores.text import one_line
+from stategate.stores.traces import Event
 
 PRODUCTS = 2  # products after which a small model may no longer go back
 _CLICKED = re.compile(r"\[clicked button\] (.*?) \[clicked button_\]")

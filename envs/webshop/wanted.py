@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envs.asking.values import covered
-from envs.asking.wanted import Wanted as Asking
-from envs.asking.words import matters
-from envs.protocols import Chunk
-from envs.webshop.forms import FORMS
+from stategate.envs.asking.values import covered
+from stategate.envs.asking.wanted import Wanted as Asking
+from stategate.envs.asking.words import matters
+from stategate.envs.protocols import Chunk
+from stategate.envs.webshop.forms import FORMS
 
 _SEARCHED = 0.25  # how much a word must matter to be noted
 _MET = 0.5  # how far a page must say a word to have met it

@@ -17,20 +17,28 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from envs.protocols import Observation, Session
-from envs.webshop import pages
-from envs.webshop.bm25 import Bm25
-from envs.webshop.catalogue import Catalogue, Product, read_catalogue, search_text
-from envs.webshop.goals import Goals, draw_prices, make_goals, ranges
-from envs.webshop.pages import SEARCH
-from envs.webshop.people import session_goals
-from envs.webshop.reward import outcome, score
-from envs.webshop.wordings import TEMPLATE, reworded
-from stores.errors import UserError
+from stategate.envs.protocols import Observation, Session
+from stategate.envs.webshop import pages
+from stategate.envs.webshop.bm25 import Bm25
+from stategate.envs.webshop.catalogue import Catalogue, Product, read_catalogue, search_text
+from stategate.envs.webshop.goals import Goals, draw_prices, make_goals, ranges
+from stategate.envs.webshop.pages import SEARCH
+from stategate.envs.webshop.people import session_goals
+from stategate.envs.webshop.reward import outcome, score
+from stategate.envs.webshop.wordings import TEMPLATE, reworded
+from stategate.stores.errors import UserError
 
 FIELDS = (
-    "goal", "instruction", "page", "keywords", "number", "asin", "options", "sub", "visited",
-)  # fmt: skip
+    "goal",
+    "instruction",
+    "page",
+    "keywords",
+    "number",
+    "asin",
+    "options",
+    "sub",
+    "visited",
+)
 PAGES = ("search", "results", "item", "sub", "done")
 
 
@@ -57,9 +65,16 @@ class Frozen(dict[str, Any]):
 def start(goal: int | None, instruction: str | None) -> Frozen:
     """Return the session at the search page."""
     return Frozen(
-        goal=goal, instruction=instruction, page="search", keywords=None, number=None,
-        asin=None, options=Frozen(), sub=None, visited=(),
-    )  # fmt: skip
+        goal=goal,
+        instruction=instruction,
+        page="search",
+        keywords=None,
+        number=None,
+        asin=None,
+        options=Frozen(),
+        sub=None,
+        visited=(),
+    )
 
 
 def restore(value: Mapping[str, Any]) -> Frozen:
@@ -289,9 +304,13 @@ class WebShop:
 
     def _results(self, here: Frozen, keywords: Sequence[str], number: int) -> Frozen:
         return here.having(
-            page="results", keywords=tuple(keywords), number=number,
-            asin=None, options=Frozen(), sub=None,
-        )  # fmt: skip
+            page="results",
+            keywords=tuple(keywords),
+            number=number,
+            asin=None,
+            options=Frozen(),
+            sub=None,
+        )
 
     def _nodes(self, here: Frozen) -> Any:
         wish = self.instruction(here)

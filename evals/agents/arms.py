@@ -10,14 +10,14 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.middleware.types import AgentMiddleware
 
-from envs.messages.history import instruction_of, text_of
-from evals.agents.billing import Bill
-from evals.agents.trimming import LastMessages, sizes
-from graph.middleware import ContextMiddleware
-from graph.tool_results import shorten_results
-from nodes.retrieval.history import HistorySource, shown_text
-from stores.errors import UserError
-from stores.tokens import count_tokens
+from stategate.envs.messages.history import instruction_of, text_of
+from stategate.evals.agents.billing import Bill
+from stategate.evals.agents.trimming import LastMessages, sizes
+from stategate.graph.middleware import ContextMiddleware
+from stategate.graph.tool_results import shorten_results
+from stategate.nodes.retrieval.history import HistorySource, shown_text
+from stategate.stores.errors import UserError
+from stategate.stores.tokens import count_tokens
 
 _SUMMARY_TOKENS = 1000
 
@@ -106,7 +106,7 @@ def arms_of(names: Sequence[str], lingua: str = "") -> list[str]:
     """Check the names of arms. Raises ``UserError``, also for a compressor that cannot be had."""
     for name in names:
         if name == LINGUA:
-            from evals.agents.lingua import compressor
+            from stategate.evals.agents.lingua import compressor
 
             compressor(lingua)
         elif name not in ARMS:
@@ -119,7 +119,7 @@ def middleware_of(
 ) -> Sequence[AgentMiddleware[Any, Any, Any]]:
     """Return the middleware of one run; ``lingua`` names the weights of LLMLingua."""
     if arm == LINGUA:
-        from evals.agents.lingua import Lingua
+        from stategate.evals.agents.lingua import Lingua
 
         return [Lingua(budget, lingua)]
     return ARMS[arm](budget, bill)

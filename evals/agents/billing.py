@@ -11,9 +11,9 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from envs.messages.history import text_of, tokens_of
-from nodes.models.asking import cost_of
-from stores.tokens import count_tokens
+from stategate.envs.messages.history import text_of, tokens_of
+from stategate.nodes.models.asking import cost_of
+from stategate.stores.tokens import count_tokens
 
 _LEAST = 1024  # tokens from which a prefix is cached
 _STEP = 128  # OpenAI counts a cached prefix in steps of so many
@@ -63,12 +63,18 @@ class Bill:
         """Return what every row says of a run; ``spent`` are the seconds of all decisions."""
         count = max(calls, 1)
         return {
-            "calls": calls, "orphans": float(orphans), "problems": problems, "errors": 0,
-            "dollars_anthropic": self.dollars["anthropic"], "dollars_openai": self.dollars["openai"],
-            "model_tokens": self.read, "tokens_per_call": self.read / count,
-            "cached_share": self.cached / max(self.read, 1), "written": self.written,
+            "calls": calls,
+            "orphans": float(orphans),
+            "problems": problems,
+            "errors": 0,
+            "dollars_anthropic": self.dollars["anthropic"],
+            "dollars_openai": self.dollars["openai"],
+            "model_tokens": self.read,
+            "tokens_per_call": self.read / count,
+            "cached_share": self.cached / max(self.read, 1),
+            "written": self.written,
             "decide_ms": 1000 * spent / count,
-        }  # fmt: skip
+        }
 
     def aside(self, tokens: int, out: int) -> None:
         """Add a call that shares no prefix with the others, such as one that writes a summary."""

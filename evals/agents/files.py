@@ -15,15 +15,18 @@ from pathlib import Path
 
 from langchain_core.tools import BaseTool, StructuredTool
 
-from evals.agents.filler import prose
-from graph.memory_tools import corpus_tool
-from nodes.models.embedders import Hashing
+from stategate.evals.agents.filler import prose
+from stategate.graph.memory_tools import corpus_tool
+from stategate.nodes.models.embedders import Hashing
 
 _PLACES = "Quellmoor Ambelgate Torranholm Vesperford Haldonwick Morrinstead Calderdale".split()
 _THINGS = ("barrels", "lanterns", "ropes", "sails", "anchors", "crates")
 _OPERATORS: dict[type, Callable[[float, float], float]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-}  # fmt: skip
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 
 
 @dataclass(frozen=True)

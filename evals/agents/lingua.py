@@ -15,11 +15,11 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
 
-from envs.messages.history import text_of, with_text
-from evals.agents.trimming import LastMessages
-from nodes.models.decoders.loading import DEFAULT, model_folder
-from stores.errors import UserError, needs, said
-from stores.tokens import count_tokens, encoding
+from stategate.envs.messages.history import text_of, with_text
+from stategate.evals.agents.trimming import LastMessages
+from stategate.nodes.models.decoders.loading import DEFAULT, model_folder
+from stategate.stores.errors import UserError, needs, said
+from stategate.stores.tokens import count_tokens, encoding
 
 _LEAST = 150
 #: By these the package tells LLMLingua-2's models.
@@ -64,9 +64,11 @@ def compressor(weights: str) -> Any:
     try:
         # The package would run code that comes with the weights: nobody asked for that.
         made = PromptCompressor(
-            folder, device_map="cpu", model_config={"trust_remote_code": False},
+            folder,
+            device_map="cpu",
+            model_config={"trust_remote_code": False},
             use_llmlingua2=second,
-        )  # fmt: skip
+        )
     except (OSError, ValueError) as error:
         raise UserError(
             f"no weights of LLMLingua as '{weights}' ({said(error)}): name an asset such as {DEFAULT}, "

@@ -16,19 +16,19 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
-from envs.messages.history import text_of, tokens_of
-from envs.protocols import Observation
-from evals.agents.billing import Bill
-from evals.agents.reader import note_of, orphans_in
-from graph.world_tools import ACTIONS, OVER
-from nodes.models.asking import objects_in
-from nodes.protocols import ContextRequest
-from nodes.resources import Resources
-from nodes.retrieval.page import PageSource
-from nodes.retrieval.past import candidates
-from stores.text import one_line
-from stores.tokens import count_tokens
-from stores.traces import Event
+from stategate.envs.messages.history import text_of, tokens_of
+from stategate.envs.protocols import Observation
+from stategate.evals.agents.billing import Bill
+from stategate.evals.agents.reader import note_of, orphans_in
+from stategate.graph.world_tools import ACTIONS, OVER
+from stategate.nodes.models.asking import objects_in
+from stategate.nodes.protocols import ContextRequest
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import PageSource
+from stategate.nodes.retrieval.past import candidates
+from stategate.stores.text import one_line
+from stategate.stores.tokens import count_tokens
+from stategate.stores.traces import Event
 
 _ROOM = 10**6  # tokens: what the actor reads was cut by the middleware, not by its own builder
 Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -74,12 +74,19 @@ class ActorModel(BaseChatModel):
         resources: Resources = self.resources
         source = candidates(
             PageSource(resources.view, observation, lambda: resources.embedder),
-            self._events(messages), "world", resources.view, lambda: resources.embedder,
-        )  # fmt: skip
+            self._events(messages),
+            "world",
+            resources.view,
+            lambda: resources.embedder,
+        )
         request = ContextRequest(
-            self.instruction, observation, source, tuple(self._events(messages)), _ROOM,
+            self.instruction,
+            observation,
+            source,
+            tuple(self._events(messages)),
+            _ROOM,
             view=resources.view,
-        )  # fmt: skip
+        )
         decision = self.actor(self.builder(request), self.calls)
         return self._call("step", {"action": decision.action})
 

@@ -16,11 +16,11 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import Field
 
-from envs.messages.history import text_of, tokens_of
-from evals.agents.billing import Bill
-from evals.agents.tasks import AgentTask, Fact
-from nodes.build_context.messages.tail import LEAD as TAIL_LEAD
-from stores.tokens import count_tokens
+from stategate.envs.messages.history import text_of, tokens_of
+from stategate.evals.agents.billing import Bill
+from stategate.evals.agents.tasks import AgentTask, Fact
+from stategate.nodes.build_context.messages.tail import LEAD as TAIL_LEAD
+from stategate.stores.tokens import count_tokens
 
 _NOTE = re.compile(r"\[cut \d+ tokens: recall (\w{5})\]\s*(?:\n|\Z)")
 _VALUE = r"[A-Z]\d{4}"
@@ -66,9 +66,10 @@ class PlannedAgent(BaseChatModel):
             self.bill.call(messages, reply)
         size = sum(tokens_of(message, count_tokens) for message in messages)
         reply.usage_metadata = {
-            "input_tokens": size, "output_tokens": tokens_of(reply, count_tokens),
+            "input_tokens": size,
+            "output_tokens": tokens_of(reply, count_tokens),
             "total_tokens": size + tokens_of(reply, count_tokens),
-        }  # fmt: skip
+        }
         return ChatResult(generations=[ChatGeneration(message=reply)])
 
     def _next(self, messages: Sequence[BaseMessage]) -> AIMessage:

@@ -6,11 +6,11 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
-from evals.agents.billing import Bill
-from nodes.build_context.messages.audit import Audit, untouched
-from nodes.build_context.messages.context import HistoryContext
-from nodes.build_context.messages.decisions import Decisions
-from stores.errors import UserError
+from stategate.evals.agents.billing import Bill
+from stategate.nodes.build_context.messages.audit import Audit, untouched
+from stategate.nodes.build_context.messages.context import HistoryContext
+from stategate.nodes.build_context.messages.decisions import Decisions
+from stategate.stores.errors import UserError
 
 #: Stands for the messages as they are.
 NOTHING = "nothing"

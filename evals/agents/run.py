@@ -12,22 +12,38 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from evals.agents.arms import arms_of, middleware_of
-from evals.agents.billing import Bill
-from evals.agents.reader import PlannedAgent, tools_of
-from evals.agents.tasks import AgentTask, families_of, make_task
-from evals.core.statistics import paired_tests, summary_row, units_of
-from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from stores.tokens import count_tokens
+from stategate.evals.agents.arms import arms_of, middleware_of
+from stategate.evals.agents.billing import Bill
+from stategate.evals.agents.reader import PlannedAgent, tools_of
+from stategate.evals.agents.tasks import AgentTask, families_of, make_task
+from stategate.evals.core.statistics import paired_tests, summary_row, units_of
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.stores.tokens import count_tokens
 
 DEFAULT_ARMS = (
-    "nothing", "last", "summarize", "clear", "compress", "compress_no_recall", "compress_whole",
+    "nothing",
+    "last",
+    "summarize",
+    "clear",
+    "compress",
+    "compress_no_recall",
+    "compress_whole",
     "window",
-)  # fmt: skip
+)
 METRICS = (
-    "success", "dollars_anthropic", "dollars_openai", "tokens_per_call", "cached_share", "calls",
-    "model_tokens", "decide_ms", "orphans", "commands_lost", "checkpoint_kb", "errors",
-)  # fmt: skip
+    "success",
+    "dollars_anthropic",
+    "dollars_openai",
+    "tokens_per_call",
+    "cached_share",
+    "calls",
+    "model_tokens",
+    "decide_ms",
+    "orphans",
+    "commands_lost",
+    "checkpoint_kb",
+    "errors",
+)
 _FAILED = {"success": 0.0, "errors": 1}
 _SAVED = 3  # tasks of each family whose checkpoints are measured
 
@@ -46,9 +62,13 @@ def run_agents(
     names = list(families) or families_of(split)
     keys = [{"family": names[i % len(names)], "seed": seed + i // len(names)} for i in range(n)]
     args: dict[str, Any] = {
-        "split": split, "n": n, "arms": arms_of(arms, lingua), "budget": budget,
-        "families": names, "seed": seed,
-    }  # fmt: skip
+        "split": split,
+        "n": n,
+        "arms": arms_of(arms, lingua),
+        "budget": budget,
+        "families": names,
+        "seed": seed,
+    }
 
     def dataset(arm: str) -> Sequence[Sample]:
         return [Sample(key, failure=[_FAILED]) for key in keys]

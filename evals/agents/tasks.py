@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evals.agents.filler import prose
+from stategate.evals.agents.filler import prose
 
 Split = Literal["dev", "test"]
 _HEADS = "Quell Ambel Torran Vesper Haldon Morrin Calder Ostrav Lindel Brack Fenwick Sarn".split()
@@ -24,11 +24,15 @@ _ENDS = "moor gate holm ridge mere ford wick stead dale haven".split()
 _KINDS = "depot annex station yard terminal relay kiosk hangar".split()
 #: What is asked for, and what the instruction of a test task calls it.
 _ATTRIBUTES = {
-    "gate code": "number that opens the gate", "berth": "mooring place",
-    "tariff class": "category for billing", "radio channel": "frequency slot",
-    "supervisor id": "identifier of whoever is in charge", "pump rating": "strength of its pump",
-    "locker": "storage box", "vault key": "secret for the safe",
-}  # fmt: skip
+    "gate code": "number that opens the gate",
+    "berth": "mooring place",
+    "tariff class": "category for billing",
+    "radio channel": "frequency slot",
+    "supervisor id": "identifier of whoever is in charge",
+    "pump rating": "strength of its pump",
+    "locker": "storage box",
+    "vault key": "secret for the safe",
+}
 _TOOLS = ("read_file", "search", "fetch", "query")
 
 
@@ -243,7 +247,7 @@ def _json(rng: random.Random, split: Split, records: Sequence[Record], size: int
             "notes": notes[i % len(notes)],
         }
         for i, (entity, values) in enumerate(records)
-    ]  # fmt: skip
+    ]
     return json.dumps({"status": "ok", "items": items, "remarks": notes})
 
 
@@ -252,8 +256,10 @@ def _table(rng: random.Random, split: Split, records: Sequence[Record], size: in
     words = [w.strip(",.;:()") for w in " ".join(prose(rng, split, size)).split()]
     rows = [[entity, *(values.get(name, "-") for name in names)] for entity, values in records]
     width = len(names)
-    rows += [[f"{words[i]} site", *(w or "-" for w in words[i + 1 : i + 1 + width])]
-             for i in range(0, len(words) - width - 1, width + 1)]  # fmt: skip
+    rows += [
+        [f"{words[i]} site", *(w or "-" for w in words[i + 1 : i + 1 + width])]
+        for i in range(0, len(words) - width - 1, width + 1)
+    ]
     rng.shuffle(rows)
     return "\n".join(",".join(row) for row in [["name", *names], *rows])
 
@@ -302,6 +308,11 @@ def _clock(rng: random.Random) -> str:
 
 
 _FORMS: dict[str, Callable[[random.Random, Split, Sequence[Record], int], str]] = {
-    "text": _text, "json": _json, "table": _table, "log": _log, "markdown": _markdown,
-    "html": _html, "yaml": _yaml,
-}  # fmt: skip
+    "text": _text,
+    "json": _json,
+    "table": _table,
+    "log": _log,
+    "markdown": _markdown,
+    "html": _html,
+    "yaml": _yaml,
+}

@@ -7,8 +7,8 @@ from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.utils import trim_messages
 
-from envs.messages.history import tokens_of
-from stores.tokens import count_tokens
+from stategate.envs.messages.history import tokens_of
+from stategate.stores.tokens import count_tokens
 
 
 def sizes(messages: Iterable[Any]) -> int:

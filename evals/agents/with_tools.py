@@ -16,18 +16,18 @@ from langchain.agents.middleware.types import AgentMiddleware
 from langchain_core.messages import BaseMessage
 from langgraph.errors import GraphRecursionError
 
-from envs.protocols import tasks_of
-from evals.agents.arms import arms_of, middleware_of
-from evals.agents.files import make_files, tools_over
-from evals.agents.players import ActorModel, Metered, WrittenCalls
-from evals.agents.run import scored
-from evals.core.task import Attempt, Row, Sample, Solver, Task, run_task
-from graph.config import load_config
-from graph.world_tools import standing, world_tools
-from nodes.registry import registry
-from nodes.resources import Resources
-from stores.errors import UserError
-from stores.runs import shown_config
+from stategate.envs.protocols import tasks_of
+from stategate.evals.agents.arms import arms_of, middleware_of
+from stategate.evals.agents.files import make_files, tools_over
+from stategate.evals.agents.players import ActorModel, Metered, WrittenCalls
+from stategate.evals.agents.run import scored
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Task, run_task
+from stategate.graph.config import load_config
+from stategate.graph.world_tools import standing, world_tools
+from stategate.nodes.registry import registry
+from stategate.nodes.resources import Resources
+from stategate.stores.errors import UserError
+from stategate.stores.runs import shown_config
 
 FILES, MODEL = "files", "model"
 _MODELS = "qa"  # the preset that names the model where no world is played
@@ -69,11 +69,15 @@ def run_tools(
     world = None if on == FILES else config.env.build(Resources(env=config.env))
     listed = [{"seed": i} for i in range(n)] if world is None else list(tasks_of(world))[:n]
     args = {
-        "on": on, "player": player, "n": len(listed),
-        "arms": arms_of(arms, lingua), "budget": budget, "calls": calls,
+        "on": on,
+        "player": player,
+        "n": len(listed),
+        "arms": arms_of(arms, lingua),
+        "budget": budget,
+        "calls": calls,
         "config": shown_config(config.model_dump(mode="json", include={"env", "llm"})),
         "data": str(getattr(world, "fingerprint", "")),
-    }  # fmt: skip
+    }
 
     def dataset(arm: str) -> Sequence[Sample]:
         return [Sample({"family": on, "seed": i}, task, [_FAILED]) for i, task in enumerate(listed)]
@@ -92,11 +96,17 @@ def run_tools(
                 else:
                     tools = world_tools(world, resources.view, task=sample.data)
                     asked = world.instruction(world.reset(sample.data)[0])
-                model: Any = resources.llm if player == MODEL else ActorModel(
-                    instruction=asked, actor=resources.get(known.parse("actor", player)),
-                    builder=resources.get(known.parse("context", _ALL)), resources=resources,
-                    most=calls,
-                )  # fmt: skip
+                model: Any = (
+                    resources.llm
+                    if player == MODEL
+                    else ActorModel(
+                        instruction=asked,
+                        actor=resources.get(known.parse("actor", player)),
+                        builder=resources.get(known.parse("context", _ALL)),
+                        resources=resources,
+                        most=calls,
+                    )
+                )
                 row, messages = play(model, tools, arm, asked, budget, calls, lingua)
             said = str(messages[-1].text)
             end = standing(messages)

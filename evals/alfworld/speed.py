@@ -6,9 +6,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from envs.alfworld import AlfWorld
-from stores.errors import UserError
-from stores.runs import with_errors
+from stategate.envs.alfworld import AlfWorld
+from stategate.stores.errors import UserError
+from stategate.stores.runs import with_errors
 
 #: What TextWorld with its planner did on this class of machine, idle, over four games (7.7 to 12.3).
 ORIGINAL_STEPS_PER_SECOND = 10
@@ -44,12 +44,20 @@ def measure_games(data: str = "sample", seed: int = 0) -> list[dict[str, Any]]:
         cpu_rates.append(steps / (time.process_time() - cpu))
     return [
         {
-            "agent": f"alfworld {len(world.games)} games", "n": len(names), "open_s": opened,
-            **with_errors({"load_ms": loads, "steps_per_s": rates, "load_cpu_ms": cpu_loads,
-                           "steps_per_cpu_s": cpu_rates}),
+            "agent": f"alfworld {len(world.games)} games",
+            "n": len(names),
+            "open_s": opened,
+            **with_errors(
+                {
+                    "load_ms": loads,
+                    "steps_per_s": rates,
+                    "load_cpu_ms": cpu_loads,
+                    "steps_per_cpu_s": cpu_rates,
+                }
+            ),
             "times_the_original": sum(cpu_rates) / len(cpu_rates) / ORIGINAL_STEPS_PER_SECOND,
         }
-    ]  # fmt: skip
+    ]
 
 
 def play_walkthroughs(data: str = "sample") -> list[dict[str, Any]]:
@@ -68,6 +76,11 @@ def play_walkthroughs(data: str = "sample") -> list[dict[str, Any]]:
                 steps.append(float(len(commands)))
             except UserError:
                 won.append(0.0)
-        rows.append({"agent": f"walkthrough {split}", "n": len(names),
-                     **with_errors({"success": won, "steps": steps})})  # fmt: skip
+        rows.append(
+            {
+                "agent": f"walkthrough {split}",
+                "n": len(names),
+                **with_errors({"success": won, "steps": steps}),
+            }
+        )
     return rows

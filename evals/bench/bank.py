@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from evals.core.task import Parts
-from stores.bank.bank import Bank, Entry, Row, Vector
-from stores.bank.nearest import Searcher
-from stores.bank.state_bank import StateBank
-from stores.errors import UserError
+from stategate.evals.core.task import Parts
+from stategate.stores.bank.bank import Bank, Entry, Row, Vector
+from stategate.stores.bank.nearest import Searcher
+from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.errors import UserError
 
 NUDGE = 0.5  # length of the random part: cosine 1 / sqrt(1 + 0.25), about 0.9
 _QUERIES = 300

@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from evals.core.task import Parts
-from evals.memory.generated import generate
-from evals.memory.published import read_locomo
-from nodes.models.embedders import HashingEmbedder, MiniLM
-from nodes.resources import Resources
-from nodes.retrieval.remember import Memory, asked_of
-from stores.corpus.lexical import Lexical
-from stores.memory.long_term import LongTerm
-from stores.memory.recall import Limits
-from stores.plots import new_plot, save_plot
-from stores.sqlite import connect
+from stategate.evals.core.task import Parts
+from stategate.evals.memory.generated import generate
+from stategate.evals.memory.published import read_locomo
+from stategate.nodes.models.embedders import HashingEmbedder, MiniLM
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.remember import Memory, asked_of
+from stategate.stores.corpus.lexical import Lexical
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.recall import Limits
+from stategate.stores.plots import new_plot, save_plot
+from stategate.stores.sqlite import connect
 
 _DIMENSION, _CONVERSATIONS = 384, 60
 
@@ -58,10 +58,14 @@ def _embed(count: int, seed: int) -> list[dict[str, Any]]:
     for what, parts in (("one by one", [[text] for text in texts]), ("together", [texts])):
         started, worked = time.perf_counter(), time.process_time()
         vectors.append(np.concatenate([embedder._compute(part) for part in parts]))
-        rows.append({
-            "what": what, "n": count, "seconds": round(time.perf_counter() - started, 3),
-            "cpu_seconds": round(time.process_time() - worked, 3),
-        })  # fmt: skip
+        rows.append(
+            {
+                "what": what,
+                "n": count,
+                "seconds": round(time.perf_counter() - started, 3),
+                "cpu_seconds": round(time.process_time() - worked, 3),
+            }
+        )
     rows[1]["furthest"] = float(np.abs(vectors[0] - vectors[1]).max())
     return rows
 
@@ -73,9 +77,11 @@ def _grow(
     with tempfile.TemporaryDirectory(prefix="bench-memory-", ignore_cleanup_errors=True) as folder:
         file = Path(folder) / "memory.sqlite"
         memory = Memory(
-            url or str(file), embedder=HashingEmbedder(_DIMENSION),
-            user=f"bench-{time.time_ns()}", most=most,
-        )  # fmt: skip
+            url or str(file),
+            embedder=HashingEmbedder(_DIMENSION),
+            user=f"bench-{time.time_ns()}",
+            most=most,
+        )
         rows, done = [], 0
         outcomes: Counter[str] = Counter()
         for size in sizes:
@@ -89,15 +95,22 @@ def _grow(
                 outcomes["dropped"] += len(written.dropped)
             done = size
             asked, thought = _timed(lambda q: memory.recall(q, limits=Limits(facts=10)), questions)
-            rows.append({
-                "what": "PostgreSQL" if url else "SQLite", "n": size,
-                "facts": outcomes["stored"] - outcomes["dropped"], "most": most,
-                "merged": outcomes["merged"], "refused": outcomes["refused"],
-                "dropped": outcomes["dropped"],
-                "megabytes": round(file.stat().st_size / 1e6, 2) if not url else None,
-                **_percentiles("write", seconds[-500:]), **_percentiles("write_cpu", work[-500:]),
-                **_percentiles("recall", asked), **_percentiles("recall_cpu", thought),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "what": "PostgreSQL" if url else "SQLite",
+                    "n": size,
+                    "facts": outcomes["stored"] - outcomes["dropped"],
+                    "most": most,
+                    "merged": outcomes["merged"],
+                    "refused": outcomes["refused"],
+                    "dropped": outcomes["dropped"],
+                    "megabytes": round(file.stat().st_size / 1e6, 2) if not url else None,
+                    **_percentiles("write", seconds[-500:]),
+                    **_percentiles("write_cpu", work[-500:]),
+                    **_percentiles("recall", asked),
+                    **_percentiles("recall_cpu", thought),
+                }
+            )
         again = LongTerm(memory.store.url)  # as a new process reads it
         started = time.perf_counter()
         again.recall(memory.namespace, asked_of(questions[0], HashingEmbedder(_DIMENSION)))
@@ -124,11 +137,16 @@ def _baseline(sizes: Sequence[int], seed: int) -> list[dict[str, Any]]:
             done = size
             index = Lexical(texts)
             asked, thought = _timed(lambda q, index=index: index.search(q, 10), questions)  # type: ignore[misc]
-            rows.append({
-                "what": "bare table, BM25", "n": size,
-                **_percentiles("write", seconds[-500:]), **_percentiles("write_cpu", work[-500:]),
-                **_percentiles("recall", asked), **_percentiles("recall_cpu", thought),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "what": "bare table, BM25",
+                    "n": size,
+                    **_percentiles("write", seconds[-500:]),
+                    **_percentiles("write_cpu", work[-500:]),
+                    **_percentiles("recall", asked),
+                    **_percentiles("recall_cpu", thought),
+                }
+            )
         db.close()
     return rows
 
@@ -140,10 +158,17 @@ def _material(most: int, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
         talks.write_text(json.dumps(generate("home", _CONVERSATIONS, seed)), encoding="utf-8")
         conversations = read_locomo(talks)
     turns = [
-        {"text": t.text, "speaker": t.speaker, "at": s.at, "thread": f"{c.id}/{s.id}",
-         "id": f"{c.id}/{t.id}"}
-        for c in conversations for s in c.sessions for t in s.turns
-    ]  # fmt: skip
+        {
+            "text": t.text,
+            "speaker": t.speaker,
+            "at": s.at,
+            "thread": f"{c.id}/{s.id}",
+            "id": f"{c.id}/{t.id}",
+        }
+        for c in conversations
+        for s in c.sessions
+        for t in s.turns
+    ]
     if len(turns) < most:
         raise ValueError(f"{len(turns)} turns are made: measure up to {len(turns)}")
     questions = [q.text for c in conversations for q in c.questions]

@@ -19,10 +19,10 @@ from langchain.agents.middleware.types import ModelRequest
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from evals.agents.tasks import make_task
-from evals.core.task import Row
-from graph.middleware import ContextMiddleware
-from nodes.build_context.messages.decisions import Decisions
+from stategate.evals.agents.tasks import make_task
+from stategate.evals.core.task import Row
+from stategate.graph.middleware import ContextMiddleware
+from stategate.nodes.build_context.messages.decisions import Decisions
 
 _RUNS = 40
 
@@ -68,8 +68,9 @@ def _ours(messages: list[BaseMessage], budget: int, what: str) -> list[Row]:
 def _clear(messages: list[BaseMessage], budget: int) -> list[Row]:
     middleware = ContextEditingMiddleware(edits=[ClearToolUsesEdit(trigger=budget)])
     request: Any = ModelRequest(
-        model=FakeListChatModel(responses=[""]), messages=messages,  # type: ignore[arg-type]
-    )  # fmt: skip
+        model=FakeListChatModel(responses=[""]),
+        messages=messages,  # type: ignore[arg-type]
+    )
     answer: Any = None
     return [
         _row("ClearToolUsesEdit", lambda: middleware.wrap_model_call(request, lambda _: answer))
@@ -100,6 +101,9 @@ def _row(name: str, work: Callable[[], Any]) -> Row:
         spent.append(1000 * (time.perf_counter() - started))
         cpu.append(1000 * (time.process_time() - worked))
     return {
-        "agent": name, "n": _RUNS, "p50_ms": float(np.median(spent)),
-        "p95_ms": float(np.percentile(spent, 95)), "cpu_ms": float(np.median(cpu)),
-    }  # fmt: skip
+        "agent": name,
+        "n": _RUNS,
+        "p50_ms": float(np.median(spent)),
+        "p95_ms": float(np.percentile(spent, 95)),
+        "cpu_ms": float(np.median(cpu)),
+    }

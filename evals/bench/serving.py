@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from evals.core.task import Parts, Row
-from evals.webshop.bench import LONG_WALK, resident_memory
-from graph.build import build_graph
-from graph.config import load_config
-from graph.retention import threads
-from stores.runs import with_errors
+from stategate.evals.core.task import Parts, Row
+from stategate.evals.webshop.bench import LONG_WALK, resident_memory
+from stategate.graph.build import build_graph
+from stategate.graph.config import load_config
+from stategate.graph.retention import threads
+from stategate.stores.runs import with_errors
 
 #: What the stand-in says; nobody reads it.
 _REPLY = "The lake turned red because of algae."
@@ -44,13 +44,16 @@ def _sessions(name: str, where: str, sessions: int, turns: int, seconds: float) 
     beside = [1000 * (t - seconds) for t in times]
     return [
         {
-            "agent": f"{sessions} sessions, {name}", "n": len(times), "steps_per_s": len(times) / took,
-            "at_most_per_s": sessions / seconds, "processor_ms_per_step": 1000 * busy / len(times),
+            "agent": f"{sessions} sessions, {name}",
+            "n": len(times),
+            "steps_per_s": len(times) / took,
+            "at_most_per_s": sessions / seconds,
+            "processor_ms_per_step": 1000 * busy / len(times),
             "step_p50_ms": float(np.quantile(times, 0.5)) * 1000,
             "step_p95_ms": float(np.quantile(times, 0.95)) * 1000,
             **with_errors({"beside_model_ms": beside}),
         }
-    ]  # fmt: skip
+    ]
 
 
 async def _converse(
@@ -95,8 +98,14 @@ async def _model(seconds: float) -> AsyncIterator[str]:
     message = {"role": "assistant", "content": _REPLY}
     choice = {"index": 0, "finish_reason": "stop", "message": message}
     usage = {"prompt_tokens": 100, "completion_tokens": 8, "total_tokens": 108}
-    body = {"id": "x", "object": "chat.completion", "created": 0, "model": "stand-in",
-            "choices": [choice], "usage": usage}  # fmt: skip
+    body = {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "stand-in",
+        "choices": [choice],
+        "usage": usage,
+    }
     raw = json.dumps(body).encode()
     head = (
         f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(raw)}\r\n\r\n"
@@ -134,19 +143,24 @@ def _checkpoints(name: str, where: str, updater: str, steps: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "checkpoints.sqlite"
         settings = {
-            "updater": updater, "context": "full", "memory": ["short_term"], "max_steps": steps,
+            "updater": updater,
+            "context": "full",
+            "memory": ["short_term"],
+            "max_steps": steps,
             "actor": {"kind": "scripted", "actions": (LONG_WALK * steps)[:steps]},
             "checkpoints": where or str(file),
-        }  # fmt: skip
+        }
         graph = build_graph(load_config(settings))
         thread = f"3f2a91c4-7b1e-4b3a-9f60-{time.time_ns() % 10**12:012d}"
         out = graph.invoke({"task": {"goal": 3}}, {"configurable": {"thread_id": thread}})
         taken = int(out["steps"])
         own = next(t for t in threads(graph.checkpointer) if t.thread_id == thread)
         row: Row = {
-            "agent": f"{name}, updater {updater}", "n": taken, "checkpoints": own.checkpoints,
+            "agent": f"{name}, updater {updater}",
+            "n": taken,
+            "checkpoints": own.checkpoints,
             "written_bytes_per_step": own.size / taken,
-        }  # fmt: skip
+        }
         if not where:
             graph.checkpointer.conn.execute("pragma wal_checkpoint(truncate)")  # type: ignore[union-attr]
             row["file_bytes_per_step"] = file.stat().st_size / taken
@@ -162,10 +176,12 @@ def _endure(steps: int, every: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         settings = {
-            "actor": "rule", "updater": "none", "max_steps": 15,
+            "actor": "rule",
+            "updater": "none",
+            "max_steps": 15,
             "memory": [{"kind": "short_term"}, {"kind": "trace", "path": str(place / "t.sqlite")}],
             "checkpoints": str(place / "c.sqlite"),
-        }  # fmt: skip
+        }
         graph = build_graph(load_config(settings))
         saver: Any = graph.checkpointer
         taken = episode = 0
@@ -181,16 +197,19 @@ def _endure(steps: int, every: int) -> Iterator[Row]:
                 looked_at = taken // every
                 gc.collect()
                 yield {
-                    "agent": f"after {taken} steps", "n": taken, "episodes": episode,
+                    "agent": f"after {taken} steps",
+                    "n": taken,
+                    "episodes": episode,
                     "resident_mb": resident_memory() / 1e6,
                     "descriptors": len(list(Path("/proc/self/fd").iterdir())),
-                    "threads": threading.active_count(), "objects": len(gc.get_objects()),
+                    "threads": threading.active_count(),
+                    "objects": len(gc.get_objects()),
                     "checkpoint_file_mb": _size(place / "c.sqlite") / 1e6,
                     "log_mb": _size(place / "c.sqlite-wal") / 1e6,
                     "lock_files": len(list((place / "c.sqlite.locks").iterdir())),
                     "trace_bytes_per_step": _size(place / "t.sqlite") / taken,
                     "ms_per_step": 1000 * (time.perf_counter() - started) / taken,
-                }  # fmt: skip
+                }
 
 
 def _size(path: Path) -> int:

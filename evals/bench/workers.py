@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evals.core.task import Parts, spread
-from evals.worlds.live import run_live
-from stores.workers import Crew, work
+from stategate.evals.core.task import Parts, spread
+from stategate.evals.worlds.live import run_live
+from stategate.stores.workers import Crew, work
 
 
 def worker_parts(config: str, goals: int, workers: int) -> Parts:
@@ -37,9 +37,14 @@ def _played(config: str, goals: int, crew: Crew | None) -> list[dict[str, Any]]:
         seconds = time.perf_counter() - started
     name = "1 process" if crew is None else f"{crew.workers} workers"
     return [
-        {"agent": name, "n": goals, "seconds": round(seconds, 3),
-         "episodes_per_second": round(goals / seconds, 3), "load": round(os.getloadavg()[0], 1)}
-    ]  # fmt: skip
+        {
+            "agent": name,
+            "n": goals,
+            "seconds": round(seconds, 3),
+            "episodes_per_second": round(goals / seconds, 3),
+            "load": round(os.getloadavg()[0], 1),
+        }
+    ]
 
 
 def _idle(serve: Callable[[Callable[[Any], Any]], None]) -> None:
@@ -54,7 +59,11 @@ def _empty(workers: int, jobs: int = 2000) -> list[dict[str, Any]]:
             first = time.perf_counter()
     last = time.perf_counter()
     return [
-        {"agent": "empty jobs", "n": jobs, "ready": round(first - began, 3),
-         "overhead_ms": round(1000 * (last - first) / (jobs - 1), 4),
-         "load": round(os.getloadavg()[0], 1)}
-    ]  # fmt: skip
+        {
+            "agent": "empty jobs",
+            "n": jobs,
+            "ready": round(first - began, 3),
+            "overhead_ms": round(1000 * (last - first) / (jobs - 1), 4),
+            "load": round(os.getloadavg()[0], 1),
+        }
+    ]

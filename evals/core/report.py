@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evals.core.run_directory import Run, read_run
-from stores.errors import UserError
-from stores.files import write_bytes
-from stores.plots import new_plot, save_plot
+from stategate.evals.core.run_directory import Run, read_run
+from stategate.stores.errors import UserError
+from stategate.stores.files import write_bytes
+from stategate.stores.plots import new_plot, save_plot
 
 #: metric: (heading, factor, decimals). Others are shown under their own name, with four digits.
 _SHOWN: dict[str, tuple[str, int, int]] = tomllib.loads(

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from envs.protocols import Observation, World
-from stores.errors import UserError, told_as
-from stores.files import json_of
-from stores.runs import read_rows
+from stategate.envs.protocols import Observation, World
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import json_of
+from stategate.stores.runs import read_rows
 
 Outcome = Literal["all", "success", "partial", "failed", "errors"]
 _ARGS, _SUMMARY = "args.json", "summary.json"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stores.runs import with_errors
+from stategate.stores.runs import with_errors
 
 Floats = NDArray[np.float64]
 Labels = Sequence[Hashable] | None
@@ -56,9 +56,12 @@ def interval(
 
 
 def with_interval(
-    metric: str, values: Sequence[float], seed: int = 0, clusters: Labels = None,
+    metric: str,
+    values: Sequence[float],
+    seed: int = 0,
+    clusters: Labels = None,
     strata: Labels = None,
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     """Return what a summary row says of a metric: mean, and ``METRIC_se``, ``_low`` and ``_high``."""
     found = interval(values, seed, clusters, strata)
     row = {metric: found.mean, f"{metric}_se": found.error}
@@ -89,9 +92,14 @@ def paired(
     p = 1.0  # of one pair, whose sign says nothing
     if len(shares) > 1:
         test = stats.permutation_test(
-            (shares,), lambda x, axis: x.sum(axis=axis), permutation_type="samples",
-            vectorized=True, n_resamples=_DRAWS, batch=_batch(shares), rng=seed,
-        )  # fmt: skip
+            (shares,),
+            lambda x, axis: x.sum(axis=axis),
+            permutation_type="samples",
+            vectorized=True,
+            n_resamples=_DRAWS,
+            batch=_batch(shares),
+            rng=seed,
+        )
         p = float(test.pvalue)
     return Paired(spread.mean, spread.low, spread.high, p, len(differences))
 
@@ -127,9 +135,12 @@ def summary_row(
 
 
 def units_of(
-    rows: Sequence[Mapping[str, Any]], agents: Sequence[str], keys: Sequence[str],
-    metrics: Sequence[str], missing: float | None = None,
-) -> dict[str, dict[Any, dict[str, float]]]:  # fmt: skip
+    rows: Sequence[Mapping[str, Any]],
+    agents: Sequence[str],
+    keys: Sequence[str],
+    metrics: Sequence[str],
+    missing: float | None = None,
+) -> dict[str, dict[Any, dict[str, float]]]:
     """Return agent: unit: metric: value. A row is a unit, told from others by its ``keys``.
 
     Where a row has no value, ``missing`` stands for it, if it is one. Errors are counted as well.
@@ -211,9 +222,14 @@ def _bootstrap(parts: Sequence[tuple[Floats, Floats]], seed: int) -> Interval:
     # scipy wants two places or more to draw from: the same one twice where there is one.
     places = [np.arange(max(len(sums), 2)) % len(sums) for sums, _ in parts]
     drawn_means = stats.bootstrap(
-        places, statistic, vectorized=True, n_resamples=_DRAWS, method="percentile",
-        batch=_batch(*places), rng=seed,
-    )  # fmt: skip
+        places,
+        statistic,
+        vectorized=True,
+        n_resamples=_DRAWS,
+        method="percentile",
+        batch=_batch(*places),
+        rng=seed,
+    )
     low, high = drawn_means.confidence_interval
     centre = np.mean([sums.sum() / counts.sum() for sums, counts in parts])
     return Interval(float(centre), float(drawn_means.standard_error), float(low), float(high))

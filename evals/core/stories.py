@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from evals.core.run_directory import Run, read_run
-from stores.errors import UserError
-from stores.files import json_of
+from stategate.evals.core.run_directory import Run, read_run
+from stategate.stores.errors import UserError
+from stategate.stores.files import json_of
 
 _PAGE = "stories.yaml"
 

@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from stores.errors import ModelUnavailable, UserError, fault, needs
-from stores.runs import RunDirectory, provenance
-from stores.workers import Crew, work
+from stategate.stores.errors import ModelUnavailable, UserError, fault, needs
+from stategate.stores.runs import RunDirectory, provenance
+from stategate.stores.workers import Crew, work
 
 T = TypeVar("T")
 Row = dict[str, Any]

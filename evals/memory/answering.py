@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from envs.protocols import UNKNOWN
-from graph.config import load_config
-from nodes.models.asking import ask
-from nodes.resources import Resources
-from nodes.retrieval.quoting import quote
+from stategate.envs.protocols import UNKNOWN
+from stategate.graph.config import load_config
+from stategate.nodes.models.asking import ask
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.quoting import quote
 
 _SYSTEM = (
     "You answer a question about past conversations from the quoted turns alone, in as few words as "

@@ -14,18 +14,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envs.qa.questions import KINDS, DialogueTurn, load_dialogues
-from evals.core.statistics import paired_tests, summary_row
-from evals.core.task import Row, Sample, Solver, Summary, Task, run_task
-from evals.qa.player import POLICIES, Player
-from graph.config import load_config
-from stores.errors import UserError
-from stores.runs import mean, shown_config, shown_path
+from stategate.envs.qa.questions import KINDS, DialogueTurn, load_dialogues
+from stategate.evals.core.statistics import paired_tests, summary_row
+from stategate.evals.core.task import Row, Sample, Solver, Summary, Task, run_task
+from stategate.evals.qa.player import POLICIES, Player
+from stategate.graph.config import load_config
+from stategate.stores.errors import UserError
+from stategate.stores.runs import mean, shown_config, shown_path
 
 #: What is compared: memory against none, both against either.
 _PAIRS = (
-    ("neither", "stm"), ("neither", "ltm"), ("neither", "both"), ("stm", "both"), ("ltm", "both"),
-)  # fmt: skip
+    ("neither", "stm"),
+    ("neither", "ltm"),
+    ("neither", "both"),
+    ("stm", "both"),
+    ("ltm", "both"),
+)
 _RIGHT = ("right", *(f"right_{kind}" for kind in KINDS))
 _COST = ("tokens", "model_tokens", "cost", "seconds")
 

@@ -17,15 +17,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envs.protocols import UNKNOWN
-from envs.qa.questions import token_f1
-from evals.core.statistics import paired, with_interval
-from evals.core.task import Row, Sample, Solver, Summary, Task, run_task
-from evals.memory.published import Conversation, Question, read_locomo, read_longmemeval, text_of
-from evals.memory.rankers import PRESETS, Ranker, line_of, ranker_named
-from stores.errors import UserError
-from stores.runs import shown_path
-from stores.tokens import count_tokens
+from stategate.envs.protocols import UNKNOWN
+from stategate.envs.qa.questions import token_f1
+from stategate.evals.core.statistics import paired, with_interval
+from stategate.evals.core.task import Row, Sample, Solver, Summary, Task, run_task
+from stategate.evals.memory.published import (
+    Conversation,
+    Question,
+    read_locomo,
+    read_longmemeval,
+    text_of,
+)
+from stategate.evals.memory.rankers import PRESETS, Ranker, line_of, ranker_named
+from stategate.stores.errors import UserError
+from stategate.stores.runs import shown_path
+from stategate.stores.tokens import count_tokens
 
 READERS: Mapping[str, Callable[[str | Path], list[Conversation]]] = {
     "locomo": read_locomo,
@@ -38,8 +44,15 @@ MAIN = tuple(
     f"{unit}_{rule}_{k}" for unit in ("turn", "near", "session") for rule in RULES for k in KS
 ) + tuple(f"turn_{rule}_in{BUDGET}" for rule in RULES)
 #: What is tested pair by pair.
-_TESTED = ("turn_any_5", "turn_all_5", "turn_share_5", "turn_share_10", f"turn_any_in{BUDGET}",
-           f"turn_all_in{BUDGET}", "session_any_5")  # fmt: skip
+_TESTED = (
+    "turn_any_5",
+    "turn_all_5",
+    "turn_share_5",
+    "turn_share_10",
+    f"turn_any_in{BUDGET}",
+    f"turn_all_in{BUDGET}",
+    "session_any_5",
+)
 
 
 @dataclass(frozen=True)
@@ -165,9 +178,13 @@ def _within(turns: Sequence[str] | None, lines: Mapping[str, str]) -> list[str]:
 
 def _failure(question: Question, conversation: str) -> dict[str, Any]:
     return {
-        "question": question.id, "category": question.category, "answerable": question.answerable,
-        "evidence": len(question.turns), "conversation": conversation, "score": None,
-    }  # fmt: skip
+        "question": question.id,
+        "category": question.category,
+        "answerable": question.answerable,
+        "evidence": len(question.turns),
+        "conversation": conversation,
+        "score": None,
+    }
 
 
 def _judged(question: Question, said: str) -> dict[str, Any]:
@@ -252,9 +269,19 @@ def settings_of(
 
 
 #: What a terminal and a page show; all metrics are in ``summary.json``.
-SHOWN = ("turn_any_1", "turn_any_5", "turn_any_10", "turn_all_5", "turn_all_10", "near_any_10",
-         "near_all_10", "session_any_5", "session_all_5", f"turn_any_in{BUDGET}",
-         f"turn_all_in{BUDGET}")  # fmt: skip
+SHOWN = (
+    "turn_any_1",
+    "turn_any_5",
+    "turn_any_10",
+    "turn_all_5",
+    "turn_all_10",
+    "near_any_10",
+    "near_all_10",
+    "session_any_5",
+    "session_all_5",
+    f"turn_any_in{BUDGET}",
+    f"turn_all_in{BUDGET}",
+)
 
 
 def compact(summary: Mapping[str, Any]) -> str:
@@ -271,6 +298,7 @@ def compact(summary: Mapping[str, Any]) -> str:
 def _shown(row: Mapping[str, Any], metric: str) -> str:
     if row.get(metric) is None:
         return ""
-    value, low, high = (f"{row[key]:.3f}".lstrip("0") for key in
-                        (metric, f"{metric}_low", f"{metric}_high"))  # fmt: skip
+    value, low, high = (
+        f"{row[key]:.3f}".lstrip("0") for key in (metric, f"{metric}_low", f"{metric}_high")
+    )
     return f"{value} [{low}, {high}]"

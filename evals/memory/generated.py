@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError
+from stategate.stores.errors import UserError
 
 FAMILIES = ("home", "work")
 CONVERSATIONS, SESSIONS = 12, 16

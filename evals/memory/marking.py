@@ -21,17 +21,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from nodes.protocols import Embedder
-from nodes.resources import Resources
-from nodes.retrieval.remember import Memory
-from nodes.retrieval.statements import ModelStatements, State, statements_of
-from stores.errors import UserError
-from stores.memory.changes import CHANGES
-from stores.memory.records import Statement
-from stores.memory.times import spans
-from stores.runs import with_errors
-from stores.text import words_of
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.nodes.protocols import Embedder
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.remember import Memory
+from stategate.nodes.retrieval.statements import ModelStatements, State, statements_of
+from stategate.stores.errors import UserError
+from stategate.stores.memory.changes import CHANGES
+from stategate.stores.memory.records import Statement
+from stategate.stores.memory.times import spans
+from stategate.stores.runs import with_errors
+from stategate.stores.text import words_of
 
 _FOLDER = Path(__file__).parent / "marked"
 #: Readers of times.
@@ -220,10 +220,11 @@ def _timing(name: str) -> Solver:
         text, words, first, last = sample.data
         found = read(text)
         fits = [
-            (first <= a <= (last if last != "-" else first)) if a == b and name != "times"
+            (first <= a <= (last if last != "-" else first))
+            if a == b and name != "times"
             else a == first and last in ("-", b)
             for a, b in found
-        ]  # fmt: skip
+        ]
         attempt.rows[0] |= {"marked": bool(words), "right": any(fits) if words else not found}
 
     return solve
@@ -265,9 +266,10 @@ def _writing(name: str, embedder: Embedder | None) -> Solver:
             ] * 2
             rows = memory.store.timeline(memory.namespace) if new else []
         done = {
-            "gate": last.outcome == "refused", "merge": last.outcome == "merged",
+            "gate": last.outcome == "refused",
+            "merge": last.outcome == "merged",
             "changes": first.fact in last.closed,
-        }  # fmt: skip
+        }
         attempt.rows[0] |= {"mark": mark, "done": done[name]}
         if new:
             holds = [r["value"] for r in rows if r["fact_id"] == last.fact and not r["valid_to"]]
@@ -302,12 +304,22 @@ def _summary(rows: Sequence[Row]) -> Summary:
         )
         recall, precision = hits / marked, hits / max(read, 1)
         cost = sum(r.get("seconds", 0.0) for r in own) / max(len(own), 1)
-        table.append({
-            "agent": name, "n": len(own), "statements": marked, "recall": recall,
-            "recall_se": (recall * (1 - recall) / marked) ** 0.5, "precision": precision,
-            "precision_se": (precision * (1 - precision) / max(read, 1)) ** 0.5,
-            "recall_with_time": timed / marked, "seconds": cost,
-            **{k: sum(r[k] for r in own) / len(own) for k in ("tokens_in", "tokens_out", "fallbacks")
-               if all(k in r for r in own)},
-        })  # fmt: skip
+        table.append(
+            {
+                "agent": name,
+                "n": len(own),
+                "statements": marked,
+                "recall": recall,
+                "recall_se": (recall * (1 - recall) / marked) ** 0.5,
+                "precision": precision,
+                "precision_se": (precision * (1 - precision) / max(read, 1)) ** 0.5,
+                "recall_with_time": timed / marked,
+                "seconds": cost,
+                **{
+                    k: sum(r[k] for r in own) / len(own)
+                    for k in ("tokens_in", "tokens_out", "fallbacks")
+                    if all(k in r for r in own)
+                },
+            }
+        )
     return table, []

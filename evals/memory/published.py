@@ -12,14 +12,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evals.memory.generated import FAMILIES, generated_text
-from stores.errors import UserError, told_as
-from stores.files import json_of
+from stategate.evals.memory.generated import FAMILIES, generated_text
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import json_of
 
 #: LoCoMo's categories by the numbers of its file (the paper's prose counts otherwise); the sixth is of
 #: the generated conversations alone.
-LOCOMO = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial",
-          6: "knowledge-update"}  # fmt: skip
+LOCOMO = {
+    1: "multi-hop",
+    2: "temporal",
+    3: "open-domain",
+    4: "single-hop",
+    5: "adversarial",
+    6: "knowledge-update",
+}
 _EVIDENCE = re.compile(r"D:?\s*(\d+)\s*:\s*(\d+)")
 _SESSION = re.compile(r"session_(\d+)")
 _DATES = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d", "%Y/%m/%d")
@@ -97,11 +103,13 @@ def _session(spoken: Mapping[str, Any], number: int) -> Session:
     at = moment(str(spoken.get(f"session_{number}_date_time", "")))
     turns = tuple(
         Utterance(
-            _turn_ids(str(turn["dia_id"]))[0], str(turn["speaker"]), str(turn.get("text") or ""),
+            _turn_ids(str(turn["dia_id"]))[0],
+            str(turn["speaker"]),
+            str(turn.get("text") or ""),
             str(turn.get("blip_caption") or ""),
         )
         for turn in spoken[f"session_{number}"] or ()
-    )  # fmt: skip
+    )
     return Session(f"S{number}", at, turns)
 
 
@@ -118,10 +126,14 @@ def _asked(qa: Mapping[str, Any], id_: str, known: Mapping[str, str]) -> Questio
     number = int(qa["category"])
     answer = qa.get("answer", "")
     return Question(
-        id_, str(qa["question"]), "" if answer is None else str(answer),
-        LOCOMO.get(number, f"category {number}"), turns,
-        tuple(dict.fromkeys(known[t] for t in turns)), answerable=number != 5,
-    )  # fmt: skip
+        id_,
+        str(qa["question"]),
+        "" if answer is None else str(answer),
+        LOCOMO.get(number, f"category {number}"),
+        turns,
+        tuple(dict.fromkeys(known[t] for t in turns)),
+        answerable=number != 5,
+    )
 
 
 def read_longmemeval(path: str | Path) -> list[Conversation]:
@@ -151,11 +163,15 @@ def _history(value: Any, i: int, path: str | Path) -> Conversation:
             of_answer += [own] * (id_ in golden)
         is_abstention = name.endswith("_abs")
         question = Question(
-            name, str(value["question"]), str(value.get("answer", "")),
+            name,
+            str(value["question"]),
+            str(value.get("answer", "")),
             "abstention" if is_abstention else str(value["question_type"]),
-            () if is_abstention else tuple(turns), () if is_abstention else tuple(of_answer),
-            answerable=not is_abstention, at=moment(str(value.get("question_date", ""))),
-        )  # fmt: skip
+            () if is_abstention else tuple(turns),
+            () if is_abstention else tuple(of_answer),
+            answerable=not is_abstention,
+            at=moment(str(value.get("question_date", ""))),
+        )
     # Histories of the "oracle" file are not in order of time.
     sessions.sort(key=lambda session: session.at or 0.0)
     return Conversation(name, tuple(s for s in sessions if s.turns), (question,))

@@ -20,15 +20,15 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from evals.memory.published import Conversation, Question, Session, Utterance
-from nodes.models.embedders import HashingEmbedder, MiniLM
-from nodes.protocols import Embedder
-from nodes.resources import Resources
-from nodes.retrieval.corpus import Retrieval, TextIndex
-from nodes.retrieval.ranking import bm25_over, cosine
-from nodes.retrieval.remember import Memory
-from stores.errors import UserError, told_as
-from stores.memory.recall import DEFAULT, Limits, Weights
+from stategate.evals.memory.published import Conversation, Question, Session, Utterance
+from stategate.nodes.models.embedders import HashingEmbedder, MiniLM
+from stategate.nodes.protocols import Embedder
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.corpus import Retrieval, TextIndex
+from stategate.nodes.retrieval.ranking import bm25_over, cosine
+from stategate.nodes.retrieval.remember import Memory
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.memory.recall import DEFAULT, Limits, Weights
 
 _DEPTH = 50
 #: A question's ranking: turns (None where sessions are ranked), sessions, and the best score.
@@ -178,12 +178,15 @@ def remembered(conversation: Conversation, embedder: Embedder, weights: str = ""
         [
             {
                 "text": f"{turn.text} [{turn.caption}]" if turn.caption else turn.text,
-                "speaker": turn.speaker, "at": session.at, "thread": session.id, "id": turn.id,
+                "speaker": turn.speaker,
+                "at": session.at,
+                "thread": session.id,
+                "id": turn.id,
             }
             for session in conversation.sessions
             for turn in session.turns
         ]
-    )  # fmt: skip
+    )
     owner = {t.id: s.id for s in conversation.sessions for t in s.turns}
     wanted = Weights.parse(weights) if weights else DEFAULT
 

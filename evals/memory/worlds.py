@@ -20,17 +20,17 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
-from envs.protocols import View, tasks_of
-from evals.core.statistics import paired_tests, summary_row
-from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from evals.worlds.live import chosen_tasks
-from graph.build import build_graph
-from graph.config import load_config
-from nodes.build_context.recall import MemoryReader, remembered_pieces
-from nodes.retrieval.align import wish_of
-from nodes.retrieval.memory import MemoryPlace
-from stores.errors import UserError
-from stores.runs import shown_config
+from stategate.envs.protocols import View, tasks_of
+from stategate.evals.core.statistics import paired_tests, summary_row
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.evals.worlds.live import chosen_tasks
+from stategate.graph.build import build_graph
+from stategate.graph.config import load_config
+from stategate.nodes.build_context.recall import MemoryReader, remembered_pieces
+from stategate.nodes.retrieval.align import wish_of
+from stategate.nodes.retrieval.memory import MemoryPlace
+from stategate.stores.errors import UserError
+from stategate.stores.runs import shown_config
 
 _EACH, _TOKENS = 5, 200
 AGENTS = ("remembered", "stranger")
@@ -53,9 +53,11 @@ def run_remembered(
         tasks = list(chosen_tasks(agent.world, goals).values())
         users = [tasks[i : i + _EACH] for i in range(0, len(tasks), _EACH)]
         args = {
-            "experiment": "remembered", "goals": str(goals), "seed": seed,
+            "experiment": "remembered",
+            "goals": str(goals),
+            "seed": seed,
             "agents": {"base": shown_config(base.model_dump(mode="json"))},
-        }  # fmt: skip
+        }
         samples = [
             Sample({"user": f"user {i}"}, (i, own), [{"asked": 0}] * len(own))
             for i, own in enumerate(users)
@@ -139,9 +141,12 @@ def run_served(
     chosen = draw.sample(names, min(users, len(names)))
     played = {name: [listed[i] for i in draw.sample(list(scenes[name]), tasks)] for name in chosen}
     args = {
-        "experiment": "served", "seed": seed, "tasks": tasks,
-        "users": len(chosen), "agents": {"base": shown_config(base.model_dump(mode="json"))},
-    }  # fmt: skip
+        "experiment": "served",
+        "seed": seed,
+        "tasks": tasks,
+        "users": len(chosen),
+        "agents": {"base": shown_config(base.model_dump(mode="json"))},
+    }
     failure = {"success": 0.0, "steps": float(base.max_steps), "facts": 0.0}
     samples = [Sample({"user": name}, name, [failure] * (tasks - 1)) for name in chosen]
 

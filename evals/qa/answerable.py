@@ -24,10 +24,10 @@ from typing import Any, Literal
 
 import yaml
 
-from evals.core.statistics import interval
-from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from stores.errors import UserError
-from stores.runs import provenance
+from stategate.evals.core.statistics import interval
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.stores.errors import UserError
+from stategate.stores.runs import provenance
 
 KINDS = ("answered", "same", "other")
 _CALIBRATED = 18  # questions of each multi-hop set that the chance is fitted on
@@ -46,8 +46,8 @@ class Asked:
 def marked(split: str = "test") -> tuple[list[Asked], dict[str, dict[str, str]], str]:
     """Return the questions of ``split``, the documents of each corpus by name, and a hash of both."""
     name = {"test": "answerable.yaml", "dev": "answerable_dev.yaml"}[split]
-    raw = files("evals.qa").joinpath("marked", name).read_bytes()
-    articles = files("envs.qa.sample").joinpath("articles.yaml").read_bytes()
+    raw = files("stategate.evals.qa").joinpath("marked", name).read_bytes()
+    articles = files("stategate.envs.qa.sample").joinpath("articles.yaml").read_bytes()
     asked: list[Asked] = []
     corpora: dict[str, dict[str, str]] = {}
     for part in yaml.safe_load(raw):
@@ -100,7 +100,7 @@ def run_answers(
         def solver(agent: str) -> Solver:
             return _solver(config, overrides, folder)
 
-        from graph.config import load_config
+        from stategate.graph.config import load_config
 
         kind = load_config(config, list(overrides)).actor.kind
         task = Task([kind], lambda _: samples, solver, _score, unit="question")
@@ -110,11 +110,11 @@ def run_answers(
 def _solver(config: str, overrides: Sequence[str], folder: str) -> Solver:
     from langgraph.checkpoint.memory import InMemorySaver
 
-    from envs.protocols import answered
-    from graph.build import build_graph
-    from graph.config import load_config
-    from graph.session import Session
-    from nodes.act.support import NOTHING_FOUND
+    from stategate.envs.protocols import answered
+    from stategate.graph.build import build_graph
+    from stategate.graph.config import load_config
+    from stategate.graph.session import Session
+    from stategate.nodes.act.support import NOTHING_FOUND
 
     alone = ["context.memory=null", "memory=[conversation]"]
 
@@ -149,9 +149,11 @@ def _score(rows: Sequence[Row]) -> Summary:
                 own = [
                     row["outcome"]
                     for row in rows
-                    if row["agent"] == agent and row["kind"] == kind and "outcome" in row
+                    if row["agent"] == agent
+                    and row["kind"] == kind
+                    and "outcome" in row
                     and corpus in ("all", row["corpus"])
-                ]  # fmt: skip
+                ]
                 if not own:
                     continue
                 line: Row = {"agent": agent, "corpus": corpus, "kind": kind, "n": len(own)}
@@ -168,10 +170,10 @@ def _score(rows: Sequence[Row]) -> Summary:
 
 def _development(data: str | None) -> Iterator[tuple[str, str, list[str], list[str], list[str]]]:
     """Yield (id, question, titles, texts, what a right sentence holds), with evidence and without."""
-    from envs.qa.questions import load_questions as load_sample
-    from envs.qa.questions import sample_folder
-    from evals.rerank.data import data_folder, load_questions
-    from stores.corpus.documents import Document, read_folder
+    from stategate.envs.qa.questions import load_questions as load_sample
+    from stategate.envs.qa.questions import sample_folder
+    from stategate.evals.rerank.data import data_folder, load_questions
+    from stategate.stores.corpus.documents import Document, read_folder
 
     for one in load_questions(data_folder(data), "dev", limit=_CALIBRATED):
         if one.answer.lower() in ("yes", "no"):
@@ -189,7 +191,7 @@ def _development(data: str | None) -> Iterator[tuple[str, str, list[str], list[s
             titles = [d.title or d.id for d in kept_documents]
             texts = [d.text for d in kept_documents]
             yield f"sample-{number}", asked.question, titles, texts, [p.lower() for p in held]
-    raw = files("evals.qa").joinpath("marked", "answerable_dev.yaml").read_text("utf-8")
+    raw = files("stategate.evals.qa").joinpath("marked", "answerable_dev.yaml").read_text("utf-8")
     for part in yaml.safe_load(raw):
         heads = [text.strip().partition("\n") for text in part["documents"].values()]
         titles, texts = [h[0].lstrip("# ") for h in heads], [" ".join(h[2].split()) for h in heads]
@@ -211,11 +213,11 @@ def fit(out: str, data: str | None = None) -> dict[str, Any]:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from graph.config import load_config
-    from nodes.act import support
-    from nodes.resources import Resources
-    from nodes.retrieval.corpus import TextIndex, sentences_of
-    from stores.files import write_json
+    from stategate.graph.config import load_config
+    from stategate.nodes.act import support
+    from stategate.nodes.resources import Resources
+    from stategate.nodes.retrieval.corpus import TextIndex, sentences_of
+    from stategate.stores.files import write_json
 
     embedder = Resources(None, load_config("qa").embedder).embedder
     rows, labels, groups = [], [], []
@@ -255,7 +257,7 @@ def fit(out: str, data: str | None = None) -> dict[str, Any]:
     write_json(Path(out) / "args.json", args, indent=1)
     tests = {"rows": [{"agent": "chance", **{k: table[k] for k in list(table)[4:]}}], "tests": []}
     write_json(Path(out) / "summary.json", tests, indent=1)
-    write_json(Path(str(files("nodes.act").joinpath("support.json"))), table, indent=1)
+    write_json(Path(str(files("stategate.nodes.act").joinpath("support.json"))), table, indent=1)
     return table
 
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envs.qa.questions import Evidence, Question, load_questions, sample_folder
-from stores.corpus.chunking import Chunking, Passage, bears
-from stores.errors import UserError, told_as
-from stores.files import json_of
-from stores.runs import read_rows
+from stategate.envs.qa.questions import Evidence, Question, load_questions, sample_folder
+from stategate.stores.corpus.chunking import Chunking, Passage, bears
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import json_of
+from stategate.stores.runs import read_rows
 
 
 @dataclass(frozen=True)

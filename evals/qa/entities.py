@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 import yaml
 
-from envs.qa.questions import sample_folder
-from evals.core.statistics import interval, paired_tests
-from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from nodes.build_context.follow_up import subject
-from nodes.retrieval.entities import ModelExtractor, extractor_of
-from stores.corpus.documents import Document, read_folder
-from stores.errors import UserError
-from stores.memory.entities import Extractor
-from stores.memory.names import KINDS, NAMED
-from stores.runs import mean, with_errors
-from stores.traces import Event
+from stategate.envs.qa.questions import sample_folder
+from stategate.evals.core.statistics import interval, paired_tests
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.nodes.build_context.follow_up import subject
+from stategate.nodes.retrieval.entities import ModelExtractor, extractor_of
+from stategate.stores.corpus.documents import Document, read_folder
+from stategate.stores.errors import UserError
+from stategate.stores.memory.entities import Extractor
+from stategate.stores.memory.names import KINDS, NAMED
+from stategate.stores.runs import mean, with_errors
+from stategate.stores.traces import Event
 
 
 def run_entities(
@@ -65,7 +65,7 @@ def run_entities(
 
 
 def _dataset(data: str, split: str) -> tuple[list[Sample], tuple[str, ...], str]:
-    folder = files("envs.qa.sample")
+    folder = files("stategate.envs.qa.sample")
     if split not in ("dev", "test"):
         raise UserError("split is 'dev' or 'test'")
     if data == "sample":
@@ -78,7 +78,7 @@ def _dataset(data: str, split: str) -> tuple[list[Sample], tuple[str, ...], str]
         ]
         return samples, ("person", "location"), hashlib.sha256(raw).hexdigest()
     if data == "turns":
-        raw = files("evals.qa").joinpath("marked", "turns.yaml").read_bytes()
+        raw = files("stategate.evals.qa").joinpath("marked", "turns.yaml").read_bytes()
         talks = [
             Sample({"part": "follow_ups", "id": talk["field"]}, {"turns": _marked(talk["turns"])})
             for talk in yaml.safe_load(raw)
@@ -108,8 +108,8 @@ def _marked(lines: Sequence[str]) -> list[list[str]]:
 
 
 def _solver(name: str, kinds: Sequence[str], config: str, overrides: Sequence[str]) -> Solver:
-    from graph.config import load_config
-    from nodes.resources import Resources
+    from stategate.graph.config import load_config
+    from stategate.nodes.resources import Resources
 
     resources = Resources(load_config(config, overrides=overrides).llm)
     extract = extractor_of(name, resources)  # type: ignore[arg-type]

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import yaml
 
-from envs.qa.questions import Dialogue, DialogueTurn, Question
-from evals.core.statistics import paired_tests, ranking_metrics, summary_row, units_of
-from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from evals.qa.data import QuestionSet, load_set, relevant
-from evals.qa.player import POLICIES, Player
-from graph.config import Config, load_config
-from nodes.retrieval.corpus import Retrieval
-from stores.corpus.chunking import Chunking
-from stores.errors import UserError
-from stores.runs import shown_config
+from stategate.envs.qa.questions import Dialogue, DialogueTurn, Question
+from stategate.evals.core.statistics import paired_tests, ranking_metrics, summary_row, units_of
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.evals.qa.data import QuestionSet, load_set, relevant
+from stategate.evals.qa.player import POLICIES, Player
+from stategate.graph.config import Config, load_config
+from stategate.nodes.retrieval.corpus import Retrieval
+from stategate.stores.corpus.chunking import Chunking
+from stategate.stores.errors import UserError
+from stategate.stores.runs import shown_config
 
 _TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 AGENTS: dict[str, tuple[str, ...]] = {n: tuple(own) for n, own in _TABLE["agents"].items()}

@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envs.protocols import answered
-from envs.qa.questions import Dialogue, DialogueTurn, says, token_f1
-from graph.build import Graph, build_graph
-from graph.config import Config
-from graph.owners import with_memory
-from nodes.build_context.follow_up import standalone
-from nodes.retrieval.entities import extractor_of
-from nodes.retrieval.memory import MemoryPlace
-from stores.errors import UserError
-from stores.traces import Event
+from stategate.envs.protocols import answered
+from stategate.envs.qa.questions import Dialogue, DialogueTurn, says, token_f1
+from stategate.graph.build import Graph, build_graph
+from stategate.graph.config import Config
+from stategate.graph.owners import with_memory
+from stategate.nodes.build_context.follow_up import standalone
+from stategate.nodes.retrieval.entities import extractor_of
+from stategate.nodes.retrieval.memory import MemoryPlace
+from stategate.stores.errors import UserError
+from stategate.stores.traces import Event
 
 if TYPE_CHECKING:
-    from nodes.retrieval.corpus import CorpusIndex
+    from stategate.nodes.retrieval.corpus import CorpusIndex
 
 #: Config overrides of the four memory policies.
 POLICIES: dict[str, tuple[str, ...]] = {
@@ -109,8 +109,8 @@ class Player:
         return row
 
     def _forget(self, user: str) -> None:
-        from stores.memory.long_term import open_long_term
-        from stores.memory.records import Namespace
+        from stategate.stores.memory.long_term import open_long_term
+        from stategate.stores.memory.records import Namespace
 
         if any(item.kind == "long_term" for item in self.config.memory):
             open_long_term(self._memory).forget(Namespace(user))

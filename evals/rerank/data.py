@@ -15,10 +15,10 @@ from typing import Literal
 
 import numpy as np
 
-from nodes.models.decoders.backend import Document
-from nodes.retrieval.ranking import bm25_over
-from stores.errors import UserError, told_as
-from stores.files import json_of
+from stategate.nodes.models.decoders.backend import Document
+from stategate.nodes.retrieval.ranking import bm25_over
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import json_of
 
 DATASETS = ("hotpotqa", "2wikimultihopqa", "musique")
 Split = Literal["dev", "test"]
@@ -73,13 +73,16 @@ def load_questions(
             columns.append(
                 [
                     Question(
-                        name, str(row["id"]), str(row["question"]), str(row["answer"]),
+                        name,
+                        str(row["id"]),
+                        str(row["question"]),
+                        str(row["answer"]),
                         tuple(Document(str(d["title"]), str(d["text"])) for d in row["documents"]),
                         tuple(int(i) for i in row["relevant"]),
                     )
                     for row in rows
                 ]
-            )  # fmt: skip
+            )
     return [q for group in zip_longest(*columns) for q in group if q is not None]
 
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from evals.rerank.data import (
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.evals.rerank.data import (
     DATASETS,
     Question,
     Split,
@@ -23,25 +23,29 @@ from evals.rerank.data import (
     load_questions,
     retrieved,
 )
-from evals.rerank.summary import summarise
-from nodes.build_context.rico import rankers
-from nodes.build_context.rico.rankers import RANKERS, rank
-from nodes.models.decoders.loading import DocumentMemory, shared_backend
-from nodes.protocols import Embedder
-from nodes.retrieval.corpus import Retrieval, TextIndex
-from nodes.retrieval.ranking import bm25, cosine, weighted_parts
-from stores.errors import UserError
-from stores.runs import shown_path
-from stores.states.documents import Dtype
+from stategate.evals.rerank.summary import summarise
+from stategate.nodes.build_context.rico import rankers
+from stategate.nodes.build_context.rico.rankers import RANKERS, rank
+from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
+from stategate.nodes.protocols import Embedder
+from stategate.nodes.retrieval.corpus import Retrieval, TextIndex
+from stategate.nodes.retrieval.ranking import bm25, cosine, weighted_parts
+from stategate.stores.errors import UserError
+from stategate.stores.runs import shown_path
+from stategate.stores.states.documents import Dtype
 
 LEXICAL = ("bm25", "bm25_stem")
 #: The corpora's own ways of retrieval, over a question's documents.
 RETRIEVALS: tuple[Retrieval, ...] = ("rrf", "hybrid", "parent")
 WARM = {"warm_bm25": "bm25_stem", "warm_minilm": "minilm"}
 DEFAULT_RANKERS = (
-    "bm25", "bm25_stem", "minilm", "bm25_stem+minilm", "single_gradient",
+    "bm25",
+    "bm25_stem",
+    "minilm",
+    "bm25_stem+minilm",
+    "single_gradient",
     "bm25_stem+minilm+single_gradient",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -93,11 +97,12 @@ def run_rerank(
     samples = [
         # A ranker that fails leaves the order of the candidates.
         Sample(
-            {"dataset": q.dataset, "id": q.id}, q,
+            {"dataset": q.dataset, "id": q.id},
+            q,
             [{**_judged(q), "scores": [0.0] * len(q.documents), "calls": 0}],
         )
         for q in questions
-    ]  # fmt: skip
+    ]
     solvers = Scorer(settings, states)
 
     def solver(name: str) -> Solver:
@@ -177,9 +182,10 @@ class Scorer:
 
     def _retrieved(self, name: str, question: Question, texts: Sequence[str]) -> dict[str, Any]:
         index = TextIndex(
-            [document.text for document in question.documents], self.embedder,
+            [document.text for document in question.documents],
+            self.embedder,
             [document.title for document in question.documents],
-        )  # fmt: skip
+        )
         started = time.perf_counter()
         how = next(way for way in RETRIEVALS if way == name)
         ranked = dict(index.find(question.question, len(texts), how))
@@ -197,8 +203,8 @@ class Scorer:
     def embedder(self) -> Embedder:
         """MiniLM behind its cache."""
         if self._embedder is None:
-            from nodes.models.embedders import MiniLM
-            from nodes.resources import Resources
+            from stategate.nodes.models.embedders import MiniLM
+            from stategate.nodes.resources import Resources
 
             self._embedder = MiniLM().build(Resources())
         return self._embedder

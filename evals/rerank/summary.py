@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from evals.core.statistics import paired, ranking_metrics, with_interval
-from evals.core.task import Row, Summary
-from evals.rerank.data import Question
-from nodes.retrieval.ranking import fuse_named, weighted_parts
+from stategate.evals.core.statistics import paired, ranking_metrics, with_interval
+from stategate.evals.core.task import Row, Summary
+from stategate.evals.rerank.data import Question
+from stategate.nodes.retrieval.ranking import fuse_named, weighted_parts
 
 Rows = Mapping[tuple[str, str, str], Mapping[str, Any]]
 #: Our names, and ir-measures' own.

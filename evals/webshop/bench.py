@@ -15,27 +15,31 @@ from typing import Any, TypedDict
 import numpy as np
 from tqdm import tqdm
 
-from envs.protocols import fill, takes_text
-from envs.webshop import WebShop
-from envs.webshop.expert import play
-from envs.webshop.reward import nouns
-from evals.core.task import Parts, Row
-from graph.build import build_graph
-from graph.config import load_config
-from nodes.models.embedders import MiniLM
-from nodes.observe.webshop import WebShopEnv
-from nodes.resources import Resources
-from nodes.update_state.learned import Gru
-from stores.runs import with_errors
-from stores.traces import Event
+from stategate.envs.protocols import fill, takes_text
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.expert import play
+from stategate.envs.webshop.reward import nouns
+from stategate.evals.core.task import Parts, Row
+from stategate.graph.build import build_graph
+from stategate.graph.config import load_config
+from stategate.nodes.models.embedders import MiniLM
+from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.nodes.resources import Resources
+from stategate.nodes.update_state.learned import Gru
+from stategate.stores.runs import with_errors
+from stategate.stores.traces import Event
 
 #: What the original environment did on this class of machine, for scale (see docs/results).
 ORIGINAL_STEPS_PER_SECOND = 34
 
 #: Moves that can be repeated for ever: a search, its pages, and back.
 LONG_WALK = (
-    "search[red shoes]", "click[next >]", "click[next >]", "click[< prev]", "click[back to search]",
-)  # fmt: skip
+    "search[red shoes]",
+    "click[next >]",
+    "click[next >]",
+    "click[< prev]",
+    "click[back to search]",
+)
 _GOALS = 10  # whose steps are measured
 
 
@@ -45,7 +49,7 @@ def measure_world(data: str = "sample", seed: int = 0) -> list[Row]:
     ``start_s`` is a fresh interpreter from launch to a loaded world, ``load_s`` a load in a running
     one. The nouns of titles, parsed once per machine, are made ready before the walks.
     """
-    code = f"from envs.webshop import WebShop; WebShop.load({data!r})"
+    code = f"from stategate.envs.webshop import WebShop; WebShop.load({data!r})"
     started = time.perf_counter()
     subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603 - our own code
     start, started = time.perf_counter() - started, time.perf_counter()
@@ -62,14 +66,18 @@ def measure_world(data: str = "sample", seed: int = 0) -> list[Row]:
         times.append(1000 * (time.perf_counter() - began))
     return [
         {
-            "agent": f"webshop {len(shop.products)} products", "n": len(rates),
-            "start_s": start, "load_s": load, "resident_mb": memory,
+            "agent": f"webshop {len(shop.products)} products",
+            "n": len(rates),
+            "start_s": start,
+            "load_s": load,
+            "resident_mb": memory,
             **with_errors({"steps_per_s": rates}),
             "times_the_original": float(np.mean(rates)) / ORIGINAL_STEPS_PER_SECOND,
-            "search_n": len(times), "search_p50_ms": float(np.quantile(times, 0.5)),
+            "search_n": len(times),
+            "search_p50_ms": float(np.quantile(times, 0.5)),
             "search_p95_ms": float(np.quantile(times, 0.95)),
         }
-    ]  # fmt: skip
+    ]
 
 
 def _walk(shop: WebShop, rng: random.Random, seconds: float) -> float:
@@ -143,10 +151,11 @@ def _steps(agent: Any, goal: int, seed: int) -> Iterator[dict[str, float]]:
         state |= agent.build_context(state)
         built = time.perf_counter()
         yield {
-            "update_ms": 1000 * (updated - seen), "build_ms": 1000 * (built - updated),
+            "update_ms": 1000 * (updated - seen),
+            "build_ms": 1000 * (built - updated),
             "step_ms": 1000 * (built - before),
             "processor_ms": 1000 * (time.process_time() - busy),
-        }  # fmt: skip
+        }
         session, _ = agent.world.step(state["session"], move)
         state |= {"session": dict(session), "action": move, "steps": step + 1}
 

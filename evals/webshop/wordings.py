@@ -8,11 +8,11 @@ Intervals draw products, since the goals of one product hang together.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envs.webshop.wordings import TEMPLATE, names_of
-from evals.core.statistics import paired_tests
-from evals.core.task import Row, Summary
-from evals.worlds.live import episode_values, groups_of, run_live, summarise
-from stores.errors import UserError
+from stategate.envs.webshop.wordings import TEMPLATE, names_of
+from stategate.evals.core.statistics import paired_tests
+from stategate.evals.core.task import Row, Summary
+from stategate.evals.worlds.live import episode_values, groups_of, run_live, summarise
+from stategate.stores.errors import UserError
 
 CONTEXTS: Mapping[str, Sequence[str]] = {
     "full": ("context.kind=full", "updater.kind=ema"),
@@ -36,17 +36,27 @@ def wording_agents(
         raise UserError(f"contexts are {', '.join(CONTEXTS)}, not '{unknown.pop()}'")
     return {
         f"{actor}/{context}@{wording}": [
-            f"actor.kind={actor}", f"env.wording={wording}", *CONTEXTS[context],
+            f"actor.kind={actor}",
+            f"env.wording={wording}",
+            *CONTEXTS[context],
         ]
-        for wording in wordings for actor in actors for context in contexts
-    }  # fmt: skip
+        for wording in wordings
+        for actor in actors
+        for context in contexts
+    }
 
 
 def run_wordings(
-    config: str | Mapping[str, Any], split: str, actors: Sequence[str], goals: str, out: str,
-    contexts: Sequence[str] = ("full", "compress"), overrides: Sequence[str] = (), seed: int = 0,
+    config: str | Mapping[str, Any],
+    split: str,
+    actors: Sequence[str],
+    goals: str,
+    out: str,
+    contexts: Sequence[str] = ("full", "compress"),
+    overrides: Sequence[str] = (),
+    seed: int = 0,
     is_mixed: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Play the families of ``split`` (or families by name, comma-separated), and the template.
 
     ``is_mixed`` plays a split as one wording, its families in turn: for actors that are slow.

@@ -15,19 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from evals.worlds.live import parse_agents, run_live
-from stores.errors import UserError
-from stores.plots import new_plot, save_plot
+from stategate.evals.worlds.live import parse_agents, run_live
+from stategate.stores.errors import UserError
+from stategate.stores.plots import new_plot, save_plot
 
 UNBOUNDED = 100_000
 
 
 def sweep_agents(
-    builders: Sequence[str], named: Sequence[str], budgets: Sequence[int],
+    builders: Sequence[str],
+    named: Sequence[str],
+    budgets: Sequence[int],
     ratios: Sequence[float] = (),
-) -> dict[str, list[str]]:  # fmt: skip
+) -> dict[str, list[str]]:
     """Return the agents ``NAME@BUDGET`` and ``NAME%SHARE``, after ``full`` without a limit."""
-    from nodes.registry import registry
+    from stategate.nodes.registry import registry
 
     agents = {"full": ["context.kind=full", f"context.budget={UNBOUNDED}", "updater.kind=none"]}
     for name, overrides in parse_agents(",".join(builders), named).items():
@@ -42,10 +44,16 @@ def sweep_agents(
 
 
 def run_budget(
-    config: str | Mapping[str, Any], builders: Sequence[str], named: Sequence[str],
-    budgets: Sequence[int], goals: Sequence[int] | str, out: str, overrides: Sequence[str] = (),
-    seed: int = 0, ratios: Sequence[float] = (),
-) -> dict[str, Any]:  # fmt: skip
+    config: str | Mapping[str, Any],
+    builders: Sequence[str],
+    named: Sequence[str],
+    budgets: Sequence[int],
+    goals: Sequence[int] | str,
+    out: str,
+    overrides: Sequence[str] = (),
+    seed: int = 0,
+    ratios: Sequence[float] = (),
+) -> dict[str, Any]:
     """Play the sweep (or what is missing of it), draw ``budget.png``; return the summary."""
     if not budgets or min(budgets) < 1:
         raise UserError("name budgets in tokens, such as 100,200,400")

@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evals.worlds.live import run_live
-from stores.bank.bank import Bank, open_bank
-from stores.errors import UserError
+from stategate.evals.worlds.live import run_live
+from stategate.stores.bank.bank import Bank, open_bank
+from stategate.stores.errors import UserError
 
 PLAIN = ("context.gate=none", "context.pick=best", "context.top_k=10")  # whatever the preset says
 GATED = ("context.gate=alike", "context.pick=proven", "context.top_k=60")

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envs.protocols import tasks_of
-from evals.core.statistics import paired_tests, summary_row
-from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from graph.build import Graph, build_graph
-from graph.config import Config, load_config
-from nodes.protocols import BuiltContext
-from stores.errors import UserError
-from stores.runs import parse_numbers, shown_config, shown_path
+from stategate.envs.protocols import tasks_of
+from stategate.evals.core.statistics import paired_tests, summary_row
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.graph.build import Graph, build_graph
+from stategate.graph.config import Config, load_config
+from stategate.nodes.protocols import BuiltContext
+from stategate.stores.errors import UserError
+from stategate.stores.runs import parse_numbers, shown_config, shown_path
 
 METRICS: tuple[str, ...] = ("success", "score", "finished", "steps", "tokens_per_step")
 METRICS += ("lost_per_step", "model_tokens", "cost", "seconds", "cpu_seconds", "fallbacks")
@@ -154,7 +154,7 @@ def lost_affordances(context: BuiltContext) -> dict[str, int]:
 
 def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
     """Return the SHA-256 of every checkpoint that the agents load. Raises ``UserError``."""
-    from stores.assets.weights import read_meta
+    from stategate.stores.assets.weights import read_meta
 
     names: set[str] = set()
     for config in configs:
@@ -203,9 +203,12 @@ def episode_values(
 
 
 def summarise(
-    episodes: Sequence[Row], agents: Sequence[str], world: Any = None, seed: int = 0,
+    episodes: Sequence[Row],
+    agents: Sequence[str],
+    world: Any = None,
+    seed: int = 0,
     tested: Sequence[str] = _TESTED,
-) -> Summary:  # fmt: skip
+) -> Summary:
     """Return a row an agent, and paired tests against the first agent.
 
     Goals that a world says to hang together (``group_of(goal)``) are drawn together.

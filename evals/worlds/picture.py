@@ -11,17 +11,17 @@ shows there. Framed cells are what the decision needed: without them the actor w
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evals.worlds.live import chosen_tasks
-from graph.build import build_graph
-from graph.config import load_config
-from nodes.build_context.needed import needed
-from nodes.protocols import BuiltContext, ContextRequest, Decision, StepRecord
-from nodes.retrieval.page import PageSource
-from nodes.retrieval.past import candidates
-from stores.errors import UserError
-from stores.plots import new_plot, save_plot
-from stores.text import one_line
-from stores.traces import Event
+from stategate.evals.worlds.live import chosen_tasks
+from stategate.graph.build import build_graph
+from stategate.graph.config import load_config
+from stategate.nodes.build_context.needed import needed
+from stategate.nodes.protocols import BuiltContext, ContextRequest, Decision, StepRecord
+from stategate.nodes.retrieval.page import PageSource
+from stategate.nodes.retrieval.past import candidates
+from stategate.stores.errors import UserError
+from stategate.stores.plots import new_plot, save_plot
+from stategate.stores.text import one_line
+from stategate.stores.traces import Event
 
 #: Of an agent: (row of the earlier step, column of the decision) to the share of its line shown.
 Shown = dict[tuple[int, int], float]
@@ -29,9 +29,12 @@ _LABEL = 60  # characters of a step's label
 
 
 def draw_episode(
-    config: str | Mapping[str, Any], agents: Mapping[str, Sequence[str]], task: int, out: str,
+    config: str | Mapping[str, Any],
+    agents: Mapping[str, Sequence[str]],
+    task: int,
+    out: str,
     overrides: Sequence[str] = (),
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Play task number ``task`` and write the picture ``out`` (PNG); return what it shows, as data."""
     configs = {name: load_config(config, [*overrides, *own]) for name, own in agents.items()}
     if not configs:
@@ -53,9 +56,12 @@ def draw_episode(
     tokens: dict[str, list[int]] = {name: [] for name in bound}
     for step in range(settled.max_steps):
         source = candidates(
-            PageSource(view, page, lambda: resources.embedder), events, "world", view,
+            PageSource(view, page, lambda: resources.embedder),
+            events,
+            "world",
+            view,
             lambda: resources.embedder,
-        )  # fmt: skip
+        )
         past = [chunk for chunk in source.all() if chunk.role == "past"]
         labels += [one_line(chunk.text)[:_LABEL] for chunk in past[len(labels) :]]
         contexts: dict[str, BuiltContext] = {}
@@ -91,18 +97,26 @@ def draw_episode(
     kept = {name: sum(cells.get(cell, 0.0) > 0 for cell in needs) for name, cells in shown.items()}
     rows = [
         {
-            "agent": name, "n": 1, "steps": len(tokens[name]), "needed": len(needs),
-            "needed_shown": kept[name], "tokens_per_step": sum(tokens[name]) / len(tokens[name]),
+            "agent": name,
+            "n": 1,
+            "steps": len(tokens[name]),
+            "needed": len(needs),
+            "needed_shown": kept[name],
+            "tokens_per_step": sum(tokens[name]) / len(tokens[name]),
         }
         for name in shown
-    ]  # fmt: skip
+    ]
     return {"rows": rows, "instruction": asked, "steps": labels}
 
 
 def _draw(
-    out: str, asked: str, labels: Sequence[str], shown: Mapping[str, Shown],
-    needs: set[tuple[int, int]], tokens: Mapping[str, Sequence[int]],
-) -> None:  # fmt: skip
+    out: str,
+    asked: str,
+    labels: Sequence[str],
+    shown: Mapping[str, Shown],
+    needs: set[tuple[int, int]],
+    tokens: Mapping[str, Sequence[int]],
+) -> None:
     import numpy as np
 
     columns = max(len(sizes) for sizes in tokens.values())
@@ -120,10 +134,14 @@ def _draw(
             kept = cells.get((row, column), 0.0) > 0
             axis.add_patch(
                 Rectangle(
-                    (column - 0.5, row - 0.5), 1, 1, fill=False, lw=1.6,
+                    (column - 0.5, row - 0.5),
+                    1,
+                    1,
+                    fill=False,
+                    lw=1.6,
                     edgecolor="tab:green" if kept else "tab:red",
                 )
-            )  # fmt: skip
+            )
         mean = sum(tokens[name]) / len(tokens[name])
         axis.set_title(f"{name}\n{mean:.0f} tokens a step", fontsize=9)
         axis.set_xlabel("decision", fontsize=8)

@@ -10,25 +10,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envs.protocols import Chunk, Observation
-from evals.core.statistics import with_interval
-from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from graph.config import load_config
-from nodes.build_context.query import (
+from stategate.envs.protocols import Chunk, Observation
+from stategate.evals.core.statistics import with_interval
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.graph.config import load_config
+from stategate.nodes.build_context.query import (
     NO_FEATURES,
     Query,
     rank_by,
     trained_query,
     zero_shot_query,
 )
-from nodes.protocols import ContextRequest, Vector
-from nodes.resources import Resources
-from nodes.retrieval.page import PageSource, render
-from stores.assets.downloads import sha256
-from stores.errors import UserError
-from stores.runs import mean, shown_path
-from stores.traces import Event
-from stores.traces.trajectories import Trajectory, read_trajectories
+from stategate.nodes.protocols import ContextRequest, Vector
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import PageSource, render
+from stategate.stores.assets.downloads import sha256
+from stategate.stores.errors import UserError
+from stategate.stores.runs import mean, shown_path
+from stategate.stores.traces import Event
+from stategate.stores.traces.trajectories import Trajectory, read_trajectories
 
 CUTOFFS = (1, 3, 5)
 
@@ -76,9 +76,13 @@ def acted(
 
 
 def _decision(
-    trajectory: Trajectory, page: Observation | None, event: Event, state: Vector | None,
-    acts: Sequence[Event], resources: Resources,
-) -> Decision | None:  # fmt: skip
+    trajectory: Trajectory,
+    page: Observation | None,
+    event: Event,
+    state: Vector | None,
+    acts: Sequence[Event],
+    resources: Resources,
+) -> Decision | None:
     action = event.text.lower()
     if page is None or action not in page.actions:
         return None
@@ -130,14 +134,16 @@ def run_retrieval(
     queries = queries_of(resources)
     hashes = {}
     if resources.updater is not None:
-        from stores.assets.weights import read_meta
+        from stategate.stores.assets.weights import read_meta
 
         names = (f"state-{updater}", f"retriever-{updater}")
         hashes = {name: read_meta(name)["sha256"] for name in names}
     args = {
         "data": {"name": shown_path(data), "sha256": sha256(Path(data))},
-        "updater": updater, "checkpoints": hashes, "seed": seed,
-    }  # fmt: skip
+        "updater": updater,
+        "checkpoints": hashes,
+        "seed": seed,
+    }
     decisions = [one for each in trajectories for one in decisions_of(each, resources)]
     if not decisions:
         raise UserError("these trajectories hold no action that a page with known actions offered")

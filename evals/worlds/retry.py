@@ -12,17 +12,17 @@ success within k trials, ``steps`` and ``tokens`` count all trials played.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envs.protocols import Observation, View
-from evals.core.statistics import paired_tests, summary_row, units_of
-from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from evals.worlds.live import chosen_tasks
-from graph.build import Graph, build_graph
-from graph.config import Config, load_config
-from nodes.build_context.notes import VAIN
-from nodes.registry import registry
-from stores.runs import shown_config
-from stores.text import words_of
-from stores.traces import Event
+from stategate.envs.protocols import Observation, View
+from stategate.evals.core.statistics import paired_tests, summary_row, units_of
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.evals.worlds.live import chosen_tasks
+from stategate.graph.build import Graph, build_graph
+from stategate.graph.config import Config, load_config
+from stategate.nodes.build_context.notes import VAIN
+from stategate.nodes.registry import registry
+from stategate.stores.runs import shown_config
+from stategate.stores.text import words_of
+from stategate.stores.traces import Event
 
 CONTROL = ", no notes"
 _NOTES, _VAIN = 8, 24  # findings, and places without one, that a trial tells
@@ -49,10 +49,14 @@ def reflect(
 
 
 def run_retry(
-    config: str | Mapping[str, Any], agents: Mapping[str, Sequence[str]],
-    goals: Sequence[int] | str, out: str, trials: int = 3, overrides: Sequence[str] = (),
+    config: str | Mapping[str, Any],
+    agents: Mapping[str, Sequence[str]],
+    goals: Sequence[int] | str,
+    out: str,
+    trials: int = 3,
+    overrides: Sequence[str] = (),
     seed: int = 0,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Play ``goals`` with each agent, with and without notes; resumes what ``out`` holds."""
     configs = {name: load_config(config, [*overrides, *own]) for name, own in agents.items()}
     graphs = {name: build_graph(one, checkpointer=False) for name, one in configs.items()}
@@ -60,10 +64,12 @@ def run_retry(
     tasks = chosen_tasks(world, goals)
     names = [f"{name}{end}" for name in configs for end in ("", CONTROL)]
     args = {
-        "seed": seed, "trials": trials, "goals": list(tasks),
+        "seed": seed,
+        "trials": trials,
+        "goals": list(tasks),
         "data": {"sha256": str(getattr(world, "fingerprint", ""))},
         "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
-    }  # fmt: skip
+    }
     failure = {f"success@{k + 1}": 0.0 for k in range(trials)}
     samples = [Sample({"goal": number}, task, (failure,)) for number, task in tasks.items()]
 

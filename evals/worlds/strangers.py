@@ -18,19 +18,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evals.core.statistics import paired, with_interval
-from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from evals.worlds.live import checkpoint_hashes
-from evals.worlds.retrieval import Decision, acted, decisions_of, place_of
-from graph.config import load_config
-from nodes.build_context.query import NO_FEATURES, Query, trained_query
-from nodes.resources import Resources
-from nodes.retrieval.page import describe
-from nodes.retrieval.ranking import bm25
-from stores.assets.downloads import sha256
-from stores.errors import UserError
-from stores.runs import mean, shown_path
-from stores.traces.trajectories import Trajectory, read_trajectories
+from stategate.evals.core.statistics import paired, with_interval
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.evals.worlds.live import checkpoint_hashes
+from stategate.evals.worlds.retrieval import Decision, acted, decisions_of, place_of
+from stategate.graph.config import load_config
+from stategate.nodes.build_context.query import NO_FEATURES, Query, trained_query
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import describe
+from stategate.nodes.retrieval.ranking import bm25
+from stategate.stores.assets.downloads import sha256
+from stategate.stores.errors import UserError
+from stategate.stores.runs import mean, shown_path
+from stategate.stores.traces.trajectories import Trajectory, read_trajectories
 
 CUTOFFS = (1, 5)
 FORESEEN, COMMONEST = "state", "page kind's commonest"
@@ -81,9 +81,14 @@ def rankers_of(resources: Resources, retriever: str) -> dict[str, Ranker]:
 
 
 def run_strangers(
-    data: Sequence[str], out: str, config: str = "webshop", overrides: Sequence[str] = (),
-    limit: int | None = None, seed: int = 0, clicks: bool = True,
-) -> dict[str, Any]:  # fmt: skip
+    data: Sequence[str],
+    out: str,
+    config: str = "webshop",
+    overrides: Sequence[str] = (),
+    limit: int | None = None,
+    seed: int = 0,
+    clicks: bool = True,
+) -> dict[str, Any]:
     """Measure trained query (with ``clicks``) and state on the episodes of each file; resumes."""
     settled = load_config(config, overrides)
     resources = Resources(None, settled.embedder, settled.updater, settled.env)
@@ -95,13 +100,14 @@ def run_strangers(
         rankers = rankers_of(resources, getattr(retrieves.context, "checkpoint", ""))
     files = {Path(path).stem: read_trajectories(path)[:limit] for path in data}
     args = {
-        "seed": seed, "limit": limit,
+        "seed": seed,
+        "limit": limit,
         "data": {shown_path(path): sha256(Path(path)) for path in data},
         "checkpoints": {
             **checkpoint_hashes([settled]),
             **(checkpoint_hashes([retrieves]) if clicks else {}),
         },
-    }  # fmt: skip
+    }
     samples = [
         Sample({"source": source, "episode": one.episode_id}, one, ({"clicks": [], "moves": []},))
         for source, own in files.items()

@@ -8,8 +8,8 @@ the kind beside them is of the subject, and no answer.
 import re
 from functools import lru_cache
 
-from envs.asking.text import content
-from stores.memory.names import CALENDAR, word_list
+from stategate.envs.asking.text import content
+from stategate.stores.memory.names import CALENDAR, word_list
 
 _NUMBER = (
     r"(?:\d[\d.,:/]*|(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|"

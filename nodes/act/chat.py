@@ -11,14 +11,14 @@ from typing import ClassVar, Literal
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from pydantic import Field
 
-from envs.protocols import Offer, takes_text, verb_of
-from nodes.act.replies import parse, schema, thought_of
-from nodes.act.simple import vain_actions
-from nodes.act.talking import TalkingActor
-from nodes.models.asking import Ask, Talk, cached_of, cost_of, response_format, usage_of
-from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
-from nodes.resources import Resources
-from stores.text import one_line
+from stategate.envs.protocols import Offer, takes_text, verb_of
+from stategate.nodes.act.replies import parse, schema, thought_of
+from stategate.nodes.act.simple import vain_actions
+from stategate.nodes.act.talking import TalkingActor
+from stategate.nodes.models.asking import Ask, Talk, cached_of, cost_of, response_format, usage_of
+from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from stategate.nodes.resources import Resources
+from stategate.stores.text import one_line
 
 #: Words by which servers say that it is the response format that they refuse.
 _FORM = ("response_format", "json_schema", "schema", "grammar", "structured")

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
-from envs.protocols import View, target_of, verb_of
-from nodes.protocols import BuiltContext, Vector
-from stores.errors import UserError
-from stores.text import words_of
+from stategate.envs.protocols import View, target_of, verb_of
+from stategate.nodes.protocols import BuiltContext, Vector
+from stategate.stores.errors import UserError
+from stategate.stores.text import words_of
 
 GROUP = "stategate.encoders"
 _ENOUGH = 0.5  # shared words (Jaccard) for a text of ours to stand for an expert's

@@ -22,14 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from envs.asking.request import read_request
-from envs.protocols import Clause, View, fill, takes_text, target_of, verb_of
-from nodes.act import offered
-from nodes.act.encoding import Encoded, most_alike
-from nodes.act.simple import ASKED, marked_in
-from nodes.protocols import FRAME, BuiltContext, Vector
-from nodes.retrieval.past import told_steps
-from stores.text import one_line, stem, words_of
+from stategate.envs.asking.request import read_request
+from stategate.envs.protocols import Clause, View, fill, takes_text, target_of, verb_of
+from stategate.nodes.act import offered
+from stategate.nodes.act.encoding import Encoded, most_alike
+from stategate.nodes.act.simple import ASKED, marked_in
+from stategate.nodes.protocols import FRAME, BuiltContext, Vector
+from stategate.nodes.retrieval.past import told_steps
+from stategate.stores.text import one_line, stem, words_of
 
 _WORDS, _VERBS = 64, 16  # buckets of hashed words, of hashed verbs
 _RELATED = 0.6  # weight of shared names from which an earlier step is about the same things
@@ -40,38 +40,105 @@ _CHANGED = 2  # sorts of action after which something was done with a thing besi
 _SAID_THERE = 8  # place of "said thing there" among what the past tells
 _ASKED = ("thing", "value", "property", "any")
 _ROW = (
-    *(f"says {role}" for role in _ASKED), "all of thing", "all of value", "exact value",
-    "text says thing", "text says any", "best of kind", "behind best", "beyond limit",
-    "done", "times done", "marked", "just done", "since done", "related steps", "since related",
-    "last relation", "said thing there", "last said thing", "said value there", "last said value",
-    "answer names it", "said thing with it", "since named", "verb was done to asked",
-    "in status", "in page text", "carried words", "of its kind", "of its kind done",
+    *(f"says {role}" for role in _ASKED),
+    "all of thing",
+    "all of value",
+    "exact value",
+    "text says thing",
+    "text says any",
+    "best of kind",
+    "behind best",
+    "beyond limit",
+    "done",
+    "times done",
+    "marked",
+    "just done",
+    "since done",
+    "related steps",
+    "since related",
+    "last relation",
+    "said thing there",
+    "last said thing",
+    "said value there",
+    "last said value",
+    "answer names it",
+    "said thing with it",
+    "since named",
+    "verb was done to asked",
+    "in status",
+    "in page text",
+    "carried words",
+    "of its kind",
+    "of its kind done",
     "first fresh of kind",
-    "place in kind", "exhausted", "fresh", "of its verb", "takes text", "share of asked", "longer text",
-    "names carried", "names open", "names settled", "where open", "where settled", "where value",
-    "carried is asked", "verb was done to carried", "things there", "nothing there",
-    "gone to since touch", "times since touch",
-)  # fmt: skip
+    "place in kind",
+    "exhausted",
+    "fresh",
+    "of its verb",
+    "takes text",
+    "share of asked",
+    "longer text",
+    "names carried",
+    "names open",
+    "names settled",
+    "where open",
+    "where settled",
+    "where value",
+    "carried is asked",
+    "verb was done to carried",
+    "things there",
+    "nothing there",
+    "gone to since touch",
+    "times since touch",
+)
 _PAGE = (
-    "step", "late", "very late", "past steps", "cut history", "instruction known", "commands",
-    "page says thing", "page says value", "page says any", "status says thing", "status says any",
-    "has status", "things settled", "takes seen", "related to asked", "properties done",
-    "fresh commands", "just asked", "several", "asks property", "asked seen and not reached",
+    "step",
+    "late",
+    "very late",
+    "past steps",
+    "cut history",
+    "instruction known",
+    "commands",
+    "page says thing",
+    "page says value",
+    "page says any",
+    "status says thing",
+    "status says any",
+    "has status",
+    "things settled",
+    "takes seen",
+    "related to asked",
+    "properties done",
+    "fresh commands",
+    "just asked",
+    "several",
+    "asks property",
+    "asked seen and not reached",
     "property waits",
-    "carried asked", "carried other", "open things", "settled things", "verbs done to carried",
-    "since touch", "new names", "times this page",
-)  # fmt: skip
+    "carried asked",
+    "carried other",
+    "open things",
+    "settled things",
+    "verbs done to carried",
+    "since touch",
+    "new names",
+    "times this page",
+)
 _BLOCKS = (
-    *(f"word {i}" for i in range(_WORDS)), *(f"verb {i}" for i in range(_VERBS)),
+    *(f"word {i}" for i in range(_WORDS)),
+    *(f"verb {i}" for i in range(_VERBS)),
     *(f"last verb {i}" for i in range(_VERBS)),
-)  # fmt: skip
+)
 _PAGE_BLOCKS = (
-    *(f"thing {i}" for i in range(_WORDS)), *(f"value {i}" for i in range(_WORDS)),
-    *(f"quality {i}" for i in range(_VERBS)), *(f"page {i}" for i in range(_WORDS)),
+    *(f"thing {i}" for i in range(_WORDS)),
+    *(f"value {i}" for i in range(_WORDS)),
+    *(f"quality {i}" for i in range(_VERBS)),
+    *(f"page {i}" for i in range(_WORDS)),
     *(f"carried verb {i}" for i in range(_VERBS)),
-    *(f"last verb {i}" for i in range(_VERBS)), *(f"asked verb {i}" for i in range(_VERBS)),
+    *(f"last verb {i}" for i in range(_VERBS)),
+    *(f"asked verb {i}" for i in range(_VERBS)),
     *(f"status {i}" for i in range(_VERBS)),
-)  # fmt: skip
+)
 ROW_FEATURES = (*_ROW, *_BLOCKS, *(f"offered: {name}" for name in offered.ROW))
 PAGE_FEATURES = (*_PAGE, *_PAGE_BLOCKS, *(f"offered: {name}" for name in offered.PAGE))
 
@@ -135,9 +202,10 @@ class _Ledger:
             n for n in {*self.beside, *self.verbs} if frozenset(_words(n)) & asked.thing
         } - self.carried
         self.settled = {
-            n for n in things & self.verbs.keys()
+            n
+            for n in things & self.verbs.keys()
             if any(frozenset(_words(m)) & asked.value for m in self.beside.get(n, ()))
-        }  # fmt: skip
+        }
         self.open = things - self.settled
         self.values = {n for n in self.beside if frozenset(_words(n)) & asked.value}
         self.is_asked = any(frozenset(_words(n)) & asked.thing for n in self.carried)
@@ -238,18 +306,24 @@ class _Reading:
             past = self._past(action, names[i], weights, done, marked, to_asked)
             rows.append(
                 [
-                    *self._matches(action, text, texts[i], best), *past,
+                    *self._matches(action, text, texts[i], best),
+                    *past,
                     *self._around(action, names[i]),
-                    min(sizes[kinds[i]], 10) / 10, kinds_done[kinds[i]] / sizes[kinds[i]],
-                    float(not is_done[i] and kinds[i] not in fresh), min(places[kinds[i]], 10) / 10,
-                    float(is_done[i] and not past[_SAID_THERE]), float(not is_done[i]),
+                    min(sizes[kinds[i]], 10) / 10,
+                    kinds_done[kinds[i]] / sizes[kinds[i]],
+                    float(not is_done[i] and kinds[i] not in fresh),
+                    min(places[kinds[i]], 10) / 10,
+                    float(is_done[i] and not past[_SAID_THERE]),
+                    float(not is_done[i]),
                     min(verbs[verb_of(action)], 20) / 20,
-                    *self._written(action), *self._told(action, names[i], weights),
+                    *self._written(action),
+                    *self._told(action, names[i], weights),
                     *_hashed(self._telling(_words(action)), _WORDS),
-                    *_hashed((verb_of(action),), _VERBS), *self._last_verb,
+                    *_hashed((verb_of(action),), _VERBS),
+                    *self._last_verb,
                     *self._offered.row(action),
                 ]
-            )  # fmt: skip
+            )
             places[kinds[i]] += 1
             if not is_done[i]:
                 fresh.add(kinds[i])
@@ -264,16 +338,25 @@ class _Reading:
         limit = read_request(asked.instruction).limit if amounts and asked.instruction else None
         return [
             *shares,
-            _share(asked.thing, own), _share(asked.value, own), float(own in asked.values),
-            _share(asked.thing, _bag(text)), said, float(said == best > 0),
+            _share(asked.thing, own),
+            _share(asked.value, own),
+            float(own in asked.values),
+            _share(asked.thing, _bag(text)),
+            said,
+            float(said == best > 0),
             best - said if text else 0.0,
             float(limit is not None and all(limit.excludes(x) for x in amounts)),
-        ]  # fmt: skip
+        ]
 
     def _past(
-        self, action: str, names: frozenset[str], weights: Mapping[str, float],
-        done: Mapping[str, int], marked: bool, to_asked: set[str],
-    ) -> list[float]:  # fmt: skip
+        self,
+        action: str,
+        names: frozenset[str],
+        weights: Mapping[str, float],
+        done: Mapping[str, int],
+        marked: bool,
+        to_asked: set[str],
+    ) -> list[float]:
         """Say what earlier steps tell of a command."""
         asked, line = self._asked, one_line(action)
         times = done[line]
@@ -285,16 +368,25 @@ class _Reading:
         things = [_share(asked.thing, _bag(s.answer)) for s in related]
         values = [_share(asked.value, _bag(s.answer)) for s in related]
         return [
-            float(times > 0), min(times, 3) / 3, float(marked), float(line == self._last),
-            1 / since if since else 0.0, min(len(related), 5) / 5, 1 / last.age if last else 0.0,
+            float(times > 0),
+            min(times, 3) / 3,
+            float(marked),
+            float(line == self._last),
+            1 / since if since else 0.0,
+            min(len(related), 5) / 5,
+            1 / last.age if last else 0.0,
             _shared(names, last.names, weights) if last else 0.0,
-            max(things, default=0.0), things[-1] if things else 0.0,
-            max(values, default=0.0), values[-1] if values else 0.0,
+            max(things, default=0.0),
+            things[-1] if things else 0.0,
+            max(values, default=0.0),
+            values[-1] if values else 0.0,
             min(len(naming), 3) / 3,
-            max((_share(asked.thing, _bag(s.action + " " + s.answer)) for s in naming), default=0.0),
+            max(
+                (_share(asked.thing, _bag(s.action + " " + s.answer)) for s in naming), default=0.0
+            ),
             1 / naming[-1].age if naming else 0.0,
             float(verb_of(action) in to_asked),
-        ]  # fmt: skip
+        ]
 
     def _around(self, action: str, names: frozenset[str]) -> list[float]:
         status, page = names_of(self._status), names_of(self._page)
@@ -324,13 +416,19 @@ class _Reading:
         since = [s for s in related if not told.touched or s.age < told.touched]
         carried = bool(names & told.carried)
         return [
-            float(carried), float(bool(names & told.open)), float(bool(names & told.settled)),
-            is_where(told.open), is_where(told.settled), is_where(told.values),
+            float(carried),
+            float(bool(names & told.open)),
+            float(bool(names & told.settled)),
+            is_where(told.open),
+            is_where(told.settled),
+            is_where(told.values),
             float(carried and told.is_asked),
             float(carried and verb_of(action) in told.carried_verbs),
-            min(shown, 8) / 8, float(bool(related) and not shown),
-            float(bool(since)), min(len(since), 4) / 4,
-        ]  # fmt: skip
+            min(shown, 8) / 8,
+            float(bool(related) and not shown),
+            float(bool(since)),
+            min(len(since), 4) / 4,
+        ]
 
     def _about(self, step: _Step) -> bool:
         """Say whether a step was done to the thing that is asked."""
@@ -344,27 +442,41 @@ class _Reading:
         pages = sum(step.answer == page for step in steps[:-1])
         properties = {w for s in to_asked for w in _words(s.action)} & asked.quality
         known = [
-            min(self._step, 50) / 25, float(self._step >= 15), float(self._step >= 30),
-            min(len(steps), 30) / 15, float(len(steps) < self._step), float(bool(asked.instruction)),
-            min(count, 60) / 30, _share(asked.thing, _bag(self._page)),
+            min(self._step, 50) / 25,
+            float(self._step >= 15),
+            float(self._step >= 30),
+            min(len(steps), 30) / 15,
+            float(len(steps) < self._step),
+            float(bool(asked.instruction)),
+            min(count, 60) / 30,
+            _share(asked.thing, _bag(self._page)),
             _share(asked.value, _bag(self._page)),
-            _share(asked.any, _bag(self._page)), _share(asked.thing, _bag(self._status)),
-            _share(asked.any, _bag(self._status)), float(bool(self._status)), min(len(settled), 3) / 2,
+            _share(asked.any, _bag(self._page)),
+            _share(asked.thing, _bag(self._status)),
+            _share(asked.any, _bag(self._status)),
+            float(bool(self._status)),
+            min(len(settled), 3) / 2,
             min(len(to_asked), 6) / 3,
             min(sum(bool(_share(asked.thing, _bag(s.answer))) for s in steps), 4) / 2,
-            min(len(properties), 3) / 2, sum(not d for d in is_done) / max(count, 1),
-            float(bool(steps) and self._about(steps[-1])), float(len(asked.values) > 1),
+            min(len(properties), 3) / 2,
+            sum(not d for d in is_done) / max(count, 1),
+            float(bool(steps) and self._about(steps[-1])),
+            float(len(asked.values) > 1),
             float(bool(asked.quality)),
             float(not to_asked and any(_share(asked.thing, _bag(s.answer)) for s in steps)),
             float(
                 bool(asked.quality and to_asked)
                 and len({verb_of(s.action) for s in to_asked}) < _CHANGED
             ),
-            float(told.is_asked), float(bool(told.carried) and not told.is_asked),
-            min(len(told.open), 3) / 3, min(len(told.settled), 3) / 3,
-            min(len(told.carried_verbs), 4) / 4, min(told.touched, 20) / 20,
-            min(told.new, 6) / 6, min(pages, 4) / 4,
-        ]  # fmt: skip
+            float(told.is_asked),
+            float(bool(told.carried) and not told.is_asked),
+            min(len(told.open), 3) / 3,
+            min(len(told.settled), 3) / 3,
+            min(len(told.carried_verbs), 4) / 4,
+            min(told.touched, 20) / 20,
+            min(told.new, 6) / 6,
+            min(pages, 4) / 4,
+        ]
         last = (verb_of(steps[-1].action),) if steps else ()
         quality = tuple(w for w in _words(asked.instruction) if w in asked.quality)
         blocks = (
@@ -373,9 +485,10 @@ class _Reading:
             _hashed(self._telling(quality), _VERBS),
             _hashed(self._telling(_words(self._page)), _WORDS),
             _hashed(told.carried_verbs, _VERBS),
-            _hashed(last, _VERBS), _hashed(tuple(verb_of(s.action) for s in to_asked), _VERBS),
+            _hashed(last, _VERBS),
+            _hashed(tuple(verb_of(s.action) for s in to_asked), _VERBS),
             _hashed(self._telling(_words(self._status)), _VERBS),
-        )  # fmt: skip
+        )
         numbers = [*known, *(x for block in blocks for x in block), *self._offered.page()]
         return np.asarray(numbers, dtype=np.float32)
 
@@ -443,10 +556,11 @@ def _texts(asked: _Asked) -> list[str]:
     roles = ("thing", "property", "value")
     parts = {role: [c.text for c in asked.clauses if c.role == role] for role in roles}
     made = [
-        [*parts["thing"]], [*parts["property"], *parts["thing"]],
+        [*parts["thing"]],
+        [*parts["property"], *parts["thing"]],
         [*parts["thing"], *parts["value"]],
         [*parts["property"], *parts["thing"], *parts["value"]],
-    ]  # fmt: skip
+    ]
     texts = [one_line(" ".join(words)).lower() for words in made]
     texts.append(one_line(asked.instruction).lower())
     clean = (re.sub(r"[\[\]]", " ", text).strip() for text in texts)

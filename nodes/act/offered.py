@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from envs.asking.values import Asked
-from envs.asking.wanted import Wanted, is_excluded
-from envs.protocols import NOTE, View, target_of
-from nodes.protocols import BuiltContext, Piece
-from stores.text import one_line
+from stategate.envs.asking.values import Asked
+from stategate.envs.asking.wanted import Wanted, is_excluded
+from stategate.envs.protocols import NOTE, View, target_of
+from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.stores.text import one_line
 
 _CODE = 24  # signs that stand for a kind of move
 _AMOUNT = re.compile(r"\$\s?(\d+(?:[.,]\d+)*)")
@@ -28,44 +28,120 @@ _CLOSE = 0.1  # of the best entry's score, below which another is as good
 _STEPS = 20
 #: What is written where text is wanted, by the roles of its words.
 FORMS = (
-    ("thing", "property", "value"), ("thing", "property"), ("thing", "value"), ("thing",),
+    ("thing", "property", "value"),
+    ("thing", "property"),
+    ("thing", "value"),
+    ("thing",),
     ("thing", "property", "value", "talk"),
-)  # fmt: skip
+)
 _AGREES = ("words", "properties", "whole properties", "least property", "thing", "values", "unsaid")
 _ENTRY = (
-    "is entry", "score", "behind the best", "behind the best fresh", "rank", "fresh rank",
-    *(f"title {name}" for name in _AGREES), "best thing", "within limit", "beyond limit", "amount",
-    "share of limit", "place", "first", "tried", "times opened", "last opened", "title known",
-    "ahead of the next fresh", "fresh above", "behind the best above", "is met", "met",
-    *(f"met {name}" for name in _AGREES), "ahead of other met",
-)  # fmt: skip
+    "is entry",
+    "score",
+    "behind the best",
+    "behind the best fresh",
+    "rank",
+    "fresh rank",
+    *(f"title {name}" for name in _AGREES),
+    "best thing",
+    "within limit",
+    "beyond limit",
+    "amount",
+    "share of limit",
+    "place",
+    "first",
+    "tried",
+    "times opened",
+    "last opened",
+    "title known",
+    "ahead of the next fresh",
+    "fresh above",
+    "behind the best above",
+    "is met",
+    "met",
+    *(f"met {name}" for name in _AGREES),
+    "ahead of other met",
+)
 _VALUE = (
-    "is value", "asked", "excluded", "none asked", "against none", "best of choice", "is asked",
-    "quality", "whole", "chosen now", "choice made", "chosen rightly", "choice asked", "of choice",
-    "taken before", "against the next",
-)  # fmt: skip
+    "is value",
+    "asked",
+    "excluded",
+    "none asked",
+    "against none",
+    "best of choice",
+    "is asked",
+    "quality",
+    "whole",
+    "chosen now",
+    "choice made",
+    "chosen rightly",
+    "choice asked",
+    "of choice",
+    "taken before",
+    "against the next",
+)
 ROW = (
-    *(f"move {i}" for i in range(_CODE)), *(f"written {i}" for i in range(len(FORMS))),
-    *_ENTRY, *(f"after opening {i}" for i in range(_CODE)), *_VALUE,
-)  # fmt: skip
+    *(f"move {i}" for i in range(_CODE)),
+    *(f"written {i}" for i in range(len(FORMS))),
+    *_ENTRY,
+    *(f"after opening {i}" for i in range(_CODE)),
+    *_VALUE,
+)
 _PAGE = (
-    "has entries", "has choices", "has subject", "has text", "steps", "from 9", "from 13", "from 16",
-    "steps left", "properties asked", "nothing described", "amount limited",
-    "opened", "times this one", "since opening", "texts written", "best met",
-    "entries", "fresh", "fresh fits", "best fresh", "best opened", "lead of the best",
+    "has entries",
+    "has choices",
+    "has subject",
+    "has text",
+    "steps",
+    "from 9",
+    "from 13",
+    "from 16",
+    "steps left",
+    "properties asked",
+    "nothing described",
+    "amount limited",
+    "opened",
+    "times this one",
+    "since opening",
+    "texts written",
+    "best met",
+    "entries",
+    "fresh",
+    "fresh fits",
+    "best fresh",
+    "best opened",
+    "lead of the best",
     "close to the best",
-    *(f"subject {name}" for name in _AGREES), "subject told", "meets", "missing", "waiting",
-    "any waiting", "open choices", "unlike", "choices", "choices asked", "something chosen",
-    "beyond limit here", "within limit here", "share of limit here",
-    *(f"text {name}" for name in _AGREES), "text told",
-    *(f"met here {name}" for name in _AGREES), "met here", "is met here", "best other met",
+    *(f"subject {name}" for name in _AGREES),
+    "subject told",
+    "meets",
+    "missing",
+    "waiting",
+    "any waiting",
+    "open choices",
+    "unlike",
+    "choices",
+    "choices asked",
+    "something chosen",
+    "beyond limit here",
+    "within limit here",
+    "share of limit here",
+    *(f"text {name}" for name in _AGREES),
+    "text told",
+    *(f"met here {name}" for name in _AGREES),
+    "met here",
+    "is met here",
+    "best other met",
     "ahead of other met here",
-)  # fmt: skip
+)
 PAGE = (
     *_PAGE,
-    *(f"{name} {i}" for name in ("last move", "move before", "moves", "moves here", "moves since text")
-      for i in range(_CODE)),
-)  # fmt: skip
+    *(
+        f"{name} {i}"
+        for name in ("last move", "move before", "moves", "moves here", "moves since text")
+        for i in range(_CODE)
+    ),
+)
 
 
 @dataclass
@@ -150,9 +226,10 @@ class Offered:
             return _NO_ROW
         form = self.texts.get(target_of(action))
         return [
-            *self._coded([action], 1.0), *(float(i == form) for i in range(len(FORMS))),
+            *self._coded([action], 1.0),
+            *(float(i == form) for i in range(len(FORMS))),
             *self._rows.get(action, _NOTHING),
-        ]  # fmt: skip
+        ]
 
     def page(self) -> list[float]:
         """Return the numbers of :data:`PAGE`."""
@@ -163,9 +240,12 @@ class Offered:
         here = self._here.since if self._here else []
         return [
             *(float(known.get(name, 0.0)) for name in _PAGE),
-            *self._coded(done[-1:], 1.0), *self._coded(done[-2:-1], 1.0),
-            *self._coded(done), *self._coded(here), *self._coded(self._since_text),
-        ]  # fmt: skip
+            *self._coded(done[-1:], 1.0),
+            *self._coded(done[-2:-1], 1.0),
+            *self._coded(done),
+            *self._coded(here),
+            *self._coded(self._since_text),
+        ]
 
     def _coded(self, actions: Sequence[str], scale: float = 1 / 3) -> list[float]:
         """Return the sum of the codes of the actions' moves, each ``scale`` large."""
@@ -178,10 +258,14 @@ class Offered:
         shares = wanted.phrase_shares(text, "property")
         thing = wanted.share(text, "thing")
         return [
-            wanted.share(text), sum(shares) / len(shares) if shares else thing,
-            sum(share > _WHOLE for share in shares) / max(len(shares), 1), min(shares, default=0.0),
-            thing, wanted.share(text, "value"), min(wanted.unsaid(text), 6) / 3,
-        ]  # fmt: skip
+            wanted.share(text),
+            sum(shares) / len(shares) if shares else thing,
+            sum(share > _WHOLE for share in shares) / max(len(shares), 1),
+            min(shares, default=0.0),
+            thing,
+            wanted.share(text, "value"),
+            min(wanted.unsaid(text), 6) / 3,
+        ]
 
     def _met_share(self, text: str) -> float:
         return 0.5 * self._wanted.share(text) + 0.5 * self._wanted.share(text, "value")
@@ -213,18 +297,31 @@ class Offered:
             above = [scores[j] for j in range(i) if fresh[j]]
             opened = sum(one.action == action for one in self._opened)
             rows[piece.actions[0]] = [
-                1.0, scores[i], best - scores[i], best_fresh - scores[i], ranks[i] / 5,
-                fresh_ranks.get(i, 10) / 5, *self._agreement(title),
+                1.0,
+                scores[i],
+                best - scores[i],
+                best_fresh - scores[i],
+                ranks[i] / 5,
+                fresh_ranks.get(i, 10) / 5,
+                *self._agreement(title),
                 max(self._wanted.phrase_shares(title, "thing"), default=0.0),
-                *self._limited(self._amounts[i]), i / 5, float(i == 0), float(self._is_tried[i]),
-                min(opened, 3) / 2, float(bool(self._opened) and self._opened[-1].action == action),
+                *self._limited(self._amounts[i]),
+                i / 5,
+                float(i == 0),
+                float(self._is_tried[i]),
+                min(opened, 3) / 2,
+                float(bool(self._opened) and self._opened[-1].action == action),
                 float(bool(title)),
                 scores[i] - (second if scores[i] >= best_fresh else best_fresh),
-                min(len(above), 10) / 5, max(above, default=0.0) - scores[i] if above else 0.0,
-                float(bool(met)), own, *(self._agreement(told) if met else [0.0] * len(_AGREES)),
+                min(len(above), 10) / 5,
+                max(above, default=0.0) - scores[i] if above else 0.0,
+                float(bool(met)),
+                own,
+                *(self._agreement(told) if met else [0.0] * len(_AGREES)),
                 own - max(self._others(action), default=0.0) if met else 0.0,
-                *self._coded(since), *[0.0] * len(_VALUE),
-            ]  # fmt: skip
+                *self._coded(since),
+                *[0.0] * len(_VALUE),
+            ]
         return rows
 
     def _value_rows(self) -> dict[str, list[float]]:
@@ -239,15 +336,24 @@ class Offered:
                 quality = asked.spans[i].quality
                 other = ordered[1] if i == best and len(ordered) > 1 else ordered[0]
                 rows[action] = [
-                    *[0.0] * (len(_ENTRY) + _CODE), 1.0,
-                    asked.asked[i], asked.excluded[i], asked.none, asked.asked[i] - asked.none,
-                    float(i == best), float(i == best and is_asked),
+                    *[0.0] * (len(_ENTRY) + _CODE),
+                    1.0,
+                    asked.asked[i],
+                    asked.excluded[i],
+                    asked.none,
+                    asked.asked[i] - asked.none,
+                    float(i == best),
+                    float(i == best and is_asked),
                     sum(quality) / len(quality) if quality else 0.0,
-                    float(asked.spans[i].is_whole), float(asked.values[i] == now),
-                    float(now is not None), float(right), float(is_asked),
-                    min(len(asked.values), 20) / 10, float(one_line(action) in taken),
+                    float(asked.spans[i].is_whole),
+                    float(asked.values[i] == now),
+                    float(now is not None),
+                    float(right),
+                    float(is_asked),
+                    min(len(asked.values), 20) / 10,
+                    float(one_line(action) in taken),
                     asked.asked[i] - other,
-                ]  # fmt: skip
+                ]
         return rows
 
     def _value_now(self, piece: Piece, asked: Asked) -> str | None:
@@ -263,19 +369,26 @@ class Offered:
         opened = {one.action for one in self._opened}
         here = self._here
         return {
-            "has entries": bool(self._entries), "has choices": bool(self._choices),
-            "has subject": bool(self._subject), "has text": bool(self._text),
-            "steps": min(step, _STEPS) / 10, "from 9": step >= 9, "from 13": step >= 13,
-            "from 16": step >= 16, "steps left": max(_STEPS - step, 0) / _STEPS,
+            "has entries": bool(self._entries),
+            "has choices": bool(self._choices),
+            "has subject": bool(self._subject),
+            "has text": bool(self._text),
+            "steps": min(step, _STEPS) / 10,
+            "from 9": step >= 9,
+            "from 13": step >= 13,
+            "from 16": step >= 16,
+            "steps left": max(_STEPS - step, 0) / _STEPS,
             "properties asked": min(len(wanted.phrases("property")), 5) / 3,
             "nothing described": not wanted.phrases("property", "thing"),
             "amount limited": wanted.limit is not None,
-            "opened": min(len(opened), 6) / 3, "texts written": min(self._written, 4) / 2,
+            "opened": min(len(opened), 6) / 3,
+            "texts written": min(self._written, 4) / 2,
             "times this one": min(sum(o.action == here.action for o in self._opened) - 1, 3) / 2
-            if here else 0.0,
+            if here
+            else 0.0,
             "since opening": min(len(here.since), 6) / 3 if here else 0.0,
             "best met": max(self._others(""), default=0.0),
-        }  # fmt: skip
+        }
 
     def _of_entries(self) -> dict[str, float]:
         if not self._entries:
@@ -284,11 +397,14 @@ class Offered:
         best, second = _best_two(fits)
         known = (s for s, o in zip(self._scores, self._is_tried, strict=True) if o)
         return {
-            "entries": len(self._entries) / 10, "fresh": self._is_tried.count(False) / 10,
-            "fresh fits": len(fits) / 10, "best fresh": best, "lead of the best": best - second,
+            "entries": len(self._entries) / 10,
+            "fresh": self._is_tried.count(False) / 10,
+            "fresh fits": len(fits) / 10,
+            "best fresh": best,
+            "lead of the best": best - second,
             "best opened": max(known, default=0.0),
             "close to the best": sum(s > best - _CLOSE for s in fits) / 5,
-        }  # fmt: skip
+        }
 
     def _of_subject(self) -> dict[str, float]:
         """Return what the thing shown, its text and what was noted of it say of what is asked."""
@@ -300,14 +416,20 @@ class Offered:
             waiting, open_, unlike = self._pending()
             known |= {
                 **_named("subject", self._agreement(self._title)),
-                "subject told": wanted.share(self._title) >= _WHOLE, "meets": wanted.meets(),
-                "missing": min(wanted.missing(), 4) / 2, "waiting": min(waiting, 4) / 2,
-                "any waiting": waiting > 0, "open choices": min(open_, 3) / 2,
-                "unlike": min(unlike, 3) / 2, "choices": len(wanted.choices) / 2,
+                "subject told": wanted.share(self._title) >= _WHOLE,
+                "meets": wanted.meets(),
+                "missing": min(wanted.missing(), 4) / 2,
+                "waiting": min(waiting, 4) / 2,
+                "any waiting": waiting > 0,
+                "open choices": min(open_, 3) / 2,
+                "unlike": min(unlike, 3) / 2,
+                "choices": len(wanted.choices) / 2,
                 "choices asked": sum(c.asked[c.best] >= c.none for c in wanted.choices) / 2,
-                "something chosen": bool(self._chosen), "within limit here": within,
-                "beyond limit here": beyond, "share of limit here": share,
-            }  # fmt: skip
+                "something chosen": bool(self._chosen),
+                "within limit here": within,
+                "beyond limit here": beyond,
+                "share of limit here": share,
+            }
         if self._text:
             known |= _named("text", self._agreement(self._text))
             known["text told"] = wanted.share(self._text) >= _WHOLE
@@ -316,10 +438,12 @@ class Offered:
             told = f"{self._title}{self._text}; {before}"
             others = max(self._others(self._here.action), default=0.0)
             known |= {
-                **_named("met here", self._agreement(told)), "met here": self._met_share(told),
-                "is met here": bool(before), "best other met": others,
+                **_named("met here", self._agreement(told)),
+                "met here": self._met_share(told),
+                "is met here": bool(before),
+                "best other met": others,
                 "ahead of other met here": self._met_share(told) - others,
-            }  # fmt: skip
+            }
         return known
 
     def _pending(self) -> tuple[int, int, int]:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from envs.protocols import UNKNOWN, View, fill, takes_text
-from nodes.act.encoding import Encoder, encoder
-from nodes.act.simple import ASKED, vain_actions
-from nodes.models.small import load_trained, small_inference
-from nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
-from nodes.resources import Resources
-from stores.errors import UserError
-from stores.text import one_line
+from stategate.envs.protocols import UNKNOWN, View, fill, takes_text
+from stategate.nodes.act.encoding import Encoder, encoder
+from stategate.nodes.act.simple import ASKED, vain_actions
+from stategate.nodes.models.small import load_trained, small_inference
+from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
+from stategate.nodes.resources import Resources
+from stategate.stores.errors import UserError
+from stategate.stores.text import one_line
 
 if TYPE_CHECKING:
     from torch import nn
@@ -49,7 +49,7 @@ class Policy(ActorParams):
 
     def misfit(self, env: EnvParams) -> str:
         """Say which world the checkpoint was trained for, where it is another."""
-        from stores.assets.weights import read_meta
+        from stategate.stores.assets.weights import read_meta
 
         try:
             world = str(read_meta(self.weights).get("world", ""))
@@ -74,7 +74,7 @@ def load_scorer(name: str) -> "tuple[nn.Module, dict[str, Any]]":
 
     Raises ``UserError`` where it was made for features that are no more.
     """
-    from stores.assets.weights import require_match
+    from stategate.stores.assets.weights import require_match
 
     fix = "train it again for these features (stategate train actor)"
     scorer, meta = load_trained(name, "policy", make_scorer, embedder=(None, fix))
@@ -83,8 +83,9 @@ def load_scorer(name: str) -> "tuple[nn.Module, dict[str, Any]]":
         return scorer, meta
     known = meta.get("features", {})
     sides = [
-        (known.get("row", ()), there.row_features), (known.get("page", ()), there.page_features),
-    ]  # fmt: skip
+        (known.get("row", ()), there.row_features),
+        (known.get("page", ()), there.page_features),
+    ]
     if not all(old and set(old) <= set(now) for old, now in sides):
         require_match(name, meta, "encoder", there.name, fix)
     (old_row, row), (old_page, page) = sides
@@ -135,9 +136,13 @@ class PolicyActor:
     """The policy at work. Pure: equal contexts, steps and seeds give equal decisions."""
 
     def __init__(
-        self, scorer: "nn.Module", reader: Encoder, view: View, temperature: float = 0.0,
+        self,
+        scorer: "nn.Module",
+        reader: Encoder,
+        view: View,
+        temperature: float = 0.0,
         seed: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._scorer, self._temperature, self._seed = scorer, temperature, seed
         self._encoder, self._view = reader, view
 

@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from envs.protocols import ANSWER, Offer, is_legal, takes_text, target_of, verb_of
-from nodes.models.asking import json_in
-from nodes.protocols import BuiltContext, Decision
-from nodes.resources import Resources
-from stores.text import one_line
+from stategate.envs.protocols import ANSWER, Offer, is_legal, takes_text, target_of, verb_of
+from stategate.nodes.models.asking import json_in
+from stategate.nodes.protocols import BuiltContext, Decision
+from stategate.nodes.resources import Resources
+from stategate.stores.text import one_line
 
 _QUESTION = re.compile(r"^(?:Question|Instruction): (.+)$", re.MULTILINE)
 #: Bounded, because a reply may be long and none of its brackets closed.

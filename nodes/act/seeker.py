@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from envs.alfworld.actions import AlfWorldActions
-from envs.alfworld.expert import decide, knowledge_of
-from envs.alfworld.reading import command_of, goal_of, kind_of
-from nodes.act.simple import ASKED
-from nodes.build_context.notes import VAIN
-from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
-from nodes.resources import Resources
-from nodes.retrieval.past import DONE, told_steps
+from stategate.envs.alfworld.actions import AlfWorldActions
+from stategate.envs.alfworld.expert import decide, knowledge_of
+from stategate.envs.alfworld.reading import command_of, goal_of, kind_of
+from stategate.nodes.act.simple import ASKED
+from stategate.nodes.build_context.notes import VAIN
+from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.past import DONE, told_steps
 
 _MARKED = re.compile(rf"(\d+){re.escape(DONE)}")
 #: What experience says: "cup at shelf (3)", or a step of a like task: "Go to shelf."

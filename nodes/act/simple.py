@@ -10,12 +10,12 @@ from typing import ClassVar, Literal
 from langgraph.types import interrupt
 from pydantic import Field
 
-from envs.protocols import View, fill, takes_text
-from nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams, Piece
-from nodes.registry import InnerActor
-from nodes.resources import Resources
-from nodes.retrieval.past import DONE, told_steps
-from stores.text import one_line, overlap, words_of
+from stategate.envs.protocols import View, fill, takes_text
+from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams, Piece
+from stategate.nodes.registry import InnerActor
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.past import DONE, told_steps
+from stategate.stores.text import one_line, overlap, words_of
 
 ASKED = re.compile(r"^(?:Instruction|Question): (.+)$", re.MULTILINE)
 _ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)

@@ -16,12 +16,12 @@ from operator import itemgetter
 
 import numpy as np
 
-from nodes.act.asked import holds, kind_asked
-from nodes.protocols import BuiltContext, Embedder, Vector
-from nodes.retrieval.quoting import ITEM, unquoted_blocks
-from stores.corpus.lexical import words
-from stores.memory.names import FUNCTION_WORDS, sentences
-from stores.memory.stated import stated
+from stategate.nodes.act.asked import holds, kind_asked
+from stategate.nodes.protocols import BuiltContext, Embedder, Vector
+from stategate.nodes.retrieval.quoting import ITEM, unquoted_blocks
+from stategate.stores.corpus.lexical import words
+from stategate.stores.memory.names import FUNCTION_WORDS, sentences
+from stategate.stores.memory.stated import stated
 
 #: What an actor says where nothing that it may quote is near enough to the question.
 NOTHING_FOUND = "Nothing found."
@@ -61,12 +61,14 @@ _SAID = re.compile(r"^(?P<who>User|You): (?P<said>.+)$", re.MULTILINE)
 #: What makes a turn a question or an order, whatever it ends with.
 _ASKS = re.compile(
     r"\?\s*$|^\W*(?:who|whom|whose|when|where|why|how|which|what|is|are|was|were|do|does|did|can|could|"
-    r"should|would|will|has|have|had|tell|explain|name|list|find|show|give)\b", re.IGNORECASE,
-)  # fmt: skip
+    r"should|would|will|has|have|had|tell|explain|name|list|find|show|give)\b",
+    re.IGNORECASE,
+)
 _FACT = re.compile(
     r"^\W*(?:who|whom|whose|when|where|which|what|how (?:many|much|long|old|far|high|deep|big)|"
-    r"is|are|was|were|does|do|did|has|have)\b(?:\W+\w+){2,}", re.IGNORECASE,
-)  # fmt: skip
+    r"is|are|was|were|does|do|did|has|have)\b(?:\W+\w+){2,}",
+    re.IGNORECASE,
+)
 #: A statement is acknowledged where it is the user's own; many a question comes without its mark.
 _TELLS = re.compile(r"\b(?:i|i'm|me|my|mine|we|our|ours)\b", re.IGNORECASE)
 #: Cosine and half the share of words that a model's sentence has with what it was taken from.
@@ -342,7 +344,9 @@ def _shared(question: str, text: str) -> float:
 
 @lru_cache(maxsize=1)
 def _fitted() -> tuple[Vector, Vector, Vector, float]:
-    table = json.loads(files("nodes.act").joinpath("support.json").read_text(encoding="utf-8"))
+    table = json.loads(
+        files("stategate.nodes.act").joinpath("support.json").read_text(encoding="utf-8")
+    )
     return (*(np.asarray(table[key]) for key in ("mean", "scale", "weights")), table["bias"])
 
 

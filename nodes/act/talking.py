@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from nodes.models.asking import Talk, atalk, talk
-from nodes.protocols import BuiltContext, Decision
-from nodes.resources import Resources
+from stategate.nodes.models.asking import Talk, atalk, talk
+from stategate.nodes.protocols import BuiltContext, Decision
+from stategate.nodes.resources import Resources
 
 
 class TalkingActor:

@@ -8,18 +8,18 @@ it is shown.
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from envs.protocols import Chunk
-from nodes.build_context.query import readout_of, trained_head
-from nodes.models.small import small_inference
-from nodes.protocols import ContextRequest
-from nodes.retrieval.history import word_scores
-from nodes.retrieval.page import describe
-from stores.text import words_of
+from stategate.envs.protocols import Chunk
+from stategate.nodes.build_context.query import readout_of, trained_head
+from stategate.nodes.models.small import small_inference
+from stategate.nodes.protocols import ContextRequest
+from stategate.nodes.retrieval.history import word_scores
+from stategate.nodes.retrieval.page import describe
+from stategate.stores.text import words_of
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from nodes.resources import Resources
+    from stategate.nodes.resources import Resources
 
 #: From the request and its chunks to a positive weight each.
 Allocator = Callable[[ContextRequest, Sequence[Chunk]], dict[str, float]]
@@ -86,9 +86,11 @@ def make_weigher(d_state: int, d_text: int, hidden: int = 192) -> "nn.Module":
         def __init__(self) -> None:
             super().__init__()
             self.query = nn.Sequential(
-                nn.LayerNorm(d_state), nn.Linear(d_state, hidden), nn.GELU(),
+                nn.LayerNorm(d_state),
+                nn.Linear(d_state, hidden),
+                nn.GELU(),
                 nn.Linear(hidden, d_text),
-            )  # fmt: skip
+            )
             self.context = nn.Linear(d_state, hidden)
             self.chunk = nn.Linear(2 * d_text, hidden)
             self.score = nn.Sequential(nn.GELU(), nn.Linear(hidden, 1))

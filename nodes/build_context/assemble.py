@@ -19,12 +19,12 @@ from typing import Literal
 from langchain_core.messages import HumanMessage
 from pydantic import Field
 
-from envs.protocols import NOTE, Chunk, Fragment, View
-from nodes.protocols import BuiltContext, ContextParams, ContextRequest, Piece
-from nodes.retrieval.page import render, text_of
-from stores.text import one_line, unbroken
-from stores.tokens import count_tokens, truncate
-from stores.traces import Event
+from stategate.envs.protocols import NOTE, Chunk, Fragment, View
+from stategate.nodes.protocols import BuiltContext, ContextParams, ContextRequest, Piece
+from stategate.nodes.retrieval.page import render, text_of
+from stategate.stores.text import one_line, unbroken
+from stategate.stores.tokens import count_tokens, truncate
+from stategate.stores.traces import Event
 
 
 class FramedContext(ContextParams):
@@ -144,9 +144,12 @@ def _stretches(fragments: Sequence[Fragment]) -> list[Fragment]:
 
 
 def _page(
-    request: ContextRequest, page: Sequence[Chunk], ids: set[str], scores: Mapping[str, float],
+    request: ContextRequest,
+    page: Sequence[Chunk],
+    ids: set[str],
+    scores: Mapping[str, float],
     room: int,
-) -> tuple[list[Piece], int]:  # fmt: skip
+) -> tuple[list[Piece], int]:
     """Cut the page's chunks to ``room`` tokens, top first; return pieces and tokens."""
     pieces: list[Piece] = []
     used = 0

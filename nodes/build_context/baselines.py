@@ -4,11 +4,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from nodes.build_context.assemble import FramedContext, assemble
-from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
-from nodes.resources import Resources
-from stores.text import one_line
-from stores.tokens import count_tokens, truncate
+from stategate.nodes.build_context.assemble import FramedContext, assemble
+from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
+from stategate.nodes.resources import Resources
+from stategate.stores.text import one_line
+from stategate.stores.tokens import count_tokens, truncate
 
 
 class Full(FramedContext):

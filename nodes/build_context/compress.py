@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from envs.protocols import Chunk
-from nodes.build_context.assemble import FramedContext, assemble, built, page_piece
-from nodes.build_context.detail import (
+from stategate.envs.protocols import Chunk
+from stategate.nodes.build_context.assemble import FramedContext, assemble, built, page_piece
+from stategate.nodes.build_context.detail import (
     INSTRUCTION,
     Ladder,
     chunk_ladder,
@@ -22,20 +22,20 @@ from nodes.build_context.detail import (
     instruction_ladder,
     plain_ladder,
 )
-from nodes.build_context.whole_parts import fit_parts
-from nodes.protocols import FRAME, BuiltContext, ContextBuilder, ContextRequest, Piece
-from nodes.retrieval.align import Focus, clarity, focus_on
-from nodes.retrieval.history import HistorySource
-from nodes.retrieval.page import render, text_of
-from nodes.retrieval.past import LEGEND, done_before, marked
-from nodes.retrieval.quoting import shielded
-from stores.text import one_line, unbroken
-from stores.tokens import count_tokens
+from stategate.nodes.build_context.whole_parts import fit_parts
+from stategate.nodes.protocols import FRAME, BuiltContext, ContextBuilder, ContextRequest, Piece
+from stategate.nodes.retrieval.align import Focus, clarity, focus_on
+from stategate.nodes.retrieval.history import HistorySource
+from stategate.nodes.retrieval.page import render, text_of
+from stategate.nodes.retrieval.past import LEGEND, done_before, marked
+from stategate.nodes.retrieval.quoting import shielded
+from stategate.stores.text import one_line, unbroken
+from stategate.stores.tokens import count_tokens
 
 if TYPE_CHECKING:
-    from nodes.build_context.allocators import Allocator
-    from nodes.build_context.gates import Gates
-    from nodes.resources import Resources
+    from stategate.nodes.build_context.allocators import Allocator
+    from stategate.nodes.build_context.gates import Gates
+    from stategate.nodes.resources import Resources
 
 _UNBOUNDED = 10**9
 _CLEAR = 0.7  # how clear a page's match must be for the ratio to be kept
@@ -86,14 +86,14 @@ class Compress(FramedContext):
 
     def build(self, resources: "Resources") -> ContextBuilder:
         """Load what the allocator needs. Raises ``UserError`` where the updater does not fit."""
-        from nodes.build_context.allocators import learned, relevance, uniform
+        from stategate.nodes.build_context.allocators import learned, relevance, uniform
 
         allocate: Allocator = relevance if self.allocator == "relevance" else uniform
         if self.allocator == "learned":
             allocate = learned(resources, self.checkpoint, self.kind)
         gates: Gates | None = None
         if self.gates is not None:
-            from nodes.build_context.gates import chosen_by, trained_gates
+            from stategate.nodes.build_context.gates import chosen_by, trained_gates
 
             gates = trained_gates(resources, self.gates, self.state)
 
@@ -177,9 +177,11 @@ def squeeze(
 
 
 def _order(
-    pieces: Sequence[Piece], ladders: Sequence[Ladder], weights: Mapping[str, float],
+    pieces: Sequence[Piece],
+    ladders: Sequence[Ladder],
+    weights: Mapping[str, float],
     needed: Mapping[str, float] | None = None,
-) -> list[tuple[float, float, int, int, int]]:  # fmt: skip
+) -> list[tuple[float, float, int, int, int]]:
     """Return (tier, virtual time, cost, piece, place), sorted: weighted fair queueing.
 
     A unit's virtual time is what its piece has used of its tier by then, over the piece's weight.
@@ -252,9 +254,13 @@ def _age_tiers(pieces: Sequence[Piece], i: int, chunks: Mapping[str, Chunk]) -> 
 
 
 def _shown(
-    request: ContextRequest, pieces: Sequence[Piece], ladders: Sequence[Ladder],
-    chosen: Sequence[set[int]], chunks: Mapping[str, Chunk], weights: Mapping[str, float],
-) -> BuiltContext:  # fmt: skip
+    request: ContextRequest,
+    pieces: Sequence[Piece],
+    ladders: Sequence[Ladder],
+    chosen: Sequence[set[int]],
+    chunks: Mapping[str, Chunk],
+    weights: Mapping[str, float],
+) -> BuiltContext:
     """Build the context in which each piece shows its ``chosen`` units."""
     shown: list[Piece] = []
     done = done_before(list(chunks.values()))

@@ -21,13 +21,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from envs.protocols import Chunk, Fragment, View
-from nodes.protocols import Piece
-from nodes.retrieval.align import Focus, headed, parts_of, stretches
-from nodes.retrieval.page import render
-from nodes.retrieval.past import ARROW
-from stores.text import words_of
-from stores.tokens import count_tokens
+from stategate.envs.protocols import Chunk, Fragment, View
+from stategate.nodes.protocols import Piece
+from stategate.nodes.retrieval.align import Focus, headed, parts_of, stretches
+from stategate.nodes.retrieval.page import render
+from stategate.nodes.retrieval.past import ARROW
+from stategate.stores.text import words_of
+from stategate.stores.tokens import count_tokens
 
 _WORD = re.compile(r"\s*\S+")
 #: Tokens from which a clause of the instruction is shown as far as it fits, and words of its stretches.
@@ -182,9 +182,14 @@ def echo_ladder(piece: Piece, tier: int) -> Ladder:
 
 
 def _segments(
-    chunk: Chunk, fragment: Fragment, parts: list[_Part], units: list[Unit], asked: Focus,
-    said: set[int], groups: int,
-) -> int:  # fmt: skip
+    chunk: Chunk,
+    fragment: Fragment,
+    parts: list[_Part],
+    units: list[Unit],
+    asked: Focus,
+    said: set[int],
+    groups: int,
+) -> int:
     """Add " | title | $12" of an entry: a segment's bar is shown with the first of its words."""
     for i, segment in enumerate(fragment.text.rstrip("\n").split(" | ")):
         if not segment.strip() and i == 0:
@@ -205,9 +210,14 @@ def _segments(
 
 
 def _line(
-    chunk: Chunk, fragment: Fragment, parts: list[_Part], units: list[Unit], asked: Focus,
-    said: set[int], group: int,
-) -> None:  # fmt: skip
+    chunk: Chunk,
+    fragment: Fragment,
+    parts: list[_Part],
+    units: list[Unit],
+    asked: Focus,
+    said: set[int],
+    group: int,
+) -> None:
     """Add a "Head: words" line; its head and line break come with the first of its words."""
     line = fragment.text
     head, rest = headed(line)

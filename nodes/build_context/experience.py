@@ -20,10 +20,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from nodes.build_context.assemble import cut_line
-from nodes.experience.grow import make_of, trust_of, untrusted, updater_make
-from nodes.experience.states import online_state, situation
-from nodes.protocols import (
+from stategate.nodes.build_context.assemble import cut_line
+from stategate.nodes.experience.grow import make_of, trust_of, untrusted, updater_make
+from stategate.nodes.experience.states import online_state, situation
+from stategate.nodes.protocols import (
     BuiltContext,
     ContextBuilder,
     ContextParams,
@@ -31,13 +31,13 @@ from nodes.protocols import (
     Piece,
     Vector,
 )
-from nodes.registry import InnerContext
-from nodes.resources import Resources
-from stores.bank.bank import Row
-from stores.bank.places import bank_place, seeded
-from stores.bank.state_bank import Hit, StateBank
-from stores.text import one_line
-from stores.tokens import count_tokens
+from stategate.nodes.registry import InnerContext
+from stategate.nodes.resources import Resources
+from stategate.stores.bank.bank import Row
+from stategate.stores.bank.places import bank_place, seeded
+from stategate.stores.bank.state_bank import Hit, StateBank
+from stategate.stores.text import one_line
+from stategate.stores.tokens import count_tokens
 
 LEAD = "Experience: "
 _SHARE = 4  # advice may have this part of the budget at most

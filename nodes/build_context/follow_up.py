@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from stores.memory.entities import Extractor
-from stores.memory.names import FUNCTION_WORDS
-from stores.memory.records import Entity
-from stores.traces import Event
+from stategate.stores.memory.entities import Extractor
+from stategate.stores.memory.names import FUNCTION_WORDS
+from stategate.stores.memory.records import Entity
+from stategate.stores.traces import Event
 
 _AFTER_PRONOUN = r"(?=\s*(?:[?.!,;:)]|$|\b(?:{})\b))".format("|".join(sorted(FUNCTION_WORDS)))
 _PERSON = re.compile(r"\b(?:he|him|his|she|her|hers)\b", re.IGNORECASE)
@@ -27,20 +27,23 @@ _THING = re.compile(
 )
 _EXPLETIVE = re.compile(
     r"\bit (?:is |was )?(?:\w+ ){0,2}(?:to|that)\b|\b(?:is|was) it \w+ (?:to|that)\b|\btime is it\b|"
-    r"\bit (?:rains?|snows?)\b", re.IGNORECASE,
-)  # fmt: skip
+    r"\bit (?:rains?|snows?)\b",
+    re.IGNORECASE,
+)
 _CLAUSE = re.compile(
     r",|\b(?:if|when|because|although|though|before|after|while|until|and|but|so|that)\b"
 )
 _CONTINUES = re.compile(
     r"^(?:and|but|so|then|also|or|what about|how about|how come)\b|^why\W*$|^why(?!\s+(?:is|are|was|"
     r"were|do|does|did|can|could|should|would|will|has|have|had)\b)|^which (?:of|is|are|was|were)\b"
-    r"|^which\b.*\b(?:is|are|was|were) (?:better|worse|(?:more|less) \w+|\w+er)\W*$", re.IGNORECASE,
-)  # fmt: skip
+    r"|^which\b.*\b(?:is|are|was|were) (?:better|worse|(?:more|less) \w+|\w+er)\W*$",
+    re.IGNORECASE,
+)
 _FINITE = re.compile(
     r"\b(?:is|are|was|were|do|does|did|can|could|should|would|will|shall|may|might|must|has|have|had|"
-    r"what|who|whom|whose|when|where|which|why|how|\w+ed)\b", re.IGNORECASE,
-)  # fmt: skip
+    r"what|who|whom|whose|when|where|which|why|how|\w+ed)\b",
+    re.IGNORECASE,
+)
 _DEFINITE = re.compile(
     r"\bthe ([a-z][\w-]+)(?=\s*[?.!,]|\s+(?:[a-z]+ed|{})\b)".format(
         "|".join(sorted(FUNCTION_WORDS))

@@ -11,24 +11,32 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from envs.protocols import Chunk
-from nodes.build_context.query import readout_of
-from nodes.models.small import load_trained, small_inference
-from nodes.protocols import ContextRequest, Embedder, Vector
-from nodes.retrieval.align import wish_of
-from stores.errors import UserError
-from stores.text import one_line, overlap, words_of
+from stategate.envs.protocols import Chunk
+from stategate.nodes.build_context.query import readout_of
+from stategate.nodes.models.small import load_trained, small_inference
+from stategate.nodes.protocols import ContextRequest, Embedder, Vector
+from stategate.nodes.retrieval.align import wish_of
+from stategate.stores.errors import UserError
+from stategate.stores.text import one_line, overlap, words_of
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from nodes.resources import Resources
+    from stategate.nodes.resources import Resources
 
 #: What is told of an earlier step beside its texts. Only append: checkpoints hold a weight for each.
 FACTS = (
-    "says thing", "showed thing", "says value", "showed value", "says property", "age", "is last",
-    "done again later", "place", "is start",
-)  # fmt: skip
+    "says thing",
+    "showed thing",
+    "says value",
+    "showed value",
+    "says property",
+    "age",
+    "is last",
+    "done again later",
+    "place",
+    "is start",
+)
 #: From a request and its earlier steps to how likely each is needed, by the chunk's id.
 Gates = Callable[[ContextRequest, Sequence[Chunk]], dict[str, float]]
 
@@ -43,11 +51,17 @@ def facts_of(request: ContextRequest, past: Sequence[Chunk]) -> Vector:
     for i, (chunk, step) in enumerate(zip(past, steps, strict=True)):
         answer = str(chunk.data["answer"])
         rows[i] = (
-            _said(thing, step), _said(thing, answer), _said(value, step), _said(value, answer),
-            _said(quality, step), 1 / (len(past) - i), float(i == len(past) - 1),
-            float(step in steps[i + 1 :]), i / len(past),
+            _said(thing, step),
+            _said(thing, answer),
+            _said(value, step),
+            _said(value, answer),
+            _said(quality, step),
+            1 / (len(past) - i),
+            float(i == len(past) - 1),
+            float(step in steps[i + 1 :]),
+            i / len(past),
             float(not step),
-        )  # fmt: skip
+        )
     return rows
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from envs.protocols import Chunk
-from nodes.build_context.assemble import assemble
-from nodes.build_context.compress import squeeze
-from nodes.protocols import Actor, BuiltContext, ContextRequest
+from stategate.envs.protocols import Chunk
+from stategate.nodes.build_context.assemble import assemble
+from stategate.nodes.build_context.compress import squeeze
+from stategate.nodes.protocols import Actor, BuiltContext, ContextRequest
 
 _ROOM = 100_000  # tokens: here nothing is cut for want of room
 #: Labels of earlier steps: needed, or left out because another one does as well; 0 where not needed.

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from nodes.build_context.experience import LEAD, Advice, AdvisedContext
-from nodes.protocols import ContextBuilder, ContextRequest
-from nodes.resources import Resources
+from stategate.nodes.build_context.experience import LEAD, Advice, AdvisedContext
+from stategate.nodes.protocols import ContextBuilder, ContextRequest
+from stategate.nodes.resources import Resources
 
 #: What leads, in a note, the names of what was looked at and held nothing that is asked.
 VAIN = "In vain: "

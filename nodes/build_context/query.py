@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from envs.protocols import Chunk
-from nodes.models.small import load_trained, small_inference
-from nodes.protocols import ContextRequest, Vector
-from nodes.retrieval.align import FEATURES, match
-from stores.errors import UserError
-from stores.traces import Event
+from stategate.envs.protocols import Chunk
+from stategate.nodes.models.small import load_trained, small_inference
+from stategate.nodes.protocols import ContextRequest, Vector
+from stategate.nodes.retrieval.align import FEATURES, match
+from stategate.stores.errors import UserError
+from stategate.stores.traces import Event
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from nodes.resources import Resources
-    from nodes.update_state.learned import StateUpdater
+    from stategate.nodes.resources import Resources
+    from stategate.nodes.update_state.learned import StateUpdater
 
 #: From a request to a unit query vector (d_text,) and a weight for each match feature.
 Query = Callable[[ContextRequest], tuple[Vector, Vector]]
@@ -42,9 +42,11 @@ def make_projection(
         def __init__(self) -> None:
             super().__init__()
             self.project = nn.Sequential(
-                nn.LayerNorm(d_state), nn.Linear(d_state, hidden), nn.GELU(),
+                nn.LayerNorm(d_state),
+                nn.Linear(d_state, hidden),
+                nn.GELU(),
                 nn.Linear(hidden, d_text),
-            )  # fmt: skip
+            )
             self.gate = nn.Sequential(nn.LayerNorm(d_state), nn.Linear(d_state, d_text))
             self.features = nn.Sequential(
                 nn.LayerNorm(d_state), nn.Linear(d_state, 64), nn.GELU(), nn.Linear(64, features)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from envs.protocols import ANSWER, Chunk, View, target_of
-from nodes.build_context.assemble import built, cut_line, headed, line_piece
-from nodes.build_context.follow_up import subject
-from nodes.protocols import (
+from stategate.envs.protocols import ANSWER, Chunk, View, target_of
+from stategate.nodes.build_context.assemble import built, cut_line, headed, line_piece
+from stategate.nodes.build_context.follow_up import subject
+from stategate.nodes.protocols import (
     BuiltContext,
     ContextBuilder,
     ContextParams,
@@ -26,21 +26,21 @@ from nodes.protocols import (
     EnvParams,
     Piece,
 )
-from nodes.resources import Resources
-from nodes.retrieval.corpus import Retrieval
-from nodes.retrieval.entities import extractor_of
-from nodes.retrieval.memory import MemoryPlace
-from nodes.retrieval.page import describe
-from nodes.retrieval.quoting import quote, quoted_title
-from stores.memory.records import TRUSTED
-from stores.memory.times import resolved
-from stores.text import day_of, one_line
-from stores.tokens import count_tokens, truncate
-from stores.traces import Event
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.corpus import Retrieval
+from stategate.nodes.retrieval.entities import extractor_of
+from stategate.nodes.retrieval.memory import MemoryPlace
+from stategate.nodes.retrieval.page import describe
+from stategate.nodes.retrieval.quoting import quote, quoted_title
+from stategate.stores.memory.records import TRUSTED
+from stategate.stores.memory.times import resolved
+from stategate.stores.text import day_of, one_line
+from stategate.stores.tokens import count_tokens, truncate
+from stategate.stores.traces import Event
 
 if TYPE_CHECKING:
-    from stores.memory.long_term import LongTerm
-    from stores.memory.records import Fact
+    from stategate.stores.memory.long_term import LongTerm
+    from stategate.stores.memory.records import Fact
 
 _WHO = {"OBS": "User", "ACT": "You"}
 _ANSWER_TOKENS = 80  # of a remembered answer that a prompt shows
@@ -64,9 +64,11 @@ class MemoryReader(BaseModel):
         description="of a fact as it was written; age takes nothing from it",
     )
     min_trust: float = Field(
-        default=0.0, ge=0, le=1,
+        default=0.0,
+        ge=0,
+        le=1,
         description="of a fact's source: user 1, agent 0.6, documents and tools 0.2",
-    )  # fmt: skip
+    )
     entities: int = Field(default=10, ge=0)
     relations: int = Field(default=15, ge=0)
     tokens: int = Field(default=500, ge=0, description="tokens (cl100k) all of it may have")
@@ -227,8 +229,8 @@ def remembered_pieces(
     reader: MemoryReader, store: "LongTerm", resources: Resources, query: str, room: int
 ) -> list[Piece]:
     """Return pieces for what is remembered about ``query``, at most ``room`` tokens, best first."""
-    from nodes.retrieval.remember import asked_of
-    from stores.memory.recall import Limits
+    from stategate.nodes.retrieval.remember import asked_of
+    from stategate.stores.memory.recall import Limits
 
     asked = asked_of(query, resources.embedder)
     limits = Limits(reader.facts, None, reader.min_salience, reader.min_trust)

@@ -10,10 +10,10 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from nodes.build_context.recall import MemoryReader, remembered_pieces
-from nodes.protocols import BuiltContext, ContextBuilder, ContextParams, ContextRequest
-from nodes.registry import InnerContext
-from nodes.resources import Resources
+from stategate.nodes.build_context.recall import MemoryReader, remembered_pieces
+from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextParams, ContextRequest
+from stategate.nodes.registry import InnerContext
+from stategate.nodes.resources import Resources
 
 _SHARE = 4  # what is remembered may have this part of the budget at most
 

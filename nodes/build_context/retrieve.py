@@ -4,9 +4,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from nodes.build_context.assemble import FramedContext, assemble
-from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
-from nodes.resources import Resources
+from stategate.nodes.build_context.assemble import FramedContext, assemble
+from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
+from stategate.nodes.resources import Resources
 
 
 class Retrieve(FramedContext):
@@ -33,7 +33,7 @@ class Retrieve(FramedContext):
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Load the projection. Raises ``UserError`` without an updater, or with another one's."""
-        from nodes.build_context.query import rank_by, trained_query, zero_shot_query
+        from stategate.nodes.build_context.query import rank_by, trained_query, zero_shot_query
 
         if self.query == "trained":
             query = trained_query(resources, self.checkpoint, self.kind)

@@ -10,15 +10,15 @@ from typing import ClassVar, Literal
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import Field
 
-from envs.protocols import Chunk
-from nodes.build_context.assemble import FramedContext, assemble
-from nodes.models.asking import ask, asking_problems
-from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
-from nodes.resources import Resources
-from nodes.retrieval.past import ARROW
-from stores.errors import UserError
-from stores.text import one_line
-from stores.tokens import truncate
+from stategate.envs.protocols import Chunk
+from stategate.nodes.build_context.assemble import FramedContext, assemble
+from stategate.nodes.models.asking import ask, asking_problems
+from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.past import ARROW
+from stategate.stores.errors import UserError
+from stategate.stores.text import one_line
+from stategate.stores.tokens import truncate
 
 _SYSTEM = (
     "You keep an agent's notes. Rewrite them, with the new steps, as short as they can be for its "

@@ -20,18 +20,18 @@ from typing import Any, ClassVar, Literal
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import Field
 
-from nodes.build_context.experience import LEAD, Advice, AdvisedContext
-from nodes.experience.grow import make_of, trust_of
-from nodes.models.asking import ask, asking_problems, json_in
-from nodes.protocols import ContextBuilder, ContextRequest
-from nodes.resources import Resources
-from nodes.retrieval.ranking import rerank_at, rerank_locally
-from stores.bank.places import bank_place
-from stores.bank.state_bank import Hit
-from stores.bank.trace_bank import TraceBank
-from stores.errors import said
-from stores.text import words_of
-from stores.tokens import truncate
+from stategate.nodes.build_context.experience import LEAD, Advice, AdvisedContext
+from stategate.nodes.experience.grow import make_of, trust_of
+from stategate.nodes.models.asking import ask, asking_problems, json_in
+from stategate.nodes.protocols import ContextBuilder, ContextRequest
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.ranking import rerank_at, rerank_locally
+from stategate.stores.bank.places import bank_place
+from stategate.stores.bank.state_bank import Hit
+from stategate.stores.bank.trace_bank import TraceBank
+from stategate.stores.errors import said
+from stategate.stores.text import words_of
+from stategate.stores.tokens import truncate
 
 PLAN = "Suggested plan: "
 _KEPT = 64  # tasks whose advice is remembered: it is the same at every step of an episode

@@ -6,10 +6,10 @@ for those that lead it (``Chunk.data["leads"]``: places in its result) unless th
 
 from collections.abc import Mapping, Sequence
 
-from envs.protocols import Chunk
-from nodes.build_context.assemble import built
-from nodes.protocols import BuiltContext, Piece
-from nodes.retrieval.history import HistorySource, shown_text
+from stategate.envs.protocols import Chunk
+from stategate.nodes.build_context.assemble import built
+from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.nodes.retrieval.history import HistorySource, shown_text
 
 _SMALLEST = 3  # tokens that a part has at least
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envs.protocols import View
-from stores.traces import Event
+from stategate.envs.protocols import View
+from stategate.stores.traces import Event
 
 _ACTION = re.compile(r"\s*([\w-]+)\s*\[(.*)\]\s*", re.DOTALL)
 

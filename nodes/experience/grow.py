@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from envs.protocols import View
-from nodes.experience.episode import Annotation, Episode
-from nodes.experience.states import FORMAT, states_of
-from nodes.protocols import Embedder, Updater, UpdaterParams, Vector
-from stores.assets.weights import read_meta
-from stores.bank.bank import Bank, Entry, Row
-from stores.bank.state_bank import StateBank
-from stores.files import json_of
-from stores.traces import Event
+from stategate.envs.protocols import View
+from stategate.nodes.experience.episode import Annotation, Episode
+from stategate.nodes.experience.states import FORMAT, states_of
+from stategate.nodes.protocols import Embedder, Updater, UpdaterParams, Vector
+from stategate.stores.assets.weights import read_meta
+from stategate.stores.bank.bank import Bank, Entry, Row
+from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.files import json_of
+from stategate.stores.traces import Event
 
 SAME = 0.995
 
@@ -72,11 +72,19 @@ def add_episode(
             folded.append((twins[0], note.q))
             continue
         data = {
-            "state": text, "action": episode.steps[i].action, "move": move,
-            "experience": note.experience, "by": note.by, "episode": episode.id,
-            "source": episode.source, "step": i, "steps": len(episode.steps),
-            "reward": episode.reward, "seen": 1, "trust": episode.trust,
-        }  # fmt: skip
+            "state": text,
+            "action": episode.steps[i].action,
+            "move": move,
+            "experience": note.experience,
+            "by": note.by,
+            "episode": episode.id,
+            "source": episode.source,
+            "step": i,
+            "steps": len(episode.steps),
+            "reward": episode.reward,
+            "seen": 1,
+            "trust": episode.trust,
+        }
         digest = hashlib.sha256(f"{episode.id}\n{i}\n{text}".encode("utf-8", "surrogatepass"))
         row = Row(id=digest.hexdigest()[:16], task=episode.task_id, q=note.q, data=data)
         own = {"text": vector} if hidden is None else {"text": vector, "state": hidden[i]}

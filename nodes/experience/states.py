@@ -12,11 +12,11 @@ so offline and online go through :func:`state_text` and cut old pages as short-t
 import re
 from collections.abc import Hashable, Sequence
 
-from envs.protocols import View
-from nodes.experience.episode import Episode, Step, parse_action
-from nodes.protocols import ContextRequest
-from stores.text import one_line
-from stores.tokens import truncate
+from stategate.envs.protocols import View
+from stategate.nodes.experience.episode import Episode, Step, parse_action
+from stategate.nodes.protocols import ContextRequest
+from stategate.stores.text import one_line
+from stategate.stores.tokens import truncate
 
 #: Bumped when the wording of states changes: an old bank's vectors would not match any more.
 FORMAT = 1

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from nodes.models.faults import aguarded, guarded
-from nodes.resources import Resources
-from stores.errors import ModelUnavailable, UserError, said
-from stores.loopback import on_loopback
+from stategate.nodes.models.faults import aguarded, guarded
+from stategate.nodes.resources import Resources
+from stategate.stores.errors import ModelUnavailable, UserError, said
+from stategate.stores.loopback import on_loopback
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 import numpy as np
 from pydantic import Field
 
-from nodes.models.faults import guarded
-from nodes.models.keys import KeyVariable, key_from
-from nodes.models.llms import OPENAI, own_client
-from nodes.protocols import Embedder, EmbedderParams, Vector
-from nodes.resources import Resources
-from stores.embeddings import embedding_cache
-from stores.errors import ModelUnavailable, UserError, needs
+from stategate.nodes.models.faults import guarded
+from stategate.nodes.models.keys import KeyVariable, key_from
+from stategate.nodes.models.llms import OPENAI, own_client
+from stategate.nodes.protocols import Embedder, EmbedderParams, Vector
+from stategate.nodes.resources import Resources
+from stategate.stores.embeddings import embedding_cache
+from stategate.stores.errors import ModelUnavailable, UserError, needs
 
 #: Texts from which a call is bulk: they go through the local model together, longest first.
 BULK, _BATCH = 16, 32
@@ -76,7 +76,7 @@ class _LocalEmbedder(_CachedEmbedder):
 
 def load_minilm() -> Any:
     """Load the sentence model itself."""
-    from stores.assets.fetch import asset_path
+    from stategate.stores.assets.fetch import asset_path
 
     with needs("local"):
         from sentence_transformers import SentenceTransformer

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from nodes.protocols import EmbedderParams, Vector
-from nodes.resources import Resources
-from stores.embeddings import embedding_cache
-from stores.workers import Crew, in_order
+from stategate.nodes.protocols import EmbedderParams, Vector
+from stategate.nodes.resources import Resources
+from stategate.stores.embeddings import embedding_cache
+from stategate.stores.workers import Crew, in_order
 
 _BLOCK = 64  # texts that a worker is given at once
 

@@ -12,8 +12,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from stores.errors import ModelUnavailable, UserError, fault
-from stores.text import one_line, without_password
+from stategate.stores.errors import ModelUnavailable, UserError, fault
+from stategate.stores.text import one_line, without_password
 
 #: Seconds that a server's "come back later" is waited for in all, and how often it is asked again.
 PATIENCE, TRIES = 60.0, 4

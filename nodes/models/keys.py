@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from stores.errors import UserError
-from stores.loopback import on_loopback
-from stores.text import without_password
+from stategate.stores.errors import UserError
+from stategate.stores.loopback import on_loopback
+from stategate.stores.text import without_password
 
 #: Whose key each variable holds, by the providers' own documentation.
 KNOWN = {

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from nodes.models.keys import KeyVariable, key_from
-from nodes.models.transport import limited_client
-from nodes.protocols import LlmParams
-from nodes.resources import Resources
-from stores.errors import UserError
-from stores.loopback import on_loopback
+from stategate.nodes.models.keys import KeyVariable, key_from
+from stategate.nodes.models.transport import limited_client
+from stategate.nodes.protocols import LlmParams
+from stategate.nodes.resources import Resources
+from stategate.stores.errors import UserError
+from stategate.stores.loopback import on_loopback
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -47,7 +47,7 @@ class EmbeddedLlm(LlmParams):
 
     def model_file(self) -> Path:
         """Return the GGUF file, fetched if it is an asset. Raises ``UserError``."""
-        from stores.assets.fetch import ASSETS, asset_path
+        from stategate.stores.assets.fetch import ASSETS, asset_path
 
         name = self.ALIASES.get(self.model, self.model)
         if name.endswith(".gguf"):
@@ -62,7 +62,7 @@ class EmbeddedLlm(LlmParams):
 
     def build(self, resources: Resources) -> "BaseChatModel":
         """Start the server, or join the one that runs, and return its client."""
-        from nodes.models.server import require_library, serve
+        from stategate.nodes.models.server import require_library, serve
 
         require_library()  # before a model is fetched that nothing could run
         wanted = self.model_dump(include={"n_ctx", "threads", "port", "timeout"})

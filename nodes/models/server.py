@@ -31,9 +31,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
-from stores.errors import ModelUnavailable, UserError, needs, told_as
-from stores.files import write_json
-from stores.workers import shared_folder
+from stategate.stores.errors import ModelUnavailable, UserError, needs, told_as
+from stategate.stores.files import write_json
+from stategate.stores.workers import shared_folder
 
 #: From the format's numbers of scalar types to struct's letters.
 _SCALARS = {**dict(enumerate("BbHhIif?")), 10: "Q", 11: "q", 12: "d"}

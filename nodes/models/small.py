@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from stores.errors import UserError, said
+from stategate.stores.errors import UserError, said
 
 if TYPE_CHECKING:
     from torch import nn
@@ -20,7 +20,7 @@ def load_trained(
     ``checks`` map a fact of the checkpoint to what it must be and what to do where it is not. Raises
     ``UserError`` for a checkpoint of another role, or one that does not fit.
     """
-    from stores.assets.weights import load_weights, require_match
+    from stategate.stores.assets.weights import load_weights, require_match
 
     tensors, meta = load_weights(name, role)
     for fact, (expected, fix) in checks.items():

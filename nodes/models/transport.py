@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from stores.answers import within
+from stategate.stores.answers import within
 
 #: Bytes that an answer may have.
 MOST = 32 << 20

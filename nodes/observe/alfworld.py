@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from envs.protocols import Observation, View
-from nodes.protocols import EnvParams
-from stores.home import data_folder
+from stategate.envs.protocols import Observation, View
+from stategate.nodes.protocols import EnvParams
+from stategate.stores.home import data_folder
 
 if TYPE_CHECKING:
-    from envs.alfworld import AlfWorld
-    from nodes.resources import Resources
+    from stategate.envs.alfworld import AlfWorld
+    from stategate.nodes.resources import Resources
 
 
 class AlfWorldEnv(EnvParams):
@@ -29,7 +29,7 @@ class AlfWorldEnv(EnvParams):
 
     def build(self, resources: "Resources") -> "AlfWorld":
         """Open the games. Raises ``UserError`` where they are missing or broken."""
-        from envs.alfworld import AlfWorld
+        from stategate.envs.alfworld import AlfWorld
 
         return AlfWorld.load(self.folder(), self.split)
 
@@ -39,13 +39,13 @@ class AlfWorldEnv(EnvParams):
 
     def view(self) -> View:
         """Return how ALFWorld's pages are read."""
-        from envs.alfworld.view import AlfWorldView
+        from stategate.envs.alfworld.view import AlfWorldView
 
         return AlfWorldView()
 
     @classmethod
     def samples(cls) -> Sequence[tuple[str, Observation]]:
         """Return invented pages: a first one, a closed place, an open one, the end."""
-        from envs.alfworld.sample.pages import INSTRUCTION, observations
+        from stategate.envs.alfworld.sample.pages import INSTRUCTION, observations
 
         return [(INSTRUCTION, page) for page in observations()]

@@ -2,11 +2,11 @@
 
 from typing import Literal
 
-from envs.messages.view import MessagesView
-from envs.protocols import View, World
-from nodes.protocols import EnvParams
-from nodes.resources import Resources
-from stores.errors import UserError
+from stategate.envs.messages.view import MessagesView
+from stategate.envs.protocols import View, World
+from stategate.nodes.protocols import EnvParams
+from stategate.nodes.resources import Resources
+from stategate.stores.errors import UserError
 
 
 class MessagesEnv(EnvParams):

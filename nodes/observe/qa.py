@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from envs.protocols import ANSWER, Observation, View
-from nodes.protocols import EnvParams, Source
-from nodes.resources import Resources
-from stores.corpus.chunking import Chunking
-from stores.corpus.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
-from stores.corpus.documents import files_in, read_folder
-from stores.errors import UserError
-from stores.loopback import from_environment
-from stores.tables import is_database
+from stategate.envs.protocols import ANSWER, Observation, View
+from stategate.nodes.protocols import EnvParams, Source
+from stategate.nodes.resources import Resources
+from stategate.stores.corpus.chunking import Chunking
+from stategate.stores.corpus.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
+from stategate.stores.corpus.documents import files_in, read_folder
+from stategate.stores.errors import UserError
+from stategate.stores.loopback import from_environment
+from stategate.stores.tables import is_database
 
 if TYPE_CHECKING:
-    from envs.qa import QA
-    from nodes.retrieval.corpus import CorpusIndex
+    from stategate.envs.qa import QA
+    from stategate.nodes.retrieval.corpus import CorpusIndex
 
 
 class QaEnv(EnvParams):
@@ -51,15 +51,15 @@ class QaEnv(EnvParams):
 
     def build(self, resources: Resources) -> "QA":
         """Load the question set. Raises ``UserError`` where it cannot be read."""
-        from envs.qa import QA
-        from envs.qa.questions import load_questions
+        from stategate.envs.qa import QA
+        from stategate.envs.qa.questions import load_questions
 
         source = self.questions or ("sample" if self.corpus == "sample" else None)
         return QA(load_questions(source) if source else ())
 
     def view(self) -> View:
         """Return how a question is read."""
-        from envs.qa.world import QaView
+        from stategate.envs.qa.world import QaView
 
         return QaView()
 
@@ -74,13 +74,13 @@ class QaEnv(EnvParams):
 
     def source(self, observation: Observation, resources: Resources) -> Source:
         """Return the corpus as candidates, indexed first where that is not done."""
-        from nodes.retrieval.corpus import CorpusSource
+        from stategate.nodes.retrieval.corpus import CorpusSource
 
         return CorpusSource(self.index(resources), is_open=not observation.done)
 
     def index(self, resources: Resources) -> "CorpusIndex":
         """Return the corpus's index under this chunking and the configured embedder, up to date."""
-        from nodes.retrieval.corpus import LAZY_FROM, CorpusIndex
+        from stategate.nodes.retrieval.corpus import LAZY_FROM, CorpusIndex
 
         corpus, embedder = self.open(), resources.embedder
         key = ("index", corpus.name, str(corpus.folder), self.chunking, str(self.vectors))
@@ -100,7 +100,7 @@ class QaEnv(EnvParams):
     def open(self) -> Corpus:
         """Return the corpus. Raises ``UserError`` if there is none of that name."""
         if self.corpus == "sample":
-            from envs.qa.questions import sample_folder
+            from stategate.envs.qa.questions import sample_folder
 
             return opened_folder(sample_folder(), "sample")[0]
         if is_database(self.corpus):

@@ -9,12 +9,12 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, Field, PrivateAttr
 
-from nodes.models.embedders import MiniLM
-from nodes.observe.qa import QaEnv
-from nodes.protocols import EmbedderParams
-from nodes.resources import Resources, shared_resources
-from nodes.retrieval.corpus import PassageIndex, Retrieval, TextIndex
-from stores.errors import UserError
+from stategate.nodes.models.embedders import MiniLM
+from stategate.nodes.observe.qa import QaEnv
+from stategate.nodes.protocols import EmbedderParams
+from stategate.nodes.resources import Resources, shared_resources
+from stategate.nodes.retrieval.corpus import PassageIndex, Retrieval, TextIndex
+from stategate.stores.errors import UserError
 
 
 class CorpusRetriever(BaseRetriever):

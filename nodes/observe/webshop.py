@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from envs.protocols import Observation, View
-from nodes.protocols import EnvParams
-from nodes.resources import Resources
-from stores.home import data_folder
+from stategate.envs.protocols import Observation, View
+from stategate.nodes.protocols import EnvParams
+from stategate.nodes.resources import Resources
+from stategate.stores.home import data_folder
 
 if TYPE_CHECKING:
-    from envs.webshop import WebShop
+    from stategate.envs.webshop import WebShop
 
 
 class WebShopEnv(EnvParams):
@@ -41,7 +41,7 @@ class WebShopEnv(EnvParams):
 
     def build(self, resources: Resources) -> "WebShop":
         """Load the catalogue. Raises ``UserError`` where the data is missing or broken."""
-        from envs.webshop import WebShop
+        from stategate.envs.webshop import WebShop
 
         return WebShop.load(
             self.folder(), self.observation, self.seed, self.goals, self.wording, self.sessions
@@ -53,13 +53,13 @@ class WebShopEnv(EnvParams):
 
     def view(self) -> View:
         """Return how WebShop's pages are read."""
-        from envs.webshop.view import WebShopView
+        from stategate.envs.webshop.view import WebShopView
 
         return WebShopView()
 
     @classmethod
     def samples(cls) -> Sequence[tuple[str, Observation]]:
         """Return invented pages in both observation modes."""
-        from envs.webshop.sample.pages import INSTRUCTION, observations
+        from stategate.envs.webshop.sample.pages import INSTRUCTION, observations
 
         return [(INSTRUCTION, page) for page in observations()]

@@ -15,13 +15,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.asking.request import Request, read_request
-from envs.asking.text import content
-from envs.asking.values import Asked, ask_choices, covered, found_at
-from envs.asking.words import matters
-from envs.protocols import Choice, Chunk, Clause, Fragment, View
-from nodes.retrieval.page import describe, render
-from stores.text import words_of
+from stategate.envs.asking.request import Request, read_request
+from stategate.envs.asking.text import content
+from stategate.envs.asking.values import Asked, ask_choices, covered, found_at
+from stategate.envs.asking.words import matters
+from stategate.envs.protocols import Choice, Chunk, Clause, Fragment, View
+from stategate.nodes.retrieval.page import describe, render
+from stategate.stores.text import words_of
 
 _PLACE_COST = 0.04  # of standing one place further down the page
 _TALK = 0.2  # how much a word must matter for its sentence to be more than talk
@@ -101,9 +101,10 @@ def match(
         )
         features[i, 4] = float(chunk.role == "entry" and _is_open(chunk, done))
     waiting = [
-        i for i, asked in asked_choices(view, instruction, chunks).items()
+        i
+        for i, asked in asked_choices(view, instruction, chunks).items()
         if _is_waiting(chunks[i], asked, done)
-    ]  # fmt: skip
+    ]
     for place, i in enumerate(waiting):
         features[i, 1] = 1 / (1 + place)
     fresh = [
@@ -273,9 +274,10 @@ def _rivals(
     What was opened before, or is beyond the limit, is out of question.
     """
     fresh = [
-        chunk for chunk in entries
+        chunk
+        for chunk in entries
         if not chunk.is_visited and not any(is_excluded(request, f) for f in render(view, chunk))
-    ]  # fmt: skip
+    ]
     titles = [title_of(view, chunk) for chunk in fresh]
     worth = word_weights(request, titles)
     said = set().union(*(_asked_places(request, title) for title in titles))

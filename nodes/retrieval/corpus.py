@@ -16,15 +16,15 @@ from typing import Any, Literal
 import numpy as np
 from filelock import FileLock
 
-from envs.protocols import ANSWER, Chunk
-from nodes.protocols import Embedder, Vector
-from nodes.retrieval.ranking import fuse_places, reciprocal_ranks
-from stores.corpus.chunking import Chunking, Passage
-from stores.corpus.corpus import Corpus, prepare, prepared_key, titled
-from stores.corpus.lexical import Lexical
-from stores.corpus.lexical import words as stems
-from stores.corpus.vectors import Vectors, is_server
-from stores.errors import UserError
+from stategate.envs.protocols import ANSWER, Chunk
+from stategate.nodes.protocols import Embedder, Vector
+from stategate.nodes.retrieval.ranking import fuse_places, reciprocal_ranks
+from stategate.stores.corpus.chunking import Chunking, Passage
+from stategate.stores.corpus.corpus import Corpus, prepare, prepared_key, titled
+from stategate.stores.corpus.lexical import Lexical
+from stategate.stores.corpus.lexical import words as stems
+from stategate.stores.corpus.vectors import Vectors, is_server
+from stategate.stores.errors import UserError
 
 Retrieval = Literal["hybrid", "parent", "rrf", "dense"]
 #: Candidates of a ranking that go into the fusion, and those whose sentences are read.

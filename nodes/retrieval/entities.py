@@ -6,12 +6,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from nodes.models.asking import ask, asking_problems, json_in, objects_in
-from nodes.resources import Resources
-from stores.errors import UserError, said
-from stores.memory.entities import Extractor, distinct, merged
-from stores.memory.names import KINDS, plain
-from stores.memory.records import Entity, Relation
+from stategate.nodes.models.asking import ask, asking_problems, json_in, objects_in
+from stategate.nodes.resources import Resources
+from stategate.stores.errors import UserError, said
+from stategate.stores.memory.entities import Extractor, distinct, merged
+from stategate.stores.memory.names import KINDS, plain
+from stategate.stores.memory.records import Entity, Relation
 
 #: ``spacy`` reads a parse, ``rules`` capitals and function words, ``model`` asks the chat model.
 ExtractorKind = Literal["spacy", "rules", "model"]
@@ -36,10 +36,10 @@ def extractor_of(kind: ExtractorKind, resources: Resources | None = None) -> Ext
 @lru_cache(maxsize=2)
 def _local(kind: str) -> Extractor:
     if kind == "rules":
-        from stores.memory.entity_rules import Rules
+        from stategate.stores.memory.entity_rules import Rules
 
         return Rules()
-    from stores.memory.entity_spacy import SpacyExtractor
+    from stategate.stores.memory.entity_spacy import SpacyExtractor
 
     return SpacyExtractor()
 

@@ -7,13 +7,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from envs.messages.reading import readable
-from envs.messages.view import result_chunks
-from envs.protocols import Chunk
-from nodes.protocols import Embedder, Vector
-from nodes.retrieval.page import nearest
-from stores.text import words_of
-from stores.tokens import count_tokens
+from stategate.envs.messages.reading import readable
+from stategate.envs.messages.view import result_chunks
+from stategate.envs.protocols import Chunk
+from stategate.nodes.protocols import Embedder, Vector
+from stategate.nodes.retrieval.page import nearest
+from stategate.stores.text import words_of
+from stategate.stores.tokens import count_tokens
 
 _EMBEDDED = 64  # parts that one search embeds at most
 _SHORTEST = 12  # words of a part that does not count as longer than others
@@ -81,7 +81,7 @@ def chunks_of(name: str, text: str) -> tuple[Chunk, ...]:
             },
         )
         for i, part in enumerate(parts)
-    )  # fmt: skip
+    )
 
 
 def shown_text(chunk: Chunk) -> str:

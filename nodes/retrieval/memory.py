@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stores.home import this_user
-from stores.loopback import from_environment
+from stategate.stores.home import this_user
+from stategate.stores.loopback import from_environment
 
 if TYPE_CHECKING:
-    from stores.memory.long_term import LongTerm
-    from stores.memory.records import Namespace
+    from stategate.stores.memory.long_term import LongTerm
+    from stategate.stores.memory.records import Namespace
 
 
 #: Facts of one user and agent that are kept unless told otherwise: some 75 MB with MiniLM's vectors.
@@ -28,21 +28,23 @@ class MemoryPlace(BaseModel):
         default=None, description="file, sqlite:/// or postgresql:// URL; by default this machine's"
     )
     user: str | None = Field(
-        default=None, min_length=1, max_length=200,
+        default=None,
+        min_length=1,
+        max_length=200,
         description="whose; by default the call's user_id, else the conversation's own",
-    )  # fmt: skip
+    )
     agent: str = Field(default="stategate", min_length=1, max_length=200)
 
     def open(self) -> "LongTerm":
         """Open the memory. Raises ``UserError`` where that fails."""
-        from stores.memory.long_term import open_long_term
+        from stategate.stores.memory.long_term import open_long_term
 
         return open_long_term(None if self.url is None else from_environment(self.url))
 
     @property
     def namespace(self) -> "Namespace":
         """The part of the memory that is read and written."""
-        from stores.memory.records import Namespace
+        from stategate.stores.memory.records import Namespace
 
         return Namespace(self.user or _OWNER.get() or this_user(), self.agent)
 

@@ -5,9 +5,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from envs.protocols import Chunk, Fragment, Observation, View
-from nodes.protocols import Embedder, Vector
-from nodes.retrieval.quoting import shielded
+from stategate.envs.protocols import Chunk, Fragment, Observation, View
+from stategate.nodes.protocols import Embedder, Vector
+from stategate.nodes.retrieval.quoting import shielded
 
 
 class PageSource:
@@ -35,9 +35,12 @@ class PageSource:
 
 
 def nearest(
-    chunks: Sequence[Chunk], text: Callable[[Chunk], str], embedder: Callable[[], Embedder],
-    vector: Vector, k: int,
-) -> list[tuple[Chunk, float]]:  # fmt: skip
+    chunks: Sequence[Chunk],
+    text: Callable[[Chunk], str],
+    embedder: Callable[[], Embedder],
+    vector: Vector,
+    k: int,
+) -> list[tuple[Chunk, float]]:
     """Return the ``k`` of ``chunks`` whose texts are nearest to ``vector`` by cosine, best first."""
     if not chunks or k <= 0:
         return []

@@ -7,11 +7,11 @@ builders stay pure, and a resumed or forked episode finds them in its checkpoint
 import re
 from collections.abc import Callable, Sequence
 
-from envs.protocols import Chunk, Fragment, View
-from nodes.protocols import Embedder, Piece, Source, Vector
-from nodes.retrieval.page import describe, nearest
-from stores.text import one_line
-from stores.traces import Event
+from stategate.envs.protocols import Chunk, Fragment, View
+from stategate.nodes.protocols import Embedder, Piece, Source, Vector
+from stategate.nodes.retrieval.page import describe, nearest
+from stategate.stores.text import one_line
+from stategate.stores.traces import Event
 
 #: Between a step's action and what came of it.
 ARROW = " => "

@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 
-from envs.protocols import Fragment
-from stores.text import one_line
+from stategate.envs.protocols import Fragment
+from stategate.stores.text import one_line
 
 #: What leads a line that would otherwise look like the frame's.
 MARK = "> "

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.models.transport import limited_client
-from nodes.protocols import Embedder
-from stores.corpus.lexical import Lexical, stemmer, stop_words
-from stores.errors import ModelUnavailable, UserError, needs, told_as
-from stores.loopback import on_loopback
+from stategate.nodes.models.transport import limited_client
+from stategate.nodes.protocols import Embedder
+from stategate.stores.corpus.lexical import Lexical, stemmer, stop_words
+from stategate.stores.errors import ModelUnavailable, UserError, needs, told_as
+from stategate.stores.loopback import on_loopback
 
 Scores = NDArray[np.float64]
 #: Scores of some candidates by their places.

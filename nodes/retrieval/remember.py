@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
-from nodes.protocols import Embedder
-from nodes.resources import shared_resources
-from nodes.retrieval.corpus import sentences_of
-from nodes.retrieval.memory import MOST, MemoryPlace
-from stores.errors import UserError
-from stores.memory.entities import Extractor
-from stores.memory.long_term import LongTerm
-from stores.memory.recall import DEFAULT, Asked, Limits, Weights
-from stores.memory.records import Candidate, Fact, Statement, Turn, Vector, Written
-from stores.memory.stated import stated
+from stategate.nodes.protocols import Embedder
+from stategate.nodes.resources import shared_resources
+from stategate.nodes.retrieval.corpus import sentences_of
+from stategate.nodes.retrieval.memory import MOST, MemoryPlace
+from stategate.stores.errors import UserError
+from stategate.stores.memory.entities import Extractor
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.recall import DEFAULT, Asked, Limits, Weights
+from stategate.stores.memory.records import Candidate, Fact, Statement, Turn, Vector, Written
+from stategate.stores.memory.stated import stated
 
 Moment = float | str | date  # a datetime is a date
 _FARTHEST = 6e10  # seconds from 1970: some 1,900 years
@@ -80,9 +80,12 @@ class Memory:
         for values, parts in turns:
             first, *more = (vectors[part] for part in parts)
             turn = Turn(
-                **values, vector=first, answer_vector=None, more=tuple(more),
+                **values,
+                vector=first,
+                answer_vector=None,
+                more=tuple(more),
                 embedder=self._embedder.name,
-            )  # fmt: skip
+            )
             written.append(self.store.add(self.namespace, turn, gated=self._gated, most=self._most))
         return written
 
@@ -94,11 +97,18 @@ class Memory:
         entities, relations = self._extract(text) if self._extract is not None else ([], [])
         statements = tuple(self._state(text, speaker, at))
         values = {
-            "thread_id": str(row.get("thread") or ""), "step": 0, "question": text, "answer": "",
-            "episode_id": str(row.get("id") or uuid.uuid4().hex), "speaker": speaker, "at": at,
-            "source": str(row.get("source") or "user"), "statements": statements,
-            "entities": tuple(entities[:20]), "relations": tuple(relations[:20]),
-        }  # fmt: skip
+            "thread_id": str(row.get("thread") or ""),
+            "step": 0,
+            "question": text,
+            "answer": "",
+            "episode_id": str(row.get("id") or uuid.uuid4().hex),
+            "speaker": speaker,
+            "at": at,
+            "source": str(row.get("source") or "user"),
+            "statements": statements,
+            "entities": tuple(entities[:20]),
+            "relations": tuple(relations[:20]),
+        }
         return values, texts_of(text, speaker, statements)
 
     def recall(
@@ -178,6 +188,6 @@ def end_of(at: Moment) -> float:
 
 
 def _minilm() -> Embedder:
-    from nodes.models.embedders import MiniLM
+    from stategate.nodes.models.embedders import MiniLM
 
     return shared_resources().with_models(None, MiniLM()).embedder

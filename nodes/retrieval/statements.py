@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from nodes.models.asking import Usage, ask, asking_problems, json_in
-from stores.errors import UserError, said
-from stores.memory.records import Statement
-from stores.memory.stated import stated, statement
-from stores.memory.times import spans
+from stategate.nodes.models.asking import Usage, ask, asking_problems, json_in
+from stategate.stores.errors import UserError, said
+from stategate.stores.memory.records import Statement
+from stategate.stores.memory.stated import stated, statement
+from stategate.stores.memory.times import spans
 
 if TYPE_CHECKING:
-    from nodes.resources import Resources
+    from stategate.nodes.resources import Resources
 
 #: ``rules`` is light (``stores.memory.stated``), ``model`` asks the chat model, a call for each turn.
 StatementKind = Literal["rules", "model"]
@@ -29,9 +29,13 @@ _SYSTEM = (
 )
 _TEXT = {"type": "string"}
 _FIELDS = {
-    "subject": _TEXT, "relation": _TEXT, "value": _TEXT, "negated": {"type": "boolean"},
-    "is_state": {"type": "boolean"}, "when": _TEXT,
-}  # fmt: skip
+    "subject": _TEXT,
+    "relation": _TEXT,
+    "value": _TEXT,
+    "negated": {"type": "boolean"},
+    "is_state": {"type": "boolean"},
+    "when": _TEXT,
+}
 _SCHEMA = {
     "type": "object",
     "properties": {

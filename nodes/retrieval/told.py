@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from envs.asking.request import Request, read_request
-from envs.asking.values import Asked, covered
-from envs.asking.words import matters
-from envs.protocols import Chunk, View
-from nodes.retrieval.align import asked_choices, entry_scores, title_of
-from nodes.retrieval.page import render
+from stategate.envs.asking.request import Request, read_request
+from stategate.envs.asking.values import Asked, covered
+from stategate.envs.asking.words import matters
+from stategate.envs.protocols import Chunk, View
+from stategate.nodes.retrieval.align import asked_choices, entry_scores, title_of
+from stategate.nodes.retrieval.page import render
 
 Verdict = Literal[
     "asked for", "excluded", "left open", "says so", "within", "beyond", "nowhere here"

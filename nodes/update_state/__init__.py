@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from nodes.protocols import Vector
+from stategate.nodes.protocols import Vector
 
 
 def packed(state: Vector | None) -> str | None:

@@ -6,9 +6,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from nodes.protocols import Embedder, Updater, UpdaterParams, Vector
-from nodes.resources import Resources
-from stores.traces import Event
+from stategate.nodes.protocols import Embedder, Updater, UpdaterParams, Vector
+from stategate.nodes.resources import Resources
+from stategate.stores.traces import Event
 
 
 class Ema(UpdaterParams):
@@ -24,7 +24,7 @@ class Ema(UpdaterParams):
 
     def build(self, resources: Resources) -> Updater:
         """Return the updater; nothing is loaded."""
-        from nodes.models.embedders import HashingEmbedder
+        from stategate.nodes.models.embedders import HashingEmbedder
 
         return _Mean(self, HashingEmbedder(self.dimension))
 

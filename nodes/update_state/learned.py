@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from envs.protocols import INPUT_KINDS, Observation, StateInput, View
-from nodes.models.small import load_trained, small_inference
-from nodes.protocols import Embedder, UpdaterParams, Vector
-from nodes.resources import Resources
-from nodes.update_state.pointing import offered
-from stores.errors import UserError, needs
-from stores.traces import Event
+from stategate.envs.protocols import INPUT_KINDS, Observation, StateInput, View
+from stategate.nodes.models.small import load_trained, small_inference
+from stategate.nodes.protocols import Embedder, UpdaterParams, Vector
+from stategate.nodes.resources import Resources
+from stategate.nodes.update_state.pointing import offered
+from stategate.stores.errors import UserError, needs
+from stategate.stores.traces import Event
 
 if TYPE_CHECKING:
-    from nodes.update_state.state_models import StateModel
+    from stategate.nodes.update_state.state_models import StateModel
 
 
 class LearnedUpdater(UpdaterParams):
@@ -38,7 +38,7 @@ class LearnedUpdater(UpdaterParams):
 
     def build(self, resources: Resources) -> "StateUpdater":
         """Load the model. Raises ``UserError`` for a missing or mismatched checkpoint."""
-        from stores.assets.weights import require_match
+        from stategate.stores.assets.weights import require_match
 
         model, meta = load_model(self.weights, self.kind)
         embedder = resources.embedder
@@ -48,8 +48,9 @@ class LearnedUpdater(UpdaterParams):
         if not set(resources.view.actions.classes) <= set(updater.classes):
             logging.getLogger("stategate").warning(
                 "checkpoint '%s' learned the actions of another world: here its state is a summary,"
-                " and what it expects next means nothing", self.weights,
-            )  # fmt: skip
+                " and what it expects next means nothing",
+                self.weights,
+            )
         return updater
 
 
@@ -151,7 +152,7 @@ class StateUpdater:
 
 def type_of(row: StateInput) -> int:
     """Return the place of an input's kind and match level in the model's type embedding."""
-    from nodes.update_state.state_models import LEVELS
+    from stategate.nodes.update_state.state_models import LEVELS
 
     level = min(int(row.match * (LEVELS - 1)), LEVELS - 1)
     return INPUT_KINDS.index(row.kind) * LEVELS + level
@@ -160,7 +161,7 @@ def type_of(row: StateInput) -> int:
 def make_model(architecture: Mapping[str, Any]) -> "StateModel":
     """Build an untrained model. Raises ``UserError`` for an architecture nobody here knows."""
     with needs("local"):
-        from nodes.update_state.state_models import GruModel, SsmModel
+        from stategate.nodes.update_state.state_models import GruModel, SsmModel
 
     known: dict[str, type[StateModel]] = {"gru": GruModel, "ssm": SsmModel}
     sizes = {key: value for key, value in architecture.items() if key != "kind"}
@@ -174,7 +175,7 @@ def make_model(architecture: Mapping[str, Any]) -> "StateModel":
 
 def load_model(name: str, expected: str | None = None) -> "tuple[StateModel, dict[str, Any]]":
     """Return the trained model of checkpoint ``name`` (of kind ``expected``) and its meta."""
-    from stores.assets.weights import require_match
+    from stategate.stores.assets.weights import require_match
 
     model: StateModel
     model, meta = load_trained(name, "state", lambda **architecture: make_model(architecture))  # type: ignore[assignment]

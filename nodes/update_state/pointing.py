@@ -3,9 +3,9 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from envs.protocols import Observation, View, takes_text, verb_of
-from nodes.retrieval.page import describe
-from stores.text import overlap, words_of
+from stategate.envs.protocols import Observation, View, takes_text, verb_of
+from stategate.nodes.retrieval.page import describe
+from stategate.stores.text import overlap, words_of
 
 #: What is told of a command beside its text. Only append: checkpoints hold a weight for each.
 FACTS = (
@@ -47,9 +47,13 @@ def offered(
             share = overlap(said, instruction) if said and asked else 0.0
             place = len(found) / max(len(observation.actions), 1)
             facts = (
-                share, float(share >= 1.0), float(action.lower() in done),
-                float(takes_text(action)), float(is_entry), place,
-            )  # fmt: skip
+                share,
+                float(share >= 1.0),
+                float(action.lower() in done),
+                float(takes_text(action)),
+                float(is_entry),
+                place,
+            )
             found[action] = Offered(action, text, facts)
     return list(found.values())
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
-from envs.protocols import INPUT_KINDS
-from nodes.models.small import small_inference
+from stategate.envs.protocols import INPUT_KINDS
+from stategate.nodes.models.small import small_inference
 
 #: Each kind of input comes in levels, from 0 (nothing of it was asked) to 4 (all of it).
 LEVELS = 5
@@ -109,10 +109,14 @@ class StateModel(nn.Module):
         """What a checkpoint's JSON must say to build this model again."""
         pointer = {"pointer": self.facts} if self.facts else {}
         return {
-            "kind": self.kind, "d_text": self.d_text,
-            "d_type": self.encoder.types.embedding_dim, "d_event": self.d_event,
-            "d_state": self.d_state, "classes": self.head[1].out_features, **pointer,
-        }  # fmt: skip
+            "kind": self.kind,
+            "d_text": self.d_text,
+            "d_type": self.encoder.types.embedding_dim,
+            "d_event": self.d_event,
+            "d_state": self.d_state,
+            "classes": self.head[1].out_features,
+            **pointer,
+        }
 
 
 class GruModel(StateModel):

@@ -12,14 +12,14 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, SerializeAsAny, field_validator
 
-from nodes.experience.episode import Episode, annotate, from_events, task_name
-from nodes.experience.grow import add_episode, make_of, prune, updater_make
-from nodes.protocols import MemoryParams, MemoryWriter, StepRecord, UpdaterParams
-from nodes.registry import registry
-from nodes.resources import Resources
-from nodes.write_memory.trace import events_of
-from stores.bank.places import bank_place, seeded
-from stores.bank.state_bank import StateBank
+from stategate.nodes.experience.episode import Episode, annotate, from_events, task_name
+from stategate.nodes.experience.grow import add_episode, make_of, prune, updater_make
+from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord, UpdaterParams
+from stategate.nodes.registry import registry
+from stategate.nodes.resources import Resources
+from stategate.nodes.write_memory.trace import events_of
+from stategate.stores.bank.places import bank_place, seeded
+from stategate.stores.bank.state_bank import StateBank
 
 _OPEN = 64  # unfinished episodes remembered
 

@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from envs.protocols import UNKNOWN, answered
-from nodes.act.support import NOTHING_FOUND
-from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
-from nodes.resources import Resources
-from nodes.retrieval.entities import ExtractorKind, extractor_of
-from nodes.retrieval.memory import MOST, MemoryPlace
-from nodes.retrieval.statements import StatementKind, statements_of
-from stores.text import one_line, words_of
-from stores.traces import Event
+from stategate.envs.protocols import UNKNOWN, answered
+from stategate.nodes.act.support import NOTHING_FOUND
+from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.entities import ExtractorKind, extractor_of
+from stategate.nodes.retrieval.memory import MOST, MemoryPlace
+from stategate.nodes.retrieval.statements import StatementKind, statements_of
+from stategate.stores.text import one_line, words_of
+from stategate.stores.traces import Event
 
 if TYPE_CHECKING:
-    from stores.memory.records import Turn
+    from stategate.stores.memory.records import Turn
 
 #: The share of an answer's words from which a remembered fact is what it was made from, where the
 #: passages hold fewer.
@@ -24,8 +24,9 @@ _QUOTED = 0.8
 #: What makes a turn a question.
 _ASKS = re.compile(
     r"\?\s*$|^\W*(?:who|whom|whose|when|where|why|how|which|what|is|are|was|were|do|does|did|can|could|"
-    r"should|would|will|has|have|had|tell|explain|name|list)\b", re.IGNORECASE,
-)  # fmt: skip
+    r"should|would|will|has|have|had|tell|explain|name|list)\b",
+    re.IGNORECASE,
+)
 
 
 class LongTermMemory(MemoryParams):
@@ -62,9 +63,9 @@ class LongTermMemory(MemoryParams):
                 return
             if record.decision.fallback is not None:
                 return
-            from nodes.build_context.follow_up import subject
-            from nodes.retrieval.remember import texts_of
-            from stores.memory.records import Turn
+            from stategate.nodes.build_context.follow_up import subject
+            from stategate.nodes.retrieval.remember import texts_of
+            from stategate.stores.memory.records import Turn
 
             embedder, asked = resources.embedder, record.instruction
             now = store.now(self.place.namespace, record.thread_id)
@@ -79,12 +80,25 @@ class LongTermMemory(MemoryParams):
             success = said.rstrip(". ").lower() not in failures
             source, lineage = _origin(record, said)
             turn = Turn(
-                record.thread_id, record.episode_id, record.step, asked, said,
-                vectors[0], vectors[1], embedder.name, success,
+                record.thread_id,
+                record.episode_id,
+                record.step,
+                asked,
+                said,
+                vectors[0],
+                vectors[1],
+                embedder.name,
+                success,
                 0.5 + 0.1 * success + 0.1 * bool(entities),
-                tuple(entities[:20]), tuple(relations[:20]), at=now, about=about,
-                source=source, lineage=lineage, statements=statements, more=tuple(vectors[2:]),
-            )  # fmt: skip
+                tuple(entities[:20]),
+                tuple(relations[:20]),
+                at=now,
+                about=about,
+                source=source,
+                lineage=lineage,
+                statements=statements,
+                more=tuple(vectors[2:]),
+            )
             store.add(self.place.namespace, turn, gated=self.gate, most=self.most)
 
         return write_memory
@@ -99,7 +113,7 @@ def settled(record: StepRecord, resources: Resources, now: float) -> list["Turn"
     """
     if not record.outcome.done or not record.outcome.reward:
         return []
-    from stores.memory.records import Statement, Turn
+    from stategate.stores.memory.records import Statement, Turn
 
     view, page = resources.view, record.observation
     lines = [line.text for line in view.status(page, view.chunks(page)) if line.is_settled]
@@ -118,11 +132,19 @@ def settled(record: StepRecord, resources: Resources, now: float) -> list["Turn"
     for place, (text, states) in enumerate(kept):
         turns.append(
             Turn(
-                record.thread_id, f"{record.episode_id}#{place}", record.step, text, "",
-                vectors[place], None, resources.embedder.name, at=now, source="agent",
+                record.thread_id,
+                f"{record.episode_id}#{place}",
+                record.step,
+                text,
+                "",
+                vectors[place],
+                None,
+                resources.embedder.name,
+                at=now,
+                source="agent",
                 statements=states,
             )
-        )  # fmt: skip
+        )
     return turns
 
 
@@ -130,9 +152,10 @@ def _episode(record: StepRecord) -> list[Event]:
     """Return the episode's events as far as they are recent, this step's included."""
     t = record.step
     own = [
-        Event("OBS", record.observation.text, t), Event("ACT", record.decision.action, t),
+        Event("OBS", record.observation.text, t),
+        Event("ACT", record.decision.action, t),
         Event("OBS", record.outcome.text, t + 1),
-    ]  # fmt: skip
+    ]
     known = {(event.kind, event.t) for event in own}
     return [*(e for e in record.events if (e.kind, e.t) not in known), *own]
 

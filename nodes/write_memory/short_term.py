@@ -7,11 +7,11 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import trim_messages
 from pydantic import Field
 
-from envs.protocols import View, answered
-from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
-from nodes.resources import Resources
-from stores.tokens import count_tokens, truncate
-from stores.traces import Event
+from stategate.envs.protocols import View, answered
+from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+from stategate.nodes.resources import Resources
+from stategate.stores.tokens import count_tokens, truncate
+from stategate.stores.traces import Event
 
 
 class ShortTerm(MemoryParams):

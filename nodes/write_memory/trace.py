@@ -4,11 +4,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
-from nodes.resources import Resources
-from stores.home import home
-from stores.traces import ContextPiece, Event
-from stores.traces.store import TraceStore
+from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+from stategate.nodes.resources import Resources
+from stategate.stores.home import home
+from stategate.stores.traces import ContextPiece, Event
+from stategate.stores.traces.store import TraceStore
 
 
 class Trace(MemoryParams):

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from stores.errors import told_as
-from stores.files import json_of, write_json
+from stategate.stores.errors import told_as
+from stategate.stores.files import json_of, write_json
 
 if TYPE_CHECKING:
     from tqdm import tqdm

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stores.assets.downloads import (
+from stategate.stores.assets.downloads import (
     SourceError,
     download,
     fetch_wheel,
@@ -23,9 +23,9 @@ from stores.assets.downloads import (
     sha256,
     unpack,
 )
-from stores.errors import UserError
-from stores.files import json_of, write_json
-from stores.home import cache
+from stategate.stores.errors import UserError
+from stategate.stores.files import json_of, write_json
+from stategate.stores.home import cache
 
 if TYPE_CHECKING:
     from tqdm import tqdm

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stores.errors import UserError, needs, told_as
-from stores.files import json_of, write_bytes, write_json
-from stores.home import home
+from stategate.stores.errors import UserError, needs, told_as
+from stategate.stores.files import json_of, write_bytes, write_json
+from stategate.stores.home import home
 
 if TYPE_CHECKING:
     from torch import Tensor

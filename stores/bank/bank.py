@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stores.errors import UserError
-from stores.files import json_of, write_lines
-from stores.home import cache
-from stores.sqlite import SqliteFile
-from stores.tables import PostgresTables, is_database, split_place
-from stores.text import without_password
+from stategate.stores.errors import UserError
+from stategate.stores.files import json_of, write_lines
+from stategate.stores.home import cache
+from stategate.stores.sqlite import SqliteFile
+from stategate.stores.tables import PostgresTables, is_database, split_place
+from stategate.stores.text import without_password
 
 Vector = NDArray[np.float32]
 _SCHEMA = """
@@ -148,10 +148,16 @@ class Bank:
                     f"insert into rows ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
                     " on conflict do nothing returning n",
                     (
-                        row.id, row.task, float(row.q), _to_json(row.data), row.created or time.time(),
-                        row.uses, row.helped, row.used,
+                        row.id,
+                        row.task,
+                        float(row.q),
+                        _to_json(row.data),
+                        row.created or time.time(),
+                        row.uses,
+                        row.helped,
+                        row.used,
                     ),
-                )  # fmt: skip
+                )
                 if (new := done.fetchone()) is not None:
                     added += 1
                     db.executemany(

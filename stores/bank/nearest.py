@@ -14,9 +14,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stores.bank.bank import Bank, Vector
-from stores.errors import UserError, needs
-from stores.files import replacing
+from stategate.stores.bank.bank import Bank, Vector
+from stategate.stores.errors import UserError, needs
+from stategate.stores.files import replacing
 
 FLAT = 20_000
 PROBES = 32

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from stores.bank.bank import Bank
-from stores.errors import UserError
-from stores.files import write_bytes
-from stores.home import home
-from stores.tables import is_database
+from stategate.stores.bank.bank import Bank
+from stategate.stores.errors import UserError
+from stategate.stores.files import write_bytes
+from stategate.stores.home import home
+from stategate.stores.tables import is_database
 
 SHIPPED = Path(__file__).parent / "sample"
 _FILE = "bank.sqlite"

@@ -6,11 +6,11 @@ brought up to date before each search by whoever searches first. Putting a vecto
 
 import uuid
 
-from stores.bank.bank import Bank, Vector
-from stores.bank.nearest import Searcher
-from stores.corpus.vectors import Vectors, is_server
-from stores.errors import UserError
-from stores.loopback import from_environment
+from stategate.stores.bank.bank import Bank, Vector
+from stategate.stores.bank.nearest import Searcher
+from stategate.stores.corpus.vectors import Vectors, is_server
+from stategate.stores.errors import UserError
+from stategate.stores.loopback import from_environment
 
 
 class ServedSearcher(Searcher):

@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from stores.bank.bank import Bank, Row, Vector
-from stores.bank.served import searcher_of
-from stores.errors import UserError
+from stategate.stores.bank.bank import Bank, Row, Vector
+from stategate.stores.bank.served import searcher_of
+from stategate.stores.errors import UserError
 
 Key = Literal["text", "state", "both"]
 KIND = "state"

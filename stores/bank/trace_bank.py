@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from stores.bank.bank import Bank, Vector
-from stores.bank.served import searcher_of
-from stores.bank.state_bank import Hit
+from stategate.stores.bank.bank import Bank, Vector
+from stategate.stores.bank.served import searcher_of
+from stategate.stores.bank.state_bank import Hit
 
 KIND = "trace"
 

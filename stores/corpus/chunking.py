@@ -8,9 +8,9 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from stores.corpus.recursive import recursive_spans
-from stores.errors import UserError
-from stores.tokens import encode, encoding
+from stategate.stores.corpus.recursive import recursive_spans
+from stategate.stores.errors import UserError
+from stategate.stores.tokens import encode, encoding
 
 _FORM = re.compile(r"(fixed|recursive)-(\d+)-(\d+)")
 #: The share of an evidence's words that a passage must hold to count as bearing it.

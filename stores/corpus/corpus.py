@@ -19,13 +19,13 @@ from importlib.metadata import version
 from pathlib import Path
 from uuid import uuid4
 
-from stores.corpus.chunking import Chunking, Passage, cut
-from stores.corpus.documents import Document, Skipped
-from stores.corpus.lexical import Lexical
-from stores.errors import UserError
-from stores.files import json_of, replacing
-from stores.home import home
-from stores.tables import is_database, open_tables, split_place
+from stategate.stores.corpus.chunking import Chunking, Passage, cut
+from stategate.stores.corpus.documents import Document, Skipped
+from stategate.stores.corpus.lexical import Lexical
+from stategate.stores.errors import UserError
+from stategate.stores.files import json_of, replacing
+from stategate.stores.home import home
+from stategate.stores.tables import is_database, open_tables, split_place
 
 #: In ``meta``, ``revision`` changes with every change of a document; ``seen:ORIGIN`` is how a folder
 #: looked.

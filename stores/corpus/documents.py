@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stores.corpus import reader
-from stores.corpus.formats import Unreadable, decode
-from stores.errors import UserError
-from stores.files import json_of
-from stores.text import unbroken
-from stores.workers import Crew, in_order
+from stategate.stores.corpus import reader
+from stategate.stores.corpus.formats import Unreadable, decode
+from stategate.stores.errors import UserError
+from stategate.stores.files import json_of
+from stategate.stores.text import unbroken
+from stategate.stores.workers import Crew, in_order
 
 MAX_BYTES = 20_000_000
 MAX_ARTICLES = 200_000  # in one file

@@ -65,10 +65,33 @@ def html_text(raw: bytes, charset: str | None) -> tuple[str, str]:
 
 #: What begins a line of its own.
 _BLOCKS = (
-    "address", "article", "aside", "blockquote", "caption", "dd", "details", "div", "dl", "dt",
-    "fieldset", "figcaption", "figure", "form", "header", "hr", "main", "ol", "p", "pre", "section",
-    "summary", "table", "tbody", "thead", "ul",
-)  # fmt: skip
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "caption",
+    "dd",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "form",
+    "header",
+    "hr",
+    "main",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "summary",
+    "table",
+    "tbody",
+    "thead",
+    "ul",
+)
 
 
 def _mark_blocks(body: Any) -> None:

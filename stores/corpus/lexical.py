@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stores.errors import needs
-from stores.files import json_of
+from stategate.stores.errors import needs
+from stategate.stores.files import json_of
 
 Tokenise = Callable[[str], list[str]]
 _SIZE = "size.json"

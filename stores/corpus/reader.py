@@ -14,8 +14,8 @@ import threading
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from stores.corpus.formats import Unreadable, html_text, mail_text, pdf_text
-from stores.errors import needs
+from stategate.stores.corpus.formats import Unreadable, html_text, mail_text, pdf_text
+from stategate.stores.errors import needs
 
 SECONDS, MEMORY, PAGES, CHARACTERS = 20.0, 2 << 30, 5_000, 20_000_000
 
@@ -86,13 +86,17 @@ class Reader:
     def _running(self) -> "subprocess.Popen[bytes]":
         if self._child is None or self._owner != os.getpid() or self._child.poll() is not None:
             limits = json.dumps(vars(self.limits))
-            code = "import sys; from stores.corpus import reader; reader.serve(sys.argv[1])"
+            code = (
+                "import sys; from stategate.stores.corpus import reader; reader.serve(sys.argv[1])"
+            )
             paths = os.pathsep.join(path or "." for path in sys.path)
             self._child = subprocess.Popen(  # noqa: S603 - this very Python
                 [sys.executable, "-c", code, limits],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": paths},
-            )  # fmt: skip
+            )
             self._owner = os.getpid()
             atexit.register(self.close)
         return self._child

@@ -7,7 +7,7 @@ tells no places: looking them up again fails where a text repeats itself. Here o
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from stores.tokens import count_tokens
+from stategate.stores.tokens import count_tokens
 
 _SEPARATORS = ("\n\n", "\n", " ", "")
 Span = tuple[int, int]

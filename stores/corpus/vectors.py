@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from stores.errors import UserError, needs, said
+from stategate.stores.errors import UserError, needs, said
 
 Vector = NDArray[np.float32]
 _BLOCK = 2000  # rows a request; Chroma's own limit is above 5000
@@ -32,9 +32,11 @@ class Vectors:
         self._client = _client(str(where))
         try:
             self._collection = self._client.get_or_create_collection(
-                name, metadata=wanted, configuration={"hnsw": {"space": "cosine"}},
+                name,
+                metadata=wanted,
+                configuration={"hnsw": {"space": "cosine"}},
                 embedding_function=None,
-            )  # fmt: skip
+            )
         except Exception as error:  # chromadb raises many kinds
             raise _unusable(where, error) from error
         kept = dict(self._collection.metadata or {})
@@ -151,9 +153,11 @@ def _client(where: str) -> Any:
         parts = urlsplit(where)
         is_secure = parts.scheme == "https"
         return chromadb.HttpClient(
-            parts.hostname or "localhost", parts.port or (443 if is_secure else 8000),
-            ssl=is_secure, settings=settings,
-        )  # fmt: skip
+            parts.hostname or "localhost",
+            parts.port or (443 if is_secure else 8000),
+            ssl=is_secure,
+            settings=settings,
+        )
     except Exception as error:  # chromadb raises many kinds, also plain ValueError
         raise _unusable(where, error) from error
 

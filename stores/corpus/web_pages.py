@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
-from stores.answers import within
-from stores.corpus.documents import MAX_BYTES, Document, Skipped, from_bytes
-from stores.errors import said
-from stores.files import json_of, write_json
-from stores.home import cache
-from stores.loopback import on_loopback
+from stategate.stores.answers import within
+from stategate.stores.corpus.documents import MAX_BYTES, Document, Skipped, from_bytes
+from stategate.stores.errors import said
+from stategate.stores.files import json_of, write_json
+from stategate.stores.home import cache
+from stategate.stores.loopback import on_loopback
 
 #: Another Wikipedia, or a mirror: ``STATEGATE_WIKIPEDIA=https://de.wikipedia.org/w/api.php``.
 API_VARIABLE, API = "STATEGATE_WIKIPEDIA", "https://en.wikipedia.org/w/api.php"
@@ -71,9 +71,15 @@ def _api() -> str:
 def _wikipedia(name: str, get: Fetch) -> Document | Skipped:
     title = name.partition(":")[2].strip()
     query = {
-        "action": "query", "prop": "extracts|info", "explaintext": "1", "redirects": "1",
-        "inprop": "url", "format": "json", "formatversion": "2", "titles": title,
-    }  # fmt: skip
+        "action": "query",
+        "prop": "extracts|info",
+        "explaintext": "1",
+        "redirects": "1",
+        "inprop": "url",
+        "format": "json",
+        "formatversion": "2",
+        "titles": title,
+    }
     _, raw = get(_api(), query)
     try:
         pages: list[dict[str, Any]] = json_of(raw)["query"]["pages"]
@@ -101,9 +107,11 @@ def _fetch(url: str, query: dict[str, str]) -> tuple[str, bytes]:
 
     try:
         with httpx2.Client(
-            follow_redirects=True, timeout=30, trust_env=not on_loopback(url),
+            follow_redirects=True,
+            timeout=30,
+            trust_env=not on_loopback(url),
             **within(MAX_BYTES, seconds=_PATIENCE),
-        ) as client:  # fmt: skip
+        ) as client:
             answer = client.get(url, params=query or None, headers={"User-Agent": _AGENT})
             answer.raise_for_status()
             return answer.headers.get("content-type", ""), answer.content

@@ -9,9 +9,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stores.errors import UserError, said
-from stores.memory.records import Namespace
-from stores.sqlite import DAMAGE, compact, prepare
+from stategate.stores.errors import UserError, said
+from stategate.stores.memory.records import Namespace
+from stategate.stores.sqlite import DAMAGE, compact, prepare
 
 metadata = sa.MetaData()
 
@@ -35,37 +35,53 @@ def _keys(**tables: str) -> list[sa.Column[Any]]:
 
 
 versions = sa.Table(
-    "schema_versions", metadata,
-    sa.Column("version", sa.Integer, primary_key=True), _column("at", sa.Float),
-)  # fmt: skip
+    "schema_versions",
+    metadata,
+    sa.Column("version", sa.Integer, primary_key=True),
+    _column("at", sa.Float),
+)
 
 #: Every turn that was written, once: (episode, step) is what makes a retried write harmless.
 turns = sa.Table(
-    "turns", metadata,
+    "turns",
+    metadata,
     sa.Column("id", sa.Integer, primary_key=True),
-    _column("user", sa.String(200)), _column("agent", sa.String(200)),
+    _column("user", sa.String(200)),
+    _column("agent", sa.String(200)),
     _column("thread_id", sa.String(300)),
-    _column("episode_id", sa.String(300)), _column("step", sa.Integer),
-    _column("question", sa.Text), _column("answer", sa.Text),
-    _column("about", sa.Text), _column("at", sa.Float),
-    _added("speaker", sa.String(200), ""), _added("source", sa.String(300), "user"),
+    _column("episode_id", sa.String(300)),
+    _column("step", sa.Integer),
+    _column("question", sa.Text),
+    _column("answer", sa.Text),
+    _column("about", sa.Text),
+    _column("at", sa.Float),
+    _added("speaker", sa.String(200), ""),
+    _added("source", sa.String(300), "user"),
     _added("trust", sa.Float, "1.0"),
     sa.UniqueConstraint("user", "agent", "episode_id", "step"),
-)  # fmt: skip
+)
 
 facts = sa.Table(
-    "facts", metadata,
+    "facts",
+    metadata,
     sa.Column("id", sa.Integer, primary_key=True),
-    _column("user", sa.String(200)), _column("agent", sa.String(200)),
-    _column("question", sa.Text), _column("answer", sa.Text),
-    _column("salience", sa.Float), _column("success", sa.Boolean),
-    _column("created", sa.Float), _column("updated", sa.Float),
-    _column("times", sa.Integer), _column("embedder", sa.String(200)),
+    _column("user", sa.String(200)),
+    _column("agent", sa.String(200)),
+    _column("question", sa.Text),
+    _column("answer", sa.Text),
+    _column("salience", sa.Float),
+    _column("success", sa.Boolean),
+    _column("created", sa.Float),
+    _column("updated", sa.Float),
+    _column("times", sa.Integer),
+    _column("embedder", sa.String(200)),
     _column("vector", sa.LargeBinary),
-    _added("speaker", sa.String(200), ""), _added("source", sa.String(300), "user"),
-    _added("trust", sa.Float, "1.0"), _added("dimension", sa.Integer, "0"),
+    _added("speaker", sa.String(200), ""),
+    _added("source", sa.String(300), "user"),
+    _added("trust", sa.Float, "1.0"),
+    _added("dimension", sa.Integer, "0"),
     sa.Index("facts_by_namespace", "user", "agent"),
-)  # fmt: skip
+)
 
 #: Provenance: which turns a fact came from (several where near-duplicates were merged).
 fact_turns = sa.Table("fact_turns", metadata, *_keys(fact_id="facts", turn_id="turns"))
@@ -76,68 +92,86 @@ contradictions = sa.Table(
 )
 
 entities = sa.Table(
-    "entities", metadata,
+    "entities",
+    metadata,
     sa.Column("id", sa.Integer, primary_key=True),
-    _column("user", sa.String(200)), _column("agent", sa.String(200)),
-    _column("kind", sa.String(20)), _column("name", sa.String(300)),
-    _column("attributes", sa.Text), _column("times", sa.Integer),
+    _column("user", sa.String(200)),
+    _column("agent", sa.String(200)),
+    _column("kind", sa.String(20)),
+    _column("name", sa.String(300)),
+    _column("attributes", sa.Text),
+    _column("times", sa.Integer),
     _column("updated", sa.Float),
     sa.UniqueConstraint("user", "agent", "kind", "name"),
-)  # fmt: skip
+)
 
 entity_relations = sa.Table(
-    "entity_relations", metadata,
+    "entity_relations",
+    metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     _column("subject_id", sa.ForeignKey("entities.id", ondelete="CASCADE")),
     _column("relation", sa.String(40)),
     _column("object_id", sa.ForeignKey("entities.id", ondelete="CASCADE")),
     sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="SET NULL")),
-    _column("times", sa.Integer), _column("updated", sa.Float),
+    _column("times", sa.Integer),
+    _column("updated", sa.Float),
     sa.UniqueConstraint("subject_id", "relation", "object_id"),
-)  # fmt: skip
+)
 
 #: Which entities a fact names; what goes with the fact when it is forgotten.
 fact_entities = sa.Table("fact_entities", metadata, *_keys(fact_id="facts", entity_id="entities"))
 
 #: Items of other LangGraph graphs that use this memory as their ``store`` (see langgraph_store).
 items = sa.Table(
-    "items", metadata,
+    "items",
+    metadata,
     sa.Column("namespace", sa.String(500), primary_key=True),
     sa.Column("key", sa.String(300), primary_key=True),
-    _column("value", sa.Text), _column("searched", sa.Text),
-    _column("created", sa.Float), _column("updated", sa.Float),
-)  # fmt: skip
+    _column("value", sa.Text),
+    _column("searched", sa.Text),
+    _column("created", sa.Float),
+    _column("updated", sa.Float),
+)
 
 #: What turns state of whom, and for which time; a later turn closes a state, it does not delete it.
 statements = sa.Table(
-    "statements", metadata,
+    "statements",
+    metadata,
     sa.Column("id", sa.Integer, primary_key=True),
-    _column("user", sa.String(200)), _column("agent", sa.String(200)),
+    _column("user", sa.String(200)),
+    _column("agent", sa.String(200)),
     _column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE")),
     sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="CASCADE")),
-    _column("subject", sa.String(200)), _column("relation", sa.String(200)),
-    _column("value", sa.Text), _column("value_key", sa.String(200)),
-    _column("negated", sa.Boolean), _column("is_state", sa.Boolean),
-    _column("at", sa.Float), sa.Column("valid_from", sa.Float), sa.Column("valid_to", sa.Float),
+    _column("subject", sa.String(200)),
+    _column("relation", sa.String(200)),
+    _column("value", sa.Text),
+    _column("value_key", sa.String(200)),
+    _column("negated", sa.Boolean),
+    _column("is_state", sa.Boolean),
+    _column("at", sa.Float),
+    sa.Column("valid_from", sa.Float),
+    sa.Column("valid_to", sa.Float),
     sa.Column("closed_by", sa.Integer),
     sa.Index("statements_by_subject", "user", "agent", "subject", "relation"),
     sa.Index("statements_by_value", "user", "agent", "subject", "value_key"),
     sa.Index("statements_by_fact", "fact_id"),
-)  # fmt: skip
+)
 
 #: What a fact was made from: it is trusted no more than these, and goes when they are forgotten.
 lineage = sa.Table(
-    "lineage", metadata,
+    "lineage",
+    metadata,
     sa.Column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("source_id", sa.Integer, primary_key=True),
-)  # fmt: skip
+)
 
 #: The same of each turn: a fact that somebody told in other turns, too, stays with those.
 turn_lineage = sa.Table(
-    "turn_lineage", metadata,
+    "turn_lineage",
+    metadata,
     sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("source_id", sa.Integer, primary_key=True),
-)  # fmt: skip
+)
 
 #: Every turn that tells a relation; it goes with the last of them.
 relation_turns = sa.Table(
@@ -146,19 +180,23 @@ relation_turns = sa.Table(
 
 #: Files that turns were exported to: they are the user's own, and named when something is forgotten.
 exports = sa.Table(
-    "exports", metadata,
+    "exports",
+    metadata,
     sa.Column("id", sa.Integer, primary_key=True),
-    _column("user", sa.String(200)), _column("agent", sa.String(200)),
-    _column("path", sa.Text), _column("at", sa.Float),
-)  # fmt: skip
+    _column("user", sa.String(200)),
+    _column("agent", sa.String(200)),
+    _column("path", sa.Text),
+    _column("at", sa.Float),
+)
 
 #: Counts what changed facts that were there: readers that keep them in memory read them again.
 epochs = sa.Table(
-    "epochs", metadata,
+    "epochs",
+    metadata,
     sa.Column("user", sa.String(200), primary_key=True),
     sa.Column("agent", sa.String(200), primary_key=True),
     _column("epoch", sa.Integer),
-)  # fmt: skip
+)
 
 #: What each version adds, in order; a version that was released is never changed. Columns that came
 #: later (``_added``) are added to tables that lack them.

@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Protocol
 
-from stores.memory.names import sentences
-from stores.memory.records import Entity, Relation
+from stategate.stores.memory.names import sentences
+from stategate.stores.memory.records import Entity, Relation
 
 _ENTITIES = 200  # of a text
 _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)

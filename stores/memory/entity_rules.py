@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from stores.memory.entities import described, distinct, merged, regions
-from stores.memory.names import (
+from stategate.stores.memory.entities import described, distinct, merged, regions
+from stategate.stores.memory.names import (
     FUNCTION_WORDS,
     LETTERS,
     PLACE_PREPOSITIONS,
@@ -15,7 +15,7 @@ from stores.memory.names import (
     proper_names,
     sentences,
 )
-from stores.memory.records import Entity, Relation
+from stategate.stores.memory.records import Entity, Relation
 
 _TOPICS = 4  # that a text has at most
 _SHORT = 400  # letters of a text in which a topic need not be repeated

@@ -10,18 +10,28 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
-from stores.errors import needs
-from stores.memory.entities import described, distinct, merged, regions
-from stores.memory.names import LETTERS, PLACE_PREPOSITIONS, kind_of, plain, proper_names, sentences
-from stores.memory.records import Entity, Relation
+from stategate.stores.errors import needs
+from stategate.stores.memory.entities import described, distinct, merged, regions
+from stategate.stores.memory.names import (
+    LETTERS,
+    PLACE_PREPOSITIONS,
+    kind_of,
+    plain,
+    proper_names,
+    sentences,
+)
+from stategate.stores.memory.records import Entity, Relation
 
 _TOPICS = 4  # that a text has at most
 _SHORT = 60  # tokens of a text in which a topic need not be repeated
 #: Kinds of the recogniser's labels; works, events, laws and what else it names are things.
 _KINDS = {
-    "PERSON": "person", "GPE": "location", "LOC": "location", "FAC": "location",
+    "PERSON": "person",
+    "GPE": "location",
+    "LOC": "location",
+    "FAC": "location",
     "ORG": "organisation",
-}  # fmt: skip
+}
 _PEOPLES = ("NORP", "LANGUAGE")
 _MEASURES = ("DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL")
 
@@ -232,6 +242,6 @@ def _pipeline() -> Any:
     """Return the pipeline, loaded once. Raises ``UserError`` where its model cannot be fetched."""
     import spacy
 
-    from stores.assets.fetch import asset_path
+    from stategate.stores.assets.fetch import asset_path
 
     return spacy.load(asset_path("en_core_web_sm"))

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from stores.memory import database as tables
-from stores.memory.database import key_of, within
-from stores.memory.names import CALENDAR, FUNCTION_WORDS
-from stores.memory.records import TRUSTED, Fact, Namespace, Turn, trust_of
-from stores.memory.search import NamespaceIndex, packed
+from stategate.stores.memory import database as tables
+from stategate.stores.memory.database import key_of, within
+from stategate.stores.memory.names import CALENDAR, FUNCTION_WORDS
+from stategate.stores.memory.records import TRUSTED, Fact, Namespace, Turn, trust_of
+from stategate.stores.memory.search import NamespaceIndex, packed
 
 #: Cosines from which two questions, and two answers, say the same; and two things that were told.
 SAME_QUESTION, SAME_ANSWER, SAME_TOLD = 0.92, 0.9, 0.93
@@ -53,9 +53,11 @@ def write_fact(
         fact = same[0]
         salience = min(TOP_SALIENCE, max(fact.salience, turn.salience) + 0.05)
         change = {
-            "times": fact.times + 1, "updated": max(now, fact.updated), "salience": salience,
+            "times": fact.times + 1,
+            "updated": max(now, fact.updated),
+            "salience": salience,
             "trust": min(fact.trust, trust),
-        }  # fmt: skip
+        }
         db.execute(tables.facts.update().where(f.id == fact.id).values(**change))
         return int(fact.id), True
     vectors = [
@@ -65,12 +67,22 @@ def write_fact(
     ]
     inserted = db.execute(
         tables.facts.insert().values(
-            **vars(namespace), question=told(turn), answer=turn.answer,
-            salience=turn.salience, success=turn.success, created=now, updated=now, times=1,
-            embedder=turn.embedder, vector=packed(vectors), dimension=len(turn.vector),
-            speaker=turn.speaker, source=turn.source, trust=trust,
+            **vars(namespace),
+            question=told(turn),
+            answer=turn.answer,
+            salience=turn.salience,
+            success=turn.success,
+            created=now,
+            updated=now,
+            times=1,
+            embedder=turn.embedder,
+            vector=packed(vectors),
+            dimension=len(turn.vector),
+            speaker=turn.speaker,
+            source=turn.source,
+            trust=trust,
         )
-    )  # fmt: skip
+    )
     fact_id = key_of(inserted)
     for other in near:
         if turn.answer and other.success and turn.success:
@@ -141,13 +153,24 @@ def as_facts(
     valid = validity(db, ids)
     return [
         Fact(
-            row.id, row.question, row.answer, row.salience, bool(row.success), row.created,
-            row.updated, row.times, (scores or {}).get(row.id, 0.0), tuple(others.get(row.id, ())),
-            tuple(sources.get(row.id, ())), row.speaker, row.source, row.trust,
+            row.id,
+            row.question,
+            row.answer,
+            row.salience,
+            bool(row.success),
+            row.created,
+            row.updated,
+            row.times,
+            (scores or {}).get(row.id, 0.0),
+            tuple(others.get(row.id, ())),
+            tuple(sources.get(row.id, ())),
+            row.speaker,
+            row.source,
+            row.trust,
             *valid.get(row.id, (None, None, None)),
         )
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def validity(

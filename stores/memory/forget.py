@@ -6,12 +6,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stores.memory import database as tables
-from stores.memory.database import among, bump, within
-from stores.memory.facts import told
-from stores.memory.graph import erase_graph
-from stores.memory.records import Namespace
-from stores.memory.statements import close_again, reopen
+from stategate.stores.memory import database as tables
+from stategate.stores.memory.database import among, bump, within
+from stategate.stores.memory.facts import told
+from stategate.stores.memory.graph import erase_graph
+from stategate.stores.memory.records import Namespace
+from stategate.stores.memory.statements import close_again, reopen
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,15 @@ def erase_facts(
     own_threads = sa.select(t.thread_id).where(*within(tables.turns, namespace)).distinct()
     left = set(db.scalars(own_threads))
     return Erased(
-        tuple(sorted(doomed)), tuple(sorted(texts, key=len, reverse=True)),
+        tuple(sorted(doomed)),
+        tuple(sorted(texts, key=len, reverse=True)),
         tuple(dict.fromkeys(row.thread_id for row in rows if row.thread_id not in left)),
         tuple(dict.fromkeys(row.thread_id for row in rows)),
         tuple((row.episode_id, row.step) for row in rows),
         tuple(dict.fromkeys(row.speaker for row in rows if row.speaker)),
-        tuple(dict.fromkeys(row.about for row in rows if row.about)), tuple(reworded),
-    )  # fmt: skip
+        tuple(dict.fromkeys(row.about for row in rows if row.about)),
+        tuple(reworded),
+    )
 
 
 def _spread(db: sa.Connection, named: set[int], turns: set[int]) -> set[int]:
@@ -139,9 +141,13 @@ def _retold(db: sa.Connection, facts: set[int], gone: set[str]) -> list[tuple[in
         if not left:
             continue
         values: dict[str, Any] = {
-            "times": len(left), "trust": min(turn.trust for turn in left), "source": left[0].source,
-            "speaker": left[0].speaker, "created": left[0].at, "updated": left[-1].at,
-        }  # fmt: skip
+            "times": len(left),
+            "trust": min(turn.trust for turn in left),
+            "source": left[0].source,
+            "speaker": left[0].speaker,
+            "created": left[0].at,
+            "updated": left[-1].at,
+        }
         if row.question in gone or row.answer in gone:
             question, answer = told(left[0]), left[0].answer
             values |= {"question": question, "answer": answer, "vector": b"", "dimension": 0}

@@ -7,9 +7,9 @@ written cannot be found, while one too many is only outranked.
 
 import re
 
-from stores.memory.names import FUNCTION_WORDS
-from stores.memory.records import Turn
-from stores.memory.times import spans
+from stategate.stores.memory.names import FUNCTION_WORDS
+from stategate.stores.memory.records import Turn
+from stategate.stores.memory.times import spans
 
 #: Words of greetings, thanks, reactions and farewells: a closed class of general English.
 _SMALL = frozenset(

@@ -6,10 +6,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stores.files import json_of
-from stores.memory import database as tables
-from stores.memory.database import among, key_of, within
-from stores.memory.records import Entity, Fact, Namespace, Relation, Turn
+from stategate.stores.files import json_of
+from stategate.stores.memory import database as tables
+from stategate.stores.memory.database import among, key_of, within
+from stategate.stores.memory.records import Entity, Fact, Namespace, Relation, Turn
 
 
 def write_graph(

@@ -29,11 +29,11 @@ from langgraph.store.base import (
 from langgraph.store.base.embed import get_text_at_path
 from numpy.typing import NDArray
 
-from stores.errors import UserError
-from stores.files import json_of
-from stores.memory.database import items
-from stores.memory.long_term import LongTerm
-from stores.memory.records import Fact, Namespace
+from stategate.stores.errors import UserError
+from stategate.stores.files import json_of
+from stategate.stores.memory.database import items
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.records import Fact, Namespace
 
 FACTS = "facts"
 _JOIN = "."  # LangGraph refuses labels with a period
@@ -197,10 +197,14 @@ def _item(row: Any, score: float | None) -> SearchItem:
 
 def _fact_item(path: Path, fact: Fact) -> SearchItem:
     value = {
-        "question": fact.question, "answer": fact.answer, "salience": fact.salience,
-        "success": fact.success, "times": fact.times, "contradicts": list(fact.contradicts),
+        "question": fact.question,
+        "answer": fact.answer,
+        "salience": fact.salience,
+        "success": fact.success,
+        "times": fact.times,
+        "contradicts": list(fact.contradicts),
         "turns": [dict(turn) for turn in fact.turns],
-    }  # fmt: skip
+    }
     created, updated = (datetime.fromtimestamp(t, UTC) for t in (fact.created, fact.updated))
     return SearchItem(path, str(fact.id), value, created, updated, fact.score)
 

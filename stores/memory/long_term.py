@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from stores.errors import UserError, told_as
-from stores.files import json_of, write_lines
-from stores.home import home
-from stores.memory import database as tables
-from stores.memory.database import Database, bump, key_of, within
-from stores.memory.entities import Extractor
-from stores.memory.facts import as_facts, least_worth, trust_in, write_fact
-from stores.memory.forget import Erased, erase_facts
-from stores.memory.gate import why_not
-from stores.memory.graph import read_graph, write_graph
-from stores.memory.recall import DEFAULT, Asked, Limits, Weights, recalled
-from stores.memory.records import (
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import json_of, write_lines
+from stategate.stores.home import home
+from stategate.stores.memory import database as tables
+from stategate.stores.memory.database import Database, bump, key_of, within
+from stategate.stores.memory.entities import Extractor
+from stategate.stores.memory.facts import as_facts, least_worth, trust_in, write_fact
+from stategate.stores.memory.forget import Erased, erase_facts
+from stategate.stores.memory.gate import why_not
+from stategate.stores.memory.graph import read_graph, write_graph
+from stategate.stores.memory.recall import DEFAULT, Asked, Limits, Weights, recalled
+from stategate.stores.memory.records import (
     Candidate,
     Entity,
     Fact,
@@ -39,9 +39,9 @@ from stores.memory.records import (
     Written,
     tidy,
 )
-from stores.memory.search import NamespaceIndex, packed
-from stores.memory.stated import stated
-from stores.memory.statements import write_statements
+from stategate.stores.memory.search import NamespaceIndex, packed
+from stategate.stores.memory.stated import stated
+from stategate.stores.memory.statements import write_statements
 
 #: Namespaces whose search index stays in memory, the last used ones.
 _INDEXES = 16
@@ -93,11 +93,19 @@ class LongTerm(Database):
             trust = trust_in(db, turn)
             inserted = db.execute(
                 tables.turns.insert().values(
-                    **vars(namespace), thread_id=turn.thread_id, episode_id=turn.episode_id,
-                    step=turn.step, question=turn.question, answer=turn.answer, about=turn.about,
-                    at=now, speaker=turn.speaker, source=turn.source, trust=trust,
+                    **vars(namespace),
+                    thread_id=turn.thread_id,
+                    episode_id=turn.episode_id,
+                    step=turn.step,
+                    question=turn.question,
+                    answer=turn.answer,
+                    about=turn.about,
+                    at=now,
+                    speaker=turn.speaker,
+                    source=turn.source,
+                    trust=trust,
                 )
-            )  # fmt: skip
+            )
             turn_id = key_of(inserted)
             db.execute(tables.fact_turns.insert().values(fact_id=fact_id, turn_id=turn_id))
             sources = dict.fromkeys(turn.lineage)
@@ -201,9 +209,17 @@ class LongTerm(Database):
             tables.facts, f.id == tables.fact_turns.c.fact_id
         )
         columns = (
-            t.thread_id, t.episode_id, t.step, t.question, t.answer, t.about, t.at, t.speaker,
-            t.source, t.trust,
-        )  # fmt: skip
+            t.thread_id,
+            t.episode_id,
+            t.step,
+            t.question,
+            t.answer,
+            t.about,
+            t.at,
+            t.speaker,
+            t.source,
+            t.trust,
+        )
         query = sa.select(*columns, f.salience, f.success).select_from(joined)
         query = query.where(*within(tables.turns, namespace)).order_by(t.at, t.id)
         with self.transaction(namespace, writes=False) as db:
@@ -221,9 +237,16 @@ class LongTerm(Database):
         """Return every state, denial, and what was denied: of whom, what, from when to when."""
         s, f = tables.statements.c, tables.facts.c
         columns = (
-            s.subject, s.relation, s.value, s.negated, s.valid_from, s.valid_to, s.closed_by,
-            s.fact_id, f.trust,
-        )  # fmt: skip
+            s.subject,
+            s.relation,
+            s.value,
+            s.negated,
+            s.valid_from,
+            s.valid_to,
+            s.closed_by,
+            s.fact_id,
+            f.trust,
+        )
         joined = tables.statements.join(tables.facts, f.id == s.fact_id)
         query = (
             sa.select(*columns)
@@ -371,13 +394,20 @@ class LongTerm(Database):
             at = float(row["at"])
             turn = Turn(
                 **{name: row[name] for name in _FIELDS},
-                vector=of[text], answer_vector=of.get(row["answer"]), embedder=embedder,
-                success=bool(row.get("success", True)), salience=float(row.get("salience", 0.5)),
-                entities=tuple(entities), relations=tuple(relations), at=at,
-                about=str(row.get("about", "")), speaker=str(row.get("speaker", "")),
-                source=str(row.get("source", "user")), trust=row.get("trust"),
+                vector=of[text],
+                answer_vector=of.get(row["answer"]),
+                embedder=embedder,
+                success=bool(row.get("success", True)),
+                salience=float(row.get("salience", 0.5)),
+                entities=tuple(entities),
+                relations=tuple(relations),
+                at=at,
+                about=str(row.get("about", "")),
+                speaker=str(row.get("speaker", "")),
+                source=str(row.get("source", "user")),
+                trust=row.get("trust"),
                 statements=tuple(stated(text, str(row.get("speaker", "")), at)),
-            )  # fmt: skip
+            )
             written += self.write(namespace, turn) is not None
         return written
 

@@ -320,8 +320,10 @@ def _read_name(name: str, votes: defaultdict[str, float]) -> None:
     if FUNCTION_WORDS & set(low) - _JOINS:
         votes["person"] -= 2
     for kind, heads in (
-        ("thing", _THINGS), ("organisation", _INSTITUTIONS), ("location", _GEOGRAPHY),
-    ):  # fmt: skip
+        ("thing", _THINGS),
+        ("organisation", _INSTITUTIONS),
+        ("location", _GEOGRAPHY),
+    ):
         if head in heads or head.removesuffix("s") in heads:
             votes[kind] += 3
         elif low[0] in heads and len(low) > 1:
@@ -396,7 +398,7 @@ def sentences(text: str) -> list[str]:
         match.end()
         for match in _END.finditer(text)
         if not _ABBREVIATION.search(text, max(0, match.end() - 12), match.end())
-    )  # fmt: skip
+    )
     parts, start = [], 0
     for end in (*ends, len(text)):
         parts.append(" ".join(text[start:end].split()))

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from stores.memory.facts import as_facts, light_facts, validity, whole_facts
-from stores.memory.records import Candidate, Fact, Vector
-from stores.memory.search import Known, NamespaceIndex, Scores
-from stores.memory.times import Span, spans
-from stores.tokens import count_tokens
+from stategate.stores.memory.facts import as_facts, light_facts, validity, whole_facts
+from stategate.stores.memory.records import Candidate, Fact, Vector
+from stategate.stores.memory.search import Known, NamespaceIndex, Scores
+from stategate.stores.memory.times import Span, spans
+from stategate.stores.tokens import count_tokens
 
 #: Facts from which on a place in the ranking is not worth a reason.
 POOL = 100

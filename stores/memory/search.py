@@ -14,12 +14,12 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from stores.corpus.lexical import GrowingLexical
-from stores.memory import database as tables
-from stores.memory.database import within
-from stores.memory.gate import content_of
-from stores.memory.records import Namespace, Vector
-from stores.memory.times import spans
+from stategate.stores.corpus.lexical import GrowingLexical
+from stategate.stores.memory import database as tables
+from stategate.stores.memory.database import within
+from stategate.stores.memory.gate import content_of
+from stategate.stores.memory.records import Namespace, Vector
+from stategate.stores.memory.times import spans
 
 Scores = NDArray[np.float64]
 _K1 = 1.5
@@ -27,8 +27,16 @@ _K1 = 1.5
 #: it says of its own (0 to 1); the places of its neighbours in the conversation (-1: none); who and
 #: where, by number.
 _COLUMNS = (
-    "at", "start", "end", "success", "content", "before", "after", "speaker", "thread",
-)  # fmt: skip
+    "at",
+    "start",
+    "end",
+    "success",
+    "content",
+    "before",
+    "after",
+    "speaker",
+    "thread",
+)
 _READ = 2000  # letters in which a first time is looked for
 _ROOM = 256  # rows that a growing matrix gets at once, at least
 
@@ -93,8 +101,18 @@ class NamespaceIndex:
         )
         query = (
             sa.select(
-                f.id, f.question, f.answer, f.speaker, f.trust, f.success, f.embedder, f.vector,
-                f.dimension, f.updated, t.thread_id, t.at,
+                f.id,
+                f.question,
+                f.answer,
+                f.speaker,
+                f.trust,
+                f.success,
+                f.embedder,
+                f.vector,
+                f.dimension,
+                f.updated,
+                t.thread_id,
+                t.at,
             )
             .select_from(
                 tables.facts.outerjoin(first, first.c.fact_id == f.id).outerjoin(
@@ -103,7 +121,7 @@ class NamespaceIndex:
             )
             .where(*within(tables.facts, namespace), f.id > last)
             .order_by(f.id)
-        )  # fmt: skip
+        )
         s = tables.statements.c
         states = (
             sa.select(s.fact_id, s.subject, s.relation, s.value)
@@ -129,11 +147,16 @@ class NamespaceIndex:
         name = thread or f"\0{row.id}"  # what was said in no conversation has no neighbours
         before = self._last.get(name, -1)
         numbers = {
-            "at": at, "start": times[0], "end": times[1], "success": float(row.success),
-            "content": content_of(text, row.speaker), "before": before, "after": -1,
+            "at": at,
+            "start": times[0],
+            "end": times[1],
+            "success": float(row.success),
+            "content": content_of(text, row.speaker),
+            "before": before,
+            "after": -1,
             "speaker": self.speakers.setdefault(row.speaker, len(self.speakers)),
             "thread": self.threads.setdefault(name, len(self.threads)),
-        }  # fmt: skip
+        }
         for column, value in numbers.items():
             self._columns[column].append(value)
         if before >= 0:

@@ -10,10 +10,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
-from stores.memory.changes import ALIKE, CORRECTED, FORMER, Change, change_of, is_retirement, joined
-from stores.memory.names import FUNCTION_WORDS, LETTERS, sentences, word_list
-from stores.memory.records import Statement
-from stores.memory.times import Span, spans
+from stategate.stores.memory.changes import (
+    ALIKE,
+    CORRECTED,
+    FORMER,
+    Change,
+    change_of,
+    is_retirement,
+    joined,
+)
+from stategate.stores.memory.names import FUNCTION_WORDS, LETTERS, sentences, word_list
+from stategate.stores.memory.records import Statement
+from stategate.stores.memory.times import Span, spans
 
 _ADVERBS = frozenset(
     """just also really actually still finally recently already now currently only always usually often
@@ -38,14 +46,26 @@ _SPLIT = re.compile(
 )
 #: Verbs that tell a state: verb and preposition, and the relation by which a newer value is found.
 _STATES = {
-    ("live", "in"): "lives in", ("live", "at"): "lives in", ("live", "on"): "lives in",
-    ("move", "to"): "lives in", ("move", "into"): "lives in", ("relocate", "to"): "lives in",
-    ("move", "in"): "lives in", ("work", "at"): "works at", ("work", "for"): "works at",
-    ("work", "in"): "works at", ("start", "at"): "works at", ("hire", "at"): "works at",
-    ("work", "as"): "works as", ("study", "at"): "studies at", ("drive", ""): "drives",
-    ("marry", ""): "married to", ("date", ""): "together with", ("switch", "to"): "uses",
+    ("live", "in"): "lives in",
+    ("live", "at"): "lives in",
+    ("live", "on"): "lives in",
+    ("move", "to"): "lives in",
+    ("move", "into"): "lives in",
+    ("relocate", "to"): "lives in",
+    ("move", "in"): "lives in",
+    ("work", "at"): "works at",
+    ("work", "for"): "works at",
+    ("work", "in"): "works at",
+    ("start", "at"): "works at",
+    ("hire", "at"): "works at",
+    ("work", "as"): "works as",
+    ("study", "at"): "studies at",
+    ("drive", ""): "drives",
+    ("marry", ""): "married to",
+    ("date", ""): "together with",
+    ("switch", "to"): "uses",
     ("change", "to"): "uses",
-}  # fmt: skip
+}
 #: Verbs of which the first person says that something has ended.
 ENDINGS = frozenset("leave quit give stop sell cancel drop abandon".split())
 #: Verbs that stand alone where the subject goes without saying: "gave up coffee", "and works as ...".
@@ -61,8 +81,9 @@ _SWITCH = re.compile(
 )
 _AFTERTHOUGHT = re.compile(
     r"\s*\b(?:any ?more|any longer|no more|after all|instead|now|at present|at the moment|these days|"
-    r"currently|from now on|for now)\b", re.IGNORECASE,
-)  # fmt: skip
+    r"currently|from now on|for now)\b",
+    re.IGNORECASE,
+)
 #: What opens a clause and says nothing of what it tells.
 _OPENING = re.compile(
     r"^(?:\W*(?:no|yes|yeah|oh|ah|well|sorry|correction|actually|anyway|okay|hey|hi|by the way)"

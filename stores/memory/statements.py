@@ -6,14 +6,23 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stores.memory import database as tables
-from stores.memory.changes import ALIKE, CHANGES, CORRECTED, FORMER, OFF, OVER, RETRACTED, SAME_KIND
-from stores.memory.database import among, within
-from stores.memory.names import word_list
-from stores.memory.records import TRUSTED, Namespace, Turn
-from stores.memory.stated import ENDINGS, is_past
-from stores.memory.times import spans
-from stores.text import words_of
+from stategate.stores.memory import database as tables
+from stategate.stores.memory.changes import (
+    ALIKE,
+    CHANGES,
+    CORRECTED,
+    FORMER,
+    OFF,
+    OVER,
+    RETRACTED,
+    SAME_KIND,
+)
+from stategate.stores.memory.database import among, within
+from stategate.stores.memory.names import word_list
+from stategate.stores.memory.records import TRUSTED, Namespace, Turn
+from stategate.stores.memory.stated import ENDINGS, is_past
+from stategate.stores.memory.times import spans
+from stategate.stores.text import words_of
 
 _DISLIKE = tuple(word_list("verbs_of_disliking"))
 #: Relations of which one denies what another said.
@@ -43,9 +52,12 @@ def write_statements(
         is_date = statement.is_state and bool(spans(statement.value, now))
         start = now if is_date or statement.valid_from is None else statement.valid_from
         row: dict[str, Any] = {
-            **vars(statement), "subject": _key(statement.subject), "valid_from": start,
-            "relation": _key(statement.relation), "value_key": _value_key(statement.value),
-        }  # fmt: skip
+            **vars(statement),
+            "subject": _key(statement.subject),
+            "valid_from": start,
+            "relation": _key(statement.relation),
+            "value_key": _value_key(statement.value),
+        }
         corrects = row.pop("corrects")
         changed = _changed(db, namespace, row, corrects, turn, fact, trust)
         if not changed and row["relation"] in CHANGES:
@@ -98,8 +110,16 @@ def _changed(
     s, f, t = tables.statements.c, tables.facts.c, tables.turns.c
     query = (
         sa.select(
-            s.id, s.fact_id, s.subject, s.relation, s.value, s.is_state, s.valid_from,
-            f.question, f.speaker, t.thread_id,
+            s.id,
+            s.fact_id,
+            s.subject,
+            s.relation,
+            s.value,
+            s.is_state,
+            s.valid_from,
+            f.question,
+            f.speaker,
+            t.thread_id,
         )
         .select_from(
             tables.statements.join(tables.facts, f.id == s.fact_id).join(
@@ -107,11 +127,14 @@ def _changed(
             )
         )
         .where(
-            *within(tables.statements, namespace), s.fact_id != fact, s.closed_by.is_(None),
-            s.negated.is_(False), s.relation.not_in(CHANGES),
+            *within(tables.statements, namespace),
+            s.fact_id != fact,
+            s.closed_by.is_(None),
+            s.negated.is_(False),
+            s.relation.not_in(CHANGES),
         )
         .order_by(s.at.desc(), s.id.desc())
-    )  # fmt: skip
+    )
     if trust < TRUSTED:
         query = query.where(f.trust < TRUSTED)
     if corrects in (FORMER, ALIKE):
@@ -167,9 +190,11 @@ def _corrected(old: Any, new: str, corrects: str) -> dict[str, Any]:
     place = _place_of(old, new, "" if corrects == SAME_KIND else corrects)
     value = new if place is None else f"{old.value[: place[0]]}{new}{old.value[place[1] :]}"
     return {
-        "subject": old.subject, "relation": old.relation, "value": value,
+        "subject": old.subject,
+        "relation": old.relation,
+        "value": value,
         "value_key": _value_key(value),
-    }  # fmt: skip
+    }
 
 
 def _place_of(old: Any, new: str, words: str) -> tuple[int, int] | None:
@@ -226,10 +251,13 @@ def close_again(db: sa.Connection, namespace: Namespace, statements: Sequence[in
             db.execute(sa.select(f.id, f.trust).where(f.id.in_([o.fact_id for o in others]))).all()
         )
         enders = [
-            o for o in others
-            if o.fact_id != row.fact_id and trusts[o.fact_id] >= least
-            and _starts(o) >= _starts(row) and _ends(_mapping(o), row)
-        ]  # fmt: skip
+            o
+            for o in others
+            if o.fact_id != row.fact_id
+            and trusts[o.fact_id] >= least
+            and _starts(o) >= _starts(row)
+            and _ends(_mapping(o), row)
+        ]
         if enders:
             change = {"valid_to": _starts(enders[0]), "closed_by": enders[0].fact_id}
             db.execute(tables.statements.update().where(s.id == row.id).values(**change))
@@ -252,12 +280,19 @@ def _known(
         alike.append(s.value_key.contains(word, autoescape=True))
     query = (
         sa.select(
-            s.id, s.fact_id, s.relation, s.value_key, s.negated, s.is_state, s.valid_from, s.closed_by
+            s.id,
+            s.fact_id,
+            s.relation,
+            s.value_key,
+            s.negated,
+            s.is_state,
+            s.valid_from,
+            s.closed_by,
         )
         .select_from(tables.statements.join(tables.facts, f.id == s.fact_id))
         .where(*within(tables.statements, namespace), s.subject == row["subject"], sa.or_(*alike))
         .order_by(s.valid_from, s.id)
-    )  # fmt: skip
+    )
     if not _denies(row):  # an event ends denials alone
         denials = sa.or_(s.negated, s.relation.in_(_DISLIKE))
         query = query.where(sa.or_(s.is_state, denials) if row["is_state"] else denials)

@@ -11,39 +11,80 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 _MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september",
-    "october", "november", "december",
-)  # fmt: skip
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {
     word: number
     for number, words in enumerate(
-        ("", "a|an|one", "two|a couple of|couple of", "three|a few|few", "four", "five", "six", "seven",
-         "eight", "nine", "ten", "eleven", "twelve|a dozen", "thirteen", "fourteen", "fifteen",
-         "sixteen", "seventeen", "eighteen", "nineteen", "twenty")
+        (
+            "",
+            "a|an|one",
+            "two|a couple of|couple of",
+            "three|a few|few",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve|a dozen",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+            "twenty",
+        )
     )
     for word in words.split("|")
     if word
-} | {"thirty": 30, "forty": 40, "fifty": 50, "half a": 0.5}  # fmt: skip
-_ORDINALS = {
-    word: number
-    for number, word in enumerate(
-        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
-        "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth".split(), 1
-    )
-} | {"thirtieth": 30, "thirty-first": 31} | {
-    f"twenty-{word}": 20 + number
-    for number, word in enumerate(
-        "first second third fourth fifth sixth seventh eighth ninth".split(), 1
-    )
-}  # fmt: skip
+} | {"thirty": 30, "forty": 40, "fifty": 50, "half a": 0.5}
+_ORDINALS = (
+    {
+        word: number
+        for number, word in enumerate(
+            "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth "
+            "thirteenth "
+            "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth".split(),
+            1,
+        )
+    }
+    | {"thirtieth": 30, "thirty-first": 31}
+    | {
+        f"twenty-{word}": 20 + number
+        for number, word in enumerate(
+            "first second third fourth fifth sixth seventh eighth ninth".split(), 1
+        )
+    }
+)
 #: First months of the seasons; days of the year that have names, as (month, day).
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _FEASTS = {
-    "christmas eve": (12, 24), "christmas day": (12, 25), "christmas": (12, 25),
-    "boxing day": (12, 26), "new year's eve": (12, 31), "new year's day": (1, 1),
-    "valentine's day": (2, 14), "halloween": (10, 31),
-}  # fmt: skip
+    "christmas eve": (12, 24),
+    "christmas day": (12, 25),
+    "christmas": (12, 25),
+    "boxing day": (12, 26),
+    "new year's eve": (12, 31),
+    "new year's day": (1, 1),
+    "valentine's day": (2, 14),
+    "halloween": (10, 31),
+}
 _DECADES = {
     word: 1900 + 10 * number
     for number, word in enumerate(
@@ -66,8 +107,9 @@ _DAY_SECONDS = 86400.0
 #: What moves a time that follows it: "three days before", "the week after".
 _SHIFT = re.compile(
     rf"\b(?:{_NUMBER} (?P<unit>day|night|week|fortnight)s?|the (?P<one>day|night|week)) "
-    r"(?P<way>before|after) (?:the )?$", re.IGNORECASE,
-)  # fmt: skip
+    r"(?P<way>before|after) (?:the )?$",
+    re.IGNORECASE,
+)
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 
 
@@ -251,9 +293,7 @@ def _in_month(match: re.Match[str], today: datetime) -> tuple[datetime, datetime
     if match["year"]:
         return _month(int(match["year"]), month)
     years = (today.year - 1, today.year, today.year + 1)
-    return min(
-        (_month(year, month) for year in years), key=lambda both: abs(both[0] - today)
-    )  # fmt: skip
+    return min((_month(year, month) for year in years), key=lambda both: abs(both[0] - today))
 
 
 def _iso(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
@@ -374,8 +414,9 @@ def _rules() -> Iterator[tuple[re.Pattern[str], _Rule]]:
     yield of(rf"(?:on )?(?P<day>\d\d?)/(?P<month>\d\d?)/{_YEAR}", _iso)
     yield of(
         r"(?:at |in )?(?:the )?(?P<part>(?:beginning|start|middle|end)(?= of )|early|late|mid)"
-        rf"(?: of| in)?[ -]{_MONTH}(?:,? {_YEAR})?", _part_of_month,
-    )  # fmt: skip
+        rf"(?: of| in)?[ -]{_MONTH}(?:,? {_YEAR})?",
+        _part_of_month,
+    )
     yield of(rf"(?:on )?(?:the )?{_DAY}(?: of)? {_MONTH}(?:,? {_YEAR})?", _dated)
     yield of(rf"(?:on )?{_MONTH} (?:the )?{_DAY}(?:,? {_YEAR})?", _dated)
     yield of(r"(?:the )?day before yesterday", _simple(-2))

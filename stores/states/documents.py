@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from stores.errors import UserError
-from stores.files import json_of
-from stores.sqlite import SqliteFile
+from stategate.stores.errors import UserError
+from stategate.stores.files import json_of
+from stategate.stores.sqlite import SqliteFile
 
 Arrays = Mapping[str, NDArray[Any]]
 Dtype = Literal["fp32", "fp16", "int8"]

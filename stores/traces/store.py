@@ -14,10 +14,10 @@ from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
-from stores.files import json_of, write_lines
-from stores.tables import open_tables
-from stores.text import storable
-from stores.traces import ContextPiece, Event
+from stategate.stores.files import json_of, write_lines
+from stategate.stores.tables import open_tables
+from stategate.stores.text import storable
+from stategate.stores.traces import ContextPiece, Event
 
 _SCHEMA = """
 create table if not exists episodes (
@@ -91,10 +91,17 @@ class TraceStore:
                 " instruction = excluded.instruction, agent = excluded.agent,"
                 " reward = excluded.reward, done = excluded.done, steps = excluded.steps",
                 (
-                    episode_id, thread_id, json.dumps(dict(task or {})), storable(instruction),
-                    json.dumps(dict(agent or {})), time.time(), reward, int(done), step + 1,
+                    episode_id,
+                    thread_id,
+                    json.dumps(dict(task or {})),
+                    storable(instruction),
+                    json.dumps(dict(agent or {})),
+                    time.time(),
+                    reward,
+                    int(done),
+                    step + 1,
                 ),
-            )  # fmt: skip
+            )
 
     def holding(self, texts: Sequence[str]) -> list[tuple[str, int, str]]:
         """Return (episode, step, thread) of every step that holds one of ``texts``.
@@ -127,9 +134,10 @@ class TraceStore:
                     (row["episode_id"], row["step"])
                     for row in db.execute(
                         "select distinct e.episode_id, v.step from episodes e join events v"
-                        " on v.episode_id = e.episode_id where e.thread_id = ?", (thread,),
+                        " on v.episode_id = e.episode_id where e.thread_id = ?",
+                        (thread,),
                     )
-                ]  # fmt: skip
+                ]
             count = 0
             for episode, step in dict.fromkeys(doomed):
                 here = (episode, step)

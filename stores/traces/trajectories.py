@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stores.assets.downloads import sha256
-from stores.errors import UserError, fault
-from stores.files import json_of, write_json, write_lines
-from stores.traces import Event
+from stategate.stores.assets.downloads import sha256
+from stategate.stores.errors import UserError, fault
+from stategate.stores.files import json_of, write_json, write_lines
+from stategate.stores.traces import Event
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,16 @@ class Trajectory:
         steps = 1 + max((event.t for event in self.events), default=-1)
         done = any(event.kind == "DONE" for event in self.events)
         return {
-            "episode_id": self.episode_id, "events": rows, "reward": self.reward,
-            "thread_id": self.episode_id, "task": dict(self.task), "agent": dict(self.agent),
-            "instruction": self.instruction, "steps": steps, "done": done,
-        }  # fmt: skip
+            "episode_id": self.episode_id,
+            "events": rows,
+            "reward": self.reward,
+            "thread_id": self.episode_id,
+            "task": dict(self.task),
+            "agent": dict(self.agent),
+            "instruction": self.instruction,
+            "steps": steps,
+            "done": done,
+        }
 
 
 def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
@@ -52,9 +58,11 @@ def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
 
 
 def write_splits(
-    folder: Path, splits: Mapping[str, Sequence[Trajectory]], facts: Mapping[str, Any],
+    folder: Path,
+    splits: Mapping[str, Sequence[Trajectory]],
+    facts: Mapping[str, Any],
     counted: Callable[[Sequence[Trajectory]], dict[str, Any]],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Write ``NAME.jsonl`` for each split and ``collect.json``, which is returned.
 
     It holds ``facts``, and of each split what is ``counted`` and the file's SHA-256.
@@ -98,7 +106,11 @@ def _read(row: Mapping[str, Any]) -> Trajectory:
         tuple(e.get("actions") or ()) for e in row["events"] if e["event_type"] == "OBS"
     )
     return Trajectory(
-        str(row["episode_id"]), events_of(row), float(row.get("reward") or 0.0),
-        str(row.get("instruction") or ""), dict(row.get("task") or {}),
-        dict(row.get("agent") or {}), actions,
-    )  # fmt: skip
+        str(row["episode_id"]),
+        events_of(row),
+        float(row.get("reward") or 0.0),
+        str(row.get("instruction") or ""),
+        dict(row.get("task") or {}),
+        dict(row.get("agent") or {}),
+        actions,
+    )

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from envs.alfworld import AlfWorld
-from envs.alfworld.expert import decide, knowledge_of
-from envs.alfworld.game import Game
-from envs.alfworld.grammar import read_grammar
-from envs.alfworld.pddl import And, Atom, Not, read_domain, read_problem
-from envs.alfworld.reading import command_of, goal_of, held_by, place_in, things_in
-from envs.alfworld.sample.make import SEED, domain, invent
-from envs.alfworld.sample.make import main as make
-from stores.errors import UserError
+from stategate.envs.alfworld import AlfWorld
+from stategate.envs.alfworld.expert import decide, knowledge_of
+from stategate.envs.alfworld.game import Game
+from stategate.envs.alfworld.grammar import read_grammar
+from stategate.envs.alfworld.pddl import And, Atom, Not, read_domain, read_problem
+from stategate.envs.alfworld.reading import command_of, goal_of, held_by, place_in, things_in
+from stategate.envs.alfworld.sample.make import SEED, domain, invent
+from stategate.envs.alfworld.sample.make import main as make
+from stategate.stores.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("STATEGATE_DATA", ROOT.parent / "shared" / "data")) / "alfworld"
@@ -84,8 +84,9 @@ def test_every_step_of_every_transcript(world, name, request):
 @needs_data
 def test_walkthroughs_win(valid):
     assert {split: len(names) for split, names in valid.splits.items()} == {
-        "valid_seen": 140, "valid_unseen": 134,
-    }  # fmt: skip
+        "valid_seen": 140,
+        "valid_unseen": 134,
+    }
     for name in valid.games[::5]:
         session, seen = valid.reset({"game": name})
         for command in valid.walkthrough(name):
@@ -111,8 +112,10 @@ def test_the_goals_of_all_sorts_are_read(valid):
 
 def test_the_sample_has_games_of_every_sort_and_each_can_be_won(sample):
     assert {split: len(names) for split, names in sample.splits.items()} == {
-        "train": 60, "valid_seen": 20, "valid_unseen": 20,
-    }  # fmt: skip
+        "train": 60,
+        "valid_seen": 20,
+        "valid_unseen": 20,
+    }
     sorts = {name.split("/")[1].split("-")[0] for name in sample.games}
     assert sorts == {"place", "two", "wash", "heat", "cool", "light"}
     for name in sample.games:
@@ -175,7 +178,7 @@ def test_steps_are_pure_and_a_won_game_stays_as_it_is(sample):
 def test_threads_share_a_game(sample, monkeypatch):
     from concurrent.futures import ThreadPoolExecutor
 
-    from envs.alfworld import game
+    from stategate.envs.alfworld import game
 
     monkeypatch.setattr(game, "_STATES", 4)  # situations are forgotten all the time
     name = sample.games[5]
@@ -243,13 +246,18 @@ def test_unknown_tasks_are_told_in_one_line(sample, task, problem):
 @pytest.mark.parametrize(
     "session",
     [
-        {}, {"game": 3}, [], {"game": "x", "changes": [], "last": None},
+        {},
+        {"game": 3},
+        [],
+        {"game": "x", "changes": [], "last": None},
         {"game": 0, "changes": [["+", "lies", "moon 1"]], "last": None},
         {"game": 0, "changes": [["?", "lies", "jug 1"]], "last": None},
-        {"game": 0, "changes": [], "last": ["fly"]}, {"game": 0, "changes": 3, "last": None},
-        {"game": 0, "changes": [["+"]], "last": None}, {"game": 0, "changes": [], "last": "go"},
+        {"game": 0, "changes": [], "last": ["fly"]},
+        {"game": 0, "changes": 3, "last": None},
+        {"game": 0, "changes": [["+"]], "last": None},
+        {"game": 0, "changes": [], "last": "go"},
     ],
-)  # fmt: skip
+)
 def test_foreign_sessions_are_told_in_one_line(sample, session):
     with pytest.raises(UserError):
         sample.observe(session)
@@ -262,23 +270,32 @@ def _file(sample, **changes):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"pddl_domain": ""}, {"pddl_domain": "(define (domain x)"}, {"pddl_domain": "x)"},
-        {"pddl_domain": "(define (problem x))"}, {"pddl_domain": "(define (domain x))"},
+        {"pddl_domain": ""},
+        {"pddl_domain": "(define (domain x)"},
+        {"pddl_domain": "x)"},
+        {"pddl_domain": "(define (problem x))"},
+        {"pddl_domain": "(define (domain x))"},
         {"pddl_problem": "(define (problem x) (:objects a - thing) (:init (lies a b)) (:goal ()))"},
-        {"pddl_problem": "(define (problem x) (:objects) (:init))"}, {"pddl_problem": None},
+        {"pddl_problem": "(define (problem x) (:objects) (:init))"},
+        {"pddl_problem": None},
         {"pddl_problem": "(define (problem x) (:objects) (:init) (:goal (flies ?x)))"},
         {"pddl_problem": "(define (problem x) (:objects a) (:init) (:goal (flies a)))"},
-        {"pddl_problem": f"(define (problem x) (:objects) (:init) (:goal {'(not ' * 900}{')' * 900}))"},
+        {
+            "pddl_problem": "(define (problem x) (:objects) (:init) (:goal "
+            f"{'(not ' * 900}{')' * 900}))"
+        },
         {"pddl_domain": "(define (domain x) (:predicates (p)) (:durative-action a :effect (p)))"},
         {"pddl_domain": "(define (domain x) (:predicates (p)) (:action a :effect (q)))"},
         {"pddl_domain": "(define (domain x) (:predicates (p)) (:action a :precondition (p ?x)))"},
         {"pddl_domain": "(define (domain x) (:predicates (p)) (:action a () :effect (p)))"},
-        {"grammar": "action look {"}, {"grammar": "nothing"}, {"grammar": 3},
+        {"grammar": "action look {"},
+        {"grammar": "nothing"},
+        {"grammar": 3},
         {"grammar": 'grammar :: """{"intro": [{"rhs": 3}]}""";'},
         {"grammar": 'grammar :: """{"intro": [{"rhs": "{__import__(1)}"}]}""";'},
         {"grammar": 'grammar :: """{"intro": [{"rhs": "x", "condition": "a("}]}""";'},
     ],
-)  # fmt: skip
+)
 def test_malformed_games_are_told_in_one_line(sample, changes):
     with pytest.raises(UserError) as caught:
         Game.read(_file(sample, **changes))
@@ -348,7 +365,7 @@ def test_archives_are_read_once_and_again_when_they_change(sample, tmp_path, cac
 
 
 def test_fetching_from_a_folder_checks_what_it_copies(sample, tmp_path, cache):
-    from envs.alfworld.data import fetch
+    from stategate.envs.alfworld.data import fetch
 
     source = tmp_path / "source"
     game = source / "json_2.1.1" / "train" / "task" / "trial_0" / "game.tw-pddl"
@@ -474,8 +491,8 @@ def test_gymnasium_plays_it():
 
 
 def test_the_view_says_what_is_known(sample):
-    from envs.alfworld.view import AlfWorldView
-    from stores.traces import Event
+    from stategate.envs.alfworld.view import AlfWorldView
+    from stategate.stores.traces import Event
 
     session, seen = sample.reset({"game": sample.games[0]})
     view, events = AlfWorldView(), [Event("OBS", seen.text, 0)]

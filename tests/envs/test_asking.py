@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.asking.meaning import likeness
-from envs.asking.request import read_request
-from envs.asking.subject import meets
-from envs.asking.text import content, tokens
-from envs.asking.values import ask_choices, covered
-from envs.asking.words import matters
+from stategate.envs.asking.meaning import likeness
+from stategate.envs.asking.request import read_request
+from stategate.envs.asking.subject import meets
+from stategate.envs.asking.text import content, tokens
+from stategate.envs.asking.values import ask_choices, covered
+from stategate.envs.asking.words import matters
 
 SIZES = ("size", ("small", "large", "x-large", "xx-large"))
 COLORS = ("color", ("red", "blue", "forest green", "army green"))
@@ -71,11 +71,15 @@ def test_limits_however_they_are_said(text, low, high):
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("xx-large", "2XL"), ("8x10 inch", '8" x 10"'), ("pack of 3", "3-pack"),
+        ("xx-large", "2XL"),
+        ("8x10 inch", '8" x 10"'),
+        ("pack of 3", "3-pack"),
         ("1.6 oz", "1.6 ounces"),
-        ("60x40cm", "60 by 40 cm"), ("twelve pieces", "12 pcs"), ("120ml", "120 ml"),
+        ("60x40cm", "60 by 40 cm"),
+        ("twelve pieces", "12 pcs"),
+        ("120ml", "120 ml"),
     ],
-)  # fmt: skip
+)
 def test_amounts_are_the_same_in_other_spellings(one, other):
     def said(text):
         return [(t.key, t.unit, round(t.size, 4)) for t in content(text)]
@@ -150,10 +154,13 @@ def test_any_text_can_be_read(text, values):
 @pytest.mark.parametrize(
     "order",
     [
-        "a shirt in red, no wait, blue", "red? no, blue. that is the shirt",
-        "a shirt, red - sorry, blue", "shirt in red, i mean blue", "a blue shirt instead of a red one",
+        "a shirt in red, no wait, blue",
+        "red? no, blue. that is the shirt",
+        "a shirt, red - sorry, blue",
+        "shirt in red, i mean blue",
+        "a blue shirt instead of a red one",
     ],
-)  # fmt: skip
+)
 def test_what_is_taken_back_is_not_asked(order):
     assert best(order, ("color", ("red", "blue", "green"))) == {"color": "blue"}
 

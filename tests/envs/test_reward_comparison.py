@@ -2,7 +2,7 @@
 
 import pytest
 
-from envs.webshop.reward import _ratio
+from stategate.envs.webshop.reward import _ratio
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from importlib.resources import files
 
 import pytest
 
-from envs.webshop import WebShop, reward
+from stategate.envs.webshop import WebShop, reward
 from tests.envs.sample import make
 
-FOLDER = files("envs.webshop.sample")
+FOLDER = files("stategate.envs.webshop.sample")
 NAMES = ("items_shuffle_1000.json", "items_ins_v2_1000.json", "items_human_ins.json")
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from envs.webshop import data
-from envs.webshop.data import FULL, SMALL, DataFile, fetch, read_manifest
-from stores.assets import downloads
-from stores.assets.downloads import SourceError, sha256
-from stores.errors import UserError
+from stategate.envs.webshop import data
+from stategate.envs.webshop.data import FULL, SMALL, DataFile, fetch, read_manifest
+from stategate.stores.assets import downloads
+from stategate.stores.assets.downloads import SourceError, sha256
+from stategate.stores.errors import UserError
 
 SAMPLE = Path(data.__file__).parent / "sample"
 NAMES = {file.name for file in SMALL}

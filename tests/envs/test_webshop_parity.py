@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from envs.webshop import WebShop
-from envs.webshop.pages import SEARCH
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.pages import SEARCH
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("STATEGATE_DATA", ROOT.parent / "shared" / "data")) / "webshop"

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from envs.protocols import World, is_legal
-from envs.webshop import WebShop
-from envs.webshop.bm25 import Bm25, analyze, lossy_length, stem
-from envs.webshop.catalogue import SAMPLE, read_catalogue, read_price
-from envs.webshop.pages import SEARCH
-from envs.webshop.reward import normal_color
-from stores.errors import UserError
+from stategate.envs.protocols import World, is_legal
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.bm25 import Bm25, analyze, lossy_length, stem
+from stategate.envs.webshop.catalogue import SAMPLE, read_catalogue, read_price
+from stategate.envs.webshop.pages import SEARCH
+from stategate.envs.webshop.reward import normal_color
+from stategate.stores.errors import UserError
 
 
 @pytest.fixture(scope="module", params=["text", "rich"])
@@ -257,14 +257,31 @@ def test_analysis_is_lucenes(text, terms):
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        ("us", "us"), ("caresses", "caress"), ("ponies", "poni"), ("cats", "cat"), ("feed", "feed"),
-        ("agreed", "agre"), ("bled", "bled"), ("conflated", "conflat"), ("hopping", "hop"),
-        ("falling", "fall"), ("filing", "file"), ("happy", "happi"), ("sky", "sky"),
-        ("relational", "relat"), ("possibly", "possibl"), ("analogically", "analog"),
-        ("electrical", "electr"), ("adoption", "adopt"), ("replacement", "replac"),
-        ("probate", "probat"), ("controlling", "control"), ("rolled", "roll"), ("28-inch", "28-inch"),
+        ("us", "us"),
+        ("caresses", "caress"),
+        ("ponies", "poni"),
+        ("cats", "cat"),
+        ("feed", "feed"),
+        ("agreed", "agre"),
+        ("bled", "bled"),
+        ("conflated", "conflat"),
+        ("hopping", "hop"),
+        ("falling", "fall"),
+        ("filing", "file"),
+        ("happy", "happi"),
+        ("sky", "sky"),
+        ("relational", "relat"),
+        ("possibly", "possibl"),
+        ("analogically", "analog"),
+        ("electrical", "electr"),
+        ("adoption", "adopt"),
+        ("replacement", "replac"),
+        ("probate", "probat"),
+        ("controlling", "control"),
+        ("rolled", "roll"),
+        ("28-inch", "28-inch"),
     ],
-)  # fmt: skip
+)
 def test_porter_stems_as_his_program_does(word, expected):
     assert stem(word) == expected
 

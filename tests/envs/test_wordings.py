@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from envs.asking.request import read_request
-from envs.asking.values import locate
-from envs.webshop import WebShop, wordings
-from envs.webshop.wordings import SPLITS, families, names_of, reword
-from evals.core.statistics import cluster_error, paired
-from stores.errors import UserError
+from stategate.envs.asking.request import read_request
+from stategate.envs.asking.values import locate
+from stategate.envs.webshop import WebShop, wordings
+from stategate.envs.webshop.wordings import SPLITS, families, names_of, reword
+from stategate.evals.core.statistics import cluster_error, paired
+from stategate.stores.errors import UserError
 
 CHANGED = [
     name for name, family in families().items() if family.get("change") not in (None, "lower")

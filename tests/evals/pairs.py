@@ -21,11 +21,15 @@ def write_questions(folder: Path, each: int) -> Path:
             keys = rng.permutation(48)[:16].reshape(4, 4)
             texts = [" ".join(f"k{k} v{k % 24}" for k in row) for row in keys]
             asked = " ".join(texts[number].split()[:4])
-            rows.append({
-                "id": f"{name}{number}", "question": asked, "answer": "v1 v2",
-                "documents": [{"title": "", "text": text} for text in texts],
-                "relevant": [number],
-            })  # fmt: skip
+            rows.append(
+                {
+                    "id": f"{name}{number}",
+                    "question": asked,
+                    "answer": "v1 v2",
+                    "documents": [{"title": "", "text": text} for text in texts],
+                    "relevant": [number],
+                }
+            )
         with gzip.open(folder / f"{name}.dev.jsonl.gz", "wt") as file:
             file.write("".join(json.dumps(row) + "\n" for row in rows))
     return folder

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from evals.agents.arms import arms_of, middleware_of
-from evals.agents.billing import Bill
-from evals.agents.reader import orphans_in, read
-from evals.agents.replay import NOTHING, replay
-from evals.agents.run import run_agents
-from evals.agents.tasks import FAMILIES, families_of, make_task
-from graph.exported import from_plain, read_messages
-from stores.errors import UserError
+from stategate.evals.agents.arms import arms_of, middleware_of
+from stategate.evals.agents.billing import Bill
+from stategate.evals.agents.reader import orphans_in, read
+from stategate.evals.agents.replay import NOTHING, replay
+from stategate.evals.agents.run import run_agents
+from stategate.evals.agents.tasks import FAMILIES, families_of, make_task
+from stategate.graph.exported import from_plain, read_messages
+from stategate.stores.errors import UserError
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -83,7 +83,7 @@ def test_llmlingua_compresses_results_with_any_weights_of_its_kind(
     pytest.importorskip("llmlingua")
     import transformers as hf
 
-    from evals.agents.lingua import Lingua
+    from stategate.evals.agents.lingua import Lingua
 
     weights = tmp_path / ("bert-base-multilingual-cased-tiny" if is_second else "causal-tiny")
     words = [*"abcdefghijklmnopqrstuvwxyz", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", *".,:;()\"'"]
@@ -102,9 +102,10 @@ def test_llmlingua_compresses_results_with_any_weights_of_its_kind(
         hf.LlamaForCausalLM(causal).save_pretrained(weights)
     result = "\n".join(f"Line {i} of it says that the gate is A{i}." for i in range(90))
     messages = [
-        HumanMessage("Read."), AIMessage("", tool_calls=[{"name": "a", "args": {}, "id": "1"}]),
+        HumanMessage("Read."),
+        AIMessage("", tool_calls=[{"name": "a", "args": {}, "id": "1"}]),
         ToolMessage(result, tool_call_id="1", id="t"),
-    ]  # fmt: skip
+    ]
     arm = middleware_of("llmlingua", 2000, Bill(0), str(weights))[0]
     assert isinstance(arm, Lingua)
     shown = arm.read(messages)
@@ -118,11 +119,20 @@ def test_llmlingua_compresses_results_with_any_weights_of_its_kind(
 
 OPENAI = [
     {"role": "user", "content": "Read."},
-    {"role": "assistant", "content": "", "tool_calls": [
-        {"id": "c", "type": "function", "function": {"name": "read", "arguments": '{"n": 1}'}}]},
-    {"role": "tool", "tool_call_id": "c", "content": "\n".join(f"line {i} of it" for i in range(900))},
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "read", "arguments": '{"n": 1}'}}
+        ],
+    },
+    {
+        "role": "tool",
+        "tool_call_id": "c",
+        "content": "\n".join(f"line {i} of it" for i in range(900)),
+    },
     {"role": "assistant", "content": "Done."},
-]  # fmt: skip
+]
 
 
 def test_exports_are_read_in_any_form(tmp_path: Path) -> None:
@@ -130,9 +140,12 @@ def test_exports_are_read_in_any_form(tmp_path: Path) -> None:
 
     messages = from_plain(OPENAI)
     for name, values in {
-        "a": OPENAI, "b": {"messages": OPENAI}, "c": {"values": {"messages": OPENAI}},
-        "d": messages_to_dict(messages), "e": [m.model_dump() for m in messages],
-    }.items():  # fmt: skip
+        "a": OPENAI,
+        "b": {"messages": OPENAI},
+        "c": {"values": {"messages": OPENAI}},
+        "d": messages_to_dict(messages),
+        "e": [m.model_dump() for m in messages],
+    }.items():
         path = tmp_path / f"{name}.json"
         path.write_text(json.dumps(values))
         found = read_messages(str(path))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evals.worlds.budget import parse_budgets, run_budget
-from stores.errors import UserError
+from stategate.evals.worlds.budget import parse_budgets, run_budget
+from stategate.stores.errors import UserError
 
 
 def test_a_sweep_has_a_point_for_each_budget_and_counts_what_was_lost(tmp_path):

@@ -4,36 +4,52 @@ import json
 
 import pytest
 
-from evals.memory.evidence import measured, run_evidence, settings_of
-from evals.memory.generated import generate, generated_text
-from evals.memory.published import moment, read_locomo, read_longmemeval
-from evals.memory.rankers import Ranker
-from stores.errors import UserError
+from stategate.evals.memory.evidence import measured, run_evidence, settings_of
+from stategate.evals.memory.generated import generate, generated_text
+from stategate.evals.memory.published import moment, read_locomo, read_longmemeval
+from stategate.evals.memory.rankers import Ranker
+from stategate.stores.errors import UserError
 
 
 def locomo_file(tmp_path, evidence=("D1:2",), **more):
     turns = [
         {"speaker": "Ann", "dia_id": "D1:1", "text": "What is your boat called?"},
-        {"speaker": "Bo", "dia_id": "D1:2", "text": "My boat is called Pelican.",
-         "img_url": ["x"], "blip_caption": "a photo of a blue boat"},
+        {
+            "speaker": "Bo",
+            "dia_id": "D1:2",
+            "text": "My boat is called Pelican.",
+            "img_url": ["x"],
+            "blip_caption": "a photo of a blue boat",
+        },
         {"speaker": "Ann", "dia_id": "D1:3", "text": "Nice weather."},
-    ]  # fmt: skip
+    ]
     second = [
         {"speaker": "Bo", "dia_id": "D2:1", "text": "I sold the tractor."},
         {"speaker": "Ann", "dia_id": "D2:2", "text": "A tractor, really?"},
     ]
-    qa = {"question": "What is Bo's boat called?", "answer": 7, "evidence": list(evidence),
-          "category": 4, **more}  # fmt: skip
+    qa = {
+        "question": "What is Bo's boat called?",
+        "answer": 7,
+        "evidence": list(evidence),
+        "category": 4,
+        **more,
+    }
     sample = {
         "sample_id": "conv-1",
-        "qa": [qa, {"question": "Who is Zed?", "adversarial_answer": "x", "category": 5,
-                    "evidence": []}],
+        "qa": [
+            qa,
+            {"question": "Who is Zed?", "adversarial_answer": "x", "category": 5, "evidence": []},
+        ],
         "conversation": {
-            "speaker_a": "Ann", "speaker_b": "Bo", "session_1": turns, "session_2": second,
+            "speaker_a": "Ann",
+            "speaker_b": "Bo",
+            "session_1": turns,
+            "session_2": second,
             "session_1_date_time": "1:56 pm on 8 May, 2023",
-            "session_2_date_time": "10:04 am on 1 June, 2023", "session_3_date_time": "x",
+            "session_2_date_time": "10:04 am on 1 June, 2023",
+            "session_3_date_time": "x",
         },
-    }  # fmt: skip
+    }
     path = tmp_path / "locomo10.json"
     path.write_text(json.dumps([sample]))
     return path
@@ -46,8 +62,11 @@ def test_locomo_is_read_with_dates_captions_and_numbers_as_answers(tmp_path):
     assert talk.sessions[0].turns[1].caption == "a photo of a blue boat"
     first, second = talk.questions
     assert (first.answer, first.category, first.turns, first.sessions) == (
-        "7", "single-hop", ("D1:2",), ("S1",),
-    )  # fmt: skip
+        "7",
+        "single-hop",
+        ("D1:2",),
+        ("S1",),
+    )
     assert (second.category, second.answerable, second.turns) == ("adversarial", False, ())
 
 
@@ -70,17 +89,22 @@ def test_evidence_of_locomo_is_read_however_it_is_written(tmp_path, evidence, tu
 
 def test_longmemeval_is_read_by_turn_and_session_and_abstention(tmp_path):
     row = {
-        "question_id": "q1", "question_type": "knowledge-update", "question": "Which bike?",
-        "answer": "a red one", "question_date": "2023/05/30 (Tue) 23:40",
+        "question_id": "q1",
+        "question_type": "knowledge-update",
+        "question": "Which bike?",
+        "answer": "a red one",
+        "question_date": "2023/05/30 (Tue) 23:40",
         "haystack_session_ids": ["late", "early"],
         "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/01 (Mon) 10:00"],
         "haystack_sessions": [
-            [{"role": "user", "content": "My bike is red now.", "has_answer": True},
-             {"role": "assistant", "content": "Noted."}],
+            [
+                {"role": "user", "content": "My bike is red now.", "has_answer": True},
+                {"role": "assistant", "content": "Noted."},
+            ],
             [{"role": "user", "content": "Hello."}],
         ],
         "answer_session_ids": ["late"],
-    }  # fmt: skip
+    }
     path = tmp_path / "lme.json"
     path.write_text(json.dumps([row, {**row, "question_id": "q2_abs"}]))
     first, second = read_longmemeval(path)
@@ -152,8 +176,12 @@ def test_made_up_conversations_are_the_same_again_and_name_turns_that_are_there(
     talks = generate(family, 12)
     assert len(talks) == 12
     for talk in talks:
-        said = {t["dia_id"]: t["text"] for v in talk["conversation"].values()
-                if isinstance(v, list) for t in v}  # fmt: skip
+        said = {
+            t["dia_id"]: t["text"]
+            for v in talk["conversation"].values()
+            if isinstance(v, list)
+            for t in v
+        }
         assert sum(key.endswith("date_time") for key in talk["conversation"]) >= 15
         assert not [text for text in said.values() if "{" in text]
         for qa in talk["qa"]:
@@ -168,19 +196,38 @@ def test_made_up_conversations_are_the_same_again_and_name_turns_that_are_there(
 def test_what_is_odd_in_locomos_file_is_read_all_the_same(tmp_path):
     [sample] = json.loads(locomo_file(tmp_path).read_text())
     talk = sample["conversation"]
-    talk["session_1"][2] |= {"text": None, "img_url": ["a", "b"], "blip_caption": "two photos of a dog",
-                             "query": "dog", "re-download": True}  # fmt: skip
+    talk["session_1"][2] |= {
+        "text": None,
+        "img_url": ["a", "b"],
+        "blip_caption": "two photos of a dog",
+        "query": "dog",
+        "re-download": True,
+    }
     del talk["session_2"][1]["text"]
     talk |= {"session_4": None, "session_5": [], "session_30_date_time": "3:00 pm on 1 May, 2024"}
     talk["session_30"] = [
         {"speaker": "Bo", "dia_id": "D30:5", "text": "I sold the tractor to Zed."}
     ]
     sample["qa"] += [
-        {"question": "What did Ann sell?", "category": 5, "evidence": ["D30:05", "D:2:1"],
-         "adversarial_answer": "the tractor"},
-        {"question": "What does the photo show?", "category": "3", "evidence": None, "answer": None},
-        {"question": "Whose?", "category": 1, "evidence": ["D4:1", "D1:1; D30:5 D2:1"], "answer": 3},
-    ]  # fmt: skip
+        {
+            "question": "What did Ann sell?",
+            "category": 5,
+            "evidence": ["D30:05", "D:2:1"],
+            "adversarial_answer": "the tractor",
+        },
+        {
+            "question": "What does the photo show?",
+            "category": "3",
+            "evidence": None,
+            "answer": None,
+        },
+        {
+            "question": "Whose?",
+            "category": 1,
+            "evidence": ["D4:1", "D1:1; D30:5 D2:1"],
+            "answer": 3,
+        },
+    ]
     path = tmp_path / "odd.json"
     path.write_text(json.dumps([sample]))
     [read] = read_locomo(path)
@@ -193,8 +240,9 @@ def test_what_is_odd_in_locomos_file_is_read_all_the_same(tmp_path):
     assert adversarial.sessions == ("S30", "S2")
     assert (nothing.category, nothing.answer, nothing.turns) == ("open-domain", "", ())
     assert several.turns == ("D1:1", "D30:5", "D2:1")
-    settings = settings_of(str(path), "locomo", ["bm25"], ["raw=kind=bm25,stem=false,stop=true,b=0.5"],
-                           None, 0)  # fmt: skip
+    settings = settings_of(
+        str(path), "locomo", ["bm25"], ["raw=kind=bm25,stem=false,stop=true,b=0.5"], None, 0
+    )
     rows = run_evidence(settings, str(tmp_path / "run"))["rows"]
     total = next(r for r in rows if (r["agent"], r["category"]) == ("raw", "all"))
     assert (total["n"], total["asked"]) == (3, 5)
@@ -203,16 +251,23 @@ def test_what_is_odd_in_locomos_file_is_read_all_the_same(tmp_path):
 
 def test_what_is_odd_in_longmemevals_file_is_read_all_the_same(tmp_path):
     row = {
-        "question_id": "gpt4_1_abs", "question_type": "temporal-reasoning", "question": "When?",
-        "answer": 3, "question_date": "2023/05/30 (Tue) 23:40",
-        "haystack_session_ids": ["a", "a", "b"], "answer_session_ids": ["a"],
+        "question_id": "gpt4_1_abs",
+        "question_type": "temporal-reasoning",
+        "question": "When?",
+        "answer": 3,
+        "question_date": "2023/05/30 (Tue) 23:40",
+        "haystack_session_ids": ["a", "a", "b"],
+        "answer_session_ids": ["a"],
         "haystack_dates": ["2023/05/20 (Sat) 02:21", "someday", "2023/05/01 (Mon) 10:00"],
         "haystack_sessions": [
-            [{"role": "user", "content": "It was in May.", "has_answer": True},
-             {"role": "assistant", "content": None, "has_answer": False}],
-            [{"role": "user", "content": "It was in May."}], [],
+            [
+                {"role": "user", "content": "It was in May.", "has_answer": True},
+                {"role": "assistant", "content": None, "has_answer": False},
+            ],
+            [{"role": "user", "content": "It was in May."}],
+            [],
         ],
-    }  # fmt: skip
+    }
     path = tmp_path / "lme.json"
     path.write_text(json.dumps([row, {**row, "question_id": "gpt4_1"}]))
     absent, present = read_longmemeval(path)

@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-from evals.bench.bank import bank_parts
-from evals.worlds.experience import agents_for, run_experience
-from nodes.build_context.experience import contrasts
-from nodes.models.embedders import Hashing
-from nodes.resources import Resources
-from stores.bank.state_bank import StateBank
-from stores.errors import UserError
-from trainers.bank.build import build_state_bank, build_trace_bank
-from trainers.bank.sources import read_episodes
-from trainers.webshop.practice import practise
+from stategate.evals.bench.bank import bank_parts
+from stategate.evals.worlds.experience import agents_for, run_experience
+from stategate.nodes.build_context.experience import contrasts
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.resources import Resources
+from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.errors import UserError
+from stategate.trainers.bank.build import build_state_bank, build_trace_bank
+from stategate.trainers.bank.sources import read_episodes
+from stategate.trainers.webshop.practice import practise
 
 HASHED = ["embedder.kind=hashing", "memory=[short_term]"]
 
@@ -33,9 +33,13 @@ def banks(tmp_path_factory):
 def run(banks, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "exp"
     summary = run_experience(
-        "webshop-experience", range(12), str(out), *banks, "full",
+        "webshop-experience",
+        range(12),
+        str(out),
+        *banks,
+        "full",
         [*HASHED, "actor.search=search_kind"],
-    )  # fmt: skip
+    )
     return out, summary
 
 

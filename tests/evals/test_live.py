@@ -5,10 +5,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from evals.core.report import table
-from evals.worlds.live import chosen_tasks, parse_agents, run_live
-from stores.errors import UserError
-from ui.cli.main import app
+from stategate.evals.core.report import table
+from stategate.evals.worlds.live import chosen_tasks, parse_agents, run_live
+from stategate.stores.errors import UserError
+from stategate.ui.cli.main import app
 
 BASE = {"actor": "rule", "memory": ["short_term"], "max_steps": 20}
 AGENTS = {"full": ["context.kind=full"], "small": ["context.kind=full", "context.budget=60"]}
@@ -80,7 +80,7 @@ def test_other_arguments_are_refused_by_name(tmp_path):
 
 
 def test_a_failing_episode_is_counted_not_dropped(tmp_path, monkeypatch):
-    from nodes.act.shop.rule import Rule
+    from stategate.nodes.act.shop.rule import Rule
 
     real = Rule.build
 
@@ -107,7 +107,7 @@ def test_a_failing_episode_is_counted_not_dropped(tmp_path, monkeypatch):
 
 def test_no_path_of_this_machine_gets_into_args(tmp_path):
     data = tmp_path / "shop"
-    from envs.webshop.catalogue import SAMPLE
+    from stategate.envs.webshop.catalogue import SAMPLE
 
     data.symlink_to(SAMPLE)
     out = tmp_path / "run"
@@ -122,8 +122,12 @@ def test_no_path_of_this_machine_gets_into_args(tmp_path):
 
 
 def test_mistakes_end_with_code_2_and_one_line(tmp_path):
-    for words in (["--agents", "nonsense"], ["--agents", "full", "--goals", "x"],
-                  ["--agents", "full", "--tasks", "9999"], ["--goals", "0"]):  # fmt: skip
+    for words in (
+        ["--agents", "nonsense"],
+        ["--agents", "full", "--goals", "x"],
+        ["--agents", "full", "--tasks", "9999"],
+        ["--goals", "0"],
+    ):
         done = call("live", "--out", str(tmp_path / "x"), *words)
         assert done.exit_code == 2, done.output
         assert done.stderr.count("\n") == 1

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from evals.core.task import spread
-from stores.corpus.documents import read_folder
-from stores.errors import UserError
-from stores.workers import Crew, work
+from stategate.evals.core.task import spread
+from stategate.stores.corpus.documents import read_folder
+from stategate.stores.errors import UserError
+from stategate.stores.workers import Crew, work
 from tests.evals.test_workers import evaluate, live, rows, timeless
 
 ray = pytest.importorskip("ray")

@@ -6,18 +6,22 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evals.core.report import format_tests, report, section, table
-from evals.core.run_directory import read_run
-from stores.errors import UserError
-from stores.runs import RunDirectory
-from ui.cli.main import app
+from stategate.evals.core.report import format_tests, report, section, table
+from stategate.evals.core.run_directory import read_run
+from stategate.stores.errors import UserError
+from stategate.stores.runs import RunDirectory
+from stategate.ui.cli.main import app
 
 AGENT = {"env": {"observation": "text"}, "actor": {"kind": "rule"}, "llm": None}
 ARGS = {
-    "command": "stategate eval live", "commit": "0123456789abcdef with uncommitted changes",
-    "goals": [0, 1], "seed": 7, "max_steps": 9, "data": {"name": "sample", "sha256": "f" * 64},
+    "command": "stategate eval live",
+    "commit": "0123456789abcdef with uncommitted changes",
+    "goals": [0, 1],
+    "seed": 7,
+    "max_steps": 9,
+    "data": {"name": "sample", "sha256": "f" * 64},
     "agents": {"full": AGENT},
-}  # fmt: skip
+}
 ROW = {"agent": "full", "n": 2, "success": 0.5, "success_se": 0.5, "errors": 0}
 ROW |= {"tokens_per_step": 80.0, "tokens_per_step_se": None, "cost": 0.0, "cost_se": 0.0}
 

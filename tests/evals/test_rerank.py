@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from evals.core.statistics import ranking_metrics
-from evals.rerank.data import data_folder, load_questions, retrieved
-from evals.rerank.rankers import Scorer, Settings, run_rerank
-from evals.rerank.summary import MEASURES
-from stores.errors import UserError
+from stategate.evals.core.statistics import ranking_metrics
+from stategate.evals.rerank.data import data_folder, load_questions, retrieved
+from stategate.evals.rerank.rankers import Scorer, Settings, run_rerank
+from stategate.evals.rerank.summary import MEASURES
+from stategate.stores.errors import UserError
+from stategate.ui.cli.main import app
 from tests.evals.pairs import DATASETS, SSM, write_questions
-from ui.cli.main import app
 
 REAL = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "multihop"
 
@@ -31,9 +31,11 @@ def data(tmp_path):
 
 def settings(**changes):
     made = {
-        "datasets": DATASETS, "model": SSM, "loss": "mean",
+        "datasets": DATASETS,
+        "model": SSM,
+        "loss": "mean",
         "rankers": ("bm25", "single_gradient", "bm25+2*single_gradient"),
-    }  # fmt: skip
+    }
     return Settings(**{**made, **changes})
 
 

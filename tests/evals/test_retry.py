@@ -1,18 +1,18 @@
 """Reflect and retry: what a failed trial tells the next; and the picture of an episode."""
 
-from envs.alfworld import AlfWorld
-from envs.alfworld.view import AlfWorldView
-from envs.protocols import Observation
-from evals.worlds.picture import draw_episode
-from evals.worlds.retry import reflect, run_retry
-from nodes.act.seeker import seek
-from nodes.build_context.baselines import Full
-from nodes.build_context.notes import VAIN, ExperienceNotes
-from nodes.models.embedders import Hashing
-from nodes.protocols import ContextRequest
-from nodes.resources import Resources
-from nodes.retrieval.page import PageSource
-from stores.traces import Event
+from stategate.envs.alfworld import AlfWorld
+from stategate.envs.alfworld.view import AlfWorldView
+from stategate.envs.protocols import Observation
+from stategate.evals.worlds.picture import draw_episode
+from stategate.evals.worlds.retry import reflect, run_retry
+from stategate.nodes.act.seeker import seek
+from stategate.nodes.build_context.baselines import Full
+from stategate.nodes.build_context.notes import VAIN, ExperienceNotes
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.protocols import ContextRequest
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import PageSource
+from stategate.stores.traces import Event
 
 MEMORY = "memory=[{kind: short_term, budget: 4000, page_tokens: 250}]"
 

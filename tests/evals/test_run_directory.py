@@ -4,10 +4,17 @@ import json
 
 import pytest
 
-from envs.webshop import WebShop
-from evals.core.run_directory import find_runs, outcome_of, pairs, read_run, replay, select
-from stores.errors import UserError
-from ui.app.render.runs import render_episodes, render_pairs, render_run, render_steps
+from stategate.envs.webshop import WebShop
+from stategate.evals.core.run_directory import (
+    find_runs,
+    outcome_of,
+    pairs,
+    read_run,
+    replay,
+    select,
+)
+from stategate.stores.errors import UserError
+from stategate.ui.app.render.runs import render_episodes, render_pairs, render_run, render_steps
 
 ROWS = [
     {"agent": "a", "goal": 0, "reward": 1.0, "steps": 2, "tokens": 10, "error": None},

@@ -6,20 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodes.models import server
-from nodes.models.embedding_crew import embed_ahead
-from nodes.registry import registry
-from nodes.resources import Resources
-from stores.bank.bank import open_bank
-from stores.corpus.documents import read_folder
-from stores.embeddings import embedding_cache
-from stores.errors import UserError
-from stores.workers import Crew, in_order
+from stategate.nodes.models import server
+from stategate.nodes.models.embedding_crew import embed_ahead
+from stategate.nodes.registry import registry
+from stategate.nodes.resources import Resources
+from stategate.stores.bank.bank import open_bank
+from stategate.stores.corpus.documents import read_folder
+from stategate.stores.embeddings import embedding_cache
+from stategate.stores.errors import UserError
+from stategate.stores.workers import Crew, in_order
+from stategate.trainers.alfworld.collect import collect as search
+from stategate.trainers.bank.build import build_state_bank
+from stategate.trainers.bank.sources import read_episodes
+from stategate.trainers.webshop.collect import collect_practice
 from tests.evals.halves import halves
-from trainers.alfworld.collect import collect as search
-from trainers.bank.build import build_state_bank
-from trainers.bank.sources import read_episodes
-from trainers.webshop.collect import collect_practice
 
 HASHING = registry().parse("embedder", "hashing")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evals.core.statistics import interval, paired, paired_tests, summary_row
+from stategate.evals.core.statistics import interval, paired, paired_tests, summary_row
 
 
 def test_a_clear_difference_is_found_and_its_sign_kept():

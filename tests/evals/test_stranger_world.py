@@ -5,11 +5,11 @@ from typing import Literal
 
 import pytest
 
-from envs.protocols import Observation
-from evals.worlds.live import run_live
-from nodes.protocols import EnvParams
-from nodes.registry import registry
-from stores.errors import UserError
+from stategate.envs.protocols import Observation
+from stategate.evals.worlds.live import run_live
+from stategate.nodes.protocols import EnvParams
+from stategate.nodes.registry import registry
+from stategate.stores.errors import UserError
 
 
 class Rooms:
@@ -64,8 +64,9 @@ def test_agents_play_the_listed_tasks(tmp_path):
     agents = {"full": [], "window": ["context.kind=window"]}
     summary = run_live(config, agents, "all", str(tmp_path / "run"))
     assert [(row["agent"], row["n"], row["success"]) for row in summary["rows"]] == [
-        ("full", 2, 0.5), ("window", 2, 0.5),
-    ]  # fmt: skip
+        ("full", 2, 0.5),
+        ("window", 2, 0.5),
+    ]
     lines = (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["task"] == {"lamp": "cellar"}
     with pytest.raises(UserError, match="tasks 0-1"):

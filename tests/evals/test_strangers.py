@@ -2,10 +2,10 @@
 
 import json
 
-from envs.webshop import WebShop
-from envs.webshop.people import session_goals
-from evals.worlds.strangers import run_strangers
-from trainers.webshop.collect import collect
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.people import session_goals
+from stategate.evals.worlds.strangers import run_strangers
+from stategate.trainers.webshop.collect import collect
 
 
 def test_rankers_and_the_state_are_measured_beside_what_is_simpler(tmp_path):

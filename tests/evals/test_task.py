@@ -7,11 +7,11 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from envs.alfworld.sample.make import main as make_games
-from evals.core.statistics import paired_tests, summary_row
-from evals.core.task import Sample, Task, run_task
-from stores.errors import UserError
-from ui.cli.main import app
+from stategate.envs.alfworld.sample.make import main as make_games
+from stategate.evals.core.statistics import paired_tests, summary_row
+from stategate.evals.core.task import Sample, Task, run_task
+from stategate.stores.errors import UserError
+from stategate.ui.cli.main import app
 
 COMMANDS = ("live", "budget", "retrieval", "qa", "memory", "experience", "rerank", "entities")
 BENCHES = ("webshop", "step", "bank")
@@ -61,8 +61,9 @@ def test_agents_take_turns_and_a_summary_is_written(tmp_path):
     summary = run_task(evaluation.task(), str(tmp_path / "run"), ARGS)
     assert evaluation.solved[:3] == [("a", 0), ("b", 0), ("a", 1)]
     assert [(row["agent"], row["n"], row["value"]) for row in summary["rows"]] == [
-        ("a", 4, 1.5), ("b", 4, 3.0),
-    ]  # fmt: skip
+        ("a", 4, 1.5),
+        ("b", 4, 3.0),
+    ]
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary
     assert all(
         row["seconds"] >= 0 and row["error"] is None for row in rows(tmp_path / "run", "numbers")
@@ -115,8 +116,10 @@ def test_a_sample_with_several_rows_is_done_when_all_are_there(tmp_path):
     run_task(task, str(tmp_path / "run"), ARGS)
     made = rows(tmp_path / "run", "turns")
     assert [(row["right"], bool(row["error"])) for row in made] == [
-        (True, False), (True, False), (False, True),
-    ]  # fmt: skip
+        (True, False),
+        (True, False),
+        (False, True),
+    ]
     path = tmp_path / "run" / "turns.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
     run_task(task, str(tmp_path / "run"), ARGS)
@@ -130,8 +133,11 @@ def test_a_failure_is_counted_and_keeps_what_was_there(tmp_path):
     assert summary["rows"][1]["value"] == 1.5
     (error,) = rows(out, "errors")
     assert error == {
-        "agent": "b", "number": 3, "step": 1, "error": "RuntimeError: the lamp fell over",
-    }  # fmt: skip
+        "agent": "b",
+        "number": 3,
+        "step": 1,
+        "error": "RuntimeError: the lamp fell over",
+    }
     failed = next(row for row in rows(out, "numbers") if row["error"])
     assert (failed["value"], failed["half"]) == (0.0, True)
 
@@ -155,7 +161,7 @@ def test_every_command_has_help_with_examples_and_a_run_directory(words):
 
 
 def test_a_benchmark_says_how_it_was_run(tmp_path):
-    words = [sys.executable, "-m", "ui.cli.main", "eval", "bench", "webshop"]
+    words = [sys.executable, "-m", "stategate.ui.cli.main", "eval", "bench", "webshop"]
     words += ["--seed", "3", "--out"]
     done = subprocess.run(
         [*words, str(tmp_path / "run")], capture_output=True, text=True, check=True
@@ -178,7 +184,7 @@ def test_official_games_are_measured_where_they_were_fetched_to(tmp_path, monkey
 
 
 def test_a_log_says_how_far_a_run_is(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("evals.core.task._EVERY", 0.0)
+    monkeypatch.setattr("stategate.evals.core.task._EVERY", 0.0)
     run_task(Doubling().task(range(2)), tmp_path, ARGS)
     said = [line for line in capsys.readouterr().err.splitlines() if line.endswith("numbers")]
     assert said == [f"{n} of 4 numbers" for n in (1, 2, 3, 4)]

@@ -8,10 +8,10 @@ import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
-from evals.agents.files import make_files, tools_over
-from evals.agents.players import read_calls
-from evals.agents.with_tools import play, run_tools
-from stores.errors import UserError
+from stategate.evals.agents.files import make_files, tools_over
+from stategate.evals.agents.players import read_calls
+from stategate.evals.agents.with_tools import play, run_tools
+from stategate.stores.errors import UserError
 
 
 @pytest.mark.parametrize(("world", "player"), [("alfworld", "seeker"), ("webshop", "rule")])
@@ -34,7 +34,7 @@ class Shortens:
 def test_commands_that_a_compressor_of_words_destroys_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evals.agents.lingua.compressor", lambda weights: Shortens())
+    monkeypatch.setattr("stategate.evals.agents.lingua.compressor", lambda weights: Shortens())
     run = str(tmp_path / "run"), "alfworld", "seeker", 1, ("nothing", "llmlingua"), 3000, 8
     rows = {r["agent"]: r for r in run_tools(*run, ["embedder=hashing"])["rows"][:2]}
     assert rows["nothing"]["commands_lost"] == 0

@@ -11,10 +11,10 @@ from functools import partial
 
 import pytest
 
-from evals.core.task import Sample, Task, run_task, spread
-from evals.worlds.live import run_live
-from stores.errors import ModelUnavailable, UserError
-from stores.workers import TRIES, Crew, work
+from stategate.evals.core.task import Sample, Task, run_task, spread
+from stategate.evals.worlds.live import run_live
+from stategate.stores.errors import ModelUnavailable, UserError
+from stategate.stores.workers import TRIES, Crew, work
 
 AGENTS = {"full": ["context.kind=full"], "window": ["context.kind=window"]}
 SETTINGS = ["actor.kind=rule", "updater.kind=none", "memory=[short_term]"]
@@ -119,8 +119,8 @@ DRIVER = """
 import sys
 from functools import partial
 from pathlib import Path
-from evals.core.task import spread
-from stores.workers import Crew
+from stategate.evals.core.task import spread
+from stategate.stores.workers import Crew
 from tests.evals.test_workers import evaluate
 if __name__ == "__main__":
     print(spread(partial(evaluate, Path(sys.argv[1]), range(40), slow=()), Crew(2))["rows"])
@@ -150,7 +150,7 @@ def test_a_killed_driver_takes_its_workers_along_and_its_run_goes_on(tmp_path):
 
 
 def test_a_second_writer_of_a_run_directory_is_refused(tmp_path):
-    from stores.runs import RunDirectory
+    from stategate.stores.runs import RunDirectory
 
     first = RunDirectory(tmp_path / "run", {"seed": 0})
     with first.alone(), pytest.raises(UserError, match="another process writes"):

@@ -106,9 +106,9 @@ class Inside:
         if server:
             import psycopg_pool
 
-            import stores.tables
+            import stategate.stores.tables
 
-            stores.tables.WAIT = 1.0  # for a connection, where the server takes nothing
+            stategate.stores.tables.WAIT = 1.0  # for a connection, where the server takes nothing
             assert psycopg_pool
 
     def report(self, every: int, at_random: int, full: int, most: int, part: str) -> dict:
@@ -133,9 +133,13 @@ class Inside:
             if problem:
                 problems.append({"kind": kind, "at": at, "problem": problem})
         return {
-            "trials": len(places), "killed": killed, "full": full, "writes": whole,
-            "acknowledged": self.all_acknowledged, "problems": problems,
-        }  # fmt: skip
+            "trials": len(places),
+            "killed": killed,
+            "full": full,
+            "writes": whole,
+            "acknowledged": self.all_acknowledged,
+            "problems": problems,
+        }
 
     def whole(self) -> tuple[int, float]:
         """Work without a kill; returns how many writes and seconds it takes."""
@@ -252,9 +256,15 @@ def main() -> None:
     if args.inside is None:
         with running("-c fsync=off") if args.postgres else nullcontext([""]) as (server, *_):
             report = run_trials(
-                args.scenario, args.every, args.random, args.full, args.most, args.seed, args.part,
+                args.scenario,
+                args.every,
+                args.random,
+                args.full,
+                args.most,
+                args.seed,
+                args.part,
                 server,
-            )  # fmt: skip
+            )
         command = f"python -m tests.faults.killing {shlex.join(sys.argv[1:])}"
         shown = (
             json.dumps({"command": command, "scenario": args.scenario, **report}, indent=1) + "\n"

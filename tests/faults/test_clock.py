@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from langgraph.checkpoint.base import id as ids
 
-from graph import Session, build_graph, load_config
-from graph.checkpoints import open_saver
-from graph.retention import prune, threads
-from stores.bank.bank import Entry, Row
-from stores.bank.state_bank import StateBank
-from stores.memory.long_term import open_long_term
-from stores.tables import open_tables
-from stores.traces.store import TraceStore
+from stategate.graph import Session, build_graph, load_config
+from stategate.graph.checkpoints import open_saver
+from stategate.graph.retention import prune, threads
+from stategate.stores.bank.bank import Entry, Row
+from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.memory.long_term import open_long_term
+from stategate.stores.tables import open_tables
+from stategate.stores.traces.store import TraceStore
+from stategate.ui.app.tab_sessions import TabSessions
 from tests.faults.scenarios.conversation import Passages
-from ui.app.tab_sessions import TabSessions
 
 HOURS = 3600.0
 TASK = {"goal": 3}
@@ -91,20 +91,22 @@ def test_pruning_keeps_the_last_step_and_what_was_written_later_than_now(where, 
 
 
 def test_what_is_said_last_holds(tmp_path, clock, monkeypatch):
-    from nodes.observe.qa import QaEnv
+    from stategate.nodes.observe.qa import QaEnv
 
     monkeypatch.setattr(QaEnv, "source", lambda self, seen, _: Passages(not seen.done))
     place = {"url": str(tmp_path / "m.sqlite")}
     config = load_config(
         {
-            "env": {"kind": "qa", "corpus": "sample"}, "embedder": "hashing",
+            "env": {"kind": "qa", "corpus": "sample"},
+            "embedder": "hashing",
             "context": {"kind": "recall", "memory": {"place": place}, "extractor": "rules"},
             "actor": {"kind": "extract"},
             "memory": [
-                "conversation", {"kind": "long_term", "place": place, "extractor": "rules"},
+                "conversation",
+                {"kind": "long_term", "place": place, "extractor": "rules"},
             ],
         }
-    )  # fmt: skip
+    )
     graph = build_graph(config, checkpointer=open_saver("memory"))
     for hours, said in ((0, "I live in Oslo."), (-5, "I live in Bergen."), (-9, "I live in Rome.")):
         clock(hours * HOURS)
@@ -121,7 +123,7 @@ def test_what_is_said_last_holds(tmp_path, clock, monkeypatch):
 
 
 def test_experience_written_later_than_now_is_used_and_kept(tmp_path, clock):
-    from nodes.experience.grow import prune as prune_bank
+    from stategate.nodes.experience.grow import prune as prune_bank
 
     def entry(name):
         row = Row(name, name, 5.0, {"move": "go", "action": "a", "by": "return", "steps": 1})

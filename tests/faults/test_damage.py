@@ -10,20 +10,20 @@ import sqlite3
 import numpy as np
 import pytest
 
-from stores.bank.bank import Entry, Row
-from stores.bank.state_bank import StateBank
-from stores.bank.trace_bank import TraceBank
-from stores.corpus.chunking import Chunking
-from stores.corpus.corpus import Corpus, prepare, prepared_key
-from stores.corpus.documents import Document
-from stores.embeddings import EmbeddingCache
-from stores.errors import UserError
-from stores.memory.long_term import LongTerm
-from stores.memory.recall import Asked
-from stores.memory.records import Entity, Namespace, Turn
-from stores.states.documents import DocumentStates
-from stores.traces import Event
-from stores.traces.store import TraceStore
+from stategate.stores.bank.bank import Entry, Row
+from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.trace_bank import TraceBank
+from stategate.stores.corpus.chunking import Chunking
+from stategate.stores.corpus.corpus import Corpus, prepare, prepared_key
+from stategate.stores.corpus.documents import Document
+from stategate.stores.embeddings import EmbeddingCache
+from stategate.stores.errors import UserError
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.recall import Asked
+from stategate.stores.memory.records import Entity, Namespace, Turn
+from stategate.stores.states.documents import DocumentStates
+from stategate.stores.traces import Event
+from stategate.stores.traces.store import TraceStore
 
 RNG = np.random.default_rng(0)
 UNIT = np.eye(8, dtype=np.float32)
@@ -35,8 +35,17 @@ def bank_of(kind):
         made = {"text": "h/8"} if kind is TraceBank else {"embedder": "h/8"}
         bank = kind(folder / "bank", "h/8", create=True)
         if not len(bank.bank):
-            data = {"state": "s", "action": "a", "move": "m", "experience": "e", "episode": "1",
-                    "question": "q", "plan": ["a"], "reward": 1.0, "correct": True}  # fmt: skip
+            data = {
+                "state": "s",
+                "action": "a",
+                "move": "m",
+                "experience": "e",
+                "episode": "1",
+                "question": "q",
+                "plan": ["a"],
+                "reward": 1.0,
+                "correct": True,
+            }
             rows = [Entry(Row(f"r{i}", "t", 1.0, data), {"text": UNIT[i]}) for i in range(6)]
             bank.bank.add(rows, "source")
 
@@ -111,8 +120,18 @@ def memory(folder):
     memory = LongTerm(f"sqlite:///{folder / 'memory.sqlite'}")
     for step in range(3):
         entities = (Entity("person", "Ana", {"role": "x"}),)
-        turn = Turn("t", "e", step, f"where is {step}?", f"in {step}", UNIT[step], UNIT[step], "h",
-                    at=float(step), entities=entities)  # fmt: skip
+        turn = Turn(
+            "t",
+            "e",
+            step,
+            f"where is {step}?",
+            f"in {step}",
+            UNIT[step],
+            UNIT[step],
+            "h",
+            at=float(step),
+            entities=entities,
+        )
         memory.write(Namespace(), turn)
 
     def read():
@@ -127,9 +146,14 @@ def memory(folder):
 
 LOGS = shutil.ignore_patterns("*-wal", "*-shm")
 STORES = {
-    "state bank": bank_of(StateBank), "trace bank": bank_of(TraceBank), "embedding cache": cache,
-    "document states": states, "traces": traces, "corpus": corpus, "memory": memory,
-}  # fmt: skip
+    "state bank": bank_of(StateBank),
+    "trace bank": bank_of(TraceBank),
+    "embedding cache": cache,
+    "document states": states,
+    "traces": traces,
+    "corpus": corpus,
+    "memory": memory,
+}
 
 
 def database_in(folder):

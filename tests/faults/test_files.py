@@ -4,12 +4,12 @@ import time
 
 import pytest
 
-from stores.corpus.chunking import Chunking
-from stores.corpus.corpus import Corpus
-from stores.corpus.documents import MAX_ARTICLES, Document, Skipped, read_folder
-from stores.corpus.formats import Unreadable
-from stores.corpus.reader import Limits, Reader
-from stores.tokens import count_tokens, encode, encoding, truncate
+from stategate.stores.corpus.chunking import Chunking
+from stategate.stores.corpus.corpus import Corpus
+from stategate.stores.corpus.documents import MAX_ARTICLES, Document, Skipped, read_folder
+from stategate.stores.corpus.formats import Unreadable
+from stategate.stores.corpus.reader import Limits, Reader
+from stategate.stores.tokens import count_tokens, encode, encoding, truncate
 
 RUNS = {
     "spaces": " " * 1_200_000 + "end",
@@ -30,7 +30,7 @@ PAGES = {
 @pytest.fixture
 def quick(monkeypatch):
     """Let the reader give up after two seconds."""
-    from stores.corpus import reader
+    from stategate.stores.corpus import reader
 
     shared = Reader(Limits(seconds=2))
     monkeypatch.setattr(reader, "shared", shared)
@@ -103,7 +103,7 @@ def test_memory_and_pages_are_limited():
 
 
 def test_one_document_that_cannot_be_cut_does_not_block_the_corpus(tmp_path, monkeypatch):
-    from stores.corpus import corpus as module
+    from stategate.stores.corpus import corpus as module
 
     corpus = Corpus("notes", tmp_path / "notes")
     texts = {"bad": RUNS["spaces"], "good": "A snailfish lives in the sea."}
@@ -130,7 +130,7 @@ def test_a_panic_of_the_tokenizer_is_a_value_error(monkeypatch):
         def encode_ordinary(self, text):
             raise PanicException("stack overflow")
 
-    monkeypatch.setattr("stores.tokens.encoding", Panics)
+    monkeypatch.setattr("stategate.stores.tokens.encoding", Panics)
     with pytest.raises(ValueError, match="cannot read"):
         encode("text")
 
@@ -191,8 +191,8 @@ def test_a_run_directory_with_a_pipe_and_a_huge_picture_opens(tmp_path, monkeypa
     import gzip
     import os
 
-    from evals.core.run_directory import find_runs, read_run
-    from stores.errors import UserError
+    from stategate.evals.core.run_directory import find_runs, read_run
+    from stategate.stores.errors import UserError
 
     run = tmp_path / "runs" / "r"
     run.mkdir(parents=True)
@@ -211,6 +211,6 @@ def test_a_run_directory_with_a_pipe_and_a_huge_picture_opens(tmp_path, monkeypa
     assert find_runs([tmp_path / "runs"]) == [run]
     with gzip.open(run / "turns.jsonl.gz", "wb", 9) as file:
         file.write(b"0" * (5 << 20))
-    monkeypatch.setattr("stores.runs._MOST", 4 << 20)
+    monkeypatch.setattr("stategate.stores.runs._MOST", 4 << 20)
     with pytest.raises(UserError, match="more than 4 MB"):
         read_run(run)

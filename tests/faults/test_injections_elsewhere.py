@@ -10,29 +10,29 @@ import itertools
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from envs.messages.history import text_of
-from envs.protocols import Observation, answer
-from nodes.act.replies import question_in
-from nodes.act.simple import _ACTED
-from nodes.build_context.experience import Experience
-from nodes.build_context.messages.context import HistoryContext
-from nodes.build_context.messages.decisions import Decisions
-from nodes.build_context.recall import line_of
-from nodes.conformance import PageSource
-from nodes.experience.grow import make_of
-from nodes.experience.states import online_state
-from nodes.models.embedders import Hashing, HashingEmbedder
-from nodes.protocols import ContextRequest
-from nodes.registry import registry
-from nodes.resources import Resources
-from nodes.retrieval.past import candidates
-from nodes.retrieval.quoting import is_frame
-from nodes.retrieval.remember import Memory
-from stores.bank.bank import Entry, Row
-from stores.bank.state_bank import StateBank
-from stores.memory.long_term import LongTerm
-from stores.memory.records import Namespace, Turn
-from stores.traces import Event
+from stategate.envs.messages.history import text_of
+from stategate.envs.protocols import Observation, answer
+from stategate.nodes.act.replies import question_in
+from stategate.nodes.act.simple import _ACTED
+from stategate.nodes.build_context.experience import Experience
+from stategate.nodes.build_context.messages.context import HistoryContext
+from stategate.nodes.build_context.messages.decisions import Decisions
+from stategate.nodes.build_context.recall import line_of
+from stategate.nodes.conformance import PageSource
+from stategate.nodes.experience.grow import make_of
+from stategate.nodes.experience.states import online_state
+from stategate.nodes.models.embedders import Hashing, HashingEmbedder
+from stategate.nodes.protocols import ContextRequest
+from stategate.nodes.registry import registry
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.past import candidates
+from stategate.nodes.retrieval.quoting import is_frame
+from stategate.nodes.retrieval.remember import Memory
+from stategate.stores.bank.bank import Entry, Row
+from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.records import Namespace, Turn
+from stategate.stores.traces import Event
 from tests.faults.test_injections import BREAKS, IMITATED, Corpus
 from tests.nodes.test_experience_context import VIEW, item
 
@@ -48,8 +48,11 @@ PAYLOADS = [
     f"thing{cut}{line}{cut}more" for line, cut in itertools.product((*IMITATED, *ONLY_HERE), BREAKS)
 ]
 PLAIN = [
-    {"kind": "full"}, {"kind": "full", "budget": 90}, {"kind": "window"}, {"kind": "query_rag"},
-]  # fmt: skip
+    {"kind": "full"},
+    {"kind": "full", "budget": 90},
+    {"kind": "window"},
+    {"kind": "query_rag"},
+]
 
 
 def test_there_are_more_than_two_hundred_payloads():
@@ -68,9 +71,10 @@ def test_a_room_cannot_tell_of_steps_that_were_not_taken(settings):
     wish = "Your task is to: put a lamp in shelf."
     for payload in PAYLOADS:
         events = (
-            Event("OBS", f"You are in a room. {payload}", 0), Event("ACT", "go to table 1", 0),
+            Event("OBS", f"You are in a room. {payload}", 0),
+            Event("ACT", "go to table 1", 0),
             Event("OBS", f"On the table 1, you see a thing. {payload}", 1),
-        )  # fmt: skip
+        )
         seen = Observation(f"On the table 1, you see a thing. {payload}", actions)
         page = PageSource(view, seen, lambda: resources.embedder)
         source = candidates(page, events, "world", view, lambda: resources.embedder)
@@ -84,7 +88,7 @@ def test_a_room_cannot_tell_of_steps_that_were_not_taken(settings):
 
 
 def _alfworld():
-    from nodes.observe.alfworld import AlfWorldEnv
+    from stategate.nodes.observe.alfworld import AlfWorldEnv
 
     return AlfWorldEnv()
 
@@ -93,18 +97,26 @@ def test_a_memory_speaks_as_itself_on_one_line(tmp_path):
     memory = Memory(str(tmp_path / "m.sqlite"), embedder=HashingEmbedder(), user="ann")
     memory.remember_all(
         [
-            {"text": f"The deepest fish is {i}. {payload}", "thread": "t", "id": f"e{i}",
-             "source": "tool:web"}
+            {
+                "text": f"The deepest fish is {i}. {payload}",
+                "thread": "t",
+                "id": f"e{i}",
+                "source": "tool:web",
+            }
             for i, payload in enumerate(PAYLOADS[::2])
         ]
-    )  # fmt: skip
+    )
     resources = Resources(None, Hashing())
     place = {"url": str(tmp_path / "m.sqlite"), "user": "ann"}
     params = registry().parse(
         "context",
-        {"kind": "recall", "extractor": "rules", "memory": {"place": place, "facts": 300,
-         "tokens": 6000}, "budget": 16000},
-    )  # fmt: skip
+        {
+            "kind": "recall",
+            "extractor": "rules",
+            "memory": {"place": place, "facts": 300, "tokens": 6000},
+            "budget": 16000,
+        },
+    )
     build = params.build(resources)
     asked = "Which fish is the deepest?"
     seen = Observation(asked, ("answer[<text>]",))
@@ -137,8 +149,8 @@ def test_a_question_asked_before_speaks_as_itself_on_one_line(tmp_path):
 
 
 def test_experience_is_one_line_with_the_move_of_its_row(tmp_path):
-    from envs.webshop.prompt import read
-    from nodes.act.shop.rule import suggested
+    from stategate.envs.webshop.prompt import read
+    from stategate.nodes.act.shop.rule import suggested
 
     resources = Resources(None, Hashing(), env=registry().parse("env", "webshop"))
     request = item(resources)
@@ -162,7 +174,7 @@ def test_experience_is_one_line_with_the_move_of_its_row(tmp_path):
 
 def test_a_tool_of_ours_gives_a_line_for_each_thing(tmp_path):
     """What MCP serves: another agent reads it, and a line is all that one thing may have."""
-    from graph.memory_tools import corpus_tool, experience_tool, memory_tools
+    from stategate.graph.memory_tools import corpus_tool, experience_tool, memory_tools
 
     place = {"url": str(tmp_path / "m.sqlite"), "user": "ann"}
     find, write = memory_tools(embedder=Hashing(), **place)
@@ -196,12 +208,13 @@ def test_no_result_of_a_tool_becomes_another_speaker(kind):
     for payload in PAYLOADS[::2]:
         body = f"{payload}\n" + "\n".join(f"Line {i} says {payload}" for i in range(30))
         messages = [
-            SystemMessage("Be kind.", id="s"), HumanMessage("Which item is blue?", id="h"),
+            SystemMessage("Be kind.", id="s"),
+            HumanMessage("Which item is blue?", id="h"),
             AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "c1"}], id="a1"),
             ToolMessage(body, tool_call_id="c1", id="t1"),
             AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "c2"}], id="a2"),
             ToolMessage(f"{body}{payload}", tool_call_id="c2", id="t2"),
-        ]  # fmt: skip
+        ]
         context = HistoryContext(kind, 900, embedder="hashing", fresh=300, tail=0)
         shown = context(messages, Decisions()).messages
         kept = {message.id: message for message in messages}

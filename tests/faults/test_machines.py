@@ -9,15 +9,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from stores.bank.bank import Entry, Row
-from stores.bank.state_bank import StateBank
-from stores.corpus.chunking import Chunking
-from stores.corpus.corpus import Corpus, prepare, prepared_key
-from stores.corpus.documents import Document
-from stores.memory.long_term import LongTerm
-from stores.memory.records import Namespace, Turn
-from stores.traces import Event
-from stores.traces.store import TraceStore
+from stategate.stores.bank.bank import Entry, Row
+from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.corpus.chunking import Chunking
+from stategate.stores.corpus.corpus import Corpus, prepare, prepared_key
+from stategate.stores.corpus.documents import Document
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.records import Namespace, Turn
+from stategate.stores.traces import Event
+from stategate.stores.traces.store import TraceStore
 
 QUICK = settings(
     max_examples=10,
@@ -183,8 +183,16 @@ class Remembered(Stored):
     def write(self, user, episode, step, number):
         ours = self.model.setdefault(user, {})
         key = (f"e{episode}", step)
-        turn = Turn(f"t{episode}", *key, f"What is thing {number}?", f"number {number}",
-                    _vector(number), _vector(number + 1), "h", at=float(number))  # fmt: skip
+        turn = Turn(
+            f"t{episode}",
+            *key,
+            f"What is thing {number}?",
+            f"number {number}",
+            _vector(number),
+            _vector(number + 1),
+            "h",
+            at=float(number),
+        )
         written = self.store.write(_namespace(user), turn)
         assert (written is None) == (key in ours), "a turn is written once"
         ours.setdefault(key, turn.question)

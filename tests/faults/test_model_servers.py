@@ -13,23 +13,26 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from langchain_core.messages import HumanMessage
 
-from nodes.models import faults
-from nodes.models.asking import Ask, ask, atalk, talk
-from nodes.models.embedders import OpenAIEmbedder
-from nodes.models.llms import OpenAILlm
-from nodes.resources import Resources
-from nodes.retrieval.ranking import rerank_at
-from stores.corpus import web_pages
-from stores.corpus.web_pages import read_web
-from stores.errors import ModelUnavailable, UserError
+from stategate.nodes.models import faults
+from stategate.nodes.models.asking import Ask, ask, atalk, talk
+from stategate.nodes.models.embedders import OpenAIEmbedder
+from stategate.nodes.models.llms import OpenAILlm
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.ranking import rerank_at
+from stategate.stores.corpus import web_pages
+from stategate.stores.corpus.web_pages import read_web
+from stategate.stores.errors import ModelUnavailable, UserError
 
 GOOD = {
-    "id": "x", "object": "chat.completion", "created": 0, "model": "m",
+    "id": "x",
+    "object": "chat.completion",
+    "created": 0,
+    "model": "m",
     "choices": [
         {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "ok"}}
     ],
     "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-}  # fmt: skip
+}
 
 
 def answer(handler, body, status=200, kind="application/json", **headers):
@@ -326,12 +329,12 @@ def test_tries_end(server, call):
 
 def test_a_cut_stream_says_so_and_does_not_repeat_itself(server, tmp_path, monkeypatch):
     """The words of a broken answer are taken back before those of the next one come."""
-    from graph import Session, build_graph, load_config
-    from graph.session import BROKEN
+    from stategate.graph import Session, build_graph, load_config
+    from stategate.graph.session import BROKEN
     from tests.faults.scenarios.conversation import Passages
 
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
-    from nodes.observe.qa import QaEnv
+    from stategate.nodes.observe.qa import QaEnv
 
     monkeypatch.setattr(QaEnv, "source", lambda self, seen, _: Passages(not seen.done))
     url, plan, _ = server
@@ -363,13 +366,15 @@ def test_a_cut_stream_says_so_and_does_not_repeat_itself(server, tmp_path, monke
     graph = build_graph(
         load_config(
             {
-                "env": {"kind": "qa", "corpus": "sample"}, "embedder": "hashing",
+                "env": {"kind": "qa", "corpus": "sample"},
+                "embedder": "hashing",
                 "context": {"kind": "recall", "extractor": "rules", "memory": None},
                 "llm": {"kind": "openai", "model": "m", "base_url": url, "timeout": 5},
-                "actor": "answer", "memory": ["conversation"],
+                "actor": "answer",
+                "memory": ["conversation"],
             }
         )
-    )  # fmt: skip
+    )
     heard = []
     result = Session(graph, "t", {"question": "Where?"}).step(heard.append)
     assert result.decision.action == "answer[In the sea.]"

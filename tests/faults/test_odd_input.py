@@ -10,25 +10,25 @@ from pathlib import Path
 
 import pytest
 
-from envs.messages.reading import readable, spans
-from envs.qa.questions import load_dialogues, load_questions
-from envs.webshop import WebShop
-from evals.core.run_directory import read_run
-from evals.memory.published import read_locomo, read_longmemeval
-from evals.qa.data import load_set
-from graph import load_config
-from graph.exported import read_messages
-from nodes.act.replies import parse
-from nodes.models.asking import json_in
-from stores.assets.downloads import SourceError, download
-from stores.assets.weights import load_arrays
-from stores.errors import UserError
-from stores.memory.long_term import LongTerm
-from stores.memory.records import Namespace
-from stores.runs import read_rows
-from stores.traces.trajectories import read_trajectories
-from stores.yaml_text import read_yaml
-from trainers.settings import StateSettings, read_settings
+from stategate.envs.messages.reading import readable, spans
+from stategate.envs.qa.questions import load_dialogues, load_questions
+from stategate.envs.webshop import WebShop
+from stategate.evals.core.run_directory import read_run
+from stategate.evals.memory.published import read_locomo, read_longmemeval
+from stategate.evals.qa.data import load_set
+from stategate.graph import load_config
+from stategate.graph.exported import read_messages
+from stategate.nodes.act.replies import parse
+from stategate.nodes.models.asking import json_in
+from stategate.stores.assets.downloads import SourceError, download
+from stategate.stores.assets.weights import load_arrays
+from stategate.stores.errors import UserError
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.records import Namespace
+from stategate.stores.runs import read_rows
+from stategate.stores.traces.trajectories import read_trajectories
+from stategate.stores.yaml_text import read_yaml
+from stategate.trainers.settings import StateSettings, read_settings
 
 LEGAL = ("search[<words>]", "click[a]", "click[b]")
 REPLIES = {
@@ -91,12 +91,19 @@ def test_a_world_takes_any_action(observation, action):
     assert time.process_time() - started < 2
 
 
-ALIASES = "[" + ", ".join(
-    [
-        "&a [x]",
-        *(f"&{b} [{', '.join([f'*{a}'] * 9)}]" for a, b in zip("abcdefg", "bcdefgh", strict=True)),
-    ]
-) + "]"  # fmt: skip
+ALIASES = (
+    "["
+    + ", ".join(
+        [
+            "&a [x]",
+            *(
+                f"&{b} [{', '.join([f'*{a}'] * 9)}]"
+                for a, b in zip("abcdefg", "bcdefgh", strict=True)
+            ),
+        ]
+    )
+    + "]"
+)
 YAML = {
     "aliases": ALIASES,
     "cycle": "&a [*a]",
@@ -131,11 +138,19 @@ TURN = {"thread_id": "t", "episode_id": "e", "step": 0, "question": "q?", "answe
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"at": float("inf")}, {"at": float("nan")}, {"at": 1e18}, {"at": None}, {"step": 10**30},
-        {"step": -1}, {"salience": float("inf")}, {"trust": float("nan")}, {"trust": 7.0},
-        {"speaker": ["x"]}, {"question": ["q"]},
+        {"at": float("inf")},
+        {"at": float("nan")},
+        {"at": 1e18},
+        {"at": None},
+        {"step": 10**30},
+        {"step": -1},
+        {"salience": float("inf")},
+        {"trust": float("nan")},
+        {"trust": 7.0},
+        {"speaker": ["x"]},
+        {"question": ["q"]},
     ],
-)  # fmt: skip
+)
 def test_a_turn_with_an_impossible_number_is_refused_by_its_line(tmp_path, wrong):
     memory = LongTerm(f"sqlite:///{tmp_path / 'm.sqlite'}")
     lines = [json.dumps(TURN), json.dumps({**TURN, "step": 1, **wrong})]
@@ -159,10 +174,16 @@ def test_a_deep_line_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "reads",
     [
-        read_trajectories, read_messages, load_dialogues, load_questions, load_set, read_locomo,
-        read_longmemeval, lambda path: read_run(Path(path).parent),
+        read_trajectories,
+        read_messages,
+        load_dialogues,
+        load_questions,
+        load_set,
+        read_locomo,
+        read_longmemeval,
+        lambda path: read_run(Path(path).parent),
     ],
-)  # fmt: skip
+)
 def test_deep_json_is_told_in_one_line_whoever_reads_it(tmp_path, reads, depth):
     for name in ("deep.json", "args.json"):
         (tmp_path / name).write_text('{"messages": [' * depth + "]}" * depth)
@@ -209,12 +230,14 @@ def test_a_download_ends_where_the_file_should(tmp_path, path):
 @pytest.mark.parametrize(
     "head",
     [
-        (2 << 30).to_bytes(8, "little") + b"{", b"\xff" * 8 + b"{}", b"\1",
+        (2 << 30).to_bytes(8, "little") + b"{",
+        b"\xff" * 8 + b"{}",
+        b"\1",
         (100_000).to_bytes(8, "little") + b"[" * 100_000,
         (71).to_bytes(8, "little")
         + b'{"x":{"dtype":"F32","shape":[1000000000],"data_offsets":[0,4000000000]}',
     ],
-)  # fmt: skip
+)
 def test_weights_with_a_false_head_are_told_in_one_line(tmp_path, head):
     """Their hash is right: whoever made them made the JSON, too."""
     meta = {"kind": "x", "architecture": {}, "sha256": hashlib.sha256(head).hexdigest()}

@@ -6,17 +6,17 @@ import sys
 
 import pytest
 
-from evals.core.task import Sample, Task, run_task
-from graph import build_graph, load_config
-from graph.checkpoints import open_saver
-from nodes.models.keys import key_from
-from nodes.resources import Resources
-from stores.errors import UserError
-from stores.loopback import from_environment
-from stores.runs import shown_config
-from stores.text import without_password
+from stategate.evals.core.task import Sample, Task, run_task
+from stategate.graph import build_graph, load_config
+from stategate.graph.checkpoints import open_saver
+from stategate.nodes.models.keys import key_from
+from stategate.nodes.resources import Resources
+from stategate.stores.errors import UserError
+from stategate.stores.loopback import from_environment
+from stategate.stores.runs import shown_config
+from stategate.stores.text import without_password
+from stategate.ui.app.tabs.common import problem_of
 from tests.graph.test_graph import TASK, thread
-from ui.app.tabs.common import problem_of
 
 SECRET = "hunter2-very-secret"
 
@@ -66,14 +66,22 @@ def test_no_key_brings_a_header_of_its_own(monkeypatch, cut, url):
 @pytest.mark.parametrize(
     "text",
     [
-        f"postgresql://me:{SECRET}@host/db", f"https://me:{SECRET}@host/v1",
-        f"connection to postgresql://me:{SECRET}@host failed", f"host=h password={SECRET} dbname=d",
-        f"host=h password='a {SECRET}'", f"password = {SECRET}", f"https://h/x?access_token={SECRET}",
-        f"https://h/x?a=1&key={SECRET}", f"https://{SECRET * 2}@h/x", f"{{'password': '{SECRET}'}}",
-        f"Authorization: Bearer {SECRET}", f"mongodb+srv://me:{SECRET}@h", f"api-key={SECRET}",
+        f"postgresql://me:{SECRET}@host/db",
+        f"https://me:{SECRET}@host/v1",
+        f"connection to postgresql://me:{SECRET}@host failed",
+        f"host=h password={SECRET} dbname=d",
+        f"host=h password='a {SECRET}'",
+        f"password = {SECRET}",
+        f"https://h/x?access_token={SECRET}",
+        f"https://h/x?a=1&key={SECRET}",
+        f"https://{SECRET * 2}@h/x",
+        f"{{'password': '{SECRET}'}}",
+        f"Authorization: Bearer {SECRET}",
+        f"mongodb+srv://me:{SECRET}@h",
+        f"api-key={SECRET}",
         f"incorrect key sk-{SECRET}",
     ],
-)  # fmt: skip
+)
 def test_passwords_are_not_shown(text):
     assert SECRET not in without_password(text)
     if "://" in text and " " not in text:
@@ -161,7 +169,8 @@ def test_keys_are_known_by_their_forms():
 
 def test_the_list_of_processes_shows_no_password():
     code = (
-        "import subprocess, sys, os; from ui.cli.arguments import hide_passwords; hide_passwords();"
+        "import subprocess, sys, os; from stategate.ui.cli.arguments import hide_passwords;"
+        "hide_passwords();"
         "print(subprocess.run(['ps', '-wwo', 'args=', '-p', str(os.getpid())], capture_output=True,"
         " text=True).stdout, sys.argv[1:])"
     )

@@ -4,13 +4,13 @@ import multiprocessing
 
 import pytest
 
-from graph import Session, build_graph, load_config
-from stores.errors import UserError
-from stores.home import this_user
-from stores.memory.long_term import open_long_term
-from stores.memory.records import Namespace
-from stores.traces.store import TraceStore
-from ui.memory import of_user, put_question, thread_of
+from stategate.graph import Session, build_graph, load_config
+from stategate.stores.errors import UserError
+from stategate.stores.home import this_user
+from stategate.stores.memory.long_term import open_long_term
+from stategate.stores.memory.records import Namespace
+from stategate.stores.traces.store import TraceStore
+from stategate.ui.memory import of_user, put_question, thread_of
 
 THINGS = ("brinicle", "snailfish", "geyser")
 
@@ -46,7 +46,7 @@ def settings(tmp_path, monkeypatch):
 
 
 def _ask(settings, things, user=None, barrier=None):
-    from graph.session import Session
+    from stategate.graph.session import Session
 
     config = of_user(load_config(settings), user)
     graph = build_graph(config)

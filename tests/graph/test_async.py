@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from graph import build_graph, load_config
+from stategate.graph import build_graph, load_config
 
 SESSIONS = 64
 
@@ -31,8 +31,14 @@ def slow_model():
             message = {"role": "assistant", "content": "A red lake."}
             choice = {"index": 0, "finish_reason": "stop", "message": message}
             usage = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
-            body = {"id": "x", "object": "chat.completion", "created": 0, "model": "m",
-                    "choices": [choice], "usage": usage}  # fmt: skip
+            body = {
+                "id": "x",
+                "object": "chat.completion",
+                "created": 0,
+                "model": "m",
+                "choices": [choice],
+                "usage": usage,
+            }
             raw = json.dumps(body).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
@@ -57,12 +63,15 @@ def slow_model():
 def test_sixty_four_sessions_wait_for_one_model_together(slow_model, tmp_path, where):
     url, most = slow_model
     settings = {
-        "env": {"kind": "qa", "corpus": "sample"}, "memory": ["conversation"],
+        "env": {"kind": "qa", "corpus": "sample"},
+        "memory": ["conversation"],
         "actor": {"kind": "answer", "threshold": 0},
-        "embedder": "hashing", "context": {"kind": "recall", "budget": 400, "extractor": "rules"},
-        "llm": {"kind": "openai", "model": "m", "base_url": url}, "max_steps": 100,
+        "embedder": "hashing",
+        "context": {"kind": "recall", "budget": 400, "extractor": "rules"},
+        "llm": {"kind": "openai", "model": "m", "base_url": url},
+        "max_steps": 100,
         "checkpoints": None if where == "memory" else str(tmp_path / "c.sqlite"),
-    }  # fmt: skip
+    }
     graph = build_graph(load_config(settings))
 
     async def ask(i):

@@ -6,11 +6,11 @@ import sqlite3
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from graph import Session, build_graph, load_config
-from graph.checkpoint_parts import SCHEMA, Parts, PartsSerde
-from graph.checkpoints import open_saver
-from graph.retention import prune, threads
-from stores.errors import UserError
+from stategate.graph import Session, build_graph, load_config
+from stategate.graph.checkpoint_parts import SCHEMA, Parts, PartsSerde
+from stategate.graph.checkpoints import open_saver
+from stategate.graph.retention import prune, threads
+from stategate.stores.errors import UserError
 from tests.graph.test_graph import TASK, scripted, thread
 
 
@@ -88,10 +88,17 @@ def test_a_lost_part_is_one_clear_line(tmp_path):
 @pytest.mark.parametrize(
     "value",
     [
-        None, "", "x" * 1000, [], [["a", i, "b" * 30] for i in range(40)], {"k": ["v" * 80] * 20},
-        {1: "int key", "deep": {"er": [{"est": "y" * 700}] * 3}}, b"z" * 100, 2.5,
+        None,
+        "",
+        "x" * 1000,
+        [],
+        [["a", i, "b" * 30] for i in range(40)],
+        {"k": ["v" * 80] * 20},
+        {1: "int key", "deep": {"er": [{"est": "y" * 700}] * 3}},
+        b"z" * 100,
+        2.5,
     ],
-)  # fmt: skip
+)
 def test_any_value_comes_back_equal_and_twice_the_same_costs_nothing(value):
     db = sqlite3.connect(":memory:")
     db.executescript(SCHEMA)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph import load_config, presets
-from stores.errors import UserError
+from stategate.graph import load_config, presets
+from stategate.stores.errors import UserError
 
 
 def test_every_preset_loads():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph import Session, build_graph, load_config
-from stores.errors import UserError
+from stategate.graph import Session, build_graph, load_config
+from stategate.stores.errors import UserError
 
 pytestmark = pytest.mark.model
 
@@ -26,7 +26,7 @@ def test_a_whole_episode_with_the_small_model(tmp_path):
 
 
 def test_a_server_that_dies_in_mid_episode_is_started_again():
-    from nodes.models.server import stop_all
+    from stategate.nodes.models.server import stop_all
 
     here = Session(build_graph(load_config("smoke")), "dies", task={"goal": 3})
     here.step()

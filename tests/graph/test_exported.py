@@ -13,72 +13,111 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from examples.scripted import Scripted
-from graph.exported import read_messages
-from stores.errors import UserError
+from stategate.graph.exported import read_messages
+from stategate.stores.errors import UserError
 from tests.graph.test_middleware import ASK, agent_of
 
 CALL = {"name": "read", "args": {"n": 1}, "id": "c"}
 THREAD = [
-    SystemMessage("Be kind.", id="s"), HumanMessage("Read.", id="h"),
-    AIMessage("", tool_calls=[CALL], id="a"), ToolMessage("line 1", tool_call_id="c", id="t"),
+    SystemMessage("Be kind.", id="s"),
+    HumanMessage("Read.", id="h"),
+    AIMessage("", tool_calls=[CALL], id="a"),
+    ToolMessage("line 1", tool_call_id="c", id="t"),
     AIMessage("Done.", id="b"),
-]  # fmt: skip
+]
 CHAT: list[dict[str, Any]] = [
     {"role": "system", "content": "Be kind."},
     {"role": "user", "content": "Read."},
-    {"role": "assistant", "content": None, "tool_calls": [
-        {"id": "c", "type": "function", "function": {"name": "read", "arguments": '{"n": 1}'}}]},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "read", "arguments": '{"n": 1}'}}
+        ],
+    },
     {"role": "tool", "tool_call_id": "c", "content": "line 1"},
     {"role": "assistant", "content": "Done."},
-]  # fmt: skip
+]
 RESPONSES = {
     "instructions": "Be kind.",
     "input": [
         {"role": "user", "content": [{"type": "input_text", "text": "Read."}]},
         {"type": "reasoning", "id": "rs_1", "summary": []},
-        {"type": "function_call", "id": "f", "call_id": "c", "name": "read", "arguments": '{"n": 1}'},
+        {
+            "type": "function_call",
+            "id": "f",
+            "call_id": "c",
+            "name": "read",
+            "arguments": '{"n": 1}',
+        },
         {"type": "function_call_output", "call_id": "c", "output": "line 1"},
     ],
     "output": [
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "Done."}],
+        }
     ],
-}  # fmt: skip
+}
 ANTHROPIC = {
-    "model": "claude-sonnet-4-5", "system": "Be kind.",
+    "model": "claude-sonnet-4-5",
+    "system": "Be kind.",
     "messages": [
         {"role": "user", "content": "Read."},
-        {"role": "assistant", "content": [
-            {"type": "thinking", "thinking": "Hm.", "signature": "x"},
-            {"type": "tool_use", "id": "c", "name": "read", "input": {"n": 1}}]},
-        {"role": "user", "content": [
-            {"type": "tool_result", "tool_use_id": "c",
-             "content": [{"type": "text", "text": "line 1"}]}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "x"},
+                {"type": "tool_use", "id": "c", "name": "read", "input": {"n": 1}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "c",
+                    "content": [{"type": "text", "text": "line 1"}],
+                }
+            ],
+        },
     ],
     "response": {"role": "assistant", "content": [{"type": "text", "text": "Done."}]},
-}  # fmt: skip
+}
 LC = [dumpd(message) for message in THREAD]
 FORMS: dict[str, Any] = {
     "chat": CHAT,
     "chat request and response": {
-        "model": "m", "messages": CHAT[:-1], "response": {"choices": [{"message": CHAT[-1]}]},
+        "model": "m",
+        "messages": CHAT[:-1],
+        "response": {"choices": [{"message": CHAT[-1]}]},
     },
     "responses": RESPONSES,
     "anthropic": ANTHROPIC,
     "langchain flat": [m.model_dump() for m in THREAD],
     "langchain constructors": LC,
     "langsmith run of a graph": {
-        "run_type": "chain", "inputs": {"messages": LC[:2]}, "outputs": {"messages": LC},
+        "run_type": "chain",
+        "inputs": {"messages": LC[:2]},
+        "outputs": {"messages": LC},
     },
     "langsmith run of a model": {
-        "run_type": "llm", "inputs": {"messages": [LC[:-1]]},
+        "run_type": "llm",
+        "inputs": {"messages": [LC[:-1]]},
         "outputs": {"generations": [[{"text": "Done.", "message": LC[-1]}]]},
     },
     "get_state": {"values": {"messages": [m.model_dump() for m in THREAD]}, "next": []},
-    "get_state as a tuple": [{"messages": [m.model_dump() for m in THREAD]}, [], {"configurable": {}}],
-    "get_state_history": [
-        {"values": {"messages": [m.model_dump() for m in THREAD[:n]]}, "next": []} for n in (5, 3, 0)
+    "get_state as a tuple": [
+        {"messages": [m.model_dump() for m in THREAD]},
+        [],
+        {"configurable": {}},
     ],
-}  # fmt: skip
+    "get_state_history": [
+        {"values": {"messages": [m.model_dump() for m in THREAD[:n]]}, "next": []}
+        for n in (5, 3, 0)
+    ],
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -157,9 +196,18 @@ def test_a_database_that_is_looked_into_stays_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", ["{", "[]", '{"a": 1}', '[{"role": "king", "content": "x"}]', "3", '"x"', '[{"lc": 1}]',
-            '[{"type": "function_call", "call_id": "c", "name": "x", "arguments": "{"}]'],
-)  # fmt: skip
+    "bad",
+    [
+        "{",
+        "[]",
+        '{"a": 1}',
+        '[{"role": "king", "content": "x"}]',
+        "3",
+        '"x"',
+        '[{"lc": 1}]',
+        '[{"type": "function_call", "call_id": "c", "name": "x", "arguments": "{"}]',
+    ],
+)
 def test_what_is_none_is_one_line(bad: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
     path.write_text(bad)

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
-from graph.checkpoints import open_saver
-from graph.forgetting import Places, forget_everywhere, search_everywhere
-from nodes.models.embedders import HashingEmbedder
-from nodes.retrieval.remember import Memory
-from stores.bank.bank import Bank, Entry, Row
-from stores.embeddings import embedding_cache
-from stores.memory.records import Namespace, Turn
-from stores.traces import Event
-from stores.traces.store import TraceStore
+from stategate.graph.checkpoints import open_saver
+from stategate.graph.forgetting import Places, forget_everywhere, search_everywhere
+from stategate.nodes.models.embedders import HashingEmbedder
+from stategate.nodes.retrieval.remember import Memory
+from stategate.stores.bank.bank import Bank, Entry, Row
+from stategate.stores.embeddings import embedding_cache
+from stategate.stores.memory.records import Namespace, Turn
+from stategate.stores.traces import Event
+from stategate.stores.traces.store import TraceStore
 
 SECRET = "The door code of the cellar is 4711-Zebra."
 
@@ -80,8 +80,18 @@ def test_a_source_is_forgotten_and_another_users_memory_is_not(memory, tmp_path)
 def test_what_was_made_from_a_fact_goes_with_it_and_is_trusted_no_more(memory):
     base = memory.remember("The web says the mill is haunted.", source="tool:web").fact
     vector = HashingEmbedder().embed(["x"])[0]
-    turn = Turn("t", "e9", 0, "Is it haunted?", "Yes, it is.", vector, vector, "hashing/256",
-                source="agent", lineage=(base,))  # fmt: skip
+    turn = Turn(
+        "t",
+        "e9",
+        0,
+        "Is it haunted?",
+        "Yes, it is.",
+        vector,
+        vector,
+        "hashing/256",
+        source="agent",
+        lineage=(base,),
+    )
     derived = memory.store.write(Namespace("ana"), turn)
     [fact] = [f for f in memory.store.facts(memory.namespace) if f.id == derived]
     assert fact.trust == pytest.approx(0.2)
@@ -136,8 +146,18 @@ def test_what_was_told_in_other_turns_too_survives_the_fact_that_one_was_made_fr
     base = memory.remember("The web says the mill burns.", source="tool:web").fact
     vector = HashingEmbedder().embed(["The mill burns."])[0]
     for episode, lineage in (("e1", (base,)), ("e2", ())):
-        turn = Turn("t", episode, 0, "The mill burns.", "", vector, None, "hashing/256",
-                    source="tool:web", lineage=lineage)  # fmt: skip
+        turn = Turn(
+            "t",
+            episode,
+            0,
+            "The mill burns.",
+            "",
+            vector,
+            None,
+            "hashing/256",
+            source="tool:web",
+            lineage=lineage,
+        )
         memory.store.add(memory.namespace, turn)
     assert memory.forget(ids=[base]) == 1
     [fact] = memory.store.facts(memory.namespace)
@@ -158,7 +178,7 @@ def test_of_a_chain_of_changes_the_next_one_closes_what_is_opened_again(memory):
 
 
 def test_a_relation_that_two_turns_tell_goes_with_the_last(memory):
-    from nodes.retrieval.entities import extractor_of
+    from stategate.nodes.retrieval.entities import extractor_of
 
     memory._extract = extractor_of("rules")
     one = memory.remember("The sailing stones are in California.").fact
@@ -173,11 +193,13 @@ def test_a_relation_that_two_turns_tell_goes_with_the_last(memory):
 def test_a_long_memory_is_forgotten_whole(memory):
     vector = HashingEmbedder().embed(["x"])[0]
     with memory.store.transaction(memory.namespace) as db:
-        from stores.memory import database as tables
+        from stategate.stores.memory import database as tables
 
         own = {"user": "ana", "agent": "stategate", "thread_id": "t", "answer": "", "about": ""}
-        rows = [{**own, "episode_id": f"e{i}", "step": 0, "question": f"said {i}", "at": 1.0}
-                for i in range(33_000)]  # fmt: skip
+        rows = [
+            {**own, "episode_id": f"e{i}", "step": 0, "question": f"said {i}", "at": 1.0}
+            for i in range(33_000)
+        ]
         db.execute(tables.turns.insert(), rows)
     turn = Turn("t", "last", 0, "The mill burns.", "", vector, None, "hashing/256")
     memory.store.add(memory.namespace, turn)

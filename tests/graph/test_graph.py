@@ -6,11 +6,11 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from envs.webshop import WebShop
-from graph import build_graph, load_config
-from graph.agent import Agent
-from graph.build import NODES, make_builder
-from stores.errors import ModelUnavailable, UserError
+from stategate.envs.webshop import WebShop
+from stategate.graph import build_graph, load_config
+from stategate.graph.agent import Agent
+from stategate.graph.build import NODES, make_builder
+from stategate.stores.errors import ModelUnavailable, UserError
 
 TASK = {"task": {"env": "webshop", "goal": 3}}
 
@@ -109,7 +109,7 @@ def test_the_step_cap_ends_an_episode_however_long():
 
 
 def test_a_transient_model_failure_is_retried(monkeypatch):
-    from nodes.act.simple import Scripted
+    from stategate.nodes.act.simple import Scripted
 
     calls = []
     real = Scripted.build
@@ -148,7 +148,7 @@ def test_builder_compiles_with_other_parts():
 
 
 def test_dev_graph_is_importable_and_brings_no_checkpointer():
-    from graph.dev import builder, graph
+    from stategate.graph.dev import builder, graph
 
     assert set(NODES) <= set(builder.nodes)
     assert not graph.checkpointer

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from graph.memory_tools import corpus_tool, memory_tools
-from nodes.models.embedders import Hashing
+from stategate.graph.memory_tools import corpus_tool, memory_tools
+from stategate.nodes.models.embedders import Hashing
 
 pytest.importorskip("mcp")
 pytest.importorskip("sqlalchemy")
@@ -40,7 +40,7 @@ def test_a_corpus_is_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _command(tmp_path: Path, *more: str) -> list[str]:
-    run = "import sys; from ui.cli.main import main; sys.argv[0] = 'stategate'; main()"
+    run = "import sys; from stategate.ui.cli.main import main; sys.argv[0] = 'stategate'; main()"
     db = str(tmp_path / "m.sqlite")
     return ["-c", run, "mcp", "--db", db, "--embedder", "hashing", *more]
 
@@ -49,9 +49,11 @@ def test_an_assistant_on_stdio_uses_the_tools(tmp_path: Path) -> None:
     from mcp import ClientSession, StdioServerParameters, stdio_client
 
     where = StdioServerParameters(
-        command=sys.executable, args=_command(tmp_path), cwd=Path(__file__).parents[2],
+        command=sys.executable,
+        args=_command(tmp_path),
+        cwd=Path(__file__).parents[2],
         env={**os.environ, "STATEGATE_HOME": str(tmp_path / "home")},
-    )  # fmt: skip
+    )
 
     async def talk() -> tuple[list[str], list[str]]:
         async with stdio_client(where) as streams, ClientSession(*streams) as session:
@@ -75,16 +77,19 @@ def test_an_assistant_on_stdio_uses_the_tools(tmp_path: Path) -> None:
 def test_http_wants_the_token(tmp_path: Path) -> None:
     from starlette.testclient import TestClient
 
-    from graph.mcp_server import http_app, mcp_server
+    from stategate.graph.mcp_server import http_app, mcp_server
 
     tools = memory_tools(None, Hashing(), url=str(tmp_path / "m.sqlite"), may_write=False)
     call: dict[str, Any] = {
-        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
         "params": {
-            "protocolVersion": "2025-06-18", "capabilities": {},
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
             "clientInfo": {"name": "t", "version": "1"},
         },
-    }  # fmt: skip
+    }
     accept = {"Accept": "application/json, text/event-stream"}
     app: Any = http_app(mcp_server(tools), "secret")
     with TestClient(app, base_url="http://127.0.0.1:8765") as client:

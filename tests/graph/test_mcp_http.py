@@ -22,12 +22,15 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("sqlalchemy")
 TOKEN = "a token that nobody guesses"
 HELLO = {
-    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
     "params": {
-        "protocolVersion": "2025-06-18", "capabilities": {},
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
         "clientInfo": {"name": "t", "version": "1"},
     },
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +43,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     corpus = str(notes(folder / "notes"))
     words = _command(folder, "--http", "--port", str(port), "--corpus", corpus)
     process = subprocess.Popen(
-        [sys.executable, *words], cwd=Path(__file__).parents[2], stderr=subprocess.PIPE, text=True,
+        [sys.executable, *words],
+        cwd=Path(__file__).parents[2],
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "STATEGATE_HOME": str(folder / "home"), "STATEGATE_MCP_TOKEN": TOKEN},
-    )  # fmt: skip
+    )
     try:
         for _ in range(600):
             if process.poll() is not None:

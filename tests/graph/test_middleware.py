@@ -14,7 +14,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
-from graph.middleware import ContextMiddleware
+from stategate.graph.middleware import ContextMiddleware
 
 
 class Recorder(BaseChatModel):
@@ -176,7 +176,7 @@ def test_a_missing_checkpoint_leaves_the_messages_alone() -> None:
 
 
 def test_wrong_settings_are_told_at_once() -> None:
-    from stores.errors import UserError
+    from stategate.stores.errors import UserError
 
     with pytest.raises(UserError, match="known kinds"):
         ContextMiddleware("compres")
@@ -214,12 +214,13 @@ def test_a_shortened_result_comes_back_whole() -> None:
 
 
 def test_recall_finds_words_and_says_what_there_is() -> None:
-    from graph.recall_tool import recalled
+    from stategate.graph.recall_tool import recalled
 
     messages = [
-        HumanMessage("x"), AIMessage("", tool_calls=[{"name": "a", "args": {}, "id": "1"}]),
+        HumanMessage("x"),
+        AIMessage("", tool_calls=[{"name": "a", "args": {}, "id": "1"}]),
         ToolMessage("The vault is at pier nine.\nThe cook is Ann.", tool_call_id="1", id="t"),
-    ]  # fmt: skip
+    ]
     assert "pier nine" in recalled("where is the vault", messages, 200)
     assert "cook" not in recalled("where is the vault", messages, 200)
     assert "no earlier result" in recalled("zebra", messages, 200)
@@ -247,7 +248,7 @@ def test_a_graph_made_by_hand() -> None:
     from langgraph.graph import START, MessagesState, StateGraph
     from langgraph.prebuilt import ToolNode, tools_condition
 
-    from graph.middleware import build_messages
+    from stategate.graph.middleware import build_messages
 
     model = Recorder(calls=10, prompts=[])
 
@@ -295,8 +296,8 @@ def test_one_tool_s_results_are_shortened_before_they_are_kept() -> None:
     from langgraph.graph import START, MessagesState, StateGraph
     from langgraph.prebuilt import ToolNode
 
-    from graph.recall_tool import recalled
-    from graph.tool_results import shorten_results
+    from stategate.graph.recall_tool import recalled
+    from stategate.graph.tool_results import shorten_results
 
     call = {"name": "read_page", "args": {"number": 3}, "id": "c"}
     builder = StateGraph(MessagesState)
@@ -332,9 +333,11 @@ class Billed(Recorder):
         result = super()._generate(messages)
         details = {"cache_read": 600, "cache_creation": 300}
         result.generations[0].message.usage_metadata = {  # type: ignore[attr-defined]
-            "input_tokens": 1000, "output_tokens": 50, "total_tokens": 1050,
+            "input_tokens": 1000,
+            "output_tokens": 50,
+            "total_tokens": 1050,
             "input_token_details": details,
-        }  # fmt: skip
+        }
         return result
 
 

@@ -26,10 +26,10 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 from examples.scripted import Scripted
-from graph.middleware import ContextMiddleware, build_messages
-from graph.recall_tool import recalled
-from graph.tool_results import shorten_results
-from stores.assets.fetch import ASSETS
+from stategate.graph.middleware import ContextMiddleware, build_messages
+from stategate.graph.recall_tool import recalled
+from stategate.graph.tool_results import shorten_results
+from stategate.stores.assets.fetch import ASSETS
 from tests.graph.test_middleware import (
     ASK,
     Recaller,
@@ -81,9 +81,10 @@ def test_an_agent_as_a_subgraph_keeps_its_decisions() -> None:
     builder.add_edge(START, "agent")
     graph: Any = builder.compile(checkpointer=InMemorySaver())
     events = [
-        e for _, e in graph.stream(ASK, THREAD, stream_mode="custom", subgraphs=True)
+        e
+        for _, e in graph.stream(ASK, THREAD, stream_mode="custom", subgraphs=True)
         if e["type"] == "stategate.context"
-    ]  # fmt: skip
+    ]
     assert len(events) == 9
     assert all(not e["problem"] and not e["over_by"] for e in events)
     assert "stategate" not in graph.get_state(THREAD).values
@@ -109,10 +110,12 @@ def test_structured_answers_come_through() -> None:
     turns = [AIMessage("", tool_calls=[call("read_page", f"c{i}", number=i)]) for i in range(5)]
     last = AIMessage("", tool_calls=[call("Colour", "s", colour="blue")])
     agent: Any = create_agent(
-        Scripted(messages=iter([*turns, last])), [read_page],
-        middleware=[ContextMiddleware(budget=2000)], response_format=ToolStrategy(Colour),
+        Scripted(messages=iter([*turns, last])),
+        [read_page],
+        middleware=[ContextMiddleware(budget=2000)],
+        response_format=ToolStrategy(Colour),
         checkpointer=InMemorySaver(),
-    )  # fmt: skip
+    )
     out = agent.invoke(ASK, THREAD)
     assert out["structured_response"] == Colour(colour="blue")
 
@@ -227,13 +230,17 @@ def test_parallel_calls_in_the_middle_and_one_that_never_came_back() -> None:
 def test_calls_that_could_not_be_read_keep_their_results_too() -> None:
     broken: Any = [{"name": "look", "args": "{oops", "id": "x", "error": "no JSON"}]
     answered: list[BaseMessage] = [
-        HumanMessage("Look."), AIMessage("", invalid_tool_calls=broken),
-        ToolMessage("Error: arguments are no JSON", tool_call_id="x"), HumanMessage("And?"),
-    ]  # fmt: skip
+        HumanMessage("Look."),
+        AIMessage("", invalid_tool_calls=broken),
+        ToolMessage("Error: arguments are no JSON", tool_call_id="x"),
+        HumanMessage("And?"),
+    ]
     assert roles(build_messages(answered)) == ["human", "ai", "tool", "human"]
     alone: list[BaseMessage] = [
-        HumanMessage("Look."), AIMessage("I try.", invalid_tool_calls=broken), HumanMessage("And?"),
-    ]  # fmt: skip
+        HumanMessage("Look."),
+        AIMessage("I try.", invalid_tool_calls=broken),
+        HumanMessage("And?"),
+    ]
     shown = build_messages(alone)
     assert roles(shown) == ["human", "ai", "human"]
     assert isinstance(shown[1], AIMessage)
@@ -394,9 +401,11 @@ def test_a_store_keeps_checkpoints_small_and_nothing_is_gone(is_async: bool) -> 
         model = Recaller(calls=8, prompts=[])
         shorten: Any = shorten_results(150, keep_original=keep)  # type: ignore[arg-type]
         agent = agent_of(
-            model, [shorten, ContextMiddleware(budget=4000)], checkpointer=saver,
+            model,
+            [shorten, ContextMiddleware(budget=4000)],
+            checkpointer=saver,
             store=InMemoryStore(),
-        )  # fmt: skip
+        )
         out = asyncio.run(agent.ainvoke(ASK, THREAD)) if is_async else agent.invoke(ASK, THREAD)
         back = next(m for m in out["messages"] if m.name == "recall")
         assert back.text in [read_page.invoke({"number": i}) for i in range(8)]

@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from graph import build_graph, load_config
-from graph.observed import LOG, logger
+from stategate.graph import build_graph, load_config
+from stategate.graph.observed import LOG, logger
 from tests.faults.test_model_servers import GOOD, answer, server
 from tests.graph.test_graph import TASK, thread
 
@@ -47,8 +47,10 @@ def play(**settings):
 
 def test_every_node_is_a_span_with_its_kind_and_step(spans):
     play(context="window")
-    seen = [(s.name, s.attributes["stategate.kind"], s.attributes["stategate.step"])
-            for s in spans.get_finished_spans()]  # fmt: skip
+    seen = [
+        (s.name, s.attributes["stategate.kind"], s.attributes["stategate.step"])
+        for s in spans.get_finished_spans()
+    ]
     kinds = ["webshop", "none", "window", "rule", "short_term"]
     expected = [(f"stategate.{n}", k, 0) for n, k in zip(NODES, kinds, strict=True)]
     assert seen[:5] == expected
@@ -63,14 +65,21 @@ def test_a_models_tokens_cost_and_cache_are_told(spans, server, way):
     import asyncio
 
     url, plan, _ = server
-    usage = {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105,
-             "prompt_tokens_details": {"cached_tokens": 64}}  # fmt: skip
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 5,
+        "total_tokens": 105,
+        "prompt_tokens_details": {"cached_tokens": 64},
+    }
     plan.append(lambda h: answer(h, {**GOOD, "usage": usage}))
     settings = {
-        "env": {"kind": "qa", "corpus": "sample"}, "actor": "answer", "memory": ["conversation"],
-        "embedder": "hashing", "context": {"kind": "recall", "budget": 300, "extractor": "rules"},
+        "env": {"kind": "qa", "corpus": "sample"},
+        "actor": "answer",
+        "memory": ["conversation"],
+        "embedder": "hashing",
+        "context": {"kind": "recall", "budget": 300, "extractor": "rules"},
         "llm": {"kind": "openai", "model": "m", "base_url": url},
-    }  # fmt: skip
+    }
     graph, task = build_graph(load_config(settings)), {"task": {"question": "Which lake?"}}
     if way == "invoke":
         graph.invoke(task, thread())
@@ -100,7 +109,7 @@ def test_nothing_is_told_unasked(quiet, capfd, caplog):
     assert caplog.records == []
     code = (
         "import sys\n"
-        "from graph import build_graph, load_config\n"
+        "from stategate.graph import build_graph, load_config\n"
         "graph = build_graph(load_config({'actor': 'rule', 'memory': [], 'updater': 'none'}))\n"
         "graph.invoke({'task': {'goal': 3}}, {'configurable': {'thread_id': 't'}})\n"
         "from opentelemetry import trace\n"

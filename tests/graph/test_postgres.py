@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from graph import Session, build_graph, load_config
-from graph.retention import prune, threads
-from stores.errors import UserError
+from stategate.graph import Session, build_graph, load_config
+from stategate.graph.retention import prune, threads
+from stategate.stores.errors import UserError
 from tests.graph.test_graph import TASK, thread
 
 
@@ -141,7 +141,7 @@ def test_a_pool_whose_last_user_is_a_thread_of_its_own_goes_in_silence(postgres)
 
     from psycopg_pool.pool import MaintenanceTask
 
-    from stores.tables import open_pool
+    from stategate.stores.tables import open_pool
 
     gone, problems = threading.Event(), []
 

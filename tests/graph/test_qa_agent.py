@@ -6,13 +6,13 @@ import pytest
 import yaml
 from langchain_core.messages import HumanMessage
 
-from graph import build_graph, load_config
-from nodes.protocols import BuiltContext
-from stores.errors import UserError
-from stores.memory.long_term import LongTerm
-from stores.memory.records import Namespace
-from stores.tokens import count_tokens
-from stores.traces import Event
+from stategate.graph import build_graph, load_config
+from stategate.nodes.protocols import BuiltContext
+from stategate.stores.errors import UserError
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.records import Namespace
+from stategate.stores.tokens import count_tokens
+from stategate.stores.traces import Event
 
 TEXTS = {
     "brinicle.md": "# Brinicle\n\nA brinicle is a tube of ice. It grows below the sea ice of "

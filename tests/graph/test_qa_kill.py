@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
-from graph import build_graph, load_config
-from stores.memory import long_term
-from stores.memory.long_term import LongTerm
-from stores.memory.records import Namespace
+from stategate.graph import build_graph, load_config
+from stategate.stores.memory import long_term
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.records import Namespace
 
 CONFIG = {"configurable": {"thread_id": "k"}}
 MINE = Namespace("thread k")

@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from graph import Session, build_graph, load_config
-from graph.checkpoints import open_saver
-from graph.retention import prune, threads
-from stores.errors import UserError
+from stategate.graph import Session, build_graph, load_config
+from stategate.graph.checkpoints import open_saver
+from stategate.graph.retention import prune, threads
+from stategate.stores.errors import UserError
 from tests.graph.test_graph import TASK
 
 
@@ -40,8 +40,10 @@ def test_a_pruned_thread_goes_on_to_the_same_end(where):
     assert after[names[0]] == before[names[0]]
     last = Session(graph, names[1]).run()[-1]
     assert (last.reward, last.step, last.decision.action) == (
-        whole.reward, whole.step, whole.decision.action,
-    )  # fmt: skip
+        whole.reward,
+        whole.step,
+        whole.decision.action,
+    )
 
 
 def test_old_threads_go_whole(where):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from graph.checkpoints import open_saver
+from stategate.graph.checkpoints import open_saver
 
 pytest.importorskip("langgraph.checkpoint.conformance")
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from graph import load_config
-from graph.agent import Agent
-from graph.build import make_builder
-from graph.owners import for_user, owner_of, require_no_places
-from graph.state import overrides_of, validated
-from stores.accounts import hashed
-from stores.errors import UserError
+from stategate.graph import load_config
+from stategate.graph.agent import Agent
+from stategate.graph.build import make_builder
+from stategate.graph.owners import for_user, owner_of, require_no_places
+from stategate.graph.state import overrides_of, validated
+from stategate.stores.accounts import hashed
+from stategate.stores.errors import UserError
 
 sdk = pytest.importorskip("langgraph_sdk")
 pytest.importorskip("langgraph_api")
@@ -54,9 +54,11 @@ def server(tmp_path_factory):
     words = ["dev", "--no-browser", "--no-reload", "--port", str(port)]
     code = f"import sys; sys.argv = ['langgraph', *{words!r}]; from langgraph_cli.cli import cli; cli()"
     environment = {
-        **os.environ, "STATEGATE_CONFIG": str(folder / "agent.yaml"), "LANGSMITH_TRACING": "false",
+        **os.environ,
+        "STATEGATE_CONFIG": str(folder / "agent.yaml"),
+        "LANGSMITH_TRACING": "false",
         "STATEGATE_ACCOUNTS": str(folder / "accounts"),
-    }  # fmt: skip
+    }
     log = (folder / "log").open("wb")
     process = subprocess.Popen(
         [sys.executable, "-c", code], cwd=folder, env=environment, stdout=log, stderr=log
@@ -120,15 +122,21 @@ def test_an_assistant_with_another_context_builder_streams_a_run(server):
     thread = ann.threads.create()
     parts = list(
         ann.runs.stream(
-            thread["thread_id"], window["assistant_id"], input={"task": {"goal": 3}},
+            thread["thread_id"],
+            window["assistant_id"],
+            input={"task": {"goal": 3}},
             stream_mode=["updates", "custom"],
         )
-    )  # fmt: skip
+    )
     told = [part.data for part in parts if part.event == "custom"]
     assert {line["kind"] for line in told if line["node"] == "build_context"} == {"window"}
     assert [line["node"] for line in told[:5]] == [
-        "observe", "update_state", "build_context", "act", "write_memory",
-    ]  # fmt: skip
+        "observe",
+        "update_state",
+        "build_context",
+        "act",
+        "write_memory",
+    ]
     values = ann.threads.get_state(thread["thread_id"])["values"]
     assert values["steps"] >= 3
     history = ann.threads.get_history(thread["thread_id"], limit=100)
@@ -232,7 +240,7 @@ def test_a_caller_cannot_name_a_place_of_the_server(server):
 def test_without_accounts_only_this_machine_may_ask(monkeypatch):
     import asyncio
 
-    from graph.serving import authenticate
+    from stategate.graph.serving import authenticate
 
     monkeypatch.delenv("STATEGATE_ACCOUNTS", raising=False)
 
@@ -242,10 +250,15 @@ def test_without_accounts_only_this_machine_may_ask(monkeypatch):
 
     assert ask(host="127.0.0.1:2024") == {"identity": "local"}
     for headers in (
-        {"host": "evil.example"}, {"host": "127.0.0.1:2024", "origin": "https://evil.example"}, {},
-        {"host": "[::1].evil.example"}, {"host": "evil.example@127.0.0.1"}, {"host": "[::1"},
-        {"host": "127.0.0.1#.evil.example"}, {"host": "[::1]", "origin": "http://[::1"},
-    ):  # fmt: skip
+        {"host": "evil.example"},
+        {"host": "127.0.0.1:2024", "origin": "https://evil.example"},
+        {},
+        {"host": "[::1].evil.example"},
+        {"host": "evil.example@127.0.0.1"},
+        {"host": "[::1"},
+        {"host": "127.0.0.1#.evil.example"},
+        {"host": "[::1]", "origin": "http://[::1"},
+    ):
         with pytest.raises(sdk.Auth.exceptions.HTTPException):
             ask(**headers)
 

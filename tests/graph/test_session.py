@@ -9,8 +9,8 @@ import textwrap
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph import Session, build_graph, load_config
-from stores.errors import UserError
+from stategate.graph import Session, build_graph, load_config
+from stategate.stores.errors import UserError
 from tests.graph.test_graph import TASK, buys_goal, config, scripted, thread
 
 
@@ -173,7 +173,7 @@ def test_a_human_actor_waits_for_act():
 
 @pytest.mark.parametrize("returned", [None, "search[lamp]", ("search[lamp]", 1)])
 def test_an_actor_that_decides_nothing_is_named_and_nothing_is_lost(monkeypatch, returned):
-    monkeypatch.setattr("nodes.act.shop.rule.Rule.build", lambda *_: lambda *_: returned)
+    monkeypatch.setattr("stategate.nodes.act.shop.rule.Rule.build", lambda *_: lambda *_: returned)
     here = session(checkpointer=(kept := InMemorySaver()))
     with pytest.raises(UserError, match=r"actor rule: it returned .*, not a Decision"):
         here.step()
@@ -199,7 +199,7 @@ def test_no_task_and_no_checkpointer_are_clear_errors():
 
 PLAYER = """
     import os, sys, signal
-    from graph import build_graph, load_config, Session
+    from stategate.graph import build_graph, load_config, Session
     where, kill_at = sys.argv[1], int(sys.argv[2])
     memory = ["short_term", {"kind": "trace", "path": where + ".traces"}]
     config = load_config({"actor": "rule", "memory": memory, "checkpoints": where})
@@ -235,7 +235,7 @@ def events_of(store):
 
 @pytest.mark.parametrize("kill_at", [1, 3, 4, 5, 9])
 def test_a_killed_episode_goes_on_to_the_same_end(tmp_path, kill_at):
-    from stores.traces.store import TraceStore
+    from stategate.stores.traces.store import TraceStore
 
     whole = play(tmp_path / "whole", 0)
     assert whole.returncode == 0, whole.stderr

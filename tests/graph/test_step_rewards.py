@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from graph import build_graph, load_config
+from stategate.graph import build_graph, load_config
 from tests.envs.test_webshop_parity import DATA
 
 REWARDS: dict[str, dict[str, float]] = json.loads(

@@ -6,7 +6,7 @@ from contextlib import suppress
 import ormsgpack
 import pytest
 
-from graph import build_graph, load_config
+from stategate.graph import build_graph, load_config
 from tests.graph.test_graph import TASK, thread
 
 

@@ -8,9 +8,9 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from examples.scripted import Scripted
-from graph.middleware import ContextMiddleware
-from graph.world_tools import standing, world_tools
-from stores.errors import UserError
+from stategate.graph.middleware import ContextMiddleware
+from stategate.graph.world_tools import standing, world_tools
+from stategate.stores.errors import UserError
 from tests.ui.garden import SOURCE, WINNING
 
 ASK = {"messages": [{"role": "user", "content": "Play."}]}

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from envs.messages.history import calls_of
+from stategate.envs.messages.history import calls_of
 
 WORDS = (
     "harbour gate seven kestrel ledger 8443 amber quarry 17.5 river_id Näh 数 error total".split()

@@ -6,23 +6,23 @@ import random
 import pytest
 from langchain_core.messages import HumanMessage
 
-from envs.alfworld import AlfWorld
-from envs.alfworld.view import AlfWorldView
-from envs.protocols import Offer
-from envs.webshop.pages import SEARCH
-from envs.webshop.view import WebShopView
-from nodes.act.chat import Chat
-from nodes.act.replies import parse, schema
-from nodes.build_context.baselines import Full
-from nodes.models.embedders import Hashing
-from nodes.models.llms import FakeLlm, OpenAILlm
-from nodes.observe.webshop import WebShopEnv
-from nodes.protocols import BuiltContext, ContextRequest, Piece
-from nodes.resources import Resources
-from nodes.retrieval.page import PageSource
-from nodes.retrieval.past import WithPast, past_chunks
-from stores.errors import ModelUnavailable, UserError
-from stores.traces import Event
+from stategate.envs.alfworld import AlfWorld
+from stategate.envs.alfworld.view import AlfWorldView
+from stategate.envs.protocols import Offer
+from stategate.envs.webshop.pages import SEARCH
+from stategate.envs.webshop.view import WebShopView
+from stategate.nodes.act.chat import Chat
+from stategate.nodes.act.replies import parse, schema
+from stategate.nodes.build_context.baselines import Full
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.models.llms import FakeLlm, OpenAILlm
+from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.nodes.protocols import BuiltContext, ContextRequest, Piece
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import PageSource
+from stategate.nodes.retrieval.past import WithPast, past_chunks
+from stategate.stores.errors import ModelUnavailable, UserError
+from stategate.stores.traces import Event
 
 ACTIONS = ("click[< prev]", "click[dark blue]", 'click[28" x 28"]', "click[buy now]")
 

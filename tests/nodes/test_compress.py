@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.protocols import Chunk
-from envs.webshop import WebShop
-from envs.webshop.expert import play
-from envs.webshop.view import WebShopView
-from nodes.build_context.assemble import assemble
-from nodes.build_context.compress import Compress
-from nodes.conformance import check_context
-from nodes.models.embedders import Hashing
-from nodes.protocols import BuiltContext, ContextRequest
-from nodes.registry import registry
-from nodes.resources import Resources
-from nodes.retrieval.align import clarity, focus_on, parts_of, title_of, wish_of
-from nodes.retrieval.page import PageSource
-from stores.errors import UserError
-from stores.tokens import count_tokens
-from stores.traces import Event
+from stategate.envs.protocols import Chunk
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.expert import play
+from stategate.envs.webshop.view import WebShopView
+from stategate.nodes.build_context.assemble import assemble
+from stategate.nodes.build_context.compress import Compress
+from stategate.nodes.conformance import check_context
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.protocols import BuiltContext, ContextRequest
+from stategate.nodes.registry import registry
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.align import clarity, focus_on, parts_of, title_of, wish_of
+from stategate.nodes.retrieval.page import PageSource
+from stategate.stores.errors import UserError
+from stategate.stores.tokens import count_tokens
+from stategate.stores.traces import Event
 
 VIEW = WebShopView()
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from envs.webshop.pages import SEARCH
-from envs.webshop.sample.pages import observations
-from envs.webshop.view import WebShopView
-from nodes.build_context.baselines import Full, QueryRag, Window
-from nodes.conformance import check_built, check_context, check_view, requests, samples
-from nodes.models.embedders import Hashing
-from nodes.protocols import ContextRequest
-from nodes.resources import Resources
-from nodes.retrieval.page import PageSource
-from stores.traces import Event
+from stategate.envs.webshop.pages import SEARCH
+from stategate.envs.webshop.sample.pages import observations
+from stategate.envs.webshop.view import WebShopView
+from stategate.nodes.build_context.baselines import Full, QueryRag, Window
+from stategate.nodes.conformance import check_built, check_context, check_view, requests, samples
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.protocols import ContextRequest
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import PageSource
+from stategate.stores.traces import Event
 
 
 @pytest.mark.parametrize(

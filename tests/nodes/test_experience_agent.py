@@ -2,13 +2,13 @@
 
 import pytest
 
-from envs.webshop import prompt
-from graph import build_graph, load_config
-from nodes.act.shop.rule import Rule, suggested
-from nodes.conformance import check_actor, check_memory, check_updater
-from nodes.update_state.ema import Ema
-from nodes.write_memory.experience import ExperienceWriter
-from stores.bank.state_bank import StateBank
+from stategate.envs.webshop import prompt
+from stategate.graph import build_graph, load_config
+from stategate.nodes.act.shop.rule import Rule, suggested
+from stategate.nodes.conformance import check_actor, check_memory, check_updater
+from stategate.nodes.update_state.ema import Ema
+from stategate.nodes.write_memory.experience import ExperienceWriter
+from stategate.stores.bank.state_bank import StateBank
 from tests.nodes.test_rule_actor import BUTTONS, ITEM, LINKS, OPENED, RESULTS, VALUES, WISH, context
 
 
@@ -30,7 +30,7 @@ def advised(lines, actions, move, history=(), step=None, follow=True, wish=WISH)
     piece = built.pieces[0]
     from langchain_core.messages import HumanMessage
 
-    from nodes.protocols import BuiltContext, Piece
+    from stategate.nodes.protocols import BuiltContext, Piece
 
     pieces = (Piece("p", "p", told, piece.actions, 0, 0),)
     changed = BuiltContext((HumanMessage(told),), pieces, 0)
@@ -56,9 +56,10 @@ def test_advice_bends_a_decision_only_with_the_switch_and_before_patience_ends(
     assert followed.reason.startswith(f"advice ({move}), not: ")
     own = advised(*page, move, history, follow=False)
     assert own.action != bent
-    assert advised(*page, move, history, step=12).action == advised(
-        *page, move, history, step=12, follow=False
-    ).action  # fmt: skip
+    assert (
+        advised(*page, move, history, step=12).action
+        == advised(*page, move, history, step=12, follow=False).action
+    )
 
 
 def test_a_product_is_left_by_advice_unless_it_offers_every_wanted_option():

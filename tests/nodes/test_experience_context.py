@@ -8,24 +8,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from envs.webshop.view import WebShopView
-from nodes.build_context.baselines import Full
-from nodes.build_context.experience import Experience
-from nodes.build_context.trace_advice import ExperienceTrace
-from nodes.conformance import check_built, check_context, requests
-from nodes.experience.episode import Annotation, Episode, Step, annotate
-from nodes.experience.grow import add_episode, make_of, updater_make
-from nodes.experience.states import online_state
-from nodes.models.embedders import Hashing, HashingEmbedder
-from nodes.models.llms import FakeLlm
-from nodes.observe.webshop import WebShopEnv
-from nodes.resources import Resources
-from nodes.update_state.ema import Ema
-from nodes.update_state.learned import Gru
-from stores.bank.bank import Entry, Row
-from stores.bank.state_bank import StateBank
-from stores.errors import UserError
-from trainers.bank.build import build_trace_bank
+from stategate.envs.webshop.view import WebShopView
+from stategate.nodes.build_context.baselines import Full
+from stategate.nodes.build_context.experience import Experience
+from stategate.nodes.build_context.trace_advice import ExperienceTrace
+from stategate.nodes.conformance import check_built, check_context, requests
+from stategate.nodes.experience.episode import Annotation, Episode, Step, annotate
+from stategate.nodes.experience.grow import add_episode, make_of, updater_make
+from stategate.nodes.experience.states import online_state
+from stategate.nodes.models.embedders import Hashing, HashingEmbedder
+from stategate.nodes.models.llms import FakeLlm
+from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.nodes.resources import Resources
+from stategate.nodes.update_state.ema import Ema
+from stategate.nodes.update_state.learned import Gru
+from stategate.stores.bank.bank import Entry, Row
+from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.errors import UserError
+from stategate.trainers.bank.build import build_trace_bank
 
 VIEW = WebShopView()
 WISH = "Find me a warm wool scarf with color: red, and price lower than 30.00 dollars"

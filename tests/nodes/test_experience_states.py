@@ -2,16 +2,16 @@
 
 import pytest
 
-from envs.protocols import ActionVocabulary
-from envs.webshop.view import WebShopView
-from graph import build_graph, load_config
-from nodes.experience.episode import Episode, Step, from_events, returns
-from nodes.experience.episode import annotate as annotated
-from nodes.experience.states import online_state
-from nodes.experience.states import states_of as states_in
-from nodes.protocols import ContextRequest
-from stores.traces import Event
-from stores.traces.store import TraceStore
+from stategate.envs.protocols import ActionVocabulary
+from stategate.envs.webshop.view import WebShopView
+from stategate.graph import build_graph, load_config
+from stategate.nodes.experience.episode import Episode, Step, from_events, returns
+from stategate.nodes.experience.episode import annotate as annotated
+from stategate.nodes.experience.states import online_state
+from stategate.nodes.experience.states import states_of as states_in
+from stategate.nodes.protocols import ContextRequest
+from stategate.stores.traces import Event
+from stategate.stores.traces.store import TraceStore
 
 WISH = (
     "Find me easy clean dog beds with memory foam with color: navy, "
@@ -41,7 +41,7 @@ def episode(reward=1.0, steps=None, **more):
 
 
 def test_a_bank_state_is_the_state_that_the_agent_was_in(tmp_path, monkeypatch):
-    from nodes.build_context import baselines as full
+    from stategate.nodes.build_context import baselines as full
 
     seen = []
     real = full.assemble

@@ -3,14 +3,14 @@
 import pytest
 from langchain_core.messages import HumanMessage
 
-from envs.protocols import ANSWER, answered
-from graph.config import load_config
-from nodes.act.answer import Extract
-from nodes.act.asked import holds
-from nodes.act.support import NOTED, NOTHING_FOUND, Quotable, backing, of_talk, quotables
-from nodes.protocols import BuiltContext, Piece
-from nodes.resources import Resources
-from nodes.retrieval.quoting import quote, unquoted_blocks
+from stategate.envs.protocols import ANSWER, answered
+from stategate.graph.config import load_config
+from stategate.nodes.act.answer import Extract
+from stategate.nodes.act.asked import holds
+from stategate.nodes.act.support import NOTED, NOTHING_FOUND, Quotable, backing, of_talk, quotables
+from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.quoting import quote, unquoted_blocks
 
 
 def decide(question: str, *pieces: tuple[str, str], **params):

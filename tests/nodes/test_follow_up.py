@@ -2,9 +2,9 @@
 
 import pytest
 
-from nodes.build_context.follow_up import standalone, subject
-from nodes.retrieval.entities import extractor_of
-from stores.traces import Event
+from stategate.nodes.build_context.follow_up import standalone, subject
+from stategate.nodes.retrieval.entities import extractor_of
+from stategate.stores.traces import Event
 
 BOTH = pytest.mark.parametrize("kind", ["rules", "spacy"])
 

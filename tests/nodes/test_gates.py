@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 import torch
 
-from envs.alfworld import AlfWorld
-from envs.alfworld.expert import decide, knowledge_of
-from nodes.act.seeker import seek
-from nodes.build_context.assemble import assemble
-from nodes.build_context.compress import Compress, squeeze
-from nodes.build_context.gates import FACTS, facts_of, make_gates, texts_of
-from nodes.build_context.needed import needed
-from nodes.conformance import check_built
-from nodes.models.embedders import Hashing
-from nodes.resources import Resources
-from nodes.update_state.state_models import GruModel
-from stores.assets.weights import save_weights
-from stores.errors import UserError
-from stores.traces import Event
+from stategate.envs.alfworld import AlfWorld
+from stategate.envs.alfworld.expert import decide, knowledge_of
+from stategate.nodes.act.seeker import seek
+from stategate.nodes.build_context.assemble import assemble
+from stategate.nodes.build_context.compress import Compress, squeeze
+from stategate.nodes.build_context.gates import FACTS, facts_of, make_gates, texts_of
+from stategate.nodes.build_context.needed import needed
+from stategate.nodes.conformance import check_built
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.resources import Resources
+from stategate.nodes.update_state.state_models import GruModel
+from stategate.stores.assets.weights import save_weights
+from stategate.stores.errors import UserError
+from stategate.stores.traces import Event
 from tests.nodes.test_past import VIEW, moments, request  # noqa: F401 - a fixture
 
 

@@ -3,25 +3,25 @@
 import pytest
 import torch
 
-from envs.alfworld.view import AlfWorldView
-from envs.protocols import Observation
-from graph import build_graph, load_config
-from nodes.act.encoding import encoder
-from nodes.act.general import GENERAL, PAGE_FEATURES, ROW_FEATURES
-from nodes.act.policy import Policy, make_scorer
-from nodes.act.simple import vain_actions
-from nodes.build_context.baselines import Full, Window
-from nodes.build_context.compress import Compress
-from nodes.conformance import check_actor
-from nodes.models.embedders import Hashing
-from nodes.observe.webshop import WebShopEnv
-from nodes.protocols import BuiltContext, ContextRequest, Piece
-from nodes.resources import Resources
-from nodes.retrieval.page import PageSource
-from nodes.retrieval.past import WithPast, past_chunks
-from stores.assets.weights import save_weights
-from stores.errors import UserError
-from stores.traces import Event
+from stategate.envs.alfworld.view import AlfWorldView
+from stategate.envs.protocols import Observation
+from stategate.graph import build_graph, load_config
+from stategate.nodes.act.encoding import encoder
+from stategate.nodes.act.general import GENERAL, PAGE_FEATURES, ROW_FEATURES
+from stategate.nodes.act.policy import Policy, make_scorer
+from stategate.nodes.act.simple import vain_actions
+from stategate.nodes.build_context.baselines import Full, Window
+from stategate.nodes.build_context.compress import Compress
+from stategate.nodes.conformance import check_actor
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.nodes.protocols import BuiltContext, ContextRequest, Piece
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import PageSource
+from stategate.nodes.retrieval.past import WithPast, past_chunks
+from stategate.stores.assets.weights import save_weights
+from stategate.stores.errors import UserError
+from stategate.stores.traces import Event
 from tests.nodes.test_past import moments, request  # noqa: F401 - a fixture
 
 VIEW = AlfWorldView()
@@ -87,13 +87,20 @@ def test_numbered_things_are_followed_from_step_to_step(resources):
         ("go to shelf 3", "You arrive at shelf 3. On the shelf 3, you see a pen 5."),
         ("take pen 5 from shelf 3", "You pick up the pen 5."),
     ]
-    events = [e for t, (action, answer) in enumerate(steps)
-              for e in (Event("ACT", action, t), Event("OBS", answer, t + 1))]  # fmt: skip
+    events = [
+        e
+        for t, (action, answer) in enumerate(steps)
+        for e in (Event("ACT", action, t), Event("OBS", answer, t + 1))
+    ]
     going = [f"go to {place}" for place in ("shelf 1", "shelf 2", "table 4")]
     page = Observation(steps[-1][1], (*going, "move pen 5 to shelf 3", "examine pen 5"))
     asked = "put two mug in table."
-    source = WithPast(PageSource(VIEW, page, lambda: resources.embedder), past_chunks(events),
-                      VIEW, lambda: resources.embedder)  # fmt: skip
+    source = WithPast(
+        PageSource(VIEW, page, lambda: resources.embedder),
+        past_chunks(events),
+        VIEW,
+        lambda: resources.embedder,
+    )
     built = resources.get(Full())(
         ContextRequest(asked, page, source, tuple(events), 2000, None, VIEW)
     )

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.utils import convert_to_openai_messages
 
-from envs.messages.history import calls_of, tokens_of
-from nodes.build_context.messages.context import HistoryContext
-from nodes.build_context.messages.decisions import Decisions, Shown
-from stores.tokens import count_tokens
+from stategate.envs.messages.history import calls_of, tokens_of
+from stategate.nodes.build_context.messages.context import HistoryContext
+from stategate.nodes.build_context.messages.decisions import Decisions, Shown
+from stategate.stores.tokens import count_tokens
 from tests.nodes.histories import histories
 
 KINDS = st.sampled_from(["compress", "full", "window"])
@@ -186,8 +186,8 @@ def test_a_large_budget_shows_the_messages_themselves(budget: int) -> None:
 
 
 def test_of_many_parts_only_the_likeliest_are_embedded() -> None:
-    from nodes.models.embedders import HashingEmbedder
-    from nodes.retrieval.history import HistorySource
+    from stategate.nodes.models.embedders import HashingEmbedder
+    from stategate.nodes.retrieval.history import HistorySource
 
     class Counting(HashingEmbedder):
         count = 0

@@ -2,25 +2,33 @@
 
 from dataclasses import replace
 
-from envs.protocols import Observation
-from envs.webshop.view import WebShopView
-from nodes.conformance import check_memory
-from nodes.observe.webshop import WebShopEnv
-from nodes.protocols import Decision, StepRecord
-from nodes.resources import Resources
-from nodes.write_memory.short_term import ShortTerm
-from nodes.write_memory.trace import Trace, events_of
-from stores.tokens import count_tokens
-from stores.traces import Event
-from stores.traces.store import TraceStore
+from stategate.envs.protocols import Observation
+from stategate.envs.webshop.view import WebShopView
+from stategate.nodes.conformance import check_memory
+from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.nodes.protocols import Decision, StepRecord
+from stategate.nodes.resources import Resources
+from stategate.nodes.write_memory.short_term import ShortTerm
+from stategate.nodes.write_memory.trace import Trace, events_of
+from stategate.stores.tokens import count_tokens
+from stategate.stores.traces import Event
+from stategate.stores.traces.store import TraceStore
 
 
 def record(step=0, events=(), page="WebShop [SEP] Instruction: [SEP] a lamp [SEP] Search", **kw):
     seen = Observation(page, ("click[x]",))
     made = StepRecord(
-        "t", "e", step, {"env": "webshop"}, "a lamp", seen, None, Decision("click[x]"), seen,
+        "t",
+        "e",
+        step,
+        {"env": "webshop"},
+        "a lamp",
+        seen,
+        None,
+        Decision("click[x]"),
+        seen,
         tuple(events),
-    )  # fmt: skip
+    )
     return replace(made, **kw)
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from langchain_core.messages import HumanMessage
 
-from nodes.models.embedders import BULK, Hashing, MiniLM, OpenAIEmbedder
-from nodes.models.llms import EmbeddedLlm, FakeLlm, OpenAILlm
-from nodes.resources import Resources
-from stores.assets.fetch import ASSETS
-from stores.errors import ModelUnavailable, UserError
-from stores.loopback import on_loopback
+from stategate.nodes.models.embedders import BULK, Hashing, MiniLM, OpenAIEmbedder
+from stategate.nodes.models.llms import EmbeddedLlm, FakeLlm, OpenAILlm
+from stategate.nodes.resources import Resources
+from stategate.stores.assets.fetch import ASSETS
+from stategate.stores.errors import ModelUnavailable, UserError
+from stategate.stores.loopback import on_loopback
 
 
 class OpenAIHandler(BaseHTTPRequestHandler):
@@ -180,8 +180,8 @@ def test_a_dead_embedding_server_is_one_line(empty_home: Path) -> None:
 
 _KNOWN_TEXT = """
 import sys
-from nodes.models.embedders import MiniLM
-from nodes.resources import Resources
+from stategate.nodes.models.embedders import MiniLM
+from stategate.nodes.resources import Resources
 embedder = MiniLM().build(Resources())
 assert embedder.embed([]).shape == (0, 384)
 sys.stdout.buffer.write(embedder.embed(["a red shoe"]).tobytes())
@@ -195,7 +195,7 @@ def test_minilm_gives_the_same_bytes_beside_a_few_texts_and_loads_nothing_for_kn
 ) -> None:
     if not ASSETS["minilm"].is_present:
         pytest.skip("the asset minilm is not here: fetch it with stategate doctor --fetch")
-    from stores.home import cache
+    from stategate.stores.home import cache
 
     (tmp_path / "assets").symlink_to(cache() / "assets")
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
@@ -205,7 +205,7 @@ def test_minilm_gives_the_same_bytes_beside_a_few_texts_and_loads_nothing_for_kn
     known = subprocess.run(run, capture_output=True, check=True, timeout=120).stdout
     assert known == alone.tobytes()
     (tmp_path / "embeddings.sqlite").rename(tmp_path / "old.sqlite")
-    from stores.embeddings import _open
+    from stategate.stores.embeddings import _open
 
     _open.cache_clear()  # a new process would open a new file
     batch = (
@@ -236,13 +236,13 @@ class Refuse:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Refuse())
-from nodes.models.decoders.loading import load_backend
-from nodes.models.embedders import MiniLM
-from nodes.models.llms import EmbeddedLlm
-from nodes.resources import Resources
-from nodes.retrieval.ranking import bm25
-from nodes.retrieval.ranking import rerank_locally
-from stores.errors import UserError
+from stategate.nodes.models.decoders.loading import load_backend
+from stategate.nodes.models.embedders import MiniLM
+from stategate.nodes.models.llms import EmbeddedLlm
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.ranking import bm25
+from stategate.nodes.retrieval.ranking import rerank_locally
+from stategate.stores.errors import UserError
 
 resources = Resources()
 for use in (

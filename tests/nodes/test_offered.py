@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from envs.webshop import WebShop
-from nodes.act import offered
-from nodes.act.general import GENERAL, PAGE_FEATURES, ROW_FEATURES
-from nodes.act.policy import load_scorer
-from nodes.observe.webshop import WebShopEnv
-from trainers.episodes import Readers, make_resources
+from stategate.envs.webshop import WebShop
+from stategate.nodes.act import offered
+from stategate.nodes.act.general import GENERAL, PAGE_FEATURES, ROW_FEATURES
+from stategate.nodes.act.policy import load_scorer
+from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.trainers.episodes import Readers, make_resources
 
 
 @pytest.fixture(scope="module")

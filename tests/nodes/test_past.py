@@ -2,23 +2,23 @@
 
 import pytest
 
-from envs.alfworld import AlfWorld
-from envs.alfworld.expert import decide, knowledge_of
-from envs.alfworld.view import AlfWorldView
-from nodes.act.seeker import seek
-from nodes.build_context.baselines import Full, QueryRag, Window
-from nodes.build_context.compress import Compress
-from nodes.build_context.summary import Summary
-from nodes.conformance import check_built
-from nodes.models.embedders import Hashing
-from nodes.models.llms import FakeLlm
-from nodes.protocols import ContextRequest
-from nodes.resources import Resources
-from nodes.retrieval.page import PageSource
-from nodes.retrieval.past import ARROW, DONE, WithPast, past_chunks
-from stores.errors import UserError
-from stores.text import one_line
-from stores.traces import Event
+from stategate.envs.alfworld import AlfWorld
+from stategate.envs.alfworld.expert import decide, knowledge_of
+from stategate.envs.alfworld.view import AlfWorldView
+from stategate.nodes.act.seeker import seek
+from stategate.nodes.build_context.baselines import Full, QueryRag, Window
+from stategate.nodes.build_context.compress import Compress
+from stategate.nodes.build_context.summary import Summary
+from stategate.nodes.conformance import check_built
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.models.llms import FakeLlm
+from stategate.nodes.protocols import ContextRequest
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import PageSource
+from stategate.nodes.retrieval.past import ARROW, DONE, WithPast, past_chunks
+from stategate.stores.errors import UserError
+from stategate.stores.text import one_line
+from stategate.stores.traces import Event
 
 VIEW = AlfWorldView()
 
@@ -72,8 +72,12 @@ def request(moment, resources, budget):
 
 
 KINDS = [
-    Full(), Window(events=2), Window(events=0), QueryRag(top_k=6), Compress(allocator="uniform"),
-]  # fmt: skip
+    Full(),
+    Window(events=2),
+    Window(events=0),
+    QueryRag(top_k=6),
+    Compress(allocator="uniform"),
+]
 
 
 @pytest.mark.parametrize("params", KINDS, ids=lambda p: f"{p.kind}{getattr(p, 'events', '')}")
@@ -87,9 +91,11 @@ def test_the_audit_holds_with_a_past(params, budget, moments, resources):
 
 def test_a_step_is_a_line_with_what_came_of_it():
     events = [
-        Event("OBS", "A hall.", 0), Event("ACT", "go north", 0),
-        Event("OBS", "A\nwood.", 1), Event("ACT", "look", 1),
-    ]  # fmt: skip
+        Event("OBS", "A hall.", 0),
+        Event("ACT", "go north", 0),
+        Event("OBS", "A\nwood.", 1),
+        Event("ACT", "look", 1),
+    ]
     start, first, last = past_chunks(events)
     assert (start.text, start.id) == ("Start => A hall.", "event:start")
     assert (first.text, first.role) == ("1. go north => A wood.", "past")

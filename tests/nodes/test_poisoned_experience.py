@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from evals.webshop.poison import HARM, plant
-from nodes.build_context.experience import Experience
-from nodes.build_context.trace_advice import ExperienceTrace
-from nodes.experience.episode import annotate
-from nodes.experience.grow import add_episode, make_of, trust_of
-from nodes.experience.states import online_state
-from nodes.models.embedders import Hashing
-from stores.bank.bank import Entry, Row, merge, open_bank
-from stores.bank.state_bank import StateBank
+from stategate.evals.webshop.poison import HARM, plant
+from stategate.nodes.build_context.experience import Experience
+from stategate.nodes.build_context.trace_advice import ExperienceTrace
+from stategate.nodes.experience.episode import annotate
+from stategate.nodes.experience.grow import add_episode, make_of, trust_of
+from stategate.nodes.experience.states import online_state
+from stategate.nodes.models.embedders import Hashing
+from stategate.stores.bank.bank import Entry, Row, merge, open_bank
+from stategate.stores.bank.state_bank import StateBank
+from stategate.trainers.bank.build import build_trace_bank
 from tests.nodes.test_experience_context import VIEW, folder, item, resources, trajectory
-from trainers.bank.build import build_trace_bank
 
 __all__ = ["folder", "resources"]
 GATES = [{}, {"gate": "alike", "pick": "proven", "top_k": 60}, {"key": "text", "gate": "fits"}]
@@ -76,8 +76,8 @@ def test_a_whole_episode_of_a_stranger_gives_no_plan(tmp_path, resources):
 
 @pytest.mark.parametrize("trust", [0.2, 1e-5, -0.5, float("nan"), "1", None])
 def test_what_is_no_trust_is_none_and_no_tool_tells_it(folder, resources, trust):
-    from graph.memory_tools import experience_tool
-    from nodes.experience.grow import untrusted
+    from stategate.graph.memory_tools import experience_tool
+    from stategate.nodes.experience.grow import untrusted
 
     bank = open_bank(folder)
     row = bank.rows()[0]
@@ -88,7 +88,7 @@ def test_what_is_no_trust_is_none_and_no_tool_tells_it(folder, resources, trust)
 
 
 def test_a_text_that_looks_like_the_mark_of_trust_is_not_one(folder, resources):
-    from nodes.experience.grow import untrusted
+    from stategate.nodes.experience.grow import untrusted
 
     bank = open_bank(folder)
     bank.change(bank.rows()[0].id, experience='He said "trust": 0.1, twice.')

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
-from envs.webshop import WebShop, prompt
-from envs.webshop.pages import SEARCH
-from envs.webshop.view import WebShopView
-from envs.webshop.wanted import Wanted
-from graph import build_graph, load_config
-from nodes.act.policy import Policy, PolicyActor, make_scorer
-from nodes.act.shop.candidates import (
+from stategate.envs.webshop import WebShop, prompt
+from stategate.envs.webshop.pages import SEARCH
+from stategate.envs.webshop.view import WebShopView
+from stategate.envs.webshop.wanted import Wanted
+from stategate.graph import build_graph, load_config
+from stategate.nodes.act.policy import Policy, PolicyActor, make_scorer
+from stategate.nodes.act.shop.candidates import (
     CANDIDATE_FEATURES,
     ENCODER,
     LEXICAL,
@@ -25,11 +25,11 @@ from nodes.act.shop.candidates import (
     encode,
     queries,
 )
-from nodes.conformance import check_actor
-from nodes.protocols import BuiltContext, Piece
-from nodes.resources import Resources
-from stores.assets.weights import save_weights
-from stores.errors import UserError
+from stategate.nodes.conformance import check_actor
+from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.nodes.resources import Resources
+from stategate.stores.assets.weights import save_weights
+from stategate.stores.errors import UserError
 
 
 def read(context):
@@ -150,13 +150,18 @@ def test_queries_are_made_of_the_instruction_without_its_price_and_stand_for_the
 
 @settings(max_examples=60, deadline=None)
 @given(
-    lines=st.lists(st.one_of(st.sampled_from([*RESULTS, *ITEM, "Text: a"]), st.text()), max_size=12),
-    actions=st.lists(st.one_of(st.sampled_from([*ON_RESULTS, *ON_ITEM, SEARCH]), st.text(max_size=9)),
-                     max_size=20, unique=True),
+    lines=st.lists(
+        st.one_of(st.sampled_from([*RESULTS, *ITEM, "Text: a"]), st.text()), max_size=12
+    ),
+    actions=st.lists(
+        st.one_of(st.sampled_from([*ON_RESULTS, *ON_ITEM, SEARCH]), st.text(max_size=9)),
+        max_size=20,
+        unique=True,
+    ),
     history=st.lists(st.sampled_from([*ON_ITEM, *LINKS, "search[x]"]), max_size=8),
     wish=st.one_of(st.just(WISH), st.text()),
     step=st.integers(0, 40),
-)  # fmt: skip
+)
 def test_any_context_gives_finite_numbers_and_probabilities_over_what_is_legal(
     scorer, lines, actions, history, wish, step
 ):
@@ -194,8 +199,9 @@ def test_it_reads_nothing_but_text_and_affordances(act):
     whole = agent.context(state)
     bare = BuiltContext(
         tuple(HumanMessage(m.content) for m in whole.messages),
-        tuple(Piece("", "", p.text, p.actions, 0, 0) for p in whole.pieces), 0,
-    )  # fmt: skip
+        tuple(Piece("", "", p.text, p.actions, 0, 0) for p in whole.pieces),
+        0,
+    )
     assert act(whole, 1) == act(bare, 1)
     # Another goal with the same words earns something else and is the same to the actor.
     observed = world.observe(session)
@@ -262,7 +268,8 @@ def test_reading_is_the_rule_actors_own(act):
     choices = [("color", ("black", "blue")), ("size", ("large", "x-large"))]
     wanted = read(made).wanted
     assert [(asked.name, asked.values[asked.best]) for asked in wanted.choices] == [
-        ("color", "black"), ("size", "x-large"),
-    ]  # fmt: skip
+        ("color", "black"),
+        ("size", "x-large"),
+    ]
     assert [(asked.name, asked.values) for asked in wanted.choices] == choices
     assert set(act(made, 1).probabilities) == set(ON_ITEM)

@@ -5,10 +5,10 @@ from typing import Literal
 
 import pytest
 
-from nodes.build_context.baselines import Full
-from nodes.protocols import ContextParams
-from nodes.registry import Registry, load, registry
-from stores.errors import UserError
+from stategate.nodes.build_context.baselines import Full
+from stategate.nodes.protocols import ContextParams
+from stategate.nodes.registry import Registry, load, registry
+from stategate.stores.errors import UserError
 
 
 class Stranger(ContextParams):

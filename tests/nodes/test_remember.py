@@ -8,25 +8,30 @@ import pytest
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
-from graph.build import build_graph
-from graph.config import load_config
-from nodes.models.embedders import Hashing, HashingEmbedder
-from nodes.observe.retriever import CorpusRetriever
-from nodes.retrieval.remember import Memory
-from nodes.retrieval.statements import ModelStatements, statements_of
-from stores.errors import UserError
-from stores.memory.long_term import open_long_term
-from stores.memory.records import Namespace
+from stategate.graph.build import build_graph
+from stategate.graph.config import load_config
+from stategate.nodes.models.embedders import Hashing, HashingEmbedder
+from stategate.nodes.observe.retriever import CorpusRetriever
+from stategate.nodes.retrieval.remember import Memory
+from stategate.nodes.retrieval.statements import ModelStatements, statements_of
+from stategate.stores.errors import UserError
+from stategate.stores.memory.long_term import open_long_term
+from stategate.stores.memory.records import Namespace
 
 
 def world(tmp_path, user):
     place = {"url": str(tmp_path / "memory.sqlite"), "user": user}
     values = {
-        "env": {"kind": "webshop", "data": "sample"}, "embedder": "hashing",
+        "env": {"kind": "webshop", "data": "sample"},
+        "embedder": "hashing",
         "context": {"kind": "remembered", "budget": 2000, "memory": {"place": place}},
-        "actor": {"kind": "rule"}, "max_steps": 20,
-        "memory": [{"kind": "short_term"}, {"kind": "long_term", "place": place, "extractor": "rules"}],
-    }  # fmt: skip
+        "actor": {"kind": "rule"},
+        "max_steps": 20,
+        "memory": [
+            {"kind": "short_term"},
+            {"kind": "long_term", "place": place, "extractor": "rules"},
+        ],
+    }
     return build_graph(load_config(values))
 
 
@@ -62,11 +67,23 @@ def reader(*replies):
 
 def test_a_models_statements_are_read_with_times_and_what_it_makes_up_is_left_out():
     rows = [
-        {"subject": "Ana", "relation": "lives in", "value": "Oslo", "negated": False,
-         "is_state": True, "when": "last week"},
-        {"subject": "Ana", "relation": "owns", "value": "yacht", "negated": False,
-         "is_state": True, "when": ""},
-    ]  # fmt: skip
+        {
+            "subject": "Ana",
+            "relation": "lives in",
+            "value": "Oslo",
+            "negated": False,
+            "is_state": True,
+            "when": "last week",
+        },
+        {
+            "subject": "Ana",
+            "relation": "owns",
+            "value": "yacht",
+            "negated": False,
+            "is_state": True,
+            "when": "",
+        },
+    ]
     state = reader(json.dumps({"statements": rows}))
     [only] = state("I moved to Oslo last week.", "Ana", 1_685_020_440.0)
     assert (only.subject, only.relation, only.value, only.is_state) == (
@@ -80,8 +97,14 @@ def test_a_models_statements_are_read_with_times_and_what_it_makes_up_is_left_ou
 
 
 def test_a_models_i_is_the_speaker_and_a_time_that_the_turn_does_not_name_is_none():
-    row = {"subject": "I", "relation": "own", "value": "a mill", "negated": False,
-           "is_state": False, "when": "Thursday, 2024-05-16"}  # fmt: skip
+    row = {
+        "subject": "I",
+        "relation": "own",
+        "value": "a mill",
+        "negated": False,
+        "is_state": False,
+        "when": "Thursday, 2024-05-16",
+    }
     [only] = reader(json.dumps({"statements": [row]}))("I own a mill.", "Ana", 1_685_020_440.0)
     assert (only.subject, only.valid_from) == ("Ana", None)
 
@@ -116,14 +139,16 @@ def test_a_retriever_over_texts_needs_no_corpus_and_shares_models():
 def test_where_things_were_seen_serves_the_next_task_in_the_same_room(tmp_path):
     place = {"url": str(tmp_path / "memory.sqlite"), "user": "ana"}
     values = {
-        "env": {"kind": "alfworld", "data": "sample", "split": None}, "embedder": "hashing",
+        "env": {"kind": "alfworld", "data": "sample", "split": None},
+        "embedder": "hashing",
         "context": {"kind": "remembered", "budget": 2000, "memory": {"place": place, "facts": 10}},
-        "actor": {"kind": "seeker"}, "max_steps": 50,
+        "actor": {"kind": "seeker"},
+        "max_steps": 50,
         "memory": [
             {"kind": "short_term", "budget": 4000, "page_tokens": 250},
             {"kind": "long_term", "place": place, "extractor": "rules"},
         ],
-    }  # fmt: skip
+    }
     graph = build_graph(load_config(values))
     steps = [
         graph.invoke({"task": {"game": 0}}, {"configurable": {"thread_id": f"t{i}"}})["steps"]
@@ -138,8 +163,8 @@ def test_where_things_were_seen_serves_the_next_task_in_the_same_room(tmp_path):
 
 
 def test_the_seeker_searches_first_where_memory_shows_what_is_asked(tmp_path):
-    from nodes.act.seeker import _remembered
-    from nodes.protocols import BuiltContext, Piece
+    from stategate.nodes.act.seeker import _remembered
+    from stategate.nodes.protocols import BuiltContext, Piece
 
     said = 'On 2024-05-16 it was noted: "shelf 2 holds mug 1, book 3"\n'
     old = 'On 2024-05-16 it was noted (until 2024-05-17): "desk 1 holds mug 1"\n'
@@ -150,11 +175,11 @@ def test_the_seeker_searches_first_where_memory_shows_what_is_asked(tmp_path):
 
 
 def test_what_a_tool_says_is_quoted_as_doubtful_and_becomes_nobodys_fact(tmp_path):
-    from nodes.build_context.recall import MemoryReader, remembered_pieces
-    from nodes.resources import Resources
-    from nodes.retrieval.entities import extractor_of
-    from nodes.retrieval.memory import MemoryPlace
-    from nodes.retrieval.remember import Memory
+    from stategate.nodes.build_context.recall import MemoryReader, remembered_pieces
+    from stategate.nodes.resources import Resources
+    from stategate.nodes.retrieval.entities import extractor_of
+    from stategate.nodes.retrieval.memory import MemoryPlace
+    from stategate.nodes.retrieval.remember import Memory
 
     url, resources = str(tmp_path / "memory.sqlite"), Resources(None, Hashing())
     shared = {"embedder": resources.embedder, "extract": extractor_of("rules")}

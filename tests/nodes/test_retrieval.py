@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from envs.qa.questions import load_questions
-from evals.qa.data import load_set, relevant
-from nodes.models.embedders import Hashing, HashingEmbedder
-from nodes.observe.retriever import CorpusRetriever
-from nodes.retrieval.corpus import CorpusIndex, CorpusSource
-from nodes.retrieval.ranking import fuse_places, reciprocal_ranks
-from stores.corpus.chunking import Chunking
-from stores.corpus.corpus import Corpus
-from stores.corpus.documents import Document
-from stores.corpus.vectors import Vectors
+from stategate.envs.qa.questions import load_questions
+from stategate.evals.qa.data import load_set, relevant
+from stategate.nodes.models.embedders import Hashing, HashingEmbedder
+from stategate.nodes.observe.retriever import CorpusRetriever
+from stategate.nodes.retrieval.corpus import CorpusIndex, CorpusSource
+from stategate.nodes.retrieval.ranking import fuse_places, reciprocal_ranks
+from stategate.stores.corpus.chunking import Chunking
+from stategate.stores.corpus.corpus import Corpus
+from stategate.stores.corpus.documents import Document
+from stategate.stores.corpus.vectors import Vectors
 
 DATA = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "phenomena"
 
@@ -212,8 +212,8 @@ def test_the_sample_questions_have_their_evidence_under_every_chunking():
     questions = load_questions("sample")
     assert len(questions) >= 18
     chosen = load_set("sample")
-    from nodes.observe.qa import QaEnv
-    from nodes.resources import Resources
+    from stategate.nodes.observe.qa import QaEnv
+    from stategate.nodes.resources import Resources
 
     for chunking in ("fixed-256-50", "fixed-64-16", "recursive-512-50"):
         index = QaEnv(corpus="sample", chunking=chunking).index(Resources(None, Hashing()))
@@ -225,8 +225,8 @@ def test_the_sample_questions_have_their_evidence_under_every_chunking():
 def test_the_reference_questions_find_exactly_their_gold_chunks():
     import json
 
-    from nodes.observe.qa import QaEnv
-    from nodes.resources import Resources
+    from stategate.nodes.observe.qa import QaEnv
+    from stategate.nodes.resources import Resources
 
     chosen = load_set(str(DATA))
     rows = json.loads((DATA / "evaluation_dataset.json").read_text("utf-8"))

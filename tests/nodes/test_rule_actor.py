@@ -5,15 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
-from envs.protocols import is_legal
-from envs.webshop import prompt
-from envs.webshop.actions import WebShopActions
-from envs.webshop.pages import SEARCH
-from nodes.act.shop.rule import Rule
-from nodes.conformance import check_actor
-from nodes.protocols import BuiltContext, Piece
-from nodes.resources import Resources
-from stores.text import overlap, words_of
+from stategate.envs.protocols import is_legal
+from stategate.envs.webshop import prompt
+from stategate.envs.webshop.actions import WebShopActions
+from stategate.envs.webshop.pages import SEARCH
+from stategate.nodes.act.shop.rule import Rule
+from stategate.nodes.conformance import check_actor
+from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.nodes.resources import Resources
+from stategate.stores.text import overlap, words_of
 
 
 def read(context):

@@ -14,12 +14,12 @@ from pathlib import Path
 import openai
 import pytest
 
-from nodes.models import server as module
-from nodes.models.llms import EmbeddedLlm
-from nodes.models.server import LlamaServer, read_header, serve
-from nodes.resources import Resources
-from stores.assets.fetch import asset_path
-from stores.errors import UserError
+from stategate.nodes.models import server as module
+from stategate.nodes.models.llms import EmbeddedLlm
+from stategate.nodes.models.server import LlamaServer, read_header, serve
+from stategate.nodes.resources import Resources
+from stategate.stores.assets.fetch import asset_path
+from stategate.stores.errors import UserError
 
 ENUM = [f"click[item {n}]" for n in range(60)]
 
@@ -109,10 +109,10 @@ def test_a_stopped_server_is_gone_and_the_next_one_is_new(model: Path) -> None:
 
 _EXIT = """
 import os, sys, threading, time
-from nodes.models.llms import EmbeddedLlm
-from nodes.models.server import serve
+from stategate.nodes.models.llms import EmbeddedLlm
+from stategate.nodes.models.server import serve
 from pathlib import Path
-from nodes.resources import Resources
+from stategate.nodes.resources import Resources
 llm = EmbeddedLlm(model=sys.argv[1], n_ctx=1024, max_tokens=800).build(Resources())
 llm.bind(max_tokens=2).invoke("hi")
 threading.Thread(target=llm.invoke, args=("Write a long story.",), daemon=True).start()

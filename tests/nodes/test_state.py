@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from envs.webshop import WebShop
-from envs.webshop.actions import WebShopActions
-from envs.webshop.expert import play
-from envs.webshop.reading import inputs_of, read_page
-from graph import build_graph, load_config
-from nodes.models.embedders import Hashing
-from nodes.observe.webshop import WebShopEnv
-from nodes.resources import Resources
-from nodes.update_state import unpacked
-from nodes.update_state.learned import Gru, Ssm, make_model, type_of
-from nodes.update_state.state_models import INPUT_TYPES
-from stores.assets.weights import save_weights
-from stores.errors import UserError
-from stores.traces import Event
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.actions import WebShopActions
+from stategate.envs.webshop.expert import play
+from stategate.envs.webshop.reading import inputs_of, read_page
+from stategate.graph import build_graph, load_config
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.nodes.resources import Resources
+from stategate.nodes.update_state import unpacked
+from stategate.nodes.update_state.learned import Gru, Ssm, make_model, type_of
+from stategate.nodes.update_state.state_models import INPUT_TYPES
+from stategate.stores.assets.weights import save_weights
+from stategate.stores.errors import UserError
+from stategate.stores.traces import Event
 
 
 @pytest.fixture

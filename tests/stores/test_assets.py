@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from stores.assets import downloads
-from stores.assets import fetch as assets
-from stores.assets.fetch import ASSETS, Asset, Hub, Release, Wheels
-from stores.errors import UserError
+from stategate.stores.assets import downloads
+from stategate.stores.assets import fetch as assets
+from stategate.stores.assets.fetch import ASSETS, Asset, Hub, Release, Wheels
+from stategate.stores.errors import UserError
 
 PARTS = [b"first " * 1000, b"second " * 1000, b"third"]
 WHOLE = b"".join(PARTS)
@@ -336,7 +336,7 @@ def test_a_release_that_was_exchanged_is_not_unpacked(
     digest = sha(right.read_bytes())
     wrong = make_wheel(tmp_path / "index", "sg-kit", dict.fromkeys(KIT_FILES, b"evil"))
     monkeypatch.setattr(
-        "stores.assets.fetch.download",
+        "stategate.stores.assets.fetch.download",
         lambda url, target, most: target.write_bytes(wrong.read_bytes()),
     )
     release = Release("https://example.org/kit.whl", digest, "sg_kit/model/")

@@ -6,16 +6,16 @@ import tarfile
 import numpy as np
 import pytest
 
-from graph import Session, build_graph, load_config
-from stores.backup import back_up, restore
-from stores.corpus.corpus import Corpus, open_corpus
-from stores.corpus.documents import Document
-from stores.errors import UserError
-from stores.home import home
-from stores.memory.long_term import open_long_term
-from stores.memory.records import Namespace, Turn
-from stores.traces import Event
-from stores.traces.store import TraceStore
+from stategate.graph import Session, build_graph, load_config
+from stategate.stores.backup import back_up, restore
+from stategate.stores.corpus.corpus import Corpus, open_corpus
+from stategate.stores.corpus.documents import Document
+from stategate.stores.errors import UserError
+from stategate.stores.home import home
+from stategate.stores.memory.long_term import open_long_term
+from stategate.stores.memory.records import Namespace, Turn
+from stategate.stores.traces import Event
+from stategate.stores.traces.store import TraceStore
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_what_is_no_backup_is_one_line(full, monkeypatch):
 
 
 def test_a_restore_that_was_killed_is_ended_by_the_next(tmp_path, monkeypatch):
-    from stores.backup import back_up, restore
+    from stategate.stores.backup import back_up, restore
 
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "old"))
     for name in ("banks/a.txt", "corpora/b.txt"):

@@ -5,13 +5,13 @@ import multiprocessing
 import numpy as np
 import pytest
 
-from stores.bank import nearest
-from stores.bank.bank import Bank, Entry, Row, export_rows, merge, open_bank
-from stores.bank.nearest import Searcher
-from stores.bank.served import searcher_of
-from stores.bank.state_bank import StateBank
-from stores.bank.trace_bank import TraceBank
-from stores.errors import UserError
+from stategate.stores.bank import nearest
+from stategate.stores.bank.bank import Bank, Entry, Row, export_rows, merge, open_bank
+from stategate.stores.bank.nearest import Searcher
+from stategate.stores.bank.served import searcher_of
+from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.trace_bank import TraceBank
+from stategate.stores.errors import UserError
 
 
 def vectors(count, width=16, seed=0):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from nodes.models.embedders import HashingEmbedder
-from nodes.retrieval.remember import Memory
+from stategate.nodes.models.embedders import HashingEmbedder
+from stategate.nodes.retrieval.remember import Memory
 
 FIRST, THEN, LAST = "2024-01-01", "2024-03-01", "2024-06-01"
 
@@ -16,7 +16,11 @@ def memory(tmp_path):
 @pytest.mark.parametrize(
     ("before", "after", "question"),
     [
-        ("My favourite drink is tea.", "My favourite drink is coffee.", "What is my favourite drink?"),
+        (
+            "My favourite drink is tea.",
+            "My favourite drink is coffee.",
+            "What is my favourite drink?",
+        ),
         ("I have a dog.", "I don't have a dog any more.", "Do I have a dog?"),
         ("I have a dog called Rex.", "I don't have a dog anymore.", "Do I have a dog?"),
         ("I got a cat.", "I no longer have the cat.", "Do I have a cat?"),
@@ -31,10 +35,14 @@ def memory(tmp_path):
         ("I'm married to Tom.", "Tom and I got divorced.", "Am I married?"),
         ("I drive a Volvo.", "I sold the Volvo.", "Which Volvo?"),
         ("I am learning Spanish.", "I stopped learning Spanish.", "Am I learning Spanish?"),
-        ("I'm allergic to latex.", "It's not latex that I am allergic to, it's nickel.", "Allergic?"),
+        (
+            "I'm allergic to latex.",
+            "It's not latex that I am allergic to, it's nickel.",
+            "Allergic?",
+        ),
         ("Zofia's school is Petri.", "Zofia's school is Lessing.", "Which school is Zofia's?"),
     ],
-)  # fmt: skip
+)
 def test_what_is_taken_back_or_corrected_holds_until_then(memory, before, after, question):
     old = memory.remember(before, at=FIRST, speaker="Ana").fact
     new = memory.remember(after, at=THEN, speaker="Ana")
@@ -85,9 +93,20 @@ def test_a_date_that_is_the_value_is_not_when_it_began_to_hold(memory):
 
 @pytest.mark.parametrize(
     "text",
-    ["Hello!", "Good morning, nice weather today!", "Have a nice weekend!", "That makes sense.", "lol",
-     "Never mind.", "Thanks a lot!", "How are you?", "Can you help me?", "I see.", "👍"],
-)  # fmt: skip
+    [
+        "Hello!",
+        "Good morning, nice weather today!",
+        "Have a nice weekend!",
+        "That makes sense.",
+        "lol",
+        "Never mind.",
+        "Thanks a lot!",
+        "How are you?",
+        "Can you help me?",
+        "I see.",
+        "👍",
+    ],
+)
 def test_small_talk_is_refused_with_a_reason(memory, text):
     written = memory.remember(text, speaker="Ana")
     assert (written.outcome, written.fact) == ("refused", None)
@@ -108,7 +127,11 @@ def test_short_turns_that_tell_something_are_kept(memory, text):
         ("Our caterer is called Brandt.", "It's Brand, not Brandt.", "Brand"),
         ("The ferry leaves at 9:40.", "That should be 9:20.", "9:20"),
         ("My cousin lives in Peru.", "I was wrong about my cousin: she lives in Chile.", "Chile"),
-        ("The spare key is under the pot.", "The spare key is in the shed, not under the pot.", "shed"),
+        (
+            "The spare key is under the pot.",
+            "The spare key is in the shed, not under the pot.",
+            "shed",
+        ),
         ("I have a dog called Rex.", "Rex died.", ""),
         ("I have a dog called Rex.", "We had to put Rex down on Monday.", ""),
         ("I own a kayak.", "Somebody stole my kayak.", ""),
@@ -117,7 +140,7 @@ def test_short_turns_that_tell_something_are_kept(memory, text):
         ("I'm allergic to peanuts.", "Please forget what I said about peanuts.", ""),
         ("I play chess on Fridays.", "It isn't true that I play chess.", ""),
     ],
-)  # fmt: skip
+)
 def test_a_change_names_what_was_said_and_not_how(memory, before, after, now):
     old = memory.remember(before, at=FIRST, speaker="Ana").fact
     new = memory.remember(after, at=THEN, speaker="Ana")

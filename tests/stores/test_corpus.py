@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stores.corpus.chunking import Chunking, bears, cut
-from stores.corpus.corpus import Corpus, open_corpus, prepare, prepared_key
-from stores.corpus.documents import Document, Skipped, read_file, read_folder
-from stores.corpus.web_pages import read_web
-from stores.errors import UserError
+from stategate.stores.corpus.chunking import Chunking, bears, cut
+from stategate.stores.corpus.corpus import Corpus, open_corpus, prepare, prepared_key
+from stategate.stores.corpus.documents import Document, Skipped, read_file, read_folder
+from stategate.stores.corpus.web_pages import read_web
+from stategate.stores.errors import UserError
 
 DATA = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "phenomena"
 needs_data = pytest.mark.skipif(
@@ -103,8 +103,9 @@ def test_a_second_ingest_updates_what_changed_and_removes_what_is_gone(tmp_path,
     assert (changes.added, changes.updated, changes.removed) == (["c.html"], ["a.md"], ["b.txt"])
     again = open_corpus(place)
     assert {d.title: d.text.strip() for d in again.documents()} == {
-        "Alpha": "Another text.", "Gamma": "Third.",
-    }  # fmt: skip
+        "Alpha": "Another text.",
+        "Gamma": "Third.",
+    }
     assert again.fingerprint() == corpus.fingerprint()
     chunking = Chunking.parse("fixed-64-10")
     made = prepare(again, chunking, prepared_key(again, chunking))[0]
@@ -154,7 +155,7 @@ def test_a_huge_file_is_skipped_without_being_read(tmp_path):
 
 def test_text_in_other_encodings_is_read():
     raw = "Café — naïve".encode("cp1252")
-    from stores.corpus.documents import decode
+    from stategate.stores.corpus.documents import decode
 
     assert decode(raw) == "Café — naïve"
     assert decode("Großes".encode("utf-16")) == "Großes"
@@ -201,9 +202,13 @@ def test_a_page_keeps_its_headings_rows_and_items_apart(tmp_path):
     )
     text = read_file(tmp_path / "page.html", "page.html", "here").text
     assert [line for line in text.splitlines() if line] == [
-        "## Ships", "The Klara is old.", "| ship | crew |", "| Klara | 9 |", "- Dogs welcome",
+        "## Ships",
+        "The Klara is old.",
+        "| ship | crew |",
+        "| Klara | 9 |",
+        "- Dogs welcome",
         "- No prams",
-    ]  # fmt: skip
+    ]
 
 
 def test_an_e_mail_and_a_log_are_read(tmp_path):
@@ -214,8 +219,12 @@ def test_an_e_mail_and_a_log_are_read(tmp_path):
     mail = read_file(tmp_path / "a.eml", "a.eml", "here")
     assert mail.title == "Umzug"
     assert mail.text.split("\n") == [
-        "From: Beate <b@x.org>", "", "Am Dienstag.", "Bei Frau Sørensen.", "",
-    ]  # fmt: skip
+        "From: Beate <b@x.org>",
+        "",
+        "Am Dienstag.",
+        "Bei Frau Sørensen.",
+        "",
+    ]
     (tmp_path / "a.log").write_text("12:00 up\n12:05 down\n")
     assert read_file(tmp_path / "a.log", "a.log", "here").text == "12:00 up\n\n12:05 down"
 
@@ -265,8 +274,10 @@ def test_a_page_is_kept_once_fetched_and_wikipedia_is_read_through_its_api():
     article = read_web("wikipedia:Brinicle", fetch=fetch)
     assert (page.title, page.text.strip()) == ("Page", "Words here.")
     assert (article.title, article.text, article.url) == (
-        "Brinicle", "A tube of ice.", "https://w/B",
-    )  # fmt: skip
+        "Brinicle",
+        "A tube of ice.",
+        "https://w/B",
+    )
     assert read_web("wikipedia:Brinicle", fetch=fetch) == article
     assert [title for _, title in calls] == [None, "Brinicle"]
     read_web("wikipedia:Brinicle", fresh=True, fetch=fetch)

@@ -9,8 +9,8 @@ import textwrap
 import numpy as np
 import pytest
 
-from stores.errors import UserError
-from stores.states.documents import DocumentStates, document_key
+from stategate.stores.errors import UserError
+from stategate.stores.states.documents import DocumentStates, document_key
 
 
 def arrays(seed):
@@ -82,7 +82,7 @@ def test_killed_in_mid_build_goes_on(tmp_path):
     code = textwrap.dedent("""
         import sys
         import numpy as np
-        from stores.states.documents import DocumentStates
+        from stategate.stores.states.documents import DocumentStates
         store = DocumentStates(sys.argv[1], "m", "fp32")
         for i in range(100_000):
             store.add(str(i), {"a": np.full((1000,), i, dtype=np.float32)})

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stores.embeddings import EmbeddingCache, Vector, embedding_cache
-from stores.errors import UserError
+from stategate.stores.embeddings import EmbeddingCache, Vector, embedding_cache
+from stategate.stores.errors import UserError
 
 
 def vectors_of(texts: Sequence[str]) -> Vector:

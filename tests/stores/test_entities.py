@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-import envs.qa.sample
-from nodes.resources import Resources
-from nodes.retrieval.entities import extractor_of
-from stores.errors import UserError
-from stores.memory.entities import other_names
-from stores.memory.long_term import LongTerm
-from stores.memory.names import kind_of, plain, proper_names, sentences
-from stores.memory.records import Entity, Namespace, Relation
+import stategate.envs.qa.sample
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.entities import extractor_of
+from stategate.stores.errors import UserError
+from stategate.stores.memory.entities import other_names
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.names import kind_of, plain, proper_names, sentences
+from stategate.stores.memory.records import Entity, Namespace, Relation
 from tests.stores.test_long_term import turn
 
-SAMPLE = Path(envs.qa.sample.__file__).parent
+SAMPLE = Path(stategate.envs.qa.sample.__file__).parent
 BOTH = pytest.mark.parametrize("kind", ["rules", "spacy"])
 
 
@@ -109,7 +109,7 @@ def test_a_place_after_a_comma_is_the_region_and_lists_are_not(kind, text, name,
         ("A brinicle is also known as brinicle.", []),
         ("A brinicle is a tube of ice.", []),
     ],
-)  # fmt: skip
+)
 def test_other_names_are_those_of_the_sentence_that_holds_the_name(text, names):
     assert other_names(text, "Brinicle").get("also_known_as", []) == names
 
@@ -164,14 +164,18 @@ def test_a_name_of_two_with_one_head_is_one(text, names):
 
 def test_titles_articles_and_possessives_are_no_part_of_a_name():
     assert [plain(n) for n in ("the Royal Society's", "Dr. Ida Berg", "Duke of York")] == [
-        "Royal Society", "Ida Berg", "Duke of York",
-    ]  # fmt: skip
+        "Royal Society",
+        "Ida Berg",
+        "Duke of York",
+    ]
 
 
 def test_a_title_or_a_wrapped_line_ends_no_sentence():
     assert sentences("Dr. Berg met\nMr. Lund. They talked.\n\nThen") == [
-        "Dr. Berg met Mr. Lund.", "They talked.", "Then",
-    ]  # fmt: skip
+        "Dr. Berg met Mr. Lund.",
+        "They talked.",
+        "Then",
+    ]
 
 
 def test_attributes_are_kept_joined_and_found_by_the_other_name(tmp_path):
@@ -199,7 +203,7 @@ def test_entities_and_relations_of_an_older_memory_are_read_as_they_are(tmp_path
 
 
 def replies(*texts):
-    from graph.config import load_config
+    from stategate.graph.config import load_config
 
     return Resources(load_config({"llm": {"kind": "fake", "replies": texts}}).llm)
 
@@ -241,7 +245,7 @@ def test_a_reply_that_the_client_refuses_at_the_limit_is_read_all_the_same(monke
         raise error
 
     extract = extractor_of("model", replies("unused"))
-    monkeypatch.setattr("nodes.retrieval.entities.ask", refuse)
+    monkeypatch.setattr("stategate.nodes.retrieval.entities.ask", refuse)
     assert [e.name for e in extract("Ida Berg left.")[0]] == ["Ida Berg"]
     assert extract.fallbacks == 0
 
@@ -254,10 +258,10 @@ def test_an_unreadable_reply_falls_back_to_spacy_and_is_counted(caplog):
 
 
 def test_a_missing_package_is_one_line_that_names_the_extra(monkeypatch):
-    import nodes.retrieval.entities as module
+    import stategate.nodes.retrieval.entities as module
 
     module._local.cache_clear()
-    monkeypatch.setattr("stores.memory.entity_spacy.find_spec", lambda name: None)
+    monkeypatch.setattr("stategate.stores.memory.entity_spacy.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'stategate\[qa\]'"):
         extractor_of("spacy")
     assert extractor_of("rules")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stores.errors import MissingExtra, UserError, extra_of, missing, needs
+from stategate.stores.errors import MissingExtra, UserError, extra_of, missing, needs
 
 
 def test_a_missing_package_names_the_extra_that_brings_it():
@@ -22,7 +22,7 @@ def test_a_missing_part_of_a_shared_folder_is_named_whole():
 
 def test_other_errors_pass():
     with pytest.raises(ImportError), needs("qa"):
-        from stores.errors import nothing_of_the_kind  # noqa: F401
+        from stategate.stores.errors import nothing_of_the_kind  # noqa: F401
 
 
 @pytest.mark.parametrize(

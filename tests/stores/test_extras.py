@@ -33,23 +33,27 @@ def core(code, *words, **environment):
 @pytest.mark.parametrize(
     ("use", "extra"),
     [
-        ("from stores.corpus.reader import shared; shared.read(b'<p>x', '.html')", "qa"),
-        ("from stores.corpus.reader import shared; shared.read(b'', '.pdf')", "qa"),
-        ("from stores.corpus.lexical import Lexical; Lexical(['x'])", "qa"),
-        ("from stores.corpus.vectors import Vectors; Vectors('v', 'n', 'e', 3)", "qa"),
-        ("import stores.memory.long_term", "qa"),
+        ("from stategate.stores.corpus.reader import shared; shared.read(b'<p>x', '.html')", "qa"),
+        ("from stategate.stores.corpus.reader import shared; shared.read(b'', '.pdf')", "qa"),
+        ("from stategate.stores.corpus.lexical import Lexical; Lexical(['x'])", "qa"),
+        ("from stategate.stores.corpus.vectors import Vectors; Vectors('v', 'n', 'e', 3)", "qa"),
+        ("import stategate.stores.memory.long_term", "qa"),
         (
-            "from stores.assets.weights import load_weights; load_weights('state-gru', 'state')",
+            "from stategate.stores.assets.weights import load_weights;"
+            "load_weights('state-gru', 'state')",
             "local",
         ),
-        ("from stores.assets.weights import save_weights; save_weights('x', {}, {})", "local"),
-        ("from stores.bank.nearest import MappedIndex; MappedIndex('x', 0)", "local"),
+        (
+            "from stategate.stores.assets.weights import save_weights; save_weights('x', {}, {})",
+            "local",
+        ),
+        ("from stategate.stores.bank.nearest import MappedIndex; MappedIndex('x', 0)", "local"),
     ],
 )
 def test_a_missing_extra_is_one_line_that_names_it(use, extra, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, told = core(
-        f"from stores.errors import UserError\ntry:\n    {use}\n"
+        f"from stategate.stores.errors import UserError\ntry:\n    {use}\n"
         "except UserError as error:\n    print(error)\n    sys.exit(2)\n"
     )
     assert code == 2, told
@@ -68,7 +72,7 @@ def test_the_core_of_stores_imports_without_any_extra():
 
 def test_an_episode_of_webshop_needs_no_extra(tmp_path):
     play = f"""
-from graph import build_graph, load_config
+from stategate.graph import build_graph, load_config
 overrides = ["actor.kind=rule"]
 overrides += ["memory=[{{kind: short_term}}, {{kind: trace, path: {tmp_path}/t.sqlite}}]"]
 graph = build_graph(load_config("configs/webshop.yaml", overrides=overrides))

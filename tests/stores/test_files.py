@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from stores.errors import UserError
-from stores.files import replacing, write_bytes, write_json, write_lines, write_text
+from stategate.stores.errors import UserError
+from stategate.stores.files import replacing, write_bytes, write_json, write_lines, write_text
 
 
 def test_each_kind_of_content_comes_back(tmp_path):

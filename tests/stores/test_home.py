@@ -6,10 +6,10 @@ import sqlite3
 
 import pytest
 
-from stores import home as places
-from stores.home import cache, home
-from stores.traces import Event
-from stores.traces.store import TraceStore
+from stategate.stores import home as places
+from stategate.stores.home import cache, home
+from stategate.stores.traces import Event
+from stategate.stores.traces.store import TraceStore
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from nodes.models.embedders import HashingEmbedder
-from stores.errors import UserError
-from stores.memory.langgraph_store import LongTermStore
-from stores.memory.long_term import LongTerm
-from stores.memory.records import Namespace, Turn
+from stategate.nodes.models.embedders import HashingEmbedder
+from stategate.stores.errors import UserError
+from stategate.stores.memory.langgraph_store import LongTermStore
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.records import Namespace, Turn
 
 EMBEDDER = HashingEmbedder()
 

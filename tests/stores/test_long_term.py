@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nodes.models.embedders import HashingEmbedder
-from nodes.retrieval.entities import extractor_of
-from stores.errors import UserError
-from stores.memory.long_term import LongTerm
-from stores.memory.records import Namespace, Turn
+from stategate.nodes.models.embedders import HashingEmbedder
+from stategate.nodes.retrieval.entities import extractor_of
+from stategate.stores.errors import UserError
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.records import Namespace, Turn
 
 EMBEDDER = HashingEmbedder()
 ME = Namespace("me")

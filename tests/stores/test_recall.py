@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nodes.models.embedders import HashingEmbedder
-from nodes.retrieval.remember import Memory, seconds
-from stores.errors import UserError
-from stores.memory.recall import Limits
-from stores.memory.stated import stated
-from stores.memory.times import resolved, spans
+from stategate.nodes.models.embedders import HashingEmbedder
+from stategate.nodes.retrieval.remember import Memory, seconds
+from stategate.stores.errors import UserError
+from stategate.stores.memory.recall import Limits
+from stategate.stores.memory.stated import stated
+from stategate.stores.memory.times import resolved, spans
 
 SAID = datetime(2023, 5, 25, 13, 14, tzinfo=UTC).timestamp()  # a Thursday
 
@@ -26,16 +26,28 @@ def words(facts):
 @pytest.mark.parametrize(
     ("text", "day"),
     [
-        ("yesterday", "2023-05-24"), ("last Friday", "2023-05-19"), ("two weeks ago", "2023-05-11"),
-        ("in 3 months", "2023-08"), ("last weekend", "2023-05-20 to 2023-05-21"),
-        ("last week", "2023-05-15 to 2023-05-21"), ("next month", "2023-06"), ("last year", "2022"),
-        ("on 8 May, 2022", "2022-05-08"), ("May 8th", "2023-05-08"), ("since 2016", "2016"),
-        ("a couple of days ago", "2023-05-23"), ("the day after tomorrow", "2023-05-27"),
-        ("2023-05-07", "2023-05-07"), ("29.02.2024", "2024-02-29"), ("on 31.5.", "2023-05-31"),
-        ("2022/11/3", "2022-11-03"), ("5/20/2023", "2023-05-20"),
-        ("next Tuesday", "2023-05-30"), ("in January", "2023-01"),
+        ("yesterday", "2023-05-24"),
+        ("last Friday", "2023-05-19"),
+        ("two weeks ago", "2023-05-11"),
+        ("in 3 months", "2023-08"),
+        ("last weekend", "2023-05-20 to 2023-05-21"),
+        ("last week", "2023-05-15 to 2023-05-21"),
+        ("next month", "2023-06"),
+        ("last year", "2022"),
+        ("on 8 May, 2022", "2022-05-08"),
+        ("May 8th", "2023-05-08"),
+        ("since 2016", "2016"),
+        ("a couple of days ago", "2023-05-23"),
+        ("the day after tomorrow", "2023-05-27"),
+        ("2023-05-07", "2023-05-07"),
+        ("29.02.2024", "2024-02-29"),
+        ("on 31.5.", "2023-05-31"),
+        ("2022/11/3", "2022-11-03"),
+        ("5/20/2023", "2023-05-20"),
+        ("next Tuesday", "2023-05-30"),
+        ("in January", "2023-01"),
     ],
-)  # fmt: skip
+)
 def test_times_are_resolved_against_the_day_they_were_said(text, day):
     [span] = spans(f"It happened {text}, I think.", SAID)
     assert span.shown() == day
@@ -179,9 +191,11 @@ def test_a_turn_is_found_by_the_turn_it_replies_to(memory):
     rows = [
         {"text": "What did you call the new kitten?", "speaker": "Bo", "thread": "t", "at": 1.0},
         {"text": "Marmalade, after the jam.", "speaker": "Ana", "thread": "t", "at": 2.0},
-        *({"text": f"We painted wall number {i} grey.", "speaker": "Ana", "thread": f"u{i}"}
-          for i in range(20)),
-    ]  # fmt: skip
+        *(
+            {"text": f"We painted wall number {i} grey.", "speaker": "Ana", "thread": f"u{i}"}
+            for i in range(20)
+        ),
+    ]
     memory.remember_all(rows)
     assert "Marmalade, after the jam." in words(memory.recall("What is Ana's kitten called?"))[:2]
 

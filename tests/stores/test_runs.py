@@ -7,9 +7,9 @@ import subprocess
 import numpy as np
 import pytest
 
-from stores import runs
-from stores.errors import UserError
-from stores.runs import (
+from stategate.stores import runs
+from stategate.stores.errors import UserError
+from stategate.stores.runs import (
     RunDirectory,
     mean,
     parse_numbers,

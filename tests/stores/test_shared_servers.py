@@ -6,14 +6,14 @@ import subprocess
 import numpy as np
 import pytest
 
-from graph import build_graph, load_config
-from stores.backup import back_up, restore
-from stores.bank.bank import Entry, Row
-from stores.bank.state_bank import StateBank
-from stores.corpus.vectors import collections
-from stores.errors import UserError
-from stores.memory.long_term import open_long_term
-from stores.traces.store import TraceStore
+from stategate.graph import build_graph, load_config
+from stategate.stores.backup import back_up, restore
+from stategate.stores.bank.bank import Entry, Row
+from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.corpus.vectors import collections
+from stategate.stores.errors import UserError
+from stategate.stores.memory.long_term import open_long_term
+from stategate.stores.traces.store import TraceStore
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_no_password_stands_on_a_command_line(postgres, tmp_path, monkeypatch):
     name = postgres.replace("tester@", "tester:secret7@")
     monkeypatch.setenv("STATEGATE_POSTGRES", name)
     monkeypatch.delenv("STATEGATE_CHROMA", raising=False)
-    monkeypatch.setattr("stores.shared_backup.subprocess.run", run)
+    monkeypatch.setattr("stategate.stores.shared_backup.subprocess.run", run)
     back_up(tmp_path / "b.tar.gz")
     ((words, environment),) = seen
     assert not any("secret7" in word for word in words)

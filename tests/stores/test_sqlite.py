@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from stores.errors import UserError
-from stores.sqlite import SqliteFile, connect
+from stategate.stores.errors import UserError
+from stategate.stores.sqlite import SqliteFile, connect
 
 FIRST = "create table if not exists things (name text);"
 SECOND = "alter table things add column size integer; create table sizes (n integer);"
@@ -83,7 +83,7 @@ def test_a_file_on_a_read_only_disk_can_be_read(tmp_path, monkeypatch):
         db.execute("pragma user_version = 0")  # as files of before have it
     file.close()
     before = sorted(tmp_path.iterdir())
-    monkeypatch.setattr("stores.sqlite.os.access", lambda *_: False)
+    monkeypatch.setattr("stategate.stores.sqlite.os.access", lambda *_: False)
     assert names(SqliteFile(path, "box", (FIRST,))) == ["a"]
     assert sorted(tmp_path.iterdir()) == before
 

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from stores.errors import UserError
-from stores.traces import ContextPiece, Event
-from stores.traces.store import TraceStore
-from stores.traces.trajectories import read_trajectories
+from stategate.stores.errors import UserError
+from stategate.stores.traces import ContextPiece, Event
+from stategate.stores.traces.store import TraceStore
+from stategate.stores.traces.trajectories import read_trajectories
 
 
 def events(step, *, last=False):
@@ -30,9 +30,14 @@ def write(store, episode="e", steps=3):
     for step in range(steps):
         last = step == steps - 1
         store.write_step(
-            episode, step, events(step, last=last),
-            thread_id="t", task={"env": "webshop", "goal": 1}, reward=float(last), done=last,
-        )  # fmt: skip
+            episode,
+            step,
+            events(step, last=last),
+            thread_id="t",
+            task={"env": "webshop", "goal": 1},
+            reward=float(last),
+            done=last,
+        )
 
 
 def test_a_step_written_twice_is_kept_once(store):
@@ -127,9 +132,11 @@ def test_separators_and_half_an_emoji_survive_a_round_trip(store, tmp_path):
     store.write_step("e", 0, [Event("OBS", "a\u2028b\x85c\r\nd", 0), Event("ACT", "x\ud83d", 0)])
     store.export_jsonl(tmp_path / "t.jsonl")
     (episode,) = read_trajectories(tmp_path / "t.jsonl")
-    assert list(episode.events) == store.events("e") == [
-        Event("OBS", "a\u2028b\x85c\r\nd", 0), Event("ACT", "x?", 0)
-    ]  # fmt: skip
+    assert (
+        list(episode.events)
+        == store.events("e")
+        == [Event("OBS", "a\u2028b\x85c\r\nd", 0), Event("ACT", "x?", 0)]
+    )
 
 
 def test_a_fork_onto_itself_loses_nothing(store):
@@ -154,8 +161,8 @@ def test_a_database_damaged_inside_is_one_clear_line(tmp_path):
 
 _AT_ONCE = """
 import multiprocessing, sys
-from stores.traces import ContextPiece, Event
-from stores.traces.store import TraceStore
+from stategate.stores.traces import ContextPiece, Event
+from stategate.stores.traces.store import TraceStore
 
 context = multiprocessing.get_context("fork")
 
@@ -179,8 +186,8 @@ def test_many_make_a_new_database_at_once(tmp_path):
 
 _FORKED = """
 import os, sys
-from stores.traces import ContextPiece, Event
-from stores.traces.store import TraceStore
+from stategate.stores.traces import ContextPiece, Event
+from stategate.stores.traces.store import TraceStore
 
 store = TraceStore(sys.argv[1])
 store.write_step("parent", 0, [Event("ACT", "x", 0)])

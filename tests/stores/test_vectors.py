@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from stores.corpus.vectors import Vectors, collections
-from stores.errors import UserError
+from stategate.stores.corpus.vectors import Vectors, collections
+from stategate.stores.errors import UserError
 
 ROWS = np.eye(4, dtype=np.float32)
 

@@ -7,27 +7,27 @@ from collections import Counter
 import pytest
 import torch
 
-from envs.webshop import WebShop
-from envs.webshop.actions import FEATURES, OPENED, PREV
-from graph import build_graph, load_config
-from nodes.act.policy import Policy, load_scorer, make_scorer
-from nodes.act.shop.candidates import LEXICAL, match
-from nodes.observe.webshop import WebShopEnv
-from nodes.resources import Resources
-from stores.assets.weights import read_meta
-from stores.errors import UserError
-from stores.traces.trajectories import read_trajectories
-from trainers import fitting
-from trainers.episodes import Readers, decisions_of, make_resources, parse_builder
-from trainers.policy import imitation, reinforce
-from trainers.policy.imitation import choices
-from trainers.policy.reinforce import Decided, decided
-from trainers.policy.rollout import Rollout, Start, collate, roll, sized_batches
-from trainers.settings import ActorSettings, ReinforceSettings, read_settings
-from trainers.webshop.collect import collect_practice
-from trainers.webshop.goals import practice
-from trainers.webshop.lookalikes import with_lookalikes
-from trainers.webshop.teacher import good_actions
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.actions import FEATURES, OPENED, PREV
+from stategate.graph import build_graph, load_config
+from stategate.nodes.act.policy import Policy, load_scorer, make_scorer
+from stategate.nodes.act.shop.candidates import LEXICAL, match
+from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.nodes.resources import Resources
+from stategate.stores.assets.weights import read_meta
+from stategate.stores.errors import UserError
+from stategate.stores.traces.trajectories import read_trajectories
+from stategate.trainers import fitting
+from stategate.trainers.episodes import Readers, decisions_of, make_resources, parse_builder
+from stategate.trainers.policy import imitation, reinforce
+from stategate.trainers.policy.imitation import choices
+from stategate.trainers.policy.reinforce import Decided, decided
+from stategate.trainers.policy.rollout import Rollout, Start, collate, roll, sized_batches
+from stategate.trainers.settings import ActorSettings, ReinforceSettings, read_settings
+from stategate.trainers.webshop.collect import collect_practice
+from stategate.trainers.webshop.goals import practice
+from stategate.trainers.webshop.lookalikes import with_lookalikes
+from stategate.trainers.webshop.teacher import good_actions
 
 
 @pytest.fixture(scope="module")
@@ -55,26 +55,51 @@ def readers_of(builders, *budgets):
 
 
 def _settings(folder, out, *more):
-    return read_settings(ActorSettings, "actor", [
-        f"data={folder / 'train.jsonl'}", f"heldout={folder / 'heldout.jsonl'}", "epochs=3",
-        "builders={full: 1, window: 1, 'compress:allocator=uniform': 1, query_rag: 1}",
-        "embedder=hashing", "updater=none", "batch=32", f"run={out / 'run'}", "validation=0.3",
-        f"checkpoint={out / 'policy'}", *more,
-    ])  # fmt: skip
+    return read_settings(
+        ActorSettings,
+        "actor",
+        [
+            f"data={folder / 'train.jsonl'}",
+            f"heldout={folder / 'heldout.jsonl'}",
+            "epochs=3",
+            "builders={full: 1, window: 1, 'compress:allocator=uniform': 1, query_rag: 1}",
+            "embedder=hashing",
+            "updater=none",
+            "batch=32",
+            f"run={out / 'run'}",
+            "validation=0.3",
+            f"checkpoint={out / 'policy'}",
+            *more,
+        ],
+    )
 
 
 def _reinforced(imitated, out, *more):
-    return read_settings(ReinforceSettings, "reinforce", [
-        "data=sample", f"start={imitated.checkpoint}", f"run={out / 'run'}", "group=4", "groups=3",
-        f"checkpoint={out / 'policy'}", "epochs=2", "every=1", "max_steps=8", *more,
-    ])  # fmt: skip
+    return read_settings(
+        ReinforceSettings,
+        "reinforce",
+        [
+            "data=sample",
+            f"start={imitated.checkpoint}",
+            f"run={out / 'run'}",
+            "group=4",
+            "groups=3",
+            f"checkpoint={out / 'policy'}",
+            "epochs=2",
+            "every=1",
+            "max_steps=8",
+            *more,
+        ],
+    )
 
 
 def test_practice_goals_are_of_no_product_that_an_earlier_goal_or_the_other_side_uses(shop):
     plan = practice(shop)
     tested = {goal["asin"] for goal in shop.goals[: min(plan.heldout + plan.training) // 2]}
-    sides = [{plan.world.goals[i]["asin"] for i in part}
-             for part in (plan.training, plan.heldout, plan.made_heldout)]  # fmt: skip
+    sides = [
+        {plan.world.goals[i]["asin"] for i in part}
+        for part in (plan.training, plan.heldout, plan.made_heldout)
+    ]
     assert all(sides[0])
     assert not sides[0] & sides[1]
     assert not sides[0] & sides[2]
@@ -90,8 +115,14 @@ def test_a_walk_builds_the_contexts_that_the_graph_builds(shop):
     readers = readers_of({"window:events=4": 1.0})
     name, params = readers._kinds[0]
     walk = readers.start(readers.reader(name, params, 220), shop.goals[2]["instruction_text"])
-    overrides = ["updater.kind=none", "embedder.kind=hashing", "context.budget=220",
-                 "context.kind=window", "context.events=4", "memory=[short_term]"]  # fmt: skip
+    overrides = [
+        "updater.kind=none",
+        "embedder.kind=hashing",
+        "context.budget=220",
+        "context.kind=window",
+        "context.events=4",
+        "memory=[short_term]",
+    ]
     graph = build_graph(load_config("webshop", overrides), checkpointer=False)
     seen = []
     for update in graph.stream(
@@ -113,8 +144,12 @@ def test_a_rollout_is_the_episode_that_the_graph_plays(shop, imitated):
     name, params = readers._kinds[0]
     starts = [Start({"goal": g}, "rich", readers.reader(name, params, 2000)) for g in range(4)]
     played = roll({"rich": shop}, readers, LEXICAL, starts, scorer)
-    overrides = ["updater.kind=none", "actor.kind=policy", "memory=[short_term]",
-                 f"actor.checkpoint={imitated.checkpoint}"]  # fmt: skip
+    overrides = [
+        "updater.kind=none",
+        "actor.kind=policy",
+        "memory=[short_term]",
+        f"actor.checkpoint={imitated.checkpoint}",
+    ]
     graph = build_graph(load_config("webshop", overrides), checkpointer=False)
     for goal, one in enumerate(played):
         out = graph.invoke({"task": {"goal": goal}}, {"configurable": {"thread_id": str(goal)}})

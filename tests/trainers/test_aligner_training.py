@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from envs.asking import weights
-from envs.asking.request import read_request
-from envs.asking.words import word_roles, word_rows
-from envs.webshop import WebShop
-from envs.webshop.wordings import names_of
-from stores.errors import UserError
-from trainers.settings import AlignerSettings, read_settings
-from trainers.webshop.alignment import Aligner, train
-from trainers.webshop.recombined import recombined
+from stategate.envs.asking import weights
+from stategate.envs.asking.request import read_request
+from stategate.envs.asking.words import word_roles, word_rows
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.wordings import names_of
+from stategate.stores.errors import UserError
+from stategate.trainers.settings import AlignerSettings, read_settings
+from stategate.trainers.webshop.alignment import Aligner, train
+from stategate.trainers.webshop.recombined import recombined
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "aligner"
 SAID = "Hers was the silver, x-large; mine is a lamp for the hall. Nothing over 40 dollars, please."
@@ -66,7 +66,7 @@ def test_recombined_goals_say_all_their_parts_and_mix_them():
 
 
 def test_an_earlier_network_is_refused_in_one_line(monkeypatch):
-    from stores.assets import weights as assets
+    from stategate.stores.assets import weights as assets
 
     arrays, meta = assets.load_arrays("aligner", "aligner")
     old = {name: array for name, array in arrays.items() if name != "word/u2"}
@@ -78,9 +78,13 @@ def test_an_earlier_network_is_refused_in_one_line(monkeypatch):
 def test_it_trains_on_the_sample_and_names_what_it_learned_from(tmp_path, restored):
     shutil.copy(f"{SHIPPED}.safetensors", tmp_path / "aligner.safetensors")  # the words' meanings
     overrides = [
-        "data=sample", "epochs=1", "times=1", "recombined=20", f"run={tmp_path / 'run'}",
+        "data=sample",
+        "epochs=1",
+        "times=1",
+        "recombined=20",
+        f"run={tmp_path / 'run'}",
         f"checkpoint={tmp_path / 'aligner'}",
-    ]  # fmt: skip
+    ]
     summary = train(read_settings(AlignerSettings, "aligner", overrides))
     assert {"all", "template", "rethink"} <= {row["agent"] for row in summary["rows"]}
     meta = json.loads((tmp_path / "aligner.json").read_text("utf-8"))

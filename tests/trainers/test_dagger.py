@@ -6,24 +6,38 @@ from dataclasses import replace
 import pytest
 import torch
 
-from envs.alfworld import AlfWorld
-from envs.alfworld.expert import decide, knowledge_of
-from nodes.act.encoding import encoder
-from nodes.act.policy import load_scorer, make_scorer
-from stores.assets.weights import read_meta
-from stores.errors import UserError
-from trainers.alfworld.course import course
-from trainers.episodes import Readers, make_resources
-from trainers.policy import dagger
-from trainers.policy.rollout import Start, roll
-from trainers.settings import DaggerSettings, read_settings
+from stategate.envs.alfworld import AlfWorld
+from stategate.envs.alfworld.expert import decide, knowledge_of
+from stategate.nodes.act.encoding import encoder
+from stategate.nodes.act.policy import load_scorer, make_scorer
+from stategate.stores.assets.weights import read_meta
+from stategate.stores.errors import UserError
+from stategate.trainers.alfworld.course import course
+from stategate.trainers.episodes import Readers, make_resources
+from stategate.trainers.policy import dagger
+from stategate.trainers.policy.rollout import Start, roll
+from stategate.trainers.settings import DaggerSettings, read_settings
 
 
 def settings(out, *more):
-    return read_settings(DaggerSettings, "dagger", [
-        "data=sample", f"run={out / 'run'}", f"checkpoint={out / 'policy'}", "epochs=1", "games=6",
-        "exam=2", "batch=16", "hidden=16", "max_steps=8", "builders={full: 1}", "start=", *more,
-    ])  # fmt: skip
+    return read_settings(
+        DaggerSettings,
+        "dagger",
+        [
+            "data=sample",
+            f"run={out / 'run'}",
+            f"checkpoint={out / 'policy'}",
+            "epochs=1",
+            "games=6",
+            "exam=2",
+            "batch=16",
+            "hidden=16",
+            "max_steps=8",
+            "builders={full: 1}",
+            "start=",
+            *more,
+        ],
+    )
 
 
 def test_every_command_that_the_teacher_calls_good_wins_sooner_than_searching():
@@ -64,7 +78,8 @@ def test_it_learns_resumes_and_says_what_it_is(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="another width"):
         dagger.train(settings(tmp_path / "b", "start=policy-alfworld"))
     monkeypatch.setattr(
-        "trainers.alfworld.course.course", lambda *args: replace(course(*args), teacher=None)
+        "stategate.trainers.alfworld.course.course",
+        lambda *args: replace(course(*args), teacher=None),
     )
     with pytest.raises(UserError, match="no teacher"):
         dagger.train(settings(tmp_path / "c"))

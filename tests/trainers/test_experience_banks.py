@@ -14,17 +14,17 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from envs.webshop.view import WebShopView
-from nodes.experience.episode import Annotation, Episode, Step, annotate
-from nodes.experience.grow import add_episode, prune
-from nodes.models.embedders import Hashing
-from nodes.resources import Resources
-from nodes.update_state.ema import Ema
-from stores.bank.state_bank import StateBank
-from stores.errors import UserError
-from trainers.bank.build import build_state_bank, upgrade, without_leaks
-from trainers.bank.captions import Captions
-from trainers.bank.hindsight import Hindsight, episode_text, read_answer
+from stategate.envs.webshop.view import WebShopView
+from stategate.nodes.experience.episode import Annotation, Episode, Step, annotate
+from stategate.nodes.experience.grow import add_episode, prune
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.resources import Resources
+from stategate.nodes.update_state.ema import Ema
+from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.errors import UserError
+from stategate.trainers.bank.build import build_state_bank, upgrade, without_leaks
+from stategate.trainers.bank.captions import Captions
+from stategate.trainers.bank.hindsight import Hindsight, episode_text, read_answer
 
 VIEW = WebShopView()
 PNG = base64.b64decode(
@@ -150,7 +150,7 @@ def test_calls_run_at_once_up_to_the_limit_and_at_the_rate(tmp_path, resources):
 
 
 def test_a_long_episode_is_told_within_the_tokens_with_every_decision():
-    from stores.tokens import count_tokens
+    from stategate.stores.tokens import count_tokens
 
     long = Episode(
         "e",
@@ -208,10 +208,10 @@ def test_images_are_described_once_and_those_that_do_not_load_are_named(tmp_path
 
 _BUILD = """
 import sys, time
-from nodes.models.embedders import Hashing, HashingEmbedder
-from nodes.resources import Resources
+from stategate.nodes.models.embedders import Hashing, HashingEmbedder
+from stategate.nodes.resources import Resources
 from tests.trainers.test_experience_banks import episode
-from trainers.bank.build import build_state_bank
+from stategate.trainers.bank.build import build_state_bank
 real = HashingEmbedder.embed
 def slowly(self, texts):
     time.sleep(0.02)
@@ -293,7 +293,7 @@ def test_recurrent_states_are_kept_and_their_updater_is_checked(tmp_path, resour
     bank = StateBank(tmp_path)
     assert built.rows == 3
     updater = Ema(dimension=32).build(resources)
-    from stores.traces import Event
+    from stategate.stores.traces import Event
 
     state = updater.update(updater.initial(), [Event("OBS", "page 0 of 0", 0)])
     state = updater.update(

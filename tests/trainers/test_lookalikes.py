@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from envs.webshop import WebShop
-from envs.webshop.reward import has_attribute, score
-from trainers.webshop.goals import practice
-from trainers.webshop.lookalikes import invent, weight, with_lookalikes
-from trainers.webshop.teacher import good_actions
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.reward import has_attribute, score
+from stategate.trainers.webshop.goals import practice
+from stategate.trainers.webshop.lookalikes import invent, weight, with_lookalikes
+from stategate.trainers.webshop.teacher import good_actions
 
 
 @pytest.fixture(scope="module")

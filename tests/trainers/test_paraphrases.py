@@ -4,12 +4,14 @@ import re
 
 import yaml
 
-from trainers.webshop.paraphrases import generalised, paraphrase, resumed, write
+from stategate.trainers.webshop.paraphrases import generalised, paraphrase, resumed, write
 
 PARTS = {
-    "kind": "tea tins", "attributes": "air tight", "values": "sky blue",
+    "kind": "tea tins",
+    "attributes": "air tight",
+    "values": "sky blue",
     "limit": "at most 25 dollars",
-}  # fmt: skip
+}
 
 
 def test_each_part_must_stay_once_and_nothing_come_in():

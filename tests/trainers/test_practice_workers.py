@@ -1,8 +1,8 @@
 """Practice shared by two workers fills the store as one process does."""
 
-from stores.traces.store import TraceStore
-from stores.workers import Crew
-from trainers.webshop.practice import practise
+from stategate.stores.traces.store import TraceStore
+from stategate.stores.workers import Crew
+from stategate.trainers.webshop.practice import practise
 
 
 def held(path):

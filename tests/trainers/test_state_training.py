@@ -5,31 +5,31 @@ from typing import Literal
 
 import pytest
 
-from envs.webshop.view import WebShopView
-from nodes.build_context.compress import Compress
-from nodes.build_context.query import trained_query
-from nodes.models.embedders import Hashing
-from nodes.observe.alfworld import AlfWorldEnv
-from nodes.observe.webshop import WebShopEnv
-from nodes.protocols import EnvParams
-from nodes.registry import Kind, registry
-from nodes.resources import Resources
-from nodes.update_state.learned import Gru
-from stores.assets.weights import load_weights, read_meta
-from stores.errors import UserError
-from stores.traces import Event
-from stores.traces.trajectories import Trajectory, read_trajectories, write_trajectories
-from trainers.alfworld.collect import collect as collect_rooms
-from trainers.episodes import split_by_group
-from trainers.settings import (
+from stategate.envs.webshop.view import WebShopView
+from stategate.nodes.build_context.compress import Compress
+from stategate.nodes.build_context.query import trained_query
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.observe.alfworld import AlfWorldEnv
+from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.nodes.protocols import EnvParams
+from stategate.nodes.registry import Kind, registry
+from stategate.nodes.resources import Resources
+from stategate.nodes.update_state.learned import Gru
+from stategate.stores.assets.weights import load_weights, read_meta
+from stategate.stores.errors import UserError
+from stategate.stores.traces import Event
+from stategate.stores.traces.trajectories import Trajectory, read_trajectories, write_trajectories
+from stategate.trainers.alfworld.collect import collect as collect_rooms
+from stategate.trainers.episodes import split_by_group
+from stategate.trainers.settings import (
     AllocatorSettings,
     GatesSettings,
     RetrieverSettings,
     StateSettings,
     read_settings,
 )
-from trainers.state import allocator, gates, model, retriever
-from trainers.webshop.collect import collect
+from stategate.trainers.state import allocator, gates, model, retriever
+from stategate.trainers.webshop.collect import collect
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +64,12 @@ def test_the_expert_is_the_same_again_and_mostly_right(folder, tmp_path):
 
 def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_path):
     common = [
-        f"data={folder / 'train.jsonl'}", f"heldout={folder / 'heldout.jsonl'}", "batch=8",
-        "validation=0.3", "embedder={kind: hashing, dimension: 64}",
-    ]  # fmt: skip
+        f"data={folder / 'train.jsonl'}",
+        f"heldout={folder / 'heldout.jsonl'}",
+        "batch=8",
+        "validation=0.3",
+        "embedder={kind: hashing, dimension: 64}",
+    ]
 
     def settings(cls, name, run, *more):
         return read_settings(cls, name, [*common, f"run={tmp_path / run}", *more])
@@ -75,8 +78,10 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
     whole = settings(StateSettings, "state", "whole", "epochs=3", "patience=9", *small)
     summary = model.train(whole)
     assert [row["agent"] for row in summary["rows"]] == [
-        "gru", "majority class", "bag of last observation"
-    ]  # fmt: skip
+        "gru",
+        "majority class",
+        "bag of last observation",
+    ]
     meta = read_meta(str(tmp_path / "state"))
     assert meta["world"] == "webshop"
     assert tuple(meta["classes"]) == WebShopView().actions.classes
@@ -90,17 +95,26 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
 
     state = f"state={tmp_path / 'state'}"
     phase2 = settings(
-        RetrieverSettings, "retriever", "two", "epochs=2", state,
+        RetrieverSettings,
+        "retriever",
+        "two",
+        "epochs=2",
+        state,
         f"checkpoint={tmp_path / 'retriever'}",
-    )  # fmt: skip
+    )
     row = retriever.train(phase2)["rows"][0]
     assert 0 < row["recall@1"] <= row["recall@5"] <= 1
     _, meta = load_weights(str(tmp_path / "retriever"), "retriever")
     assert meta["state_sha256"] == first
     third = settings(
-        AllocatorSettings, "allocator", "three", "epochs=2", state,
-        f"retriever={tmp_path / 'retriever'}", f"checkpoint={tmp_path / 'allocator'}",
-    )  # fmt: skip
+        AllocatorSettings,
+        "allocator",
+        "three",
+        "epochs=2",
+        state,
+        f"retriever={tmp_path / 'retriever'}",
+        f"checkpoint={tmp_path / 'allocator'}",
+    )
     rows = allocator.train(third)["rows"]
     assert {r["agent"] for r in rows} == {"learned", "uniform"}
     with pytest.raises(UserError, match="is a 'retriever'"):
@@ -121,22 +135,37 @@ def test_one_state_and_retriever_of_two_worlds_are_reported_on_each(folder, tmp_
         write_trajectories(tmp_path / f"{side}.jsonl", played)
         places[side] = [str(tmp_path / f"{side}.jsonl"), str(tmp_path / "rooms" / f"{side}.jsonl")]
     common = [
-        f"data={places['train'][1]}", f"heldout={places['heldout']}", "epochs=1", "batch=8",
-        "validation=0.3", "embedder={kind: hashing, dimension: 64}", "group=asin, room",
-    ]  # fmt: skip
-    told = [f"run={tmp_path / 'run'}", f"checkpoint={tmp_path / 'state'}", "d_state=16",
-            "d_event=8", "pointer=0.5"]  # fmt: skip
+        f"data={places['train'][1]}",
+        f"heldout={places['heldout']}",
+        "epochs=1",
+        "batch=8",
+        "validation=0.3",
+        "embedder={kind: hashing, dimension: 64}",
+        "group=asin, room",
+    ]
+    told = [
+        f"run={tmp_path / 'run'}",
+        f"checkpoint={tmp_path / 'state'}",
+        "d_state=16",
+        "d_event=8",
+        "pointer=0.5",
+    ]
     alone = model.train(read_settings(StateSettings, "state", [*common, *told]))
     learnt = {row["agent"] for row in alone["rows"]}  # nothing simple can be learned of the other
     assert {"gru on webshop", "gru, pointer on webshop", "majority class on alfworld"} <= learnt
     assert "majority class on webshop" not in learnt
     common[0] = f"data={places['train']}"
-    told = [f"run={tmp_path / 'two'}", f"checkpoint={tmp_path / 'retriever'}",
-            f"state={tmp_path / 'state'}"]  # fmt: skip
+    told = [
+        f"run={tmp_path / 'two'}",
+        f"checkpoint={tmp_path / 'retriever'}",
+        f"state={tmp_path / 'state'}",
+    ]
     rows = retriever.train(read_settings(RetrieverSettings, "retriever", [*common, *told]))["rows"]
     assert {row["agent"] for row in rows} == {
-        f"{name} on {world}" for name in ("trained", "instruction") for world in ("webshop", "alfworld")
-    }  # fmt: skip
+        f"{name} on {world}"
+        for name in ("trained", "instruction")
+        for world in ("webshop", "alfworld")
+    }
     assert all(0 < row["recall@3_se"] < 0.5 and row["groups"] <= row["n"] for row in rows)
     assert read_meta(str(tmp_path / "retriever"))["world"] == "webshop, alfworld"
 
@@ -168,25 +197,42 @@ def test_a_world_without_classes_is_learned_by_its_verbs(tmp_path):
     for i in range(12):
         words = "go north" if i % 2 else "take lamp"
         events = [
-            Event("OBS", f"Room {i % 3}. You see a lamp.", 0), Event("ACT", words, 0),
-            Event("OBS", "Done.", 1), Event("ACT", "look around", 1), Event("OBS", "End.", 1),
-        ]  # fmt: skip
+            Event("OBS", f"Room {i % 3}. You see a lamp.", 0),
+            Event("ACT", words, 0),
+            Event("OBS", "Done.", 1),
+            Event("ACT", "look around", 1),
+            Event("OBS", "End.", 1),
+        ]
         actions = (("go north", "take lamp"), ("look around",), ())
         task = {"env": "plain"}
         lines.append(Trajectory(f"e{i}", tuple(events), 1.0, "Find the lamp", task, {}, actions))
     write_trajectories(tmp_path / "rooms.jsonl", lines)
     registry().slots["env"].setdefault("plain", Kind(PlainEnv, "test"))
     try:
-        common = [f"data={tmp_path / 'rooms.jsonl'}", "heldout=", "epochs=2", "validation=0.3",
-                  "embedder={kind: hashing, dimension: 64}"]  # fmt: skip
-        told = [*common, f"run={tmp_path / 'run'}", f"checkpoint={tmp_path / 'state'}",
-                "d_state=16", "d_event=8"]  # fmt: skip
+        common = [
+            f"data={tmp_path / 'rooms.jsonl'}",
+            "heldout=",
+            "epochs=2",
+            "validation=0.3",
+            "embedder={kind: hashing, dimension: 64}",
+        ]
+        told = [
+            *common,
+            f"run={tmp_path / 'run'}",
+            f"checkpoint={tmp_path / 'state'}",
+            "d_state=16",
+            "d_event=8",
+        ]
         model.train(read_settings(StateSettings, "state", told))
         meta = read_meta(str(tmp_path / "state"))
         assert meta["classes"] == ["go", "look", "take"]
         assert meta["world"] == "plain"
-        told = [*common, f"run={tmp_path / 'two'}", f"checkpoint={tmp_path / 'retriever'}",
-                f"state={tmp_path / 'state'}"]  # fmt: skip
+        told = [
+            *common,
+            f"run={tmp_path / 'two'}",
+            f"checkpoint={tmp_path / 'retriever'}",
+            f"state={tmp_path / 'state'}",
+        ]
         retriever.train(read_settings(RetrieverSettings, "retriever", told))
     finally:
         registry().slots["env"].pop("plain")
@@ -195,10 +241,17 @@ def test_a_world_without_classes_is_learned_by_its_verbs(tmp_path):
 def test_gates_and_the_state_that_learns_with_them_fit_each_other(tmp_path):
     collect_rooms("sample", tmp_path, n=4, heldout=1)
     common = [
-        f"data={tmp_path / 'train.jsonl'}", f"heldout={tmp_path / 'heldout.jsonl'}", "batch=2",
-        "validation=0.3", "embedder={kind: hashing, dimension: 64}", "epochs=4", "d_state=16",
-        "d_event=8", "learning_rate=0.01", f"checkpoint={tmp_path / 'gates'}",
-    ]  # fmt: skip
+        f"data={tmp_path / 'train.jsonl'}",
+        f"heldout={tmp_path / 'heldout.jsonl'}",
+        "batch=2",
+        "validation=0.3",
+        "embedder={kind: hashing, dimension: 64}",
+        "epochs=4",
+        "d_state=16",
+        "d_event=8",
+        "learning_rate=0.01",
+        f"checkpoint={tmp_path / 'gates'}",
+    ]
     own = [f"run={tmp_path / 'own'}", f"tuned={tmp_path / 'state'}"]
     (row,) = gates.train(read_settings(GatesSettings, "gates_alfworld", [*common, *own]))["rows"]
     assert row["n"] == 1

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from envs.webshop.view import WebShopView
-from stores.errors import UserError
-from stores.traces import Event
-from stores.traces.store import TraceStore
-from trainers.bank.sources import read_episodes
+from stategate.envs.webshop.view import WebShopView
+from stategate.stores.errors import UserError
+from stategate.stores.traces import Event
+from stategate.stores.traces.store import TraceStore
+from stategate.trainers.bank.sources import read_episodes
 
 REFERENCE = {
     "task_id": "q7",
@@ -48,9 +48,14 @@ def store(path, *episodes):
     for name, goal, reward, done in episodes:
         events = [Event("OBS", "page", 0), Event("ACT", "search[x]", 0)]
         traces.write_step(
-            name, 0, events, task={"env": "webshop", "goal": goal}, instruction="a lamp",
-            reward=reward, done=done,
-        )  # fmt: skip
+            name,
+            0,
+            events,
+            task={"env": "webshop", "goal": goal},
+            instruction="a lamp",
+            reward=reward,
+            done=done,
+        )
     return traces
 
 
@@ -75,8 +80,10 @@ def typed(trace):
 def test_react_thoughts_belong_to_the_next_action_and_the_purchase_is_the_answer(tmp_path):
     episode = read_episodes([write(tmp_path / "react.jsonl", REACT)]).found[0]
     assert [step.action for step in episode.steps] == [
-        "search[red scarf]", "click[b0aaaaaaa1]", "click[buy now]",
-    ]  # fmt: skip
+        "search[red scarf]",
+        "click[b0aaaaaaa1]",
+        "click[buy now]",
+    ]
     assert episode.steps[0].before == "Webshop [Search]"
     assert episode.steps[1].thought == "B0AAAAAAA1 fits."
     assert episode.steps[1].before == "[B0AAAAAAA1] Scarf"

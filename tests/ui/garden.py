@@ -3,8 +3,8 @@
 SOURCE = '''
 from typing import Literal
 
-from envs.protocols import Observation
-from nodes.protocols import EnvParams
+from stategate.envs.protocols import Observation
+from stategate.nodes.protocols import EnvParams
 
 ROOMS = {"hall": ("garden", "cellar"), "garden": ("hall",), "cellar": ("hall",)}
 

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from nodes.protocols import SLOTS
-from nodes.registry import registry
-from ui.cli.kinds import catalogue, markdown
-from ui.cli.main import app
+from stategate.nodes.protocols import SLOTS
+from stategate.nodes.registry import registry
+from stategate.ui.cli.kinds import catalogue, markdown
+from stategate.ui.cli.main import app
 
 BUY_NOTHING = ["search[desk lamp]", "click[back to search]", "search[chair]"]
 COMMANDS = ["", "run", "kinds", "data", "data webshop", "eval", "eval live", "doctor"]
@@ -188,9 +188,12 @@ def test_input_that_ends_in_the_middle_is_told(agent):
 def test_a_person_with_json_to_stdout(agent):
     words = ["run", agent, "--actor", "human", "--json", "-"]
     result = subprocess.run(
-        [sys.executable, "-m", "ui.cli.main", *words],
-        input="search lamp\nq\n", capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "stategate.ui.cli.main", *words],
+        input="search lamp\nq\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert [s["decision"]["action"] for s in json.loads(result.stdout)["steps"]] == ["search[lamp]"]
     assert "step 2" in result.stderr
 
@@ -290,8 +293,9 @@ def test_doctor_names_a_folder_that_is_no_packages(tmp_path, monkeypatch):
 
 
 def test_the_app_without_its_part_is_one_line():
-    code = "import sys; sys.modules['gradio'] = None; sys.argv = ['x', 'ui']; import ui.cli.main"
-    words = [sys.executable, "-c", f"{code}; ui.cli.main.main()"]
+    code = "import sys; sys.modules['gradio'] = None; sys.argv = ['x', 'ui'];"
+    code += "import stategate.ui.cli.main"
+    words = [sys.executable, "-c", f"{code}; stategate.ui.cli.main.main()"]
     done = subprocess.run(words, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(
@@ -328,7 +332,7 @@ def test_help_imports_nothing_heavy():
 
 
 def test_the_process_refuses_without_a_traceback(agent):
-    words = [sys.executable, "-m", "ui.cli.main", "run", agent, "--goal", "99999"]
+    words = [sys.executable, "-m", "stategate.ui.cli.main", "run", agent, "--goal", "99999"]
     done = subprocess.run(words, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("stategate: no goal 99999")
@@ -336,7 +340,7 @@ def test_the_process_refuses_without_a_traceback(agent):
 
 
 def test_a_reader_that_leaves_is_no_error():
-    words = [sys.executable, "-m", "ui.cli.main", "kinds", "--json", "-"]
+    words = [sys.executable, "-m", "stategate.ui.cli.main", "kinds", "--json", "-"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.close()
     assert process.stderr.read() == ""
@@ -347,7 +351,7 @@ def test_control_c_tells_how_to_resume(agent):
     words = [
         sys.executable,
         "-m",
-        "ui.cli.main",
+        "stategate.ui.cli.main",
         "run",
         agent,
         "--actor",
@@ -356,11 +360,15 @@ def test_control_c_tells_how_to_resume(agent):
         "my t",
     ]
     process = subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
         # A shell that runs the tests in the background has them, and what they start, ignore Ctrl-C.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    )
     process.stdin.write("search desk lamp\n")
     process.stdin.flush()
     while "→" not in process.stdout.readline():
@@ -378,7 +386,7 @@ def test_control_c_tells_how_to_resume(agent):
 def test_the_app_refuses_a_password_that_is_none_and_a_port_that_is_taken(monkeypatch):
     import socket
 
-    from ui.cli.ui import parse_auth
+    from stategate.ui.cli.ui import parse_auth
 
     assert parse_auth("me:a:b") == ("me", "a:b")
     assert parse_auth(None) is None
@@ -388,8 +396,9 @@ def test_the_app_refuses_a_password_that_is_none_and_a_port_that_is_taken(monkey
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        line = refused_last("ui", "--port", port, "--set", "embedder.kind=hashing",
-                            "--set", "updater.kind=none")  # fmt: skip
+        line = refused_last(
+            "ui", "--port", port, "--set", "embedder.kind=hashing", "--set", "updater.kind=none"
+        )
     assert str(port) in line
 
 
@@ -401,12 +410,14 @@ def refused_last(*words):
 
 
 def test_an_app_that_others_can_reach_is_warned_of_and_asks_for_the_password(monkeypatch):
-    import ui.app.web
-    import ui.cli.ui
+    import stategate.ui.app.web
+    import stategate.ui.cli.ui
 
     seen = {}
-    monkeypatch.setattr(ui.cli.ui, "wait", lambda: None)
-    monkeypatch.setattr(ui.app.web, "serve", lambda config, **how: seen.update(how) or "http://x/")
+    monkeypatch.setattr(stategate.ui.cli.ui, "wait", lambda: None)
+    monkeypatch.setattr(
+        stategate.ui.app.web, "serve", lambda config, **how: seen.update(how) or "http://x/"
+    )
     assert "warning" not in call("ui").stderr
     assert seen["host"] == "127.0.0.1"
     result = call("ui", "--host", "0.0.0.0", "--auth", "me:secret", "--port", 8123)
@@ -439,7 +450,7 @@ def test_a_fault_s_traceback_tells_no_key(monkeypatch, agent):
     def fail(*_):
         raise ZeroDivisionError(f"401 for {key}")
 
-    monkeypatch.setattr("graph.session.Session.step", fail)
+    monkeypatch.setattr("stategate.graph.session.Session.step", fail)
     done = call("run", agent)
     assert done.exit_code == 1
     assert "ZeroDivisionError: 401 for ***" in done.stderr

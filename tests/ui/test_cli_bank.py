@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stores.bank.state_bank import StateBank
+from stategate.stores.bank.state_bank import StateBank
 from tests.ui.test_cli import call, refused
 
 HASHED = ("--set", "embedder.kind=hashing")
@@ -78,7 +78,7 @@ def test_hindsight_watches_for_new_episodes_until_it_is_stopped(folder, tmp_path
             raise SystemExit(0)
         (traces / "2.jsonl").write_text(lines[second] + "\n")
 
-    monkeypatch.setattr("ui.cli.bank.time.sleep", sleep)
+    monkeypatch.setattr("stategate.ui.cli.bank.time.sleep", sleep)
     told = '[{"state": 1, "q_value": 3, "experience": "Look twice."}]'
     words = ("--watch", 7, *HASHED, "--set", "llm.kind=fake", "--set", f"llm.replies=['{told}']")
     call("bank", "hindsight", bank, traces, *words)

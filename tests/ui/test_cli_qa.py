@@ -9,16 +9,16 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from graph import load_config
-from nodes.act.answer import Extract
-from nodes.build_context.rico.rankers import documents_of
-from stores.corpus.corpus import corpus_names
-from stores.corpus.documents import SUFFIXES
-from stores.errors import UserError
-from ui.app.agents import Agents
-from ui.app.web import make_app
-from ui.cli import output
-from ui.cli.main import app
+from stategate.graph import load_config
+from stategate.nodes.act.answer import Extract
+from stategate.nodes.build_context.rico.rankers import documents_of
+from stategate.stores.corpus.corpus import corpus_names
+from stategate.stores.corpus.documents import SUFFIXES
+from stategate.stores.errors import UserError
+from stategate.ui.app.agents import Agents
+from stategate.ui.app.web import make_app
+from stategate.ui.cli import output
+from stategate.ui.cli.main import app
 
 EXTRACT = ("--set", "actor.kind=extract", "--set", "embedder=hashing")
 
@@ -120,15 +120,21 @@ def test_ctrl_c_while_it_thinks_ends_in_a_line_and_loses_nothing(notes, monkeypa
 @pytest.mark.parametrize(
     ("words", "slow"),
     [
-        (("run", "demo", "--episodes", "2"), "evals.worlds.live.run_live"),
-        (("eval", "answers", "--out", "OUT"), "evals.qa.answerable.run_answers"),
-        (("ingest", "NOTES", "--corpus", "n", "--embedder", "hashing"), "ui.cli.ingest._read"),
-        (("chat", "--corpus", "NOTES", *EXTRACT), "ui.memory.put_question"),
-        (("ask", "Where?", "--corpus", "NOTES", *EXTRACT), "ui.memory.put_question"),
-        (("ask", "Where?", "--corpus", "NOTES", *EXTRACT), "nodes.observe.qa.QaEnv.index"),
+        (("run", "demo", "--episodes", "2"), "stategate.evals.worlds.live.run_live"),
+        (("eval", "answers", "--out", "OUT"), "stategate.evals.qa.answerable.run_answers"),
+        (
+            ("ingest", "NOTES", "--corpus", "n", "--embedder", "hashing"),
+            "stategate.ui.cli.ingest._read",
+        ),
+        (("chat", "--corpus", "NOTES", *EXTRACT), "stategate.ui.memory.put_question"),
+        (("ask", "Where?", "--corpus", "NOTES", *EXTRACT), "stategate.ui.memory.put_question"),
+        (
+            ("ask", "Where?", "--corpus", "NOTES", *EXTRACT),
+            "stategate.nodes.observe.qa.QaEnv.index",
+        ),
         (
             ("bank", "build", "TRACES", "--set", "embedder.kind=hashing"),
-            "trainers.bank.sources.read_episodes",
+            "stategate.trainers.bank.sources.read_episodes",
         ),
     ],
 )
@@ -164,8 +170,9 @@ def test_memory_is_listed_searched_exported_forgotten_and_imported(notes, tmp_pa
         call("ask", question, "--corpus", notes, *EXTRACT)
     listed = json.loads(call("memory", "list", "--json", "-"))
     assert [fact["question"] for fact in listed] == [
-        "What is the boat called?", "Where does the cat sleep?",
-    ]  # fmt: skip
+        "What is the boat called?",
+        "Where does the cat sleep?",
+    ]
     assert listed[0]["turns"][0]["step"] == 0
     found = json.loads(call("memory", "search", "boat", "--embedder", "hashing", "--json", "-"))
     assert found[0]["id"] == listed[0]["id"]

@@ -2,16 +2,16 @@
 
 import pytest
 
-from graph import load_config
-from stores.errors import UserError
-from stores.home import this_user
-from stores.memory.long_term import open_long_term
-from stores.memory.records import Namespace
-from ui.app.agents import Agents
-from ui.app.conversation import Conversations
-from ui.app.render.context import render_sources
-from ui.app.render.memories import layout, render_entities, render_facts, render_rows
-from ui.app.tab_sessions import TabSessions
+from stategate.graph import load_config
+from stategate.stores.errors import UserError
+from stategate.stores.home import this_user
+from stategate.stores.memory.long_term import open_long_term
+from stategate.stores.memory.records import Namespace
+from stategate.ui.app.agents import Agents
+from stategate.ui.app.conversation import Conversations
+from stategate.ui.app.render.context import render_sources
+from stategate.ui.app.render.memories import layout, render_entities, render_facts, render_rows
+from stategate.ui.app.tab_sessions import TabSessions
 
 ZORB = "# Zorbling\n\nThe zorbling is a lamp made in Quentin Bay. It hums at 440 hertz.\n"
 
@@ -138,10 +138,10 @@ def test_a_fact_is_edited_found_by_its_new_words_and_keeps_where_it_came_from(ta
 
 
 def test_memories_are_drawn_safely(talk):
-    from stores.bank.bank import Row
-    from stores.memory.recall import SIGNALS
-    from stores.memory.records import Candidate, Entity, Fact, Relation
-    from ui.app.render.memories import render_timeline, render_why
+    from stategate.stores.bank.bank import Row
+    from stategate.stores.memory.recall import SIGNALS
+    from stategate.stores.memory.records import Candidate, Entity, Fact, Relation
+    from stategate.ui.app.render.memories import render_timeline, render_why
 
     evil = "<img src=x>"
     turn = {"thread_id": evil, "step": 2, "at": 0.0}
@@ -153,8 +153,16 @@ def test_memories_are_drawn_safely(talk):
     why = render_why([Candidate(7, evil, 1.0, dict.fromkeys(SIGNALS, 0.5), "budget: 9 tokens")])
     assert "<img" not in why
     assert "budget: 9 tokens" in why
-    state = {"subject": evil, "relation": "lives in", "value": evil, "negated": False,
-             "valid_from": 0.0, "valid_to": 86400.0, "closed_by": 8, "fact_id": 7}  # fmt: skip
+    state = {
+        "subject": evil,
+        "relation": "lives in",
+        "value": evil,
+        "negated": False,
+        "valid_from": 0.0,
+        "valid_to": 86400.0,
+        "closed_by": 8,
+        "fact_id": 7,
+    }
     line = render_timeline([state])
     assert "<img" not in line
     assert "1970-01-02 00:00 (#8)" in " ".join(line.split())
@@ -186,12 +194,14 @@ def test_a_server_that_answers_questions_uses_its_own_stores_in_its_tabs(tmp_pat
     config = load_config(
         "cluster",
         [
-            "embedder.kind=hashing", "env.vectors=null", f"checkpoints={tmp_path / 'c.sqlite'}",
+            "embedder.kind=hashing",
+            "env.vectors=null",
+            f"checkpoints={tmp_path / 'c.sqlite'}",
             f"context.memory.place.url={memory}",
             f"memory=[conversation, {{kind: long_term, place: {{url: '{memory}'}}}},"
             f" {{kind: trace, path: '{traces}'}}]",
         ],
-    )  # fmt: skip
+    )
     agents = Agents(config)
     talk = Conversations(agents, lambda tab: config, None).of("one")
     talk.ask("My boat is called Halcyon.")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ui.cli.main import app
+from stategate.ui.cli.main import app
 
 
 @pytest.fixture(autouse=True)

@@ -5,12 +5,12 @@ from collections import namedtuple
 
 import pytest
 
-from stores.home import home
-from stores.traces import Event
-from stores.traces.store import TraceStore
-from ui.cli import doctor
-from ui.cli.doctor_models import embedder, model
-from ui.cli.doctor_stores import servers, stores
+from stategate.stores.home import home
+from stategate.stores.traces import Event
+from stategate.stores.traces.store import TraceStore
+from stategate.ui.cli import doctor
+from stategate.ui.cli.doctor_models import embedder, model
+from stategate.ui.cli.doctor_stores import servers, stores
 
 
 @pytest.fixture(autouse=True)
@@ -51,8 +51,9 @@ def test_servers_that_answer_are_well(monkeypatch, postgres, chroma):
     monkeypatch.setenv("STATEGATE_POSTGRES", postgres)
     monkeypatch.setenv("STATEGATE_CHROMA", chroma)
     assert [(what, ok) for what, ok, _ in told(servers())] == [
-        ("postgresql", True), ("chroma", True),
-    ]  # fmt: skip
+        ("postgresql", True),
+        ("chroma", True),
+    ]
 
 
 def test_a_model_without_its_key_and_an_embedder_without_its_packages(monkeypatch):
@@ -62,7 +63,7 @@ def test_a_model_without_its_key_and_an_embedder_without_its_packages(monkeypatc
     assert by_name["model"].ok is False
     assert "OPENAI_API_KEY" in by_name["model"].text
     assert by_name["embedder"].ok
-    monkeypatch.setattr("ui.cli.doctor_models.find_spec", lambda name: None)
+    monkeypatch.setattr("stategate.ui.cli.doctor_models.find_spec", lambda name: None)
     ((_, ok, text),) = told(embedder("webshop", (), False))
     assert ok is False
     assert "stategate[local]" in text

@@ -14,13 +14,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from graph import load_config
-from nodes.registry import load, registry
-from ui.app.agents import Agents
-from ui.app.tabs.common import App
-from ui.app.tabs.compare import CompareTab
-from ui.app.workspace import Workspaces
-from ui.cli.main import app
+from stategate.graph import load_config
+from stategate.nodes.registry import load, registry
+from stategate.ui.app.agents import Agents
+from stategate.ui.app.tabs.common import App
+from stategate.ui.app.tabs.compare import CompareTab
+from stategate.ui.app.workspace import Workspaces
+from stategate.ui.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")

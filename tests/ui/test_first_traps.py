@@ -5,12 +5,12 @@ import socket
 
 import pytest
 
-from nodes.models.embedders import HashingEmbedder
-from nodes.retrieval import corpus as retrieval
-from stores.corpus.chunking import Chunking
-from stores.corpus.corpus import Corpus, corpus_names
-from stores.corpus.documents import Document
-from ui.cli.main import app
+from stategate.nodes.models.embedders import HashingEmbedder
+from stategate.nodes.retrieval import corpus as retrieval
+from stategate.stores.corpus.chunking import Chunking
+from stategate.stores.corpus.corpus import Corpus, corpus_names
+from stategate.stores.corpus.documents import Document
+from stategate.ui.cli.main import app
 
 
 @pytest.fixture(autouse=True)

@@ -2,11 +2,11 @@
 
 from typing import get_args
 
-from evals.core.run_directory import Outcome
-from graph.config import load_config
-from ui.app.tabs import runs
-from ui.app.tabs.episode import quick
-from ui.app.tabs.settings import swapped
+from stategate.evals.core.run_directory import Outcome
+from stategate.graph.config import load_config
+from stategate.ui.app.tabs import runs
+from stategate.ui.app.tabs.episode import quick
+from stategate.ui.app.tabs.settings import swapped
 
 
 def test_a_list_that_was_left_without_a_choice_changes_nothing():

@@ -5,12 +5,12 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from graph import load_config
-from nodes.protocols import SLOTS, ContextParams
-from nodes.registry import registry
-from stores.errors import UserError
-from ui.app.forms import fields_of, shown, values_of
-from ui.app.tabs.settings import as_yaml, swapped
+from stategate.graph import load_config
+from stategate.nodes.protocols import SLOTS, ContextParams
+from stategate.nodes.registry import registry
+from stategate.stores.errors import UserError
+from stategate.ui.app.forms import fields_of, shown, values_of
+from stategate.ui.app.tabs.settings import as_yaml, swapped
 
 KINDS = [(slot, name) for slot in SLOTS for name in sorted(registry().kinds(slot))]
 
@@ -36,9 +36,15 @@ class Odd(ContextParams):
 def test_each_type_has_its_control():
     controls = {field.name: field.control for field in fields_of(Odd)}
     assert controls == {
-        "budget": "integer", "name": "text", "mode": "choice", "share": "number", "limit": "yaml",
-        "words": "yaml", "place": "yaml", "deep": "flag",
-    }  # fmt: skip
+        "budget": "integer",
+        "name": "text",
+        "mode": "choice",
+        "share": "number",
+        "limit": "yaml",
+        "words": "yaml",
+        "place": "yaml",
+        "deep": "flag",
+    }
     by_name = {field.name: field for field in fields_of(Odd)}
     assert by_name["name"].required
     assert by_name["mode"].choices == ("a", "b")
@@ -59,8 +65,10 @@ def test_every_kinds_defaults_survive_the_form(slot, name):
 def test_what_is_typed_means_what_it_says():
     fields = [field for field in fields_of(Odd) if field.name in ("limit", "words", "place")]
     assert values_of(fields, ["7", "[a, b]", "{user: you}"]) == {
-        "limit": 7, "words": ["a", "b"], "place": {"user": "you"},
-    }  # fmt: skip
+        "limit": 7,
+        "words": ["a", "b"],
+        "place": {"user": "you"},
+    }
     assert values_of(fields, ["", "", ""]) == {"limit": None}
     with pytest.raises(UserError, match="words"):
         values_of(fields, ["", "[", ""])

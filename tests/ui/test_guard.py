@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from stores import accounts
-from stores.errors import UserError
-from ui.app import guard
-from ui.app.guard import COOKIE, Guard, bounds, owned, owner_of
+from stategate.stores import accounts
+from stategate.stores.errors import UserError
+from stategate.ui.app import guard
+from stategate.ui.app.guard import COOKIE, Guard, bounds, owned, owner_of
 
 
 @pytest.fixture(autouse=True)
@@ -123,8 +123,8 @@ def test_owners_are_accounts_else_browsers():
 
 def test_memories_of_one_browser_are_not_read_or_erased_by_another(tmp_path, monkeypatch):
     pytest.importorskip("gradio")
-    from stores.memory.long_term import open_long_term
-    from ui.app.tabs.memory import _read
+    from stategate.stores.memory.long_term import open_long_term
+    from stategate.ui.app.tabs.memory import _read
 
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
     open_long_term()
@@ -139,12 +139,12 @@ def test_memories_of_one_browser_are_not_read_or_erased_by_another(tmp_path, mon
 
 
 def test_uploads_of_one_browser_are_another_ones_unknown_corpus(tmp_path, monkeypatch):
-    from graph.config import load_config
-    from stores.corpus.corpus import Corpus
-    from stores.corpus.documents import Document
-    from ui.app.agents import Agents
-    from ui.app.conversation import Conversation
-    from ui.app.tab_sessions import TabSessions
+    from stategate.graph.config import load_config
+    from stategate.stores.corpus.corpus import Corpus
+    from stategate.stores.corpus.documents import Document
+    from stategate.ui.app.agents import Agents
+    from stategate.ui.app.conversation import Conversation
+    from stategate.ui.app.tab_sessions import TabSessions
 
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
     tabs = TabSessions(tmp_path / "tabs.sqlite")
@@ -209,7 +209,7 @@ def test_accounts_are_hashes_in_a_file(tmp_path):
 
 def test_answers_are_drawn_as_text():
     gr = pytest.importorskip("gradio")
-    from ui.app.tabs.qa import QaTab
+    from stategate.ui.app.tabs.qa import QaTab
 
     evil = '<div style="position:fixed;inset:0"><a href="http://x">y</a></div> 1 < 2 & 3'
     settings = {"corpus": "sample", "context": "recall", "actor": "extract", "user": "ann"}
@@ -218,9 +218,13 @@ def test_answers_are_drawn_as_text():
         on_text(evil)
 
     talk = SimpleNamespace(
-        messages=[{"role": "assistant", "content": evil}], settings=settings, last=None, owner="",
-        ask=answer, epoch=0,
-    )  # fmt: skip
+        messages=[{"role": "assistant", "content": evil}],
+        settings=settings,
+        last=None,
+        owner="",
+        ask=answer,
+        epoch=0,
+    )
     with gr.Blocks():
         tab = QaTab(SimpleNamespace(), SimpleNamespace(of=lambda name: talk))
     drawn = [
@@ -233,7 +237,7 @@ def test_answers_are_drawn_as_text():
 
 def test_every_answer_of_the_app_forbids_other_hosts():
     pytest.importorskip("gradio")
-    from ui.app.web import ContentPolicy
+    from stategate.ui.app.web import ContentPolicy
 
     async def app(scope, receive, send):
         await send({"type": "http.response.start", "headers": [(b"a", b"b")]})

@@ -5,18 +5,21 @@ from functools import partial
 
 import pytest
 
-from graph.config import load_config
-from ui.app.guard import apart, bounds, owned
-from ui.memory import of_user, with_users
+from stategate.graph.config import load_config
+from stategate.ui.app.guard import apart, bounds, owned
+from stategate.ui.memory import of_user, with_users
 
 CONFIG = {
-    "env": "webshop", "actor": "rule", "embedder": "hashing",
+    "env": "webshop",
+    "actor": "rule",
+    "embedder": "hashing",
     "context": {
-        "kind": "experience", "bank": "none",
+        "kind": "experience",
+        "bank": "none",
         "inner": {"kind": "recall", "memory": {"place": {"user": "USER"}}},
     },
     "memory": [{"kind": "long_term", "place": {"user": "USER"}}],
-}  # fmt: skip
+}
 
 
 def users(config):

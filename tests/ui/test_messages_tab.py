@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("gradio")
 
-from graph.checkpoints import open_saver
+from stategate.graph.checkpoints import open_saver
 from tests.evals.test_agents import OPENAI
 
 
@@ -16,7 +16,7 @@ from tests.evals.test_agents import OPENAI
 def tab() -> Any:
     import gradio as gr
 
-    from ui.app.tabs.messages import MessagesTab
+    from stategate.ui.app.tabs.messages import MessagesTab
 
     with gr.Blocks():
         tab = MessagesTab(None)  # type: ignore[arg-type]

@@ -3,16 +3,16 @@
 import pytest
 from langchain_core.messages import HumanMessage
 
-from graph import Session, build_graph, load_config
-from nodes.protocols import BuiltContext, Piece
-from nodes.registry import registry
-from stores.bank.places import bank_place, known_banks, seeded
-from stores.home import home
-from ui.actions import things
-from ui.app.render.context import cuts, render_context
-from ui.app.tabs.episode import quick
-from ui.app.tabs.settings import offered
-from ui.cli.transcript import kept_line
+from stategate.graph import Session, build_graph, load_config
+from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.nodes.registry import registry
+from stategate.stores.bank.places import bank_place, known_banks, seeded
+from stategate.stores.home import home
+from stategate.ui.actions import things
+from stategate.ui.app.render.context import cuts, render_context
+from stategate.ui.app.tabs.episode import quick
+from stategate.ui.app.tabs.settings import offered
+from stategate.ui.cli.transcript import kept_line
 
 PLAIN = ["updater.kind=none", "embedder.kind=hashing", "memory=[short_term]"]
 SQUEEZE = [*PLAIN, "context.kind=compress", "context.allocator=uniform", "context.budget=300"]
@@ -91,13 +91,13 @@ def test_a_bank_ships_and_is_found_by_name(tmp_path, monkeypatch):
     assert known_banks() == [], "made with another embedder: of no use"
     seeded(place, "webshop", None)
     assert known_banks() == [place]
-    from stores.bank.bank import open_bank
+    from stategate.stores.bank.bank import open_bank
 
     assert len(open_bank(place)) == 305
 
 
 def test_an_end_that_nobody_scores_is_drawn_without_a_red_figure():
-    from ui.app.render.episode import render_unscored
+    from stategate.ui.app.render.episode import render_unscored
 
     drawn = render_unscored("Lamp <b>", "nobody can")
     assert "Not scored: nobody can." in drawn

@@ -6,14 +6,14 @@ import pytest
 from langchain_core.messages import HumanMessage
 from markupsafe import Markup
 
-from envs.plain import PlainView
-from envs.protocols import ActionVocabulary, Chunk, Observation
-from envs.webshop.view import WebShopView
-from graph import Session, build_graph, load_config
-from nodes.protocols import BuiltContext, Decision, Piece
-from ui.actions import label, reward_parts, split_action, typed_action
-from ui.app.render.alignment import render_alignment
-from ui.app.render.charts import (
+from stategate.envs.plain import PlainView
+from stategate.envs.protocols import ActionVocabulary, Chunk, Observation
+from stategate.envs.webshop.view import WebShopView
+from stategate.graph import Session, build_graph, load_config
+from stategate.nodes.protocols import BuiltContext, Decision, Piece
+from stategate.ui.actions import label, reward_parts, split_action, typed_action
+from stategate.ui.app.render.alignment import render_alignment
+from stategate.ui.app.render.charts import (
     Cell,
     Path,
     heatmap,
@@ -22,11 +22,11 @@ from ui.app.render.charts import (
     render_similarity,
     scatter,
 )
-from ui.app.render.compare import Lane, piece_order, render_lanes
-from ui.app.render.context import fold_history, render_context, shading
-from ui.app.render.episode import Stop, render_pipeline, render_reward, render_trail
-from ui.app.render.html import brief, macros, note, percent, safe
-from ui.app.render.page import render_outcome, render_page
+from stategate.ui.app.render.compare import Lane, piece_order, render_lanes
+from stategate.ui.app.render.context import fold_history, render_context, shading
+from stategate.ui.app.render.episode import Stop, render_pipeline, render_reward, render_trail
+from stategate.ui.app.render.html import brief, macros, note, percent, safe
+from stategate.ui.app.render.page import render_outcome, render_page
 
 EVIL = '<img src=x onerror="alert(1)">${alert(2)}{{alert(3)}}`'
 

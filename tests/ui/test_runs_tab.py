@@ -7,14 +7,14 @@ import gradio as gr
 import pytest
 import yaml
 
-from evals.core.run_directory import find_runs
-from evals.core.stories import read_stories, search_runs
-from graph import load_config
-from stores.errors import UserError
-from ui.app.agents import Agents
-from ui.app.tabs.common import App
-from ui.app.tabs.runs import ROOTS, RunsTab
-from ui.app.workspace import Workspaces
+from stategate.evals.core.run_directory import find_runs
+from stategate.evals.core.stories import read_stories, search_runs
+from stategate.graph import load_config
+from stategate.stores.errors import UserError
+from stategate.ui.app.agents import Agents
+from stategate.ui.app.tabs.common import App
+from stategate.ui.app.tabs.runs import ROOTS, RunsTab
+from stategate.ui.app.workspace import Workspaces
 
 PUBLISHED = ROOTS[-1]
 PLAIN = ["updater.kind=none", "embedder.kind=hashing", "memory=[short_term]"]
@@ -45,7 +45,7 @@ def test_a_run_that_cannot_be_drawn_leaves_nothing_of_the_one_before(
     runs_tab, tmp_path, monkeypatch
 ):
     broken = PUBLISHED.parent / "runs" / "broken-here"
-    monkeypatch.setattr("ui.app.tabs.runs.render_run", lambda run: len(3))
+    monkeypatch.setattr("stategate.ui.app.tabs.runs.render_run", lambda run: len(3))
     update = runs_tab.open(str(PUBLISHED / "bench-step"))
     assert "did not work" in str(update[runs_tab.status])
     assert update[runs_tab.facts] == update[runs_tab.episodes] == ""
@@ -88,8 +88,8 @@ def test_runs_are_found_by_words_of_their_command(runs_tab):
 
 
 def test_a_replayed_step_shows_what_the_model_read(runs_tab, tmp_path):
-    from evals.core.run_directory import read_run
-    from evals.worlds.live import run_live
+    from stategate.evals.core.run_directory import read_run
+    from stategate.evals.worlds.live import run_live
 
     base = ["actor.kind=rule", *PLAIN]
     run_live("webshop", {"full": ["context.budget=150"]}, range(2), str(tmp_path / "r"), base)

@@ -6,18 +6,18 @@ import sys
 import pytest
 import yaml
 
-from envs.protocols import tasks_of
-from graph import load_config
-from nodes import registry
+from stategate.envs.protocols import tasks_of
+from stategate.graph import load_config
+from stategate.nodes import registry
+from stategate.ui.app.agents import Agents
+from stategate.ui.app.states import play_references
+from stategate.ui.app.tab_sessions import TabSessions
+from stategate.ui.app.tabs.episode import quick
+from stategate.ui.app.tabs.episode_view import draw
+from stategate.ui.app.tabs.tasks import TaskList
+from stategate.ui.app.workspace import Workspaces
 from tests.ui import garden
 from tests.ui.test_cli import call, refused
-from ui.app.agents import Agents
-from ui.app.states import play_references
-from ui.app.tab_sessions import TabSessions
-from ui.app.tabs.episode import quick
-from ui.app.tabs.episode_view import draw
-from ui.app.tabs.tasks import TaskList
-from ui.app.workspace import Workspaces
 
 
 @pytest.fixture

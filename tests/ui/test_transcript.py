@@ -6,13 +6,13 @@ from dataclasses import replace
 from langchain_core.messages import HumanMessage
 from rich.console import Console
 
-from envs.plain import PlainView
-from envs.protocols import Chunk, Observation
-from envs.webshop.view import WebShopView
-from graph import Session, build_graph, load_config
-from nodes.protocols import BuiltContext, Decision, Piece
-from ui.cli.run import episode_dict, futile
-from ui.cli.transcript import Transcript, cut, kept_line, page_lines, reward_line
+from stategate.envs.plain import PlainView
+from stategate.envs.protocols import Chunk, Observation
+from stategate.envs.webshop.view import WebShopView
+from stategate.graph import Session, build_graph, load_config
+from stategate.nodes.protocols import BuiltContext, Decision, Piece
+from stategate.ui.cli.run import episode_dict, futile
+from stategate.ui.cli.transcript import Transcript, cut, kept_line, page_lines, reward_line
 
 ACTIONS = ["search[desk lamp]", "click[no such button]", "click[back to search]"]
 
@@ -59,8 +59,9 @@ def test_kept_line_names_a_few_of_many_and_says_when_over_the_budget():
 def test_a_step_shows_the_advice_and_what_fell_back():
     session = Session(
         build_graph(load_config({"actor": {"kind": "scripted", "actions": ACTIONS}})),
-        "t", task={"goal": 3},
-    )  # fmt: skip
+        "t",
+        task={"goal": 3},
+    )
     step = session.step()
     told = Piece("experience:r1", "experience", "Experience: Look [twice].\n", (), 5, 5, 0.9)
     lost = Piece("fallback:rerank: gone", "fallback", "", (), 0, 0)
@@ -139,7 +140,7 @@ def test_the_episode_is_plain_and_adds_up():
 def test_a_worldly_reward_is_shown_with_its_thought_and_usage():
     seen = Observation("page", ("click[x]",))
     decision = Decision("click[x]", reason="[i]why", tokens_in=7, tokens_out=2, attempts=2)
-    from graph.session import StepResult
+    from stategate.graph.session import StepResult
 
     step = StepResult(0, seen, context(piece("a", "x", 1, 1)), decision, seen, 0.5)
     screen = Console(file=io.StringIO(), width=80)

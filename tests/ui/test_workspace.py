@@ -4,13 +4,13 @@ import threading
 
 import pytest
 
-from graph import load_config
-from stores.errors import UserError
-from stores.tables import open_tables
-from ui.app.agents import Agents
-from ui.app.tab_sessions import _SCHEMA, TabSessions, beside
-from ui.app.tabs.episode_view import draw
-from ui.app.workspace import Workspaces
+from stategate.graph import load_config
+from stategate.stores.errors import UserError
+from stategate.stores.tables import open_tables
+from stategate.ui.app.agents import Agents
+from stategate.ui.app.tab_sessions import _SCHEMA, TabSessions, beside
+from stategate.ui.app.tabs.episode_view import draw
+from stategate.ui.app.workspace import Workspaces
 
 PLAIN = ["updater.kind=none", "embedder.kind=hashing", "context.kind=full", "memory=[short_term]"]
 
@@ -158,8 +158,8 @@ def test_the_last_update_changes_nothing(open_server):
     """Gradio sends a generator's last update twice: the second would undo what came in between."""
     import gradio as gr
 
-    from ui.app.tabs.common import App
-    from ui.app.tabs.episode import EpisodeTab
+    from stategate.ui.app.tabs.common import App
+    from stategate.ui.app.tabs.episode import EpisodeTab
 
     with gr.Blocks():
         episode = EpisodeTab(App(open_server(), gr.Textbox()), gr.HTML())

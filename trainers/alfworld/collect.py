@@ -14,11 +14,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from envs.alfworld import AlfWorld
-from envs.alfworld.expert import decide, knowledge_of
-from stores.traces import Event
-from stores.traces.trajectories import Trajectory, write_splits
-from stores.workers import Crew, in_order
+from stategate.envs.alfworld import AlfWorld
+from stategate.envs.alfworld.expert import decide, knowledge_of
+from stategate.stores.traces import Event
+from stategate.stores.traces.trajectories import Trajectory, write_splits
+from stategate.stores.workers import Crew, in_order
 
 STEPS = 50  # an episode's at most, as in the published results
 _AS_PUBLISHED = "published"  # the seed of what needs none
@@ -26,9 +26,13 @@ _PUBLISHED = 0.2  # games played as published, of those that the searcher plays
 
 
 def play(
-    world: AlfWorld, game: str, rng: random.Random, stray: float = 0.0, limit: int = STEPS,
+    world: AlfWorld,
+    game: str,
+    rng: random.Random,
+    stray: float = 0.0,
+    limit: int = STEPS,
     commands: Sequence[str] = (),
-) -> Trajectory:  # fmt: skip
+) -> Trajectory:
     """Play a game; each step is, with the chance ``stray``, any possible command instead.
 
     ``commands`` are what to do, where that is known.
@@ -65,9 +69,14 @@ def play(
         "room": room,
     }
     return Trajectory(
-        game, tuple(events), seen.reward, asked, {"env": "alfworld", "game": game}, agent,
+        game,
+        tuple(events),
+        seen.reward,
+        asked,
+        {"env": "alfworld", "game": game},
+        agent,
         tuple(actions),
-    )  # fmt: skip
+    )
 
 
 def _serve(data: str, stray: float, serve: Callable[[Any], None]) -> None:
@@ -82,9 +91,14 @@ def _play(world: AlfWorld, stray: float, job: tuple[str, str]) -> Trajectory:
 
 
 def collect(
-    data: str, out: Path, n: int = 1000, heldout: int = 100, seed: int = 0, stray: float = 0.1,
+    data: str,
+    out: Path,
+    n: int = 1000,
+    heldout: int = 100,
+    seed: int = 0,
+    stray: float = 0.1,
     crew: Crew | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Play games of both splits, drawn evenly; return what ``collect.json`` says.
 
     A ``crew`` shares the games; each has chances of its own, whoever plays it.

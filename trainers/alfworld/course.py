@@ -8,12 +8,12 @@ import json
 import random
 from collections.abc import Sequence
 
-from envs.alfworld import AlfWorld
-from envs.alfworld.files import Library, open_library
-from envs.alfworld.sample.make import domain, invent_game
-from nodes.observe.alfworld import AlfWorldEnv
-from trainers.alfworld.teacher import good_commands
-from trainers.policy.reinforce import Course
+from stategate.envs.alfworld import AlfWorld
+from stategate.envs.alfworld.files import Library, open_library
+from stategate.envs.alfworld.sample.make import domain, invent_game
+from stategate.nodes.observe.alfworld import AlfWorldEnv
+from stategate.trainers.alfworld.teacher import good_commands
+from stategate.trainers.policy.reinforce import Course
 
 _HELD_OUT = 0.1  # of the rooms
 _INVENTED = "invented"
@@ -34,11 +34,13 @@ def course(data: str, seed: int) -> Course:
     training = [g for g in games if room_of(g) not in held] + sorted({*made} - {*held_made})
     exams = {"heldout": [g for g in games if room_of(g) in held], _INVENTED: held_made}
     return Course(
-        AlfWorldEnv(data=data, split="train"), world.fingerprint, {"train": world},
+        AlfWorldEnv(data=data, split="train"),
+        world.fingerprint,
+        {"train": world},
         [{"game": game} for game in training],
         {sort: [{"game": game} for game in of] for sort, of in exams.items()},
         good_commands,
-    )  # fmt: skip
+    )
 
 
 def room_of(game: str) -> str:

@@ -6,17 +6,20 @@ learns where such things are likely.
 
 from collections.abc import Sequence
 
-from envs.alfworld import AlfWorld
-from envs.alfworld.expert import Knowledge, decide, delivered, knowledge_of
-from envs.alfworld.reading import Goal, command_of, goal_of, kind_of
-from envs.protocols import Observation, Session, World
-from stores.traces import Event
+from stategate.envs.alfworld import AlfWorld
+from stategate.envs.alfworld.expert import Knowledge, decide, delivered, knowledge_of
+from stategate.envs.alfworld.reading import Goal, command_of, goal_of, kind_of
+from stategate.envs.protocols import Observation, Session, World
+from stategate.stores.traces import Event
 
 
 def good_commands(
-    world: World, session: Session, past: Sequence[tuple[str, str]], page: Observation,
+    world: World,
+    session: Session,
+    past: Sequence[tuple[str, str]],
+    page: Observation,
     events: Sequence[Event] = (),
-) -> Sequence[str]:  # fmt: skip
+) -> Sequence[str]:
     """Return the good commands at ``page``, none where the expert knows of nothing to do."""
     assert isinstance(world, AlfWorld)  # noqa: S101 - the course's own world
     asked = world.instruction(session)
@@ -67,10 +70,12 @@ def _is_like(action: str, best: str, goal: Goal, known: Knowledge, done: set[str
     def facts(name: str) -> tuple[bool, ...]:
         things = known.seen.get(name, ())
         return (
-            name in known.been, name in known.seen, name == known.at,
+            name in known.been,
+            name in known.seen,
+            name == known.at,
             any(kind_of(t) == goal.thing for t in things),
             any(kind_of(t) == goal.target for t in things),
-        )  # fmt: skip
+        )
 
     if action == best:
         return True

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tqdm import tqdm
 
-from envs.protocols import View
-from nodes.experience.episode import NAME, Annotation, Episode, annotate
-from nodes.experience.grow import add_episode, make_of, updater_make
-from nodes.experience.states import states_of
-from stores.bank.bank import Bank, Entry, Row
-from stores.bank.state_bank import StateBank
-from stores.bank.trace_bank import TraceBank
-from stores.errors import UserError
-from stores.workers import Crew
+from stategate.envs.protocols import View
+from stategate.nodes.experience.episode import NAME, Annotation, Episode, annotate
+from stategate.nodes.experience.grow import add_episode, make_of, updater_make
+from stategate.nodes.experience.states import states_of
+from stategate.stores.bank.bank import Bank, Entry, Row
+from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.trace_bank import TraceBank
+from stategate.stores.errors import UserError
+from stategate.stores.workers import Crew
 
 if TYPE_CHECKING:
-    from nodes.protocols import UpdaterParams
-    from nodes.resources import Resources
+    from stategate.nodes.protocols import UpdaterParams
+    from stategate.nodes.resources import Resources
 
 #: An episode with its annotations, or with the reason why there are none.
 Annotated = tuple[Episode, Sequence[Annotation] | str]
@@ -109,7 +109,7 @@ def _found_by(episode: Episode) -> list[str]:
 
 def _embed_ahead(resources: "Resources", texts: Iterable[str], crew: Crew | None) -> None:
     if crew is not None:
-        from nodes.models.embedding_crew import embed_ahead
+        from stategate.nodes.models.embedding_crew import embed_ahead
 
         embed_ahead(resources.embedder_params, list(texts), crew)
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import HumanMessage
 
-from nodes.experience.episode import Episode
-from nodes.models.asking import ask, asking_problems
-from stores.files import json_of, write_json
-from stores.home import home
-from stores.text import one_line
+from stategate.nodes.experience.episode import Episode
+from stategate.nodes.models.asking import ask, asking_problems
+from stategate.stores.files import json_of, write_json
+from stategate.stores.home import home
+from stategate.stores.text import one_line
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

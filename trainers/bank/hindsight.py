@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import HumanMessage, SystemMessage
 
-from envs.protocols import View
-from nodes.experience.episode import Annotation, Episode
-from nodes.experience.states import gist
-from nodes.models.asking import Usage, ask, asking_problems, cost_of, json_in, objects_in
-from stores.errors import ModelUnavailable, said
-from stores.tokens import count_tokens, truncate
-from trainers.bank.captions import image_parts
+from stategate.envs.protocols import View
+from stategate.nodes.experience.episode import Annotation, Episode
+from stategate.nodes.experience.states import gist
+from stategate.nodes.models.asking import Usage, ask, asking_problems, cost_of, json_in, objects_in
+from stategate.stores.errors import ModelUnavailable, said
+from stategate.stores.tokens import count_tokens, truncate
+from stategate.trainers.bank.captions import image_parts
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nodes.experience.episode import Episode, Step, from_events, parse_action, task_name
-from stores.errors import UserError, told_as
-from stores.files import json_of
-from stores.sqlite import is_sqlite
-from stores.traces.store import TraceStore
-from stores.traces.trajectories import events_of
+from stategate.nodes.experience.episode import Episode, Step, from_events, parse_action, task_name
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import json_of
+from stategate.stores.sqlite import is_sqlite
+from stategate.stores.traces.store import TraceStore
+from stategate.stores.traces.trajectories import events_of
 
 
 @dataclass
@@ -196,9 +196,14 @@ def _react(record: Mapping[str, Any], source: str) -> Episode:
     reward = float(record.get("reward") or 0.0)
     session = str(record["session"])
     return Episode(
-        f"{source}/{session}", session, str(record["instruction"]), tuple(steps), reward,
-        reward >= 1.0, source=source,
-    )  # fmt: skip
+        f"{source}/{session}",
+        session,
+        str(record["instruction"]),
+        tuple(steps),
+        reward,
+        reward >= 1.0,
+        source=source,
+    )
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any], str], Episode]] = {

@@ -17,16 +17,16 @@ import torch
 from torch import Generator, nn
 from torch.optim import Optimizer
 
-from nodes.act.encoding import Encoder, encoder
-from nodes.act.policy import load_scorer, make_scorer
-from stores.assets.weights import save_weights
-from stores.errors import UserError
-from stores.runs import mean, provenance, with_errors
-from trainers.episodes import Readers, make_resources
-from trainers.fitting import Figures, descend, fit, pick_device
-from trainers.policy.reinforce import Course
-from trainers.policy.rollout import Rollout, Start, collate, roll, sized_batches
-from trainers.settings import DaggerSettings, open_run, read_settings
+from stategate.nodes.act.encoding import Encoder, encoder
+from stategate.nodes.act.policy import load_scorer, make_scorer
+from stategate.stores.assets.weights import save_weights
+from stategate.stores.errors import UserError
+from stategate.stores.runs import mean, provenance, with_errors
+from stategate.trainers.episodes import Readers, make_resources
+from stategate.trainers.fitting import Figures, descend, fit, pick_device
+from stategate.trainers.policy.reinforce import Course
+from stategate.trainers.policy.rollout import Rollout, Start, collate, roll, sized_batches
+from stategate.trainers.settings import DaggerSettings, open_run, read_settings
 
 _HELPED = 0.5  # of an epoch's episodes the teacher helps, at this share of their steps
 
@@ -69,9 +69,16 @@ class _School:
     ) -> list[Rollout]:
         """Play; where actions are drawn by ``generator``, the teacher looks on."""
         return roll(
-            self.course.worlds, self._readers, self._reading, starts, scorer, generator,
-            self._settings.max_steps, self._device, self.course.teacher if generator else None,
-        )  # fmt: skip
+            self.course.worlds,
+            self._readers,
+            self._reading,
+            starts,
+            scorer,
+            generator,
+            self._settings.max_steps,
+            self._device,
+            self.course.teacher if generator else None,
+        )
 
 
 def train(settings: DaggerSettings) -> dict[str, Any]:
@@ -86,9 +93,10 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     run = open_run(settings, {"data": data})
     torch.manual_seed(settings.seed)
     sizes = {
-        "d_row": len(reading.row_features), "d_page": len(reading.page_features),
+        "d_row": len(reading.row_features),
+        "d_page": len(reading.page_features),
         "hidden": settings.hidden,
-    }  # fmt: skip
+    }
     scorer = make_scorer(**sizes).to(device)
     if settings.start:
         before, known = load_scorer(settings.start)
@@ -140,14 +148,21 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
         rows.append({"agent": agent, "n": len(rollouts), **with_errors(values)})
     games = sum(one.games for one in (settings, *others))
     meta = {
-        "kind": "policy", "architecture": sizes, "encoder": reading.name, "world": ", ".join(names),
+        "kind": "policy",
+        "architecture": sizes,
+        "encoder": reading.name,
+        "world": ", ".join(names),
         "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
-        "embedder": None, "trained": "imitation of a teacher on its own episodes",
-        "builders": settings.builders, "metrics": rows if others else rows[0],
-        "epochs": len(history) - 1, "episodes": games * (len(history) - 1),
+        "embedder": None,
+        "trained": "imitation of a teacher on its own episodes",
+        "builders": settings.builders,
+        "metrics": rows if others else rows[0],
+        "epochs": len(history) - 1,
+        "episodes": games * (len(history) - 1),
         "data": {"name": ", ".join(Path(one.data).name for one in (settings, *others)), **data},
-        "seed": settings.seed, **provenance(),
-    }  # fmt: skip
+        "seed": settings.seed,
+        **provenance(),
+    }
     save_weights(settings.checkpoint, scorer.state_dict(), meta, half=False)
     return run.summarise(rows, [])
 

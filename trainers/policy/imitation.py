@@ -19,16 +19,16 @@ from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 from tqdm import tqdm
 
-from nodes.act.encoding import Encoded, Encoder, encoder
-from nodes.act.policy import make_scorer
-from stores.assets.weights import save_weights
-from stores.errors import UserError
-from stores.runs import mean, standard_error
-from stores.traces.trajectories import Trajectory
-from trainers.episodes import Readers, decisions_of, read_sides, resources_of
-from trainers.fitting import Figures, descend, fit, pick_device
-from trainers.policy.rollout import collate, sized_batches
-from trainers.settings import ActorSettings, files_of, open_run, result
+from stategate.nodes.act.encoding import Encoded, Encoder, encoder
+from stategate.nodes.act.policy import make_scorer
+from stategate.stores.assets.weights import save_weights
+from stategate.stores.errors import UserError
+from stategate.stores.runs import mean, standard_error
+from stategate.stores.traces.trajectories import Trajectory
+from stategate.trainers.episodes import Readers, decisions_of, read_sides, resources_of
+from stategate.trainers.fitting import Figures, descend, fit, pick_device
+from stategate.trainers.policy.rollout import collate, sized_batches
+from stategate.trainers.settings import ActorSettings, files_of, open_run, result
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,16 @@ def train(settings: ActorSettings) -> dict[str, Any]:
     history = fit(scorer, settings, "accuracy", train_epoch, validate)
     rows = _rows(scorer, data[2] or data[1], reading, device)
     meta: dict[str, Any] = {
-        "kind": "policy", "architecture": sizes, "encoder": reading.name, "world": resources.view.name,
+        "kind": "policy",
+        "architecture": sizes,
+        "encoder": reading.name,
+        "world": resources.view.name,
         "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
         "embedder": None,  # the features hold no vectors
-        "trained": "imitation", "builders": settings.builders,
+        "trained": "imitation",
+        "builders": settings.builders,
         **result(settings, len(history) - 1, rows[0]),
-    }  # fmt: skip
+    }
     meta["data"]["name"] = Path(files_of(settings.data)[0]).parent.name
     save_weights(settings.checkpoint, scorer.state_dict(), meta, half=False)
     return run.summarise(rows, [])

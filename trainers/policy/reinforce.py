@@ -20,16 +20,16 @@ import torch
 from torch import Generator, Tensor
 from torch.optim import Optimizer
 
-from envs.protocols import World
-from nodes.act.encoding import Encoded, encoder
-from nodes.act.policy import load_scorer
-from nodes.protocols import EnvParams
-from stores.assets.weights import save_weights
-from stores.runs import mean, provenance, shown_config, with_errors
-from trainers.episodes import Readers, make_resources
-from trainers.fitting import Figures, descend, fit, pick_device
-from trainers.policy.rollout import Rollout, Start, Teacher, collate, roll, sized_batches
-from trainers.settings import ReinforceSettings, open_run
+from stategate.envs.protocols import World
+from stategate.nodes.act.encoding import Encoded, encoder
+from stategate.nodes.act.policy import load_scorer
+from stategate.nodes.protocols import EnvParams
+from stategate.stores.assets.weights import save_weights
+from stategate.stores.runs import mean, provenance, shown_config, with_errors
+from stategate.trainers.episodes import Readers, make_resources
+from stategate.trainers.fitting import Figures, descend, fit, pick_device
+from stategate.trainers.policy.rollout import Rollout, Start, Teacher, collate, roll, sized_batches
+from stategate.trainers.settings import ReinforceSettings, open_run
 
 #: A task, and the name of the world that it is played in.
 Played = tuple[Mapping[str, Any], str]
@@ -166,20 +166,28 @@ def train(settings: ReinforceSettings) -> dict[str, Any]:
     described = {
         **{key: meta[key] for key in ("kind", "architecture", "encoder", "features", "embedder")},
         "world": resources.view.name,
-        "trained": "imitation, then reinforcement", "start_sha256": meta["sha256"],
-        "builders": settings.builders, "metrics": rows[-1], "epochs": len(history) - 1,
+        "trained": "imitation, then reinforcement",
+        "start_sha256": meta["sha256"],
+        "builders": settings.builders,
+        "metrics": rows[-1],
+        "epochs": len(history) - 1,
         "episodes": settings.groups * settings.group * settings.every * (len(history) - 1),
         "data": {"name": Path(settings.data).name, **data},
-        "seed": settings.seed, **provenance(),
-    }  # fmt: skip
+        "seed": settings.seed,
+        **provenance(),
+    }
     save_weights(settings.checkpoint, scorer.state_dict(), described, half=False)
     return run.summarise(rows, [])
 
 
 def update(
-    scorer: torch.nn.Module, before: torch.nn.Module, batch: Sequence[Decided],
-    optimizer: Optimizer, settings: ReinforceSettings, device: torch.device,
-) -> dict[str, float]:  # fmt: skip
+    scorer: torch.nn.Module,
+    before: torch.nn.Module,
+    batch: Sequence[Decided],
+    optimizer: Optimizer,
+    settings: ReinforceSettings,
+    device: torch.device,
+) -> dict[str, float]:
     """Take one gradient step; return the loss, the entropy and the KL to ``before``."""
     scorer.train()
     rows, page, absent = collate([d.seen for d in batch], device)

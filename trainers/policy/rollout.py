@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from envs.protocols import Observation, Session, World
-from nodes.act.encoding import Encoded, Encoder
-from stores.traces import Event
-from trainers.episodes import Reader, Readers, Walk
+from stategate.envs.protocols import Observation, Session, World
+from stategate.nodes.act.encoding import Encoded, Encoder
+from stategate.stores.traces import Event
+from stategate.trainers.episodes import Reader, Readers, Walk
 
 #: Says which commands are good: of a world and session, what was (done, said), the page, and the
 #: recent events that memory holds.
@@ -88,10 +88,16 @@ class _Live:
 
 
 def roll(
-    worlds: Mapping[str, World], readers: Readers, reading: Encoder, starts: Sequence[Start],
-    scorer: nn.Module, generator: torch.Generator | None = None, max_steps: int = 20,
-    device: torch.device | None = None, teacher: Teacher | None = None,
-) -> list[Rollout]:  # fmt: skip
+    worlds: Mapping[str, World],
+    readers: Readers,
+    reading: Encoder,
+    starts: Sequence[Start],
+    scorer: nn.Module,
+    generator: torch.Generator | None = None,
+    max_steps: int = 20,
+    device: torch.device | None = None,
+    teacher: Teacher | None = None,
+) -> list[Rollout]:
     """Play ``starts``; actions are drawn by ``generator``, or the most probable if it is None."""
     if len(starts) > _TOGETHER:
         parts = [starts[at : at + _TOGETHER] for at in range(0, len(starts), _TOGETHER)]
@@ -132,9 +138,11 @@ def roll(
 
 
 def choose(
-    scorer: nn.Module, seen: Sequence[Encoded], generator: torch.Generator | None,
+    scorer: nn.Module,
+    seen: Sequence[Encoded],
+    generator: torch.Generator | None,
     device: torch.device | None = None,
-) -> tuple[list[int], list[float]]:  # fmt: skip
+) -> tuple[list[int], list[float]]:
     """Return (picks, log-probabilities); a page without candidates gets (-1, 0)."""
     picks, chances = [-1] * len(seen), [0.0] * len(seen)
     order = sorted((i for i, s in enumerate(seen) if s.actions), key=lambda i: len(seen[i].actions))

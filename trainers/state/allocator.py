@@ -15,19 +15,19 @@ from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy, dropout, normalize
 from torch.optim import Optimizer
 
-from envs.protocols import Observation
-from nodes.build_context.allocators import make_weigher
-from nodes.build_context.detail import chunk_ladder
-from nodes.build_context.query import make_projection
-from nodes.retrieval.align import SEEN_BARE, Focus
-from nodes.retrieval.page import describe, render, text_of
-from stores.assets.weights import load_weights, require_match, save_weights
-from stores.runs import mean, standard_error
-from stores.tokens import count_tokens
-from trainers.fitting import Figures, descend, fit
-from trainers.settings import AllocatorSettings, result
-from trainers.state.data import Decisions, Frozen, freeze
-from trainers.state.retriever import scored
+from stategate.envs.protocols import Observation
+from stategate.nodes.build_context.allocators import make_weigher
+from stategate.nodes.build_context.detail import chunk_ladder
+from stategate.nodes.build_context.query import make_projection
+from stategate.nodes.retrieval.align import SEEN_BARE, Focus
+from stategate.nodes.retrieval.page import describe, render, text_of
+from stategate.stores.assets.weights import load_weights, require_match, save_weights
+from stategate.stores.runs import mean, standard_error
+from stategate.stores.tokens import count_tokens
+from stategate.trainers.fitting import Figures, descend, fit
+from stategate.trainers.settings import AllocatorSettings, result
+from stategate.trainers.state.data import Decisions, Frozen, freeze
+from stategate.trainers.state.retriever import scored
 
 #: How sharply the frozen reader chooses (inverse temperature of its cosines).
 _SHARPNESS = 20.0

@@ -10,22 +10,22 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
-from envs.protocols import Observation, View
-from nodes.build_context.query import done_in
-from nodes.protocols import Embedder
-from nodes.retrieval.align import match
-from nodes.retrieval.page import describe
-from nodes.update_state.learned import load_model, type_of
-from nodes.update_state.pointing import offered, stands_for
-from nodes.update_state.state_models import StateModel
-from stores.assets.weights import require_match
-from stores.errors import UserError
-from stores.runs import RunDirectory
-from stores.traces import Event
-from stores.traces.trajectories import Trajectory
-from trainers.episodes import embedder_of, group_of, read_sides, views_of
-from trainers.fitting import pick_device
-from trainers.settings import AllocatorSettings, RetrieverSettings, open_run
+from stategate.envs.protocols import Observation, View
+from stategate.nodes.build_context.query import done_in
+from stategate.nodes.protocols import Embedder
+from stategate.nodes.retrieval.align import match
+from stategate.nodes.retrieval.page import describe
+from stategate.nodes.update_state.learned import load_model, type_of
+from stategate.nodes.update_state.pointing import offered, stands_for
+from stategate.nodes.update_state.state_models import StateModel
+from stategate.stores.assets.weights import require_match
+from stategate.stores.errors import UserError
+from stategate.stores.runs import RunDirectory
+from stategate.stores.traces import Event
+from stategate.stores.traces.trajectories import Trajectory
+from stategate.trainers.episodes import embedder_of, group_of, read_sides, views_of
+from stategate.trainers.fitting import pick_device
+from stategate.trainers.settings import AllocatorSettings, RetrieverSettings, open_run
 
 T = TypeVar("T")
 
@@ -164,9 +164,11 @@ def commands_of(episode: Sequenced, table: TextTable) -> Pointed | None:
         return None
     return Pointed(
         pad_sequence(texts, batch_first=True, padding_value=-1),
-        pad_sequence(facts, batch_first=True), torch.tensor(chosen), tuple(decisions),
+        pad_sequence(facts, batch_first=True),
+        torch.tensor(chosen),
+        tuple(decisions),
         tuple(actions),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -215,9 +217,11 @@ class Frozen:
     def facts(self) -> dict[str, Any]:
         """What a checkpoint says of the state model and the world that it was trained for."""
         return {
-            "embedder": self.embedder.name, "world": ", ".join(self.worlds),
-            "state_sha256": self.state["sha256"], "state": self.state["architecture"]["kind"],
-        }  # fmt: skip
+            "embedder": self.embedder.name,
+            "world": ", ".join(self.worlds),
+            "state_sha256": self.state["sha256"],
+            "state": self.state["architecture"]["kind"],
+        }
 
 
 def freeze(settings: RetrieverSettings | AllocatorSettings) -> Frozen:
@@ -253,10 +257,18 @@ def freeze(settings: RetrieverSettings | AllocatorSettings) -> Frozen:
         for name in dict.fromkeys(e.view.name for e in last)
     }
     return Frozen(
-        device, model, state, embedder, tuple(dict.fromkeys(e.view.name for e in sets[0])), run,
-        table, tuple(episode for side in sets for episode in side), fitted, validation,
+        device,
+        model,
+        state,
+        embedder,
+        tuple(dict.fromkeys(e.view.name for e in sets[0])),
+        run,
+        table,
+        tuple(episode for side in sets for episode in side),
+        fitted,
+        validation,
         {name: decisions for name, decisions in by_world.items() if decisions is not None},
-    )  # fmt: skip
+    )
 
 
 def choices_of(episode: Sequenced, table: TextTable) -> list[Choice]:
@@ -279,9 +291,13 @@ def choices_of(episode: Sequenced, table: TextTable) -> list[Choice]:
 
 
 def _gather(
-    episodes: Sequence[Sequenced], choices: Mapping[int, list[Choice]],
-    model: StateModel, table: TextTable, device: torch.device, group: str,
-) -> Decisions:  # fmt: skip
+    episodes: Sequence[Sequenced],
+    choices: Mapping[int, list[Choice]],
+    model: StateModel,
+    table: TextTable,
+    device: torch.device,
+    group: str,
+) -> Decisions:
     """Run the frozen state model over ``episodes`` and keep what was known at each decision."""
     readouts: list[Tensor] = []
     wishes: list[int] = []
@@ -306,9 +322,11 @@ def _gather(
 
 
 def error_over_groups(
-    items: Sequence[T], groups: Sequence[str], measure: Callable[[Sequence[T]], float],
+    items: Sequence[T],
+    groups: Sequence[str],
+    measure: Callable[[Sequence[T]], float],
     draws: int = 200,
-) -> float:  # fmt: skip
+) -> float:
     """Return the standard error of ``measure`` of ``items``, whole ``groups`` of them drawn anew."""
     by_group: dict[str, list[T]] = {}
     for item, group in zip(items, groups, strict=True):

@@ -23,20 +23,20 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.optim import Optimizer
 from tqdm import tqdm
 
-from nodes.build_context.gates import FACTS, facts_of, make_gates, texts_of
-from nodes.build_context.needed import LEFT_OUT, needed
-from nodes.protocols import Actor
-from nodes.registry import registry
-from nodes.update_state.learned import load_model, make_model
-from stores.assets.weights import require_match, save_weights
-from stores.errors import UserError
-from stores.runs import mean, standard_error
-from stores.traces.trajectories import Trajectory
-from trainers.episodes import Readers, decisions_of, read_sides, resources_of
-from trainers.fitting import Figures, descend, fit, pick_device
-from trainers.settings import GatesSettings, open_run, result
-from trainers.state.data import Batch, Sequenced, TextTable, batches, sequence
-from trainers.state.model import classes_of, truth
+from stategate.nodes.build_context.gates import FACTS, facts_of, make_gates, texts_of
+from stategate.nodes.build_context.needed import LEFT_OUT, needed
+from stategate.nodes.protocols import Actor
+from stategate.nodes.registry import registry
+from stategate.nodes.update_state.learned import load_model, make_model
+from stategate.stores.assets.weights import require_match, save_weights
+from stategate.stores.errors import UserError
+from stategate.stores.runs import mean, standard_error
+from stategate.stores.traces.trajectories import Trajectory
+from stategate.trainers.episodes import Readers, decisions_of, read_sides, resources_of
+from stategate.trainers.fitting import Figures, descend, fit, pick_device
+from stategate.trainers.settings import GatesSettings, open_run, result
+from stategate.trainers.state.data import Batch, Sequenced, TextTable, batches, sequence
+from stategate.trainers.state.model import classes_of, truth
 
 #: Of a decision with a past: its place in the episode, texts (m, 2), facts (m, k), labels (m,).
 Moment = tuple[int, Tensor, Tensor, Tensor]

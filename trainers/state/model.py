@@ -13,16 +13,16 @@ from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy, dropout
 from torch.optim import Optimizer
 
-from envs.protocols import View
-from nodes.update_state.learned import make_model
-from nodes.update_state.pointing import FACTS
-from nodes.update_state.state_models import StateModel
-from stores.assets.weights import save_weights
-from stores.runs import mean
-from trainers.episodes import embedder_of, group_of, read_sides, views_of
-from trainers.fitting import Figures, descend, fit, pick_device
-from trainers.settings import StateSettings, open_run, result
-from trainers.state.data import (
+from stategate.envs.protocols import View
+from stategate.nodes.update_state.learned import make_model
+from stategate.nodes.update_state.pointing import FACTS
+from stategate.nodes.update_state.state_models import StateModel
+from stategate.stores.assets.weights import save_weights
+from stategate.stores.runs import mean
+from stategate.trainers.episodes import embedder_of, group_of, read_sides, views_of
+from stategate.trainers.fitting import Figures, descend, fit, pick_device
+from stategate.trainers.settings import StateSettings, open_run, result
+from stategate.trainers.state.data import (
     Pointed,
     Sequenced,
     TextTable,
@@ -128,9 +128,14 @@ def _points(
 
 
 def pointed(
-    name: str, model: StateModel, episodes: Sequence[Sequenced],
-    points: Mapping[int, Pointed | None], table: TextTable, classes: Sequence[str], group: str,
-) -> dict[str, Any]:  # fmt: skip
+    name: str,
+    model: StateModel,
+    episodes: Sequence[Sequenced],
+    points: Mapping[int, Pointed | None],
+    table: TextTable,
+    classes: Sequence[str],
+    group: str,
+) -> dict[str, Any]:
     """Return a summary row: classes of the commands pointed at, and how often it is the very command.
 
     Over the decisions that are one of their page's commands.

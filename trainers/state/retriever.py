@@ -13,13 +13,13 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import dropout
 from torch.optim import Optimizer
 
-from nodes.build_context.query import make_projection
-from nodes.retrieval.align import FEATURES
-from stores.assets.weights import save_weights
-from stores.runs import mean
-from trainers.fitting import Figures, descend, fit
-from trainers.settings import RetrieverSettings, result
-from trainers.state.data import Decisions, TextTable, error_over_groups, freeze
+from stategate.nodes.build_context.query import make_projection
+from stategate.nodes.retrieval.align import FEATURES
+from stategate.stores.assets.weights import save_weights
+from stategate.stores.runs import mean
+from stategate.trainers.fitting import Figures, descend, fit
+from stategate.trainers.settings import RetrieverSettings, result
+from stategate.trainers.state.data import Decisions, TextTable, error_over_groups, freeze
 
 _MARGIN, _NEGATIVES = 0.2, 16
 _DROPPED = 0.1  # share of the readout's numbers zeroed
@@ -31,9 +31,10 @@ def train(settings: RetrieverSettings) -> dict[str, Any]:
     table, device, fitted = frozen.table, frozen.device, frozen.fitted
     torch.manual_seed(settings.seed)
     sizes = {
-        "d_state": frozen.model.d_state, "d_text": frozen.embedder.dimension,
+        "d_state": frozen.model.d_state,
+        "d_text": frozen.embedder.dimension,
         "features": len(FEATURES),
-    }  # fmt: skip
+    }
     projection = make_projection(**sizes).to(device)
 
     def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:

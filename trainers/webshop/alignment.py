@@ -24,24 +24,24 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch.optim import Optimizer
 from tqdm import tqdm
 
-from envs.asking.meaning import SIZE, reduced
-from envs.asking.request import read_request
-from envs.asking.subject import subject_features
-from envs.asking.text import content
-from envs.asking.values import ask_choices, locate, value_features
-from envs.asking.weights import NONE, SUBJECT, VALUE, WORD, install
-from envs.webshop import WebShop
-from envs.webshop.catalogue import Product
-from envs.webshop.reward import score
-from envs.webshop.wordings import TEMPLATE, names_of, reword
-from stores.assets.weights import save_weights
-from stores.runs import mean, provenance
-from stores.text import stem
-from trainers.fitting import Figures, descend, fit
-from trainers.settings import AlignerSettings, open_run
-from trainers.webshop.goals import load_shop, practice
-from trainers.webshop.recombined import recombined
-from trainers.webshop.roles import (
+from stategate.envs.asking.meaning import SIZE, reduced
+from stategate.envs.asking.request import read_request
+from stategate.envs.asking.subject import subject_features
+from stategate.envs.asking.text import content
+from stategate.envs.asking.values import ask_choices, locate, value_features
+from stategate.envs.asking.weights import NONE, SUBJECT, VALUE, WORD, install
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.catalogue import Product
+from stategate.envs.webshop.reward import score
+from stategate.envs.webshop.wordings import TEMPLATE, names_of, reword
+from stategate.stores.assets.weights import save_weights
+from stategate.stores.runs import mean, provenance
+from stategate.stores.text import stem
+from stategate.trainers.fitting import Figures, descend, fit
+from stategate.trainers.settings import AlignerSettings, open_run
+from stategate.trainers.webshop.goals import load_shop, practice
+from stategate.trainers.webshop.recombined import recombined
+from stategate.trainers.webshop.roles import (
     RoleNetwork,
     Words,
     in_other_words,
@@ -56,8 +56,16 @@ _LETTERS = 14  # of a word whose meaning is kept
 _THINNED = 0.35  # share of wordings that ask for less than the goal
 #: Splits of wordings that it learns from, those played in former rounds among them, and is chosen by.
 _TRAINING = (
-    "train", "held-out", "unseen", "strange", "fresh", "untried", "distant", "blind", "blind-second",
-)  # fmt: skip
+    "train",
+    "held-out",
+    "unseen",
+    "strange",
+    "fresh",
+    "untried",
+    "distant",
+    "blind",
+    "blind-second",
+)
 _DEVELOPING = ("develop", "paraphrased")
 #: Drawn more often than others: they have the most to tell apart, and the shop's own words are usual.
 _OFTEN = ("negation", "amend", "correction", "bare", TEMPLATE)
@@ -108,7 +116,7 @@ def meanings(settings: AlignerSettings) -> dict[str, Tensor]:
     old = load_file(known) if known.is_file() else {}
     if "meaning/vectors" in old:
         return {name: old[name] for name in ("meaning/words", "meaning/vectors")}
-    from nodes.models.embedders import load_minilm
+    from stategate.nodes.models.embedders import load_minilm
 
     model = load_minilm()
     plain: dict[str, str] = {}
@@ -191,9 +199,14 @@ def _fit_subjects(
         return binary_cross_entropy_with_logits(model.subject(rows[part]).squeeze(-1), met[part])
 
     _fit(
-        model, settings, "subjects", len(rows), loss,
-        "subjects_right", lambda: _subjects_right(model, held),
-    )  # fmt: skip
+        model,
+        settings,
+        "subjects",
+        len(rows),
+        loss,
+        "subjects_right",
+        lambda: _subjects_right(model, held),
+    )
 
 
 def _subjects_right(model: Aligner, subjects: Sequence[Subject]) -> dict[str, float]:
@@ -246,9 +259,11 @@ def _thinned(goal: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
     few = min(len(goal["attributes"]), rng.randint(1, 2))
     options = {name: value for name, value in goal["goal_options"].items() if rng.random() < 0.5}
     return {
-        **goal, "attributes": rng.sample(list(goal["attributes"]), few), "goal_options": options,
+        **goal,
+        "attributes": rng.sample(list(goal["attributes"]), few),
+        "goal_options": options,
         "price_upper": rng.choice((goal["price_upper"], 1_000_000.0)),
-    }  # fmt: skip
+    }
 
 
 def train(settings: AlignerSettings) -> dict[str, Any]:
@@ -326,13 +341,22 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
         rows.append({"agent": name, "n": len(own), **figures})
     sizes = {f"hidden_{name}": size for name, size in _HIDDEN.items()}
     meta = {
-        "kind": "aligner", "trained": "wordings", "seed": settings.seed, "metrics": rows[0],
+        "kind": "aligner",
+        "trained": "wordings",
+        "seed": settings.seed,
+        "metrics": rows[0],
         "architecture": {
-            "word": [*WORD, "meaning"], "value": list(VALUE), "none": list(NONE),
-            "subject": list(SUBJECT), **sizes,
+            "word": [*WORD, "meaning"],
+            "value": list(VALUE),
+            "none": list(NONE),
+            "subject": list(SUBJECT),
+            **sizes,
         },
-        "families": list(names), "epochs": epochs, **facts, **provenance(),
-    }  # fmt: skip
+        "families": list(names),
+        "epochs": epochs,
+        **facts,
+        **provenance(),
+    }
     save_weights(settings.checkpoint, model.arrays(), meta, half=False)
     return run.summarise(rows, [])
 
@@ -342,16 +366,25 @@ def _install(model: Aligner) -> None:
 
 
 def _fit_words(
-    model: Aligner, settings: AlignerSettings, name: str, fitted: Sequence[Words],
+    model: Aligner,
+    settings: AlignerSettings,
+    name: str,
+    fitted: Sequence[Words],
     held: Sequence[Words],
-) -> None:  # fmt: skip
+) -> None:
     def loss(part: Tensor) -> Tensor:
         return role_loss(model.word, [fitted[i] for i in part.tolist()])
 
     _fit(
-        model, settings, name, len(fitted), loss, "roles_right",
-        lambda: roles_right(model.word, held), batch=settings.batch // 2,
-    )  # fmt: skip
+        model,
+        settings,
+        name,
+        len(fitted),
+        loss,
+        "roles_right",
+        lambda: roles_right(model.word, held),
+        batch=settings.batch // 2,
+    )
 
 
 def _fit_values(
@@ -369,10 +402,15 @@ def _fit_values(
 
 
 def _fit(
-    model: Aligner, settings: AlignerSettings, name: str, size: int,
-    loss: Callable[[Tensor], Tensor], metric: str, validate: Callable[[], dict[str, float]],
+    model: Aligner,
+    settings: AlignerSettings,
+    name: str,
+    size: int,
+    loss: Callable[[Tensor], Tensor],
+    metric: str,
+    validate: Callable[[], dict[str, float]],
     batch: int | None = None,
-) -> int:  # fmt: skip
+) -> int:
     """Fit by the ``loss`` of some of ``size`` rows at a time; returns the number of epochs."""
 
     def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
@@ -426,10 +464,13 @@ def measure(model: Aligner, choices: Sequence[Choosing]) -> dict[str, float]:
             none += hits[is_none].tolist()
             ruled_out += ((ruled > 0) & present)[excluded > 0].float().tolist()
     return {
-        "right": mean(right), "right_offered": mean(offered), "right_none": mean(none),
+        "right": mean(right),
+        "right_offered": mean(offered),
+        "right_none": mean(none),
         "fair": (mean(offered) + mean(none)) / 2,
-        "excluded_found": mean(ruled_out), "calibration_error": _calibration(sure, right),
-    }  # fmt: skip
+        "excluded_found": mean(ruled_out),
+        "calibration_error": _calibration(sure, right),
+    }
 
 
 def _calibration(sure: Sequence[float], right: Sequence[float]) -> float:

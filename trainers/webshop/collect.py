@@ -17,17 +17,17 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from envs.webshop import WebShop
-from envs.webshop.expert import Rates, play
-from envs.webshop.wordings import reworded
-from nodes.observe.webshop import WebShopEnv
-from nodes.protocols import Actor
-from nodes.registry import registry
-from stores.traces import Event
-from stores.traces.trajectories import Trajectory, write_splits
-from stores.workers import Crew, Start, in_order
-from trainers.episodes import Reader, Readers, make_resources
-from trainers.webshop.goals import MODES, Practice, draw, load_shop, practice, splits
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.expert import Rates, play
+from stategate.envs.webshop.wordings import reworded
+from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.nodes.protocols import Actor
+from stategate.nodes.registry import registry
+from stategate.stores.traces import Event
+from stategate.stores.traces.trajectories import Trajectory, write_splits
+from stategate.stores.workers import Crew, Start, in_order
+from stategate.trainers.episodes import Reader, Readers, make_resources
+from stategate.trainers.webshop.goals import MODES, Practice, draw, load_shop, practice, splits
 
 _STEPS = 20
 _TEMPERATURE = 0.7
@@ -57,9 +57,15 @@ class Job:
 
 
 def collect(
-    data: str, out: Path, n: int = 1000, heldout: int = 100, seed: int = 0,
-    modes: Sequence[str] = MODES, others: Sequence[str] = ("rule",), crew: Crew | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    data: str,
+    out: Path,
+    n: int = 1000,
+    heldout: int = 100,
+    seed: int = 0,
+    modes: Sequence[str] = MODES,
+    others: Sequence[str] = ("rule",),
+    crew: Crew | None = None,
+) -> dict[str, Any]:
     """Let every shopper play; the observation modes take turns. Returns what ``collect.json`` says.
 
     ``others`` are kinds of actors that play a third of the goals each, beside the expert; only their
@@ -131,9 +137,13 @@ def _shopping(
 
 
 def _jobs(
-    worlds: Mapping[str, WebShop], goals: Sequence[int], part: str, name: str, seed: int = 0,
+    worlds: Mapping[str, WebShop],
+    goals: Sequence[int],
+    part: str,
+    name: str,
+    seed: int = 0,
     **how: Any,
-) -> list[Job]:  # fmt: skip
+) -> list[Job]:
     """Plan episodes; the observation modes in ``worlds`` take turns."""
     modes = sorted(worlds)
     return [
@@ -143,9 +153,14 @@ def _jobs(
 
 
 def collect_practice(
-    data: str, out: Path, n: int = 1800, heldout: int = 300, seed: int = 0,
-    modes: Sequence[str] = MODES, crew: Crew | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    data: str,
+    out: Path,
+    n: int = 1800,
+    heldout: int = 300,
+    seed: int = 0,
+    modes: Sequence[str] = MODES,
+    crew: Crew | None = None,
+) -> dict[str, Any]:
     """Play practice goals in many wordings, the observation modes in turn.
 
     Two experts take turns: one that knows the goal, and the rule actor, which knows what it reads; of
@@ -179,9 +194,14 @@ def _play(worlds: Mapping[str, WebShop], job: Job) -> Trajectory | None:
     episode = play(world, job.goal, job.seed, job.rates)
     agent = {"kind": "expert", "detours": episode.detours, "asin": episode.asin, "mode": job.mode}
     return Trajectory(
-        job.name, tuple(episode.events), episode.reward, episode.instruction,
-        {"env": "webshop", "goal": job.goal}, {**agent, **job.facts}, tuple(episode.actions),
-    )  # fmt: skip
+        job.name,
+        tuple(episode.events),
+        episode.reward,
+        episode.instruction,
+        {"env": "webshop", "goal": job.goal},
+        {**agent, **job.facts},
+        tuple(episode.actions),
+    )
 
 
 @lru_cache(maxsize=4)
@@ -215,9 +235,14 @@ def _acted(world: WebShop, job: Job) -> Trajectory | None:
     asin = world.goals[job.goal]["asin"]
     agent = {"kind": job.actor, "mode": world.observation, "asin": asin, "detours": []}
     return Trajectory(
-        job.name, tuple(events), 1.0, walk.instruction, {"env": "webshop", "goal": job.goal}, agent,
+        job.name,
+        tuple(events),
+        1.0,
+        walk.instruction,
+        {"env": "webshop", "goal": job.goal},
+        agent,
         (*actions, page.actions),
-    )  # fmt: skip
+    )
 
 
 def _counted(played: Sequence[Trajectory]) -> dict[str, Any]:

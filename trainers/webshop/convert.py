@@ -11,11 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from envs.webshop.pages import SEARCH
-from stores.errors import UserError, told_as
-from stores.files import json_of
-from stores.traces import Event
-from stores.traces.trajectories import Trajectory
+from stategate.envs.webshop.pages import SEARCH
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.files import json_of
+from stategate.stores.traces import Event
+from stategate.stores.traces.trajectories import Trajectory
 
 _SEP = " [SEP] "
 _BRACKET = re.compile(r"\[([^\[\]]+)\]")
@@ -43,9 +43,14 @@ def from_react(rows: Sequence[Mapping[str, Any]]) -> Iterator[Trajectory]:
             events += [Event("REWARD", str(row["reward"]), t - 1), Event("DONE", "", t - 1)]
             agent = {"kind": "react", "mode": "text"}
             yield Trajectory(
-                f"react/{row['session']}", tuple(events), float(row["reward"]), wish,
-                {"env": "webshop"}, agent, tuple(pages),
-            )  # fmt: skip
+                f"react/{row['session']}",
+                tuple(events),
+                float(row["reward"]),
+                wish,
+                {"env": "webshop"},
+                agent,
+                tuple(pages),
+            )
 
 
 def from_human(name: str, rows: Sequence[Mapping[str, Any]]) -> Trajectory:
@@ -102,8 +107,9 @@ def _human_page(
     title = goal["name"] if content.get("asin") == goal["asin"] else content.get("asin", "")
     if row["page"] == "item_sub_page":
         return _SEP.join([*lead, "Back to Search", "< Prev", title]), (
-            "click[back to search]", "click[< prev]",
-        )  # fmt: skip
+            "click[back to search]",
+            "click[< prev]",
+        )
     # Which options were offered is not logged; those that were or are being chosen surely were.
     coming = (after.get("content") or {}).get("options") if after["page"] == "item_page" else {}
     offered = {**(content.get("options") or {}), **(coming or {})}

@@ -1,11 +1,11 @@
 """What the policy actor is reinforced on in WebShop: training goals in many wordings, both modes."""
 
-from envs.webshop.wordings import reworded
-from nodes.observe.webshop import WebShopEnv
-from trainers.policy.reinforce import Course
-from trainers.webshop.goals import MODES, draw, load_shop, practice
-from trainers.webshop.lookalikes import weight, with_lookalikes
-from trainers.webshop.teacher import good_actions
+from stategate.envs.webshop.wordings import reworded
+from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.trainers.policy.reinforce import Course
+from stategate.trainers.webshop.goals import MODES, draw, load_shop, practice
+from stategate.trainers.webshop.lookalikes import weight, with_lookalikes
+from stategate.trainers.webshop.teacher import good_actions
 
 _SHOWN = 110  # goals to develop with
 
@@ -30,7 +30,8 @@ def course(data: str, seed: int) -> Course:
         for i, goal in zip(shown, said, strict=True):
             one.world.goals[i] = goal
     return Course(
-        WebShopEnv(), plan.world.catalogue.fingerprint,
+        WebShopEnv(),
+        plan.world.catalogue.fingerprint,
         {mode: one.world for mode, one in plans.items()},
         [
             {"goal": goal}
@@ -40,9 +41,11 @@ def course(data: str, seed: int) -> Course:
         {
             sort: [{"goal": goal} for goal in goals]
             for sort, goals in (
-                ("heldout", plan.heldout), ("made", plan.made_heldout), ("developing", shown),
+                ("heldout", plan.heldout),
+                ("made", plan.made_heldout),
+                ("developing", shown),
             )
             if goals
         },
         good_actions,
-    )  # fmt: skip
+    )

@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envs.webshop import WebShop
-from envs.webshop.catalogue import Product
-from envs.webshop.goals import FIRST_TRAINING_GOAL, goal_of
-from envs.webshop.wordings import TEMPLATE, reworded
-from stores.errors import UserError
-from stores.runs import parse_numbers
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.catalogue import Product
+from stategate.envs.webshop.goals import FIRST_TRAINING_GOAL, goal_of
+from stategate.envs.webshop.wordings import TEMPLATE, reworded
+from stategate.stores.errors import UserError
+from stategate.stores.runs import parse_numbers
 
 MODES: tuple[str, ...] = ("rich", "text")
 _PLAIN = 0.15  # share of goals that keep the template's words
@@ -134,7 +134,7 @@ def _reword(world: WebShop, goals: Sequence[int], words: str, seed: int) -> None
 
 def load_shop(data: str, mode: str) -> WebShop:
     """Load the world of ``data`` ('sample', 'official', a folder) in observation mode ``mode``."""
-    from nodes.observe.webshop import WebShopEnv
+    from stategate.nodes.observe.webshop import WebShopEnv
 
     folder = WebShopEnv(data=data).folder()
     return WebShop.load(folder, observation="text" if mode == "text" else "rich")

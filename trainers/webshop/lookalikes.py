@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from envs.webshop import WebShop
-from envs.webshop.catalogue import Product
-from envs.webshop.reward import has_attribute, type_parts
-from trainers.webshop.goals import Practice, make_goal, reworded_mostly
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.catalogue import Product
+from stategate.envs.webshop.reward import has_attribute, type_parts
+from stategate.trainers.webshop.goals import Practice, make_goal, reworded_mostly
 
 _WORDS, _BULLETS, _VALUES = 0.75, 0.6, 0.6  # shares of a product's own that are kept
 _TAKEN = 0.3  # of the kin's words and bullets
@@ -76,10 +76,16 @@ def invent(
         options[name] = tuple(pool)
     price = round(max(base.prices[0] * rng.uniform(*_PRICE), 1.0), 2)
     made = replace(
-        base, asin=asin, name=" ".join(dict.fromkeys(words)) or base.name, bullets=bullets,
-        description=base.description if rng.random() < _BULLETS else "", attributes=(),
-        prices=(price,), price_tag=f"${price}", options=options,
-    )  # fmt: skip
+        base,
+        asin=asin,
+        name=" ".join(dict.fromkeys(words)) or base.name,
+        bullets=bullets,
+        description=base.description if rng.random() < _BULLETS else "",
+        attributes=(),
+        prices=(price,),
+        price_tag=f"${price}",
+        options=options,
+    )
     had = dict.fromkeys((*base.attributes, *other.attributes))
     said = tuple(a for a in had if a != "DUMMY_ATTR" and has_attribute(made, a))
     return replace(made, attributes=said) if said else None

@@ -16,9 +16,9 @@ from typing import Any
 
 import yaml
 
-from envs.webshop.wordings import families, names_of
-from stores.files import json_of, write_lines, write_text
-from stores.text import one_line
+from stategate.envs.webshop.wordings import families, names_of
+from stategate.stores.files import json_of, write_lines, write_text
+from stategate.stores.text import one_line
 
 _SLOTS = ("kind", "attributes", "values", "limit")
 _ASK = (

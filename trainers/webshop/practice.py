@@ -8,14 +8,14 @@ from typing import Any
 
 from tqdm import tqdm
 
-from envs.webshop import WebShop
-from graph.build import Graph, build_graph
-from graph.config import load_config
-from nodes.resources import Resources
-from stores.errors import UserError
-from stores.traces.store import TraceStore
-from stores.workers import Crew, work
-from trainers.webshop.goals import goals_of
+from stategate.envs.webshop import WebShop
+from stategate.graph.build import Graph, build_graph
+from stategate.graph.config import load_config
+from stategate.nodes.resources import Resources
+from stategate.stores.errors import UserError
+from stategate.stores.traces.store import TraceStore
+from stategate.stores.workers import Crew, work
+from stategate.trainers.webshop.goals import goals_of
 
 STYLES: Mapping[str, Sequence[str]] = {
     "careful": ["actor.kind=rule"],
@@ -78,9 +78,12 @@ def _graphs(
 
 
 def _serve(
-    config: str, out: str, overrides: tuple[str, ...], styles: tuple[str, ...],
+    config: str,
+    out: str,
+    overrides: tuple[str, ...],
+    styles: tuple[str, ...],
     serve: Callable[[Any], None],
-) -> None:  # fmt: skip
+) -> None:
     # The store keeps an episode that is played again once.
     serve(partial(_play, _graphs(config, out, overrides, styles)))
 

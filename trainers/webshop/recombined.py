@@ -13,10 +13,10 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from envs.webshop.catalogue import Product
-from envs.webshop.reward import COLORS
-from envs.webshop.wordings import reword
-from stores.tokens import encoding
+from stategate.envs.webshop.catalogue import Product
+from stategate.envs.webshop.reward import COLORS
+from stategate.envs.webshop.wordings import reword
+from stategate.stores.tokens import encoding
 
 _STRANGE = 0.15  # share of kinds and properties that are any words
 _OWN = 0.45  # share of values that some product offers
@@ -57,10 +57,12 @@ def recombined(
         limit = 1_000_000.0 if rng.random() < _UNLIMITED else 10.0 * rng.randint(1, 40)
         wanted = rng.sample(properties, min(len(properties), rng.choice(_PROPERTIES)))
         goal = {
-            **rng.choice(goals), "query": _any(rng.choice(kinds), rng), "price_upper": limit,
+            **rng.choice(goals),
+            "query": _any(rng.choice(kinds), rng),
+            "price_upper": limit,
             "attributes": [_any(text, rng) for text in wanted],
             "goal_options": {name: _value(name, offered, rng) for name in names},
-        }  # fmt: skip
+        }
         others = {
             name: (value, _value(name, offered, rng))
             for name, value in goal["goal_options"].items()
@@ -93,14 +95,27 @@ def _value(name: str, offered: Mapping[str, Sequence[str]], rng: random.Random) 
         return rng.choice(offered[name])
     if "color" in name:
         color, code = rng.choice(COLORS), rng.choice("abcdefgz")
-        return rng.choice((
-            color, color, f"{rng.choice(_SHADES)} {color}", f"{color} {rng.choice(COLORS)}",
-            f"{code}-{color}", f"{code}{rng.randint(1, 40)}-{color}", f"{code}{rng.randint(1, 40)}",
-        ))  # fmt: skip
+        return rng.choice(
+            (
+                color,
+                color,
+                f"{rng.choice(_SHADES)} {color}",
+                f"{color} {rng.choice(COLORS)}",
+                f"{code}-{color}",
+                f"{code}{rng.randint(1, 40)}-{color}",
+                f"{code}{rng.randint(1, 40)}",
+            )
+        )
     if "size" in name or name == "length":
         number = rng.choice((f"{rng.randint(1, 60)}", f"{rng.randint(1, 30)}.5"))
-        return rng.choice((
-            rng.choice(_LETTERS), rng.choice(_LETTERS), number, f"{number} {rng.choice(_UNITS)}",
-            f"{number} x {rng.randint(2, 90)}", f"pack of {rng.randint(2, 24)}",
-        ))  # fmt: skip
+        return rng.choice(
+            (
+                rng.choice(_LETTERS),
+                rng.choice(_LETTERS),
+                number,
+                f"{number} {rng.choice(_UNITS)}",
+                f"{number} x {rng.randint(2, 90)}",
+                f"pack of {rng.randint(2, 24)}",
+            )
+        )
     return _words(rng)

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
-from envs.asking.request import Request, read_request
-from envs.asking.values import locate
-from envs.asking.weights import ROLES, WORD
-from envs.asking.words import word_rows
-from envs.webshop.wordings import TEMPLATE, families
-from envs.webshop.wordings.changes import CHANGES
-from trainers.webshop.recombined import english_words
+from stategate.envs.asking.request import Request, read_request
+from stategate.envs.asking.values import locate
+from stategate.envs.asking.weights import ROLES, WORD
+from stategate.envs.asking.words import word_rows
+from stategate.envs.webshop.wordings import TEMPLATE, families
+from stategate.envs.webshop.wordings.changes import CHANGES
+from stategate.trainers.webshop.recombined import english_words
 
 _SWAPPED = 0.25  # share of words in the place of which others stand
 _DROPPED = 0.2  # share of units

@@ -12,29 +12,32 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from envs.protocols import Observation, Session, View, World
-from envs.webshop import WebShop
-from envs.webshop.actions import OPENED
-from envs.webshop.pages import PER_PAGE, SEARCH
-from envs.webshop.reward import score
-from envs.webshop.wanted import Wanted
-from nodes.act.shop.candidates import queries
-from nodes.act.shop.rule import Rule, RuleActor
-from nodes.build_context.baselines import Full
-from nodes.observe.webshop import WebShopEnv
-from nodes.protocols import BuiltContext, ContextRequest
-from nodes.resources import Resources
-from nodes.retrieval.page import PageSource
-from stores.traces import Event
+from stategate.envs.protocols import Observation, Session, View, World
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.actions import OPENED
+from stategate.envs.webshop.pages import PER_PAGE, SEARCH
+from stategate.envs.webshop.reward import score
+from stategate.envs.webshop.wanted import Wanted
+from stategate.nodes.act.shop.candidates import queries
+from stategate.nodes.act.shop.rule import Rule, RuleActor
+from stategate.nodes.build_context.baselines import Full
+from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.nodes.protocols import BuiltContext, ContextRequest
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import PageSource
+from stategate.stores.traces import Event
 
 _PAGES = 3  # pages of a search that are looked at
 _ROOM = 4000  # tokens of what the rule reads
 
 
 def good_actions(
-    world: World, session: Session, past: Sequence[tuple[str, str]], page: Observation,
+    world: World,
+    session: Session,
+    past: Sequence[tuple[str, str]],
+    page: Observation,
     events: Sequence[Event] = (),
-) -> Sequence[str]:  # fmt: skip
+) -> Sequence[str]:
     """Return the actions that are as good as any; none where nothing is."""
     assert isinstance(world, WebShop)  # noqa: S101 - the course's worlds are
     step = len(past) - 1
@@ -80,9 +83,10 @@ def _known(world: WebShop, session: Session, page: Observation) -> list[str]:
         return [f"search[{query}]" for query, rank in ranks.items() if rank == first]
     best = _best(world, number, text)
     return [
-        action for action in page.actions
+        action
+        for action in page.actions
         if (found := OPENED.fullmatch(action)) and _worth(world, number, found[1].upper()) >= best
-    ]  # fmt: skip
+    ]
 
 
 @lru_cache(maxsize=4096)

@@ -4,15 +4,15 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 
-from graph.build import Graph, build_graph
-from graph.checkpoints import open_saver
-from graph.config import Config, load_config
-from graph.forgetting import Places
-from nodes.resources import Resources
-from nodes.retrieval.memory import MemoryPlace
-from stores.errors import UserError
-from stores.home import home
-from stores.memory.long_term import LongTerm
+from stategate.graph.build import Graph, build_graph
+from stategate.graph.checkpoints import open_saver
+from stategate.graph.config import Config, load_config
+from stategate.graph.forgetting import Places
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.memory import MemoryPlace
+from stategate.stores.errors import UserError
+from stategate.stores.home import home
+from stategate.stores.memory.long_term import LongTerm
 
 
 class Agents:

@@ -11,17 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from graph.build import Graph
-from graph.config import Config, load_config
-from graph.session import Session, StepResult, write_head
-from stores.corpus.chunking import Chunking
-from stores.corpus.corpus import Changes, Corpus, corpus_names, titled
-from stores.corpus.documents import read_documents
-from stores.errors import UserError
-from stores.tables import is_database
-from ui.app.guard import bounds, is_seen, owned, require_seen
-from ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
-from ui.memory import of_user, put_question
+from stategate.graph.build import Graph
+from stategate.graph.config import Config, load_config
+from stategate.graph.session import Session, StepResult, write_head
+from stategate.stores.corpus.chunking import Chunking
+from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names, titled
+from stategate.stores.corpus.documents import read_documents
+from stategate.stores.errors import UserError
+from stategate.stores.tables import is_database
+from stategate.ui.app.guard import bounds, is_seen, owned, require_seen
+from stategate.ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
+from stategate.ui.memory import of_user, put_question
 
 #: Passages embedded at once while files are indexed.
 _BATCH = 16
@@ -40,8 +40,10 @@ class Conversation(Turns):
         self.stopping = False
         self.last: StepResult | None = None
         self.settings: dict[str, Any] = {
-            "corpus": agents.questions.env.corpus, "context": "recall", "actor": "extract",
-        }  # fmt: skip
+            "corpus": agents.questions.env.corpus,
+            "context": "recall",
+            "actor": "extract",
+        }
         #: The account or the browser that this tab belongs to, "" where nobody said.
         self.owner = tabs.owner(tab) if tabs else ""
         self.settings["user"] = "me" if self.owner else user_of(tab)
@@ -76,11 +78,12 @@ class Conversation(Turns):
         roles = {"human": "user", "ai": "assistant"}
         return [
             {
-                "role": roles.get(m.type, "user"), "content": str(m.text),
+                "role": roles.get(m.type, "user"),
+                "content": str(m.text),
                 "reason": str(m.response_metadata.get("reason", "")),
             }
             for m in said
-        ]  # fmt: skip
+        ]
 
     def choose(self, **settings: Any) -> None:
         """Set corpus, context, actor or user; the conversation goes on."""

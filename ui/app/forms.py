@@ -6,14 +6,17 @@ from typing import Any, Literal
 
 import yaml
 
-from nodes.protocols import Params
-from stores.errors import told_as
-from stores.yaml_text import read_yaml
+from stategate.nodes.protocols import Params
+from stategate.stores.errors import told_as
+from stategate.stores.yaml_text import read_yaml
 
 Control = Literal["choice", "flag", "integer", "number", "text", "yaml"]
 _CONTROLS: dict[str, Control] = {
-    "boolean": "flag", "integer": "integer", "number": "number", "string": "text",
-}  # fmt: skip
+    "boolean": "flag",
+    "integer": "integer",
+    "number": "number",
+    "string": "text",
+}
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,14 @@ def _field(name: str, spec: Mapping[str, Any], required: bool, known: Mapping[st
         if nullable and control != "text":  # a number box cannot be empty, a line of text can
             control = "yaml"
     return Field(
-        name, control, str(spec.get("description", "")), choices, spec.get("default"),
-        required, nullable,
-    )  # fmt: skip
+        name,
+        control,
+        str(spec.get("description", "")),
+        choices,
+        spec.get("default"),
+        required,
+        nullable,
+    )
 
 
 def _resolved(spec: Mapping[str, Any], known: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -20,9 +20,9 @@ from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
 
-from graph.config import PLACES
-from stores.errors import UserError
-from stores.loopback import named_host
+from stategate.graph.config import PLACES
+from stategate.stores.errors import UserError
+from stategate.stores.loopback import named_host
 
 COOKIE = "stategate-browser"
 #: Beyond this machine's names: ``STATEGATE_HOSTS=lab.example.org``; folders: ``STATEGATE_ROOTS=/data``.
@@ -60,7 +60,7 @@ class Bounds:
 
     def roots(self) -> list[Path]:
         """Return the folders that browsers may name places in."""
-        from stores.home import cache, home
+        from stategate.stores.home import cache, home
 
         named = [Path(part) for part in os.environ.get(ROOTS, "").split(os.pathsep) if part]
         own = [home(), cache(), Path("runs"), Path("banks"), Path(__file__).resolve().parents[2]]

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from ui.app.render.html import macros, safe
+from stategate.ui.app.render.html import macros, safe
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The page that the link in the app's head opens, and where it is served.

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.build import build_graph
-from graph.config import Config
-from graph.session import Session
-from nodes.protocols import Vector
-from nodes.resources import Resources
-from nodes.update_state import unpacked
-from stores.errors import UserError
-from ui.actions import task_in_words
+from stategate.graph.build import build_graph
+from stategate.graph.config import Config
+from stategate.graph.session import Session
+from stategate.nodes.protocols import Vector
+from stategate.nodes.resources import Resources
+from stategate.nodes.update_state import unpacked
+from stategate.stores.errors import UserError
+from stategate.ui.actions import task_in_words
 
 #: Actors that cannot play reference episodes by themselves.
 _NOT_ALONE = ("human", "scripted")

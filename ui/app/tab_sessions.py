@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from stores.errors import UserError
-from stores.files import json_of
-from stores.tables import is_database, open_tables
+from stategate.stores.errors import UserError
+from stategate.stores.files import json_of
+from stategate.stores.tables import is_database, open_tables
 
 #: Tabs that nobody came back to are removed after so many days.
 KEPT_DAYS = 30

@@ -8,25 +8,25 @@ from typing import Any
 import gradio as gr
 from starlette.middleware import Middleware
 
-from graph.config import Config
-from stores.errors import UserError
-from stores.home import home
-from ui.app.agents import Agents
-from ui.app.conversation import Conversations
-from ui.app.guard import Guard, bound_to, owner_of
-from ui.app.guide import ADDRESS, FIRST, guide_routes, has_guide
-from ui.app.render.html import macros
-from ui.app.tab_sessions import TabSessions, beside
-from ui.app.tabs.common import QUIET, App, asset
-from ui.app.tabs.compare import CompareTab
-from ui.app.tabs.episode import EpisodeTab
-from ui.app.tabs.memory import MemoryTab
-from ui.app.tabs.messages import MessagesTab
-from ui.app.tabs.qa import QaTab
-from ui.app.tabs.runs import RunsTab
-from ui.app.tabs.settings import SettingsTab
-from ui.app.tabs.state import StateTab
-from ui.app.workspace import Workspaces
+from stategate.graph.config import Config
+from stategate.stores.errors import UserError
+from stategate.stores.home import home
+from stategate.ui.app.agents import Agents
+from stategate.ui.app.conversation import Conversations
+from stategate.ui.app.guard import Guard, bound_to, owner_of
+from stategate.ui.app.guide import ADDRESS, FIRST, guide_routes, has_guide
+from stategate.ui.app.render.html import macros
+from stategate.ui.app.tab_sessions import TabSessions, beside
+from stategate.ui.app.tabs.common import QUIET, App, asset
+from stategate.ui.app.tabs.compare import CompareTab
+from stategate.ui.app.tabs.episode import EpisodeTab
+from stategate.ui.app.tabs.memory import MemoryTab
+from stategate.ui.app.tabs.messages import MessagesTab
+from stategate.ui.app.tabs.qa import QaTab
+from stategate.ui.app.tabs.runs import RunsTab
+from stategate.ui.app.tabs.settings import SettingsTab
+from stategate.ui.app.tabs.state import StateTab
+from stategate.ui.app.workspace import Workspaces
 
 #: The browser itself refuses to fetch anything from elsewhere, whatever a page or a model says.
 CONTENT_POLICY = (
@@ -50,8 +50,10 @@ class ContentPolicy:
 
         async def send_with_policy(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                extra = [(b"content-security-policy", CONTENT_POLICY.encode()),
-                         (b"referrer-policy", b"no-referrer")]  # fmt: skip
+                extra = [
+                    (b"content-security-policy", CONTENT_POLICY.encode()),
+                    (b"referrer-policy", b"no-referrer"),
+                ]
                 message["headers"] = [*message.get("headers", ()), *extra]
             await send(message)
 
@@ -63,11 +65,14 @@ def make_theme() -> Any:
     local = gr.themes.utils.fonts.LocalFont
     sans, mono = (local(f"IBM Plex {name}", weights=(400, 700)) for name in ("Sans", "Mono"))
     return gr.themes.Soft(
-        primary_hue="indigo", secondary_hue="teal", neutral_hue="slate",
+        primary_hue="indigo",
+        secondary_hue="teal",
+        neutral_hue="slate",
         font=[sans, "ui-sans-serif", "system-ui", "sans-serif"],
         font_mono=[mono, "ui-monospace", "monospace"],
-        spacing_size=gr.themes.sizes.spacing_sm, text_size=gr.themes.sizes.text_sm,
-    )  # fmt: skip
+        spacing_size=gr.themes.sizes.spacing_sm,
+        text_size=gr.themes.sizes.text_sm,
+    )
 
 
 def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
@@ -116,9 +121,13 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
         if messages:
             thread.load(blocks)
         opened = blocks.load(
-            open_page, [app.tab], [app.tab, *episode.outputs],
-            js=asset("tab.js"), show_progress="hidden", api_visibility="private",
-        )  # fmt: skip
+            open_page,
+            [app.tab],
+            [app.tab, *episode.outputs],
+            js=asset("tab.js"),
+            show_progress="hidden",
+            api_visibility="private",
+        )
         asked = [app.tab, compare.kinds, compare.budget]
         opened.then(compare.begin, asked, compare.outputs, **QUIET)
     return blocks  # type: ignore[no-any-return]
@@ -148,13 +157,23 @@ def serve(
     threading.Thread(target=agents.warm_up, args=(config,), daemon=True).start()
     try:
         _, url, _ = blocks.queue(default_concurrency_limit=16).launch(
-            server_name=host, server_port=port, auth=auth, ssr_mode=False, share=False, quiet=True,
-            show_error=True, footer_links=[], prevent_thread_lock=True, theme=make_theme(),
+            server_name=host,
+            server_port=port,
+            auth=auth,
+            ssr_mode=False,
+            share=False,
+            quiet=True,
+            show_error=True,
+            footer_links=[],
+            prevent_thread_lock=True,
+            theme=make_theme(),
             css=asset("style.css"),
-            app_kwargs={"middleware": [Middleware(Guard), Middleware(ContentPolicy)],
-                        "routes": guide_routes()},
+            app_kwargs={
+                "middleware": [Middleware(Guard), Middleware(ContentPolicy)],
+                "routes": guide_routes(),
+            },
             max_file_size="50mb",
-        )  # fmt: skip
+        )
     except OSError as error:
         if port is not None and "empty port" in str(error):
             raise UserError(f"port {port} is taken or not allowed: choose another --port") from None

@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-from envs.protocols import Observation, View, World, fill, takes_text
-from graph.agent import Agent
-from graph.build import Graph
-from graph.config import Config, load_config
-from graph.session import Preview, Session, StepResult
-from nodes.resources import Resources
-from stores.errors import UserError
-from ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
+from stategate.envs.protocols import Observation, View, World, fill, takes_text
+from stategate.graph.agent import Agent
+from stategate.graph.build import Graph
+from stategate.graph.config import Config, load_config
+from stategate.graph.session import Preview, Session, StepResult
+from stategate.nodes.resources import Resources
+from stategate.stores.errors import UserError
+from stategate.ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
 
 _BUSY = "a step is being taken: wait for it, or stop it"
 #: Seconds that a move waits for somebody who only looks.
@@ -210,10 +210,13 @@ class Workspace(Turns):
                     break
             values = copy.values
             ending = Ending(
-                float(values["reward"]), bool(values["done"]), int(values["steps"]),
+                float(values["reward"]),
+                bool(values["done"]),
+                int(values["steps"]),
                 sum(result.tokens for result in results),
-                sum(len(result.context.dropped_actions) for result in results), copy.thread_id,
-            )  # fmt: skip
+                sum(len(result.context.dropped_actions) for result in results),
+                copy.thread_id,
+            )
             if self._turn is turn:
                 read_with = [*(seen.overrides for seen in self.trail[:at]), *([own] * len(results))]
                 self._note(copy, read_with, ending.reward, at)
@@ -319,10 +322,14 @@ class Workspace(Turns):
         context = {**self._agent.config.model_copy(update=session.overrides).context.model_dump()}
         task = self.world.instruction(values["session"])
         branch = Branch(
-            session.thread_id, task, f"{context['kind']} · {context['budget']}",
-            _dumped(session.overrides), tuple(map(dict, read_with)), reward,
+            session.thread_id,
+            task,
+            f"{context['kind']} · {context['budget']}",
+            _dumped(session.overrides),
+            tuple(map(dict, read_with)),
+            reward,
             at if known is None else known.at,
-        )  # fmt: skip
+        )
         self.branches[branch.thread] = branch
         while len(self.branches) > _BRANCHES:
             del self.branches[next(iter(self.branches))]

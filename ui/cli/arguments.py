@@ -3,7 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from stores.text import secrets_in
+from stategate.stores.text import secrets_in
 
 #: In ``/proc/self/stat``, after the name in brackets: where the arguments begin and end (proc(5)).
 _START, _END = 45, 46

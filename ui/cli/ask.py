@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli import output
-from ui.cli.output import Config, JsonFile, Overrides, opt
+from stategate.ui.cli import output
+from stategate.ui.cli.output import Config, JsonFile, Overrides, opt
 
 if TYPE_CHECKING:
-    from graph.session import Session, StepResult
+    from stategate.graph.session import Session, StepResult
 
 ASK_EXAMPLES = (
     'stategate ask "What did we decide about the boat?" --corpus notes/',
@@ -35,7 +35,7 @@ def ask(
     json_target: JsonFile = None,
 ) -> None:
     """Answer one question from a corpus and from memory."""
-    from stores.errors import UserError
+    from stategate.stores.errors import UserError
 
     if not question.strip():
         raise UserError("the question is empty: ask something")
@@ -102,12 +102,12 @@ def open_session(
     is_kept: bool,
 ) -> "Session":
     """Return a thread of the agent; ``is_kept`` conversations have their checkpoints on disk."""
-    from graph.build import build_graph
-    from graph.config import load_config
-    from graph.session import Session
-    from stores.errors import UserError
-    from ui.cli.run import durable
-    from ui.memory import of_user, thread_of
+    from stategate.graph.build import build_graph
+    from stategate.graph.config import load_config
+    from stategate.graph.session import Session
+    from stategate.stores.errors import UserError
+    from stategate.ui.cli.run import durable
+    from stategate.ui.memory import of_user, thread_of
 
     extra = [f"env.corpus={corpus}"] if corpus is not None else []
     settled = load_config(config, [*extra, *(overrides or ())])
@@ -127,10 +127,10 @@ def _with_corpus(session: "Session", is_named: bool) -> "Session":
 
     The corpus is kept in the checkpoints' metadata; which one it is, and a change, is said in a line.
     """
-    from graph.build import build_graph
-    from graph.session import Session
-    from nodes.observe.qa import QaEnv
-    from stores.corpus.corpus import corpus_names
+    from stategate.graph.build import build_graph
+    from stategate.graph.session import Session
+    from stategate.nodes.observe.qa import QaEnv
+    from stategate.stores.corpus.corpus import corpus_names
 
     config = session.agent.config
     if not isinstance(config.env, QaEnv):
@@ -168,7 +168,7 @@ def open_corpus(session: "Session") -> None:
 
 def load_model(session: "Session") -> None:
     """Start the chat model where the actor asks one: told apart from its thinking."""
-    from ui.downloads import needed, to_fetch
+    from stategate.ui.downloads import needed, to_fetch
 
     config = session.agent.config
     if not config.actor.asks_model or config.llm is None:
@@ -181,9 +181,9 @@ def load_model(session: "Session") -> None:
 
 def speak(session: "Session", question: str, out: Any) -> "StepResult":
     """Put one question, print the answer (on a terminal while it is written), return the step."""
-    from graph.session import BROKEN
-    from nodes.act.support import WROTE
-    from ui.memory import put_question
+    from stategate.graph.session import BROKEN
+    from stategate.nodes.act.support import WROTE
+    from stategate.ui.memory import put_question
 
     written: list[str] = []
     thinking = out.status("thinking …") if out.is_terminal else None
@@ -217,7 +217,7 @@ def speak(session: "Session", question: str, out: Any) -> "StepResult":
 
 
 def _answer_of(result: "StepResult") -> str:
-    from envs.protocols import answered
+    from stategate.envs.protocols import answered
 
     text = answered(result.decision.action)
     return result.decision.action if text is None else text
@@ -234,7 +234,7 @@ def _titles(session: "Session") -> dict[str, str]:
 def _as_json(
     question: str, session: "Session", result: "StepResult", titles: dict[str, str]
 ) -> dict[str, Any]:
-    from graph.state import pack_decision
+    from stategate.graph.state import pack_decision
 
     titled = [{"title": titles[p.id]} if p.id in titles else {} for p in result.context.pieces]
     return {

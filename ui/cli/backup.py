@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ui.cli.output import say
+from stategate.ui.cli.output import say
 
 _File = Annotated[str, typer.Argument(metavar="FILE.tar.gz", show_default=False)]
 BACKUP_EXAMPLES = ("stategate backup monday.tar.gz",)
@@ -16,7 +16,7 @@ def backup(file: _File) -> None:
 
     With what is on the servers that STATEGATE_POSTGRES and STATEGATE_CHROMA name, if they are set.
     """
-    from stores.backup import back_up
+    from stategate.stores.backup import back_up
 
     files, size = back_up(file)
     say(f"{files} files, {size / 1e6:.1f} MB, in {file}")
@@ -24,8 +24,8 @@ def backup(file: _File) -> None:
 
 def restore(file: _File) -> None:
     """Unpack a backup into an empty home, and into empty servers if it holds what was on some."""
-    from stores.backup import restore as unpack
-    from stores.home import home
+    from stategate.stores.backup import restore as unpack
+    from stategate.stores.home import home
 
     count = unpack(file)
     say(f"{count} files are in {home()}")

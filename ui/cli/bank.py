@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from stores.errors import UserError
-from ui.cli.evaluating import Ray, Workers, crew_of
-from ui.cli.output import (
+from stategate.stores.errors import UserError
+from stategate.ui.cli.evaluating import Ray, Workers, crew_of
+from stategate.ui.cli.output import (
     JsonFile,
     Limit,
     Overrides,
@@ -21,14 +21,14 @@ from ui.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from nodes.resources import Resources
-    from trainers.bank.build import Built
-    from trainers.bank.hindsight import Hindsight
+    from stategate.nodes.resources import Resources
+    from stategate.trainers.bank.build import Built
+    from stategate.trainers.bank.hindsight import Hindsight
 
 
 def _place(name: str | None, kind: str = "state") -> str | Path:
     """Return where a bank is that is called by its name or folder (None: the default one)."""
-    from stores.bank.places import bank_place
+    from stategate.stores.bank.places import bank_place
 
     return bank_place(name, kind)
 
@@ -74,8 +74,8 @@ def build(
     ray: Ray = None,
 ) -> None:
     """Build a bank from recorded episodes; run it again after a kill and it goes on."""
-    from trainers.bank.build import build_state_bank, build_trace_bank
-    from trainers.bank.sources import read_episodes
+    from stategate.trainers.bank.build import build_state_bank, build_trace_bank
+    from stategate.trainers.bank.sources import read_episodes
 
     crew = crew_of(workers, ray)
     settled, resources = _resources(config, overrides)
@@ -86,7 +86,7 @@ def build(
     if not episodes:
         raise UserError("no episode to learn from: give other traces, or --include-incorrect")
     if any(episode.images for episode in episodes):
-        from trainers.bank.captions import Captions
+        from stategate.trainers.bank.captions import Captions
 
         captions = Captions(resources.llm, resources.llm_params.model_dump_json())
         episodes = [captions.caption(episode) for episode in episodes]
@@ -119,8 +119,8 @@ def hindsight(
     overrides: Overrides = None,
 ) -> None:
     """Replace return-based advice by a model's, while agents go on using the bank."""
-    from trainers.bank.build import upgrade, waiting_in
-    from trainers.bank.sources import read_episodes
+    from stategate.trainers.bank.build import upgrade, waiting_in
+    from stategate.trainers.bank.sources import read_episodes
 
     _, resources = _resources(config, overrides)
     tried: set[str] = set()
@@ -153,7 +153,7 @@ def practice(
     ray: Ray = None,
 ) -> None:
     """Play goals with the rule actor in several styles, mistakes included, to learn from."""
-    from trainers.webshop.practice import practise
+    from stategate.trainers.webshop.practice import practise
 
     named: dict[str, Any] = {"styles": styles.split(",")} if styles else {}
     crew = crew_of(workers, ray)
@@ -171,7 +171,7 @@ def show(
     """Show what a bank holds: numbers, what it was made with, and its rows of most worth."""
     from collections import Counter
 
-    from stores.bank.bank import open_bank
+    from stategate.stores.bank.bank import open_bank
 
     bank = open_bank(folder)
     rows = [r for r in bank.rows() if episode is None or r.data.get("episode") == episode]
@@ -210,7 +210,7 @@ def search(
     """Find the rows nearest to a text."""
     if not text.strip():
         raise UserError("nothing to search for: give a question or a state")
-    from ui.memory import nearest_rows
+    from stategate.ui.memory import nearest_rows
 
     settled, resources = _resources(config, overrides)
     hits = nearest_rows(folder, text, k, resources, resources.get(settled.env))
@@ -229,7 +229,7 @@ def edit(
     remove: Annotated[bool, opt("Remove the row.", "--remove")] = False,
 ) -> None:
     """Change the worth or the advice of one row, or remove it."""
-    from stores.bank.bank import open_bank
+    from stategate.stores.bank.bank import open_bank
 
     bank = open_bank(folder)
     if remove:
@@ -251,8 +251,8 @@ def prune(
     useless: Annotated[bool, opt("Remove what was tried and earned nothing.", "--useless")] = False,
 ) -> None:
     """Let go of rows by worth, age or uselessness."""
-    from nodes.experience.grow import prune as let_go
-    from stores.bank.bank import open_bank
+    from stategate.nodes.experience.grow import prune as let_go
+    from stategate.stores.bank.bank import open_bank
 
     if keep is None and min_q is None and older_than_days is None and not useless:
         raise UserError("nothing to prune by: give --keep, --min-q, --older-than-days or --useless")
@@ -272,7 +272,7 @@ def merge(
     trust: _Trust = 1.0,
 ) -> None:
     """Put banks of one make together; a row that is in several comes once."""
-    from stores.bank import bank
+    from stategate.stores.bank import bank
 
     sources = [bank.open_bank(folder) for folder in folders]
     place = _place(out)
@@ -285,15 +285,15 @@ def export(
     folder: _Folder, target: Annotated[Path, typer.Argument(help="The JSONL file to write.")]
 ) -> None:
     """Write all rows, without vectors, as JSON lines."""
-    from stores.bank.bank import export_rows, open_bank
+    from stategate.stores.bank.bank import export_rows, open_bank
 
     count = export_rows(open_bank(folder), target)
     say(f"{count} rows in {target}")
 
 
 def _resources(config: str, overrides: list[str] | None) -> "tuple[Any, Resources]":
-    from graph.config import load_config
-    from nodes.resources import Resources
+    from stategate.graph.config import load_config
+    from stategate.nodes.resources import Resources
 
     settled = load_config(config, overrides or ())
     return settled, Resources(settled.llm, settled.embedder, env=settled.env)
@@ -302,7 +302,7 @@ def _resources(config: str, overrides: list[str] | None) -> "tuple[Any, Resource
 def _judge(
     resources: "Resources", episodes: list[Any], concurrency: int, per_minute: float
 ) -> "Hindsight":
-    from trainers.bank.hindsight import Hindsight
+    from stategate.trainers.bank.hindsight import Hindsight
 
     params = resources.llm_params
     name = str(getattr(params, "model", params.kind))

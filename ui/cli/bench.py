@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from ui.cli.evaluating import WORKERS, Run, evaluation
-from ui.cli.output import command_group, opt
+from stategate.ui.cli.evaluating import WORKERS, Run, evaluation
+from stategate.ui.cli.output import command_group, opt
 
 bench_app = command_group(
     "Measure how long things take; compare figures of one machine and one table only.",
@@ -27,8 +27,8 @@ def _measured(
     **settings: Any,
 ) -> Callable[[], Any]:
     """Return what measures ``parts``; ``finish`` makes the summary's rows of theirs."""
-    from evals.core.task import run_bench
-    from stores.runs import shown_path
+    from stategate.evals.core.task import run_bench
+    from stategate.stores.runs import shown_path
 
     shown = {key: shown_path(v) if isinstance(v, str) else v for key, v in settings.items()}
     args = {"what": what, "out": shown_path(run.out), **shown, "seed": run.seed}
@@ -38,8 +38,8 @@ def _measured(
 @_bench("stategate eval bench webshop --out runs/bench-webshop")
 def webshop(run: Run, data: _Data = "sample") -> Any:
     """Load WebShop's world, walk it at random, and search."""
-    from evals.webshop.bench import measure_world
-    from stores.home import data_folder
+    from stategate.evals.webshop.bench import measure_world
+    from stategate.stores.home import data_folder
 
     parts = {"world": partial(measure_world, data_folder(data, "webshop"), seed=run.seed)}
     return _measured("webshop", parts, run, data=data)
@@ -54,8 +54,8 @@ def alfworld(
     ] = False,
 ) -> Any:
     """Load ALFWorld's games and walk them at random, or play every walkthrough."""
-    from evals.alfworld.speed import measure_games, play_walkthroughs
-    from stores.home import data_folder
+    from stategate.evals.alfworld.speed import measure_games, play_walkthroughs
+    from stategate.stores.home import data_folder
 
     folder = data_folder(data, "alfworld")
     parts: Any = {"speed": partial(measure_games, folder, seed=run.seed)}
@@ -67,7 +67,7 @@ def alfworld(
 @_bench("stategate eval bench step --out runs/bench-step")
 def step(run: Run, data: _Data = "sample") -> Any:
     """Measure a step without the model, part by part, beside a bare LangGraph loop."""
-    from evals.webshop.bench import beside_bare_loop, step_parts
+    from stategate.evals.webshop.bench import beside_bare_loop, step_parts
 
     return _measured("step", step_parts(data, run.seed), run, beside_bare_loop, data=data)
 
@@ -79,7 +79,7 @@ def workers(
     count: Annotated[int, opt("Processes.", "--workers", min=2)] = 2,
 ) -> Any:
     """Play the same episodes in one process and in several, and give out jobs that do nothing."""
-    from evals.bench.workers import worker_parts
+    from stategate.evals.bench.workers import worker_parts
 
     return _measured("workers", worker_parts(run.config, goals, count), run)
 
@@ -93,11 +93,11 @@ def bank(
     sizes: Annotated[str, opt("Numbers of states.")] = "10000,100000",
 ) -> Any:
     """Search in state banks of growing size, and embed one text."""
-    from evals.bench.bank import bank_parts
-    from graph.config import load_config
-    from nodes.resources import Resources
-    from stores.bank.state_bank import StateBank
-    from stores.runs import parse_numbers
+    from stategate.evals.bench.bank import bank_parts
+    from stategate.graph.config import load_config
+    from stategate.nodes.resources import Resources
+    from stategate.stores.bank.state_bank import StateBank
+    from stategate.stores.runs import parse_numbers
 
     resources = Resources(None, load_config(run.config).embedder)
     parts = bank_parts(StateBank(bank), parse_numbers(sizes, "sizes"), resources, run.seed)
@@ -114,8 +114,8 @@ def memory(
     most: Annotated[int | None, opt("Also a memory of at most so many facts.", min=20)] = None,
 ) -> Any:
     """Write and recall as one user's long-term memory grows, with a plot; no model is timed."""
-    from evals.bench.memory import memory_parts, plot_growth
-    from stores.runs import parse_numbers, read_rows
+    from stategate.evals.bench.memory import memory_parts, plot_growth
+    from stategate.stores.runs import parse_numbers, read_rows
 
     parts = memory_parts(parse_numbers(sizes), db, run.seed, most)
     measure = _measured("memory", parts, run, sizes=sizes, db=_named(db), most=most)
@@ -133,7 +133,7 @@ def memory(
 @_bench("stategate eval bench embedding --out runs/bench-embedding")
 def embedding(run: Run, count: Annotated[int, opt("Texts.", min=16)] = 256) -> Any:
     """Embed texts one by one and together, with the local model and no cache."""
-    from evals.bench.memory import embedding_parts
+    from stategate.evals.bench.memory import embedding_parts
 
     return _measured("embedding", embedding_parts(count, run.seed), run, count=count)
 
@@ -145,7 +145,7 @@ def middleware(
     budget: Annotated[int, opt("Tokens that force a cut.")] = 16_000,
 ) -> Any:
     """Decide what one model call of another's agent reads, beside LangChain's own middleware."""
-    from evals.bench.middleware import middleware_parts
+    from stategate.evals.bench.middleware import middleware_parts
 
     parts = middleware_parts(messages, budget, run.seed)
     return _measured("middleware", parts, run, messages=messages, budget=budget)
@@ -160,7 +160,7 @@ def sessions(
     db: _Db = None,
 ) -> Any:
     """Serve many conversations in one process, on each saver; the model is a stand-in."""
-    from evals.bench.serving import session_parts
+    from stategate.evals.bench.serving import session_parts
 
     parts = session_parts(count, turns, seconds, _url(db))
     settings: dict[str, Any] = {
@@ -177,7 +177,7 @@ def checkpoints(
     run: Run, steps: Annotated[int, opt("Steps of the episode.", min=1)] = 100, db: _Db = None
 ) -> Any:
     """Sum what a step of WebShop writes into checkpoints, without and with a recurrent state."""
-    from evals.bench.serving import checkpoint_parts
+    from stategate.evals.bench.serving import checkpoint_parts
 
     parts = checkpoint_parts(steps, _url(db))
     return _measured("checkpoints", parts, run, steps=steps, db=_named(db))
@@ -190,14 +190,14 @@ def endurance(
     every: Annotated[int, opt("Steps between two looks.", min=1)] = 1000,
 ) -> Any:
     """Play many episodes in one process, and look at its memory, files, descriptors and threads."""
-    from evals.bench.serving import endurance_parts, growth
+    from stategate.evals.bench.serving import endurance_parts, growth
 
     parts = endurance_parts(steps, every)
     return _measured("endurance", parts, run, growth, steps=steps, every=every)
 
 
 def _url(db: str | None) -> str | None:
-    from stores.loopback import from_environment
+    from stategate.stores.loopback import from_environment
 
     return None if db is None else from_environment(db)
 

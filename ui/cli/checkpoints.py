@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from ui.cli.output import command, command_group, opt, say
+from stategate.ui.cli.output import command, command_group, opt, say
 
 checkpoints_app = command_group(
     "Look at the checkpoints of threads, and remove what is not needed to go on.",
@@ -22,7 +22,7 @@ def list_threads(
     """Show each thread's checkpoints: how many, how large, since when."""
     import time
 
-    from graph.retention import threads
+    from stategate.graph.retention import threads
 
     found = threads(_saver(where))
     for thread in found[:limit]:
@@ -42,7 +42,7 @@ def prune(
     thread: Annotated[list[str] | None, opt("Just these threads; repeatable.")] = None,
 ) -> None:
     """Remove checkpoints that are not needed to go on: one cannot go back to their steps any more."""
-    from graph.retention import prune as prune_checkpoints
+    from stategate.graph.retention import prune as prune_checkpoints
 
     age = None if days is None else days * 86_400
     gone, whole = prune_checkpoints(_saver(where), keep, age, tuple(thread or ()))
@@ -50,7 +50,7 @@ def prune(
 
 
 def _saver(where: str | None) -> Any:
-    from graph.checkpoints import open_saver
-    from stores.home import home
+    from stategate.graph.checkpoints import open_saver
+    from stategate.stores.home import home
 
     return open_saver(where or str(home() / "checkpoints.sqlite"))

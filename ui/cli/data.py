@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ui.cli.evaluating import Ray, Workers, crew_of
-from ui.cli.output import command, command_group, console, opt, say, write_json
+from stategate.ui.cli.evaluating import Ray, Workers, crew_of
+from stategate.ui.cli.output import command, command_group, console, opt, say, write_json
 
 data_app = command_group(
     "Fetch the data that worlds read.",
@@ -28,8 +28,8 @@ def webshop(
     """Fetch WebShop's official files, checked by SHA-256, from their publisher."""
     from rich.table import Table
 
-    from envs.webshop.data import fetch
-    from stores.home import home
+    from stategate.envs.webshop.data import fetch
+    from stategate.stores.home import home
 
     folder = target.expanduser() if target else home() / "data" / "webshop"
     records = fetch(folder, source)
@@ -49,8 +49,8 @@ def alfworld(
     target: _To = None,
 ) -> None:
     """Fetch ALFWorld's games from its project's release, or copy them, unpacked or in archives."""
-    from envs.alfworld.data import fetch
-    from stores.home import home
+    from stategate.envs.alfworld.data import fetch
+    from stategate.stores.home import home
 
     folder = target.expanduser() if target else home() / "data" / "alfworld"
     records, games = fetch(folder, source)
@@ -82,15 +82,15 @@ def trajectories(
     counts = {"n": episodes, "heldout": heldout}
     known = {name: count for name, count in counts.items() if count is not None}
     if world == "alfworld":
-        from nodes.observe.alfworld import AlfWorldEnv
-        from trainers.alfworld.collect import collect as search
+        from stategate.nodes.observe.alfworld import AlfWorldEnv
+        from stategate.trainers.alfworld.collect import collect as search
 
         folder = AlfWorldEnv(data=source).folder()
         played = search(folder, out, seed=seed, stray=stray, crew=crew, **known)
         write_json("-", played["splits"])
         return
-    from trainers.webshop.collect import collect, collect_practice
-    from trainers.webshop.goals import MODES
+    from stategate.trainers.webshop.collect import collect, collect_practice
+    from stategate.trainers.webshop.goals import MODES
 
     modes = MODES if observation == "both" else (observation,)
     how: dict[str, Any] = {"seed": seed, "modes": modes, "crew": crew, **known}
@@ -108,8 +108,8 @@ def convert(
     out: Annotated[Path, opt("The JSON lines to write.", metavar="FILE")],
 ) -> None:
     """Bring other people's WebShop traces into the form of our trajectories."""
-    from stores.traces.trajectories import write_trajectories
-    from trainers.webshop.convert import convert as converted
+    from stategate.stores.traces.trajectories import write_trajectories
+    from stategate.trainers.webshop.convert import convert as converted
 
     count = write_trajectories(out, converted(form, source))
     say(f"{count} episodes in {out}")
@@ -126,10 +126,10 @@ def paraphrases(
     """Let a language model rewrite requests; what loses or adds a value is refused. Resumes."""
     from langchain_core.messages import HumanMessage
 
-    from nodes.models.asking import ask
-    from nodes.registry import registry
-    from nodes.resources import Resources
-    from trainers.webshop.paraphrases import paraphrase, resumed, write
+    from stategate.nodes.models.asking import ask
+    from stategate.nodes.registry import registry
+    from stategate.nodes.resources import Resources
+    from stategate.trainers.webshop.paraphrases import paraphrase, resumed, write
 
     how: dict[str, Any] = {"kind": llm}
     if threads and llm == "embedded":
@@ -142,6 +142,12 @@ def paraphrases(
     found, refused = paraphrase(answer, n, seed)
     name = str(getattr(model, "model_name", llm))
     counts = ", ".join(f"{why} {count}" for why, count in refused.most_common())
-    write(out, found, {"made by": f"stategate data paraphrases -n {n} --seed {seed}, model {name}",
-                       "kept": f"{len(found)} of {n}; refused: {counts}"})  # fmt: skip
+    write(
+        out,
+        found,
+        {
+            "made by": f"stategate data paraphrases -n {n} --seed {seed}, model {name}",
+            "kept": f"{len(found)} of {n}; refused: {counts}",
+        },
+    )
     say(f"{len(found)} of {n} requests in {out}; refused: {counts}")

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from stores.errors import UserError
-from ui.cli import output
-from ui.cli.output import JsonFile, Overrides, opt
+from stategate.stores.errors import UserError
+from stategate.ui.cli import output
+from stategate.ui.cli.output import JsonFile, Overrides, opt
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from envs.protocols import View
-    from graph.build import Graph
-    from graph.session import Session, StepResult
+    from stategate.envs.protocols import View
+    from stategate.graph.build import Graph
+    from stategate.graph.session import Session, StepResult
 
 EXAMPLES = (
     "stategate demo",
@@ -65,12 +65,12 @@ def demo(
 
     The task is the first of the world's whose endings differ in reward, whoever does better.
     """
-    from envs.protocols import tasks_of
-    from graph.build import build_graph
-    from graph.config import load_config
-    from nodes.registry import registry
-    from ui.cli.evaluating import names
-    from ui.cli.run import task_of
+    from stategate.envs.protocols import tasks_of
+    from stategate.graph.build import build_graph
+    from stategate.graph.config import load_config
+    from stategate.nodes.registry import registry
+    from stategate.ui.cli.evaluating import names
+    from stategate.ui.cli.run import task_of
 
     output.check_target(json_target)
     kinds = names(builders)
@@ -101,7 +101,7 @@ def play_with(graph: "Graph", kind: str, budget: int, task: dict[str, Any]) -> P
     """Play ``task`` to its end with the context builder ``kind``."""
     import uuid
 
-    from graph.session import Session
+    from stategate.graph.session import Session
 
     context = {"kind": kind, "budget": budget}
     session = Session(graph, f"demo-{uuid.uuid4().hex[:8]}", task=task, context=context)
@@ -157,7 +157,7 @@ def _moment(out: "Console", plays: Sequence[Play], at: int, view: "View") -> Non
 
     Memories that showed the same are printed together.
     """
-    from ui.cli.transcript import cut, kept_line, page_lines
+    from stategate.ui.cli.transcript import cut, kept_line, page_lines
 
     owner = next(play for play in plays if at < len(play.steps))
     before = "" if at == 0 else f" (after {at} equal steps)"
@@ -189,7 +189,7 @@ def _moment(out: "Console", plays: Sequence[Play], at: int, view: "View") -> Non
 
 def state_in_words(session: "Session", at: int) -> str:
     """Return the recurrent state at a step in words: its size, and what it foresees; "" if none."""
-    from nodes.update_state import unpacked
+    from stategate.nodes.update_state import unpacked
 
     updater: Any = session.agent.bound().resources.updater
     moments = session.moments()

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from stores.errors import UserError, fault
-from ui.cli.doctor_stores import Finding
-from ui.cli.output import JsonFile, Overrides, console, opt, write_json
+from stategate.stores.errors import UserError, fault
+from stategate.ui.cli.doctor_stores import Finding
+from stategate.ui.cli.output import JsonFile, Overrides, console, opt, write_json
 
 _SHOWN = ("stategate", "langgraph", "langchain-core", "torch", "xllamacpp")
 _MARKS = {True: ("ok", "green"), False: ("wrong", "bold red"), None: ("–", "dim")}
@@ -52,16 +52,23 @@ def findings(
     config: str = "webshop", overrides: Sequence[str] = (), *, deep: bool = False
 ) -> Iterator[Finding]:
     """Look at everything, one thing at a time; a check that breaks is itself a finding."""
-    from ui.cli.doctor_models import embedder, model
-    from ui.cli.doctor_stores import servers, stores
+    from stategate.ui.cli.doctor_models import embedder, model
+    from stategate.ui.cli.doctor_stores import servers, stores
 
     checks: dict[str, Callable[[], Iterator[Finding]]] = {
-        "packages": _packages, "folders": _folders, "home": _home,
-        "loopback": _loopback, "plug-ins": _plugins, "tokens": _tokens, "assets": _assets,
-        "data": _data, "stores": stores, "servers": servers,
+        "packages": _packages,
+        "folders": _folders,
+        "home": _home,
+        "loopback": _loopback,
+        "plug-ins": _plugins,
+        "tokens": _tokens,
+        "assets": _assets,
+        "data": _data,
+        "stores": stores,
+        "servers": servers,
         "model": lambda: model(config, overrides, deep),
         "embedder": lambda: embedder(config, overrides, deep),
-    }  # fmt: skip
+    }
     for name, check in checks.items():
         try:
             yield from check()
@@ -131,7 +138,7 @@ def _home() -> Iterator[Finding]:
     import shutil
     import tempfile
 
-    from stores.home import cache, home
+    from stategate.stores.home import cache, home
 
     for name, place in (("data", home), ("cache", cache)):
         try:
@@ -158,9 +165,9 @@ def _loopback() -> Iterator[Finding]:
 
 
 def _plugins() -> Iterator[Finding]:
-    from nodes.protocols import SLOTS
-    from nodes.registry import registry
-    from stores.errors import MissingExtra
+    from stategate.nodes.protocols import SLOTS
+    from stategate.nodes.registry import registry
+    from stategate.stores.errors import MissingExtra
 
     known = registry()
     count = sum(len(known.kinds(slot)) for slot in SLOTS)
@@ -171,13 +178,13 @@ def _plugins() -> Iterator[Finding]:
 
 
 def _tokens() -> Iterator[Finding]:
-    from stores.tokens import count_tokens
+    from stategate.stores.tokens import count_tokens
 
     yield Finding("tokens", count_tokens("hello world") == 2, "cl100k counts offline")
 
 
 def _assets() -> Iterator[Finding]:
-    from stores.assets.fetch import ASSETS
+    from stategate.stores.assets.fetch import ASSETS
 
     for asset in ASSETS.values():
         size = f"{asset.size / 1e6:,.0f} MB"
@@ -189,8 +196,8 @@ def _assets() -> Iterator[Finding]:
 
 
 def _data() -> Iterator[Finding]:
-    from envs.webshop.data import read_manifest
-    from stores.home import home
+    from stategate.envs.webshop.data import read_manifest
+    from stategate.stores.home import home
 
     records = read_manifest(home() / "data" / "webshop")
     if not records:

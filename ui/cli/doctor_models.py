@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from ui.cli.doctor_stores import Finding
+from stategate.ui.cli.doctor_stores import Finding
 
 if TYPE_CHECKING:
-    from graph.config import Config
-    from nodes.resources import Resources
+    from stategate.graph.config import Config
+    from stategate.nodes.resources import Resources
 
 
 def model(config: str, overrides: Sequence[str], deep: bool) -> Iterator[Finding]:
@@ -23,14 +23,14 @@ def model(config: str, overrides: Sequence[str], deep: bool) -> Iterator[Finding
     if params.kind == "embedded":
         yield _embedded(params, name)
     elif hasattr(params, "api_key_env"):
-        from nodes.models.keys import key_from
+        from stategate.nodes.models.keys import key_from
 
         key_from(params.api_key_env, params.base_url)  # raises a line that says what to do
         yield Finding("model", None, f"{name} at {params.base_url}; --deep asks it")
     if deep:
         from langchain_core.messages import HumanMessage
 
-        from nodes.models.asking import ask
+        from stategate.nodes.models.asking import ask
 
         started = time.perf_counter()
         reply = ask(resources.llm, [HumanMessage("Say yes.")], max_tokens=8)
@@ -60,7 +60,7 @@ def embedder(config: str, overrides: Sequence[str], deep: bool) -> Iterator[Find
 def _embedded(params: Any, name: str) -> Finding:
     from pathlib import Path
 
-    from stores.assets.fetch import ASSETS
+    from stategate.stores.assets.fetch import ASSETS
 
     if find_spec("xllamacpp") is None:
         fix = "pip install 'stategate[local]', or set llm.kind=openai and llm.base_url"
@@ -77,8 +77,8 @@ def _embedded(params: Any, name: str) -> Finding:
 
 
 def _settled(config: str, overrides: Sequence[str]) -> "tuple[Config, Resources]":
-    from graph.config import load_config
-    from nodes.resources import Resources
+    from stategate.graph.config import load_config
+    from stategate.nodes.resources import Resources
 
     settled = load_config(config, overrides)
     return settled, Resources(*settled.models)

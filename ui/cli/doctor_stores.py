@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from stores.errors import said
+from stategate.stores.errors import said
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Finding:
 
 def stores() -> Iterator[Finding]:
     """Look into each database of this home: whole, damaged, or of a newer version."""
-    from stores.home import cache, home
+    from stategate.stores.home import cache, home
 
     own = ["traces.sqlite", "checkpoints.sqlite", "long_term.sqlite"]
     files = {name: home() / name for name in own}
@@ -39,8 +39,8 @@ def stores() -> Iterator[Finding]:
 
 def servers() -> Iterator[Finding]:
     """Ask the servers that the environment names."""
-    from stores.shared_backup import CHROMA, POSTGRES
-    from stores.text import without_password
+    from stategate.stores.shared_backup import CHROMA, POSTGRES
+    from stategate.stores.text import without_password
 
     if url := os.environ.get(POSTGRES):
         import psycopg
@@ -54,7 +54,7 @@ def servers() -> Iterator[Finding]:
         except psycopg.Error as error:
             yield Finding("postgresql", False, f"{said(error)}: start it, or mend {POSTGRES}")
     if url := os.environ.get(CHROMA):
-        from stores.corpus.vectors import collections
+        from stategate.stores.corpus.vectors import collections
 
         count = len(collections(url))  # raises a line that says what to do
         yield Finding("chroma", True, f"{count} collections at {without_password(url)}")

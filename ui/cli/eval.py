@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ui.cli.bench import bench_app
-from ui.cli.evaluating import WORKERS, Run, evaluation, names
-from ui.cli.output import Config, Limit, Overrides, command, command_group, opt, say
+from stategate.ui.cli.bench import bench_app
+from stategate.ui.cli.evaluating import WORKERS, Run, evaluation, names
+from stategate.ui.cli.output import Config, Limit, Overrides, command, command_group, opt, say
 
 eval_app = command_group(
     "Compare agents on the same tasks; each run is a directory that tables are made from.",
@@ -46,7 +46,7 @@ def live(
     goals: _Goals = "0-9",
 ) -> Any:
     """Play the same tasks with several agents: success, score, steps, tokens, paired tests."""
-    from evals.worlds.live import parse_agents, run_live
+    from stategate.evals.worlds.live import parse_agents, run_live
 
     chosen = parse_agents(agents, agent or ())
     return partial(run_live, run.config, chosen, goals, run.out, run.overrides, run.seed)
@@ -64,7 +64,7 @@ def budget(
     goals: _Goals = "0-9",
 ) -> Any:
     """Play with growing token budgets: success by budget, a curve a builder, with a plot."""
-    from evals.worlds.budget import parse_budgets, parse_ratios, run_budget
+    from stategate.evals.worlds.budget import parse_budgets, parse_ratios, run_budget
 
     how = (run.overrides, run.seed, parse_ratios(ratios))
     kinds, sizes, own = builders.split(","), parse_budgets(budgets), agent or ()
@@ -82,8 +82,8 @@ def retry(
     trials: Annotated[int, opt("Trials a task.", min=1)] = 3,
 ) -> Any:
     """Reflect and retry: up to three trials a task, each told what the failed ones found out."""
-    from evals.worlds.live import parse_agents
-    from evals.worlds.retry import run_retry
+    from stategate.evals.worlds.live import parse_agents
+    from stategate.evals.worlds.retry import run_retry
 
     chosen = parse_agents(agents, agent or ())
     return partial(run_retry, run.config, chosen, goals, run.out, trials, run.overrides, run.seed)
@@ -99,9 +99,9 @@ def picture(
     overrides: Overrides = None,
 ) -> None:
     """Draw one episode: what each agent shows of every earlier step, and what decisions needed."""
-    from evals.core.report import table
-    from evals.worlds.live import parse_agents
-    from evals.worlds.picture import draw_episode
+    from stategate.evals.core.report import table
+    from stategate.evals.worlds.live import parse_agents
+    from stategate.evals.worlds.picture import draw_episode
 
     told = draw_episode(config, parse_agents(agents, agent or ()), task, out, overrides or ())
     typer.echo(table(told["rows"], "simple"))
@@ -123,7 +123,7 @@ def wordings(
     mixed: Annotated[bool, opt("A split's families in turn, as one wording.")] = False,
 ) -> Any:
     """Play WebShop's goals in many wordings: success by family, with full and with compress."""
-    from evals.webshop.wordings import run_wordings
+    from stategate.evals.webshop.wordings import run_wordings
 
     how = (names(contexts), run.overrides, run.seed, mixed)
     return partial(run_wordings, run.config, split, names(actors), goals, run.out, *how)
@@ -143,7 +143,7 @@ def experience(
     only: _Only = "",
 ) -> Any:
     """Compare no advice, state, gated, trace, random and shuffled-worth advice on the same goals."""
-    from evals.worlds.experience import run_experience
+    from stategate.evals.worlds.experience import run_experience
 
     how = (state_bank, trace_bank, inner, run.overrides, names(only), run.seed)
     return partial(run_experience, run.config, goals, run.out, *how)
@@ -160,7 +160,7 @@ def poison(
     targeted: Annotated[bool, opt("Where the first goals begin.", "--targeted")] = False,
 ) -> Any:
     """Plant harmful records in a bank of WebShop, and see what gate and trust let through."""
-    from evals.webshop.poison import run_poison
+    from stategate.evals.webshop.poison import run_poison
 
     how = (state_bank, records, targeted, run.overrides, run.seed)
     return partial(run_poison, run.config, goals, run.out, *how)
@@ -177,7 +177,7 @@ def retrieval(
     updater: Annotated[str, opt("gru, ssm or none.")] = "gru",
 ) -> Any:
     """Rank the chunks of the pages on which an expert acted: recall of the one it acted on."""
-    from evals.worlds.retrieval import run_retrieval
+    from stategate.evals.worlds.retrieval import run_retrieval
 
     return partial(run_retrieval, data, run.out, updater, run.config, run.seed)
 
@@ -190,7 +190,7 @@ def strangers(
     clicks: Annotated[bool, opt("Rank what was clicked, too; --no-clicks: actions.")] = True,
 ) -> Any:
     """Measure retriever and state on episodes that other agents and people played."""
-    from evals.worlds.strangers import run_strangers
+    from stategate.evals.worlds.strangers import run_strangers
 
     how = (run.config, run.overrides, limit, run.seed, clicks)
     return partial(run_strangers, names(data), run.out, *how)
@@ -209,7 +209,7 @@ def qa(
     limit: Limit = None,
 ) -> Any:
     """Measure retrieval, answers, latency, tokens and cost; without a model unless actor is set."""
-    from evals.qa.experiments import run_qa
+    from stategate.evals.qa.experiments import run_qa
 
     what = (data, names(experiments), run.config, _extractive(run), limit, names(only))
     return partial(run_qa, run.out, *what, run.seed)
@@ -227,7 +227,7 @@ def memory(
     limit: Limit = None,
 ) -> Any:
     """Measure memory where it matters: follow-ups and questions about earlier sessions."""
-    from evals.memory.dialogues import run_memory
+    from stategate.evals.memory.dialogues import run_memory
 
     what = (dialogues, names(policies), run.config, _extractive(run), limit)
     return partial(run_memory, run.out, *what, run.seed)
@@ -246,7 +246,7 @@ def entities(
     split: _Split = "test",
 ) -> Any:
     """Compare the extractors of names, and their follow-ups, with what was marked by hand."""
-    from evals.qa.entities import run_entities
+    from stategate.evals.qa.entities import run_entities
 
     return partial(run_entities, run.out, names(agents), data, split, run.config, run.overrides)
 
@@ -259,7 +259,7 @@ def entities(
 )
 def answers(run: Run, split: _Split = "test", limit: Limit = None) -> Any:
     """Ask what small corpora answer and what they don't: right, wrong, declined."""
-    from evals.qa.answerable import run_answers
+    from stategate.evals.qa.answerable import run_answers
 
     return partial(run_answers, run.out, run.config, _extractive(run), limit, split)
 
@@ -279,7 +279,7 @@ def agents(
     llmlingua: Annotated[str, opt("The arm's weights: a folder, or a name on a hub.")] = "",
 ) -> Any:
     """Give other people's agents our middleware and others': success, billed cost, tokens, time."""
-    from evals.agents.run import DEFAULT_ARMS, run_agents
+    from stategate.evals.agents.run import DEFAULT_ARMS, run_agents
 
     what = (split, n, names(arms) or DEFAULT_ARMS, budget, (), seed, llmlingua)
     return partial(run_agents, run.out, *what)
@@ -296,7 +296,7 @@ def tools(
     llmlingua: Annotated[str, opt("The arm's weights: a folder, or a name on a hub.")] = "",
 ) -> Any:
     """Give agents real tools, a world or (config "files") a folder, and our middleware and others'."""
-    from evals.agents.with_tools import TOOL_ARMS, run_tools
+    from stategate.evals.agents.with_tools import TOOL_ARMS, run_tools
 
     what = (run.config, player, n, names(arms) or TOOL_ARMS, budget, calls, run.overrides)
     return partial(run_tools, run.out, *what, lingua=llmlingua)
@@ -325,14 +325,22 @@ def rerank(
     threads: Annotated[int | None, opt("Cores for the model.", min=1)] = None,
 ) -> Any:
     """Rank the documents of multi-hop questions: nDCG@10, MAP, precision, recall, paired tests."""
-    from evals.rerank.rankers import DEFAULT_RANKERS, Settings, run_rerank
+    from stategate.evals.rerank.rankers import DEFAULT_RANKERS, Settings, run_rerank
 
     chosen: dict[str, Any] = {
-        "split": split, "datasets": tuple(names(datasets)), "limit": limit, "pool": pool,
-        "rankers": tuple(names(rankers)) or DEFAULT_RANKERS, "depth": depth, "model": model,
-        "loss": loss, "steps": steps, "learning_rate": learning_rate, "states": states,
+        "split": split,
+        "datasets": tuple(names(datasets)),
+        "limit": limit,
+        "pool": pool,
+        "rankers": tuple(names(rankers)) or DEFAULT_RANKERS,
+        "depth": depth,
+        "model": model,
+        "loss": loss,
+        "steps": steps,
+        "learning_rate": learning_rate,
+        "states": states,
         "seed": run.seed,
-    }  # fmt: skip
+    }
     if threads:
         import torch
 
@@ -341,7 +349,7 @@ def rerank(
 
 
 def _show_evidence(summary: Mapping[str, Any]) -> None:
-    from evals.memory.evidence import compact
+    from stategate.evals.memory.evidence import compact
 
     typer.echo(compact(summary))
 
@@ -352,8 +360,10 @@ def _show_evidence(summary: Mapping[str, Any]) -> None:
     "stategate eval locomo home --agents bm25,hybrid,memory --out runs/home",
     "stategate eval locomo locomo10.json --agents bm25"
     " --agent raw=kind=bm25,stem=false,speaker=false --out runs/bm25",
-    config="qa", show=_show_evidence, without=WORKERS,
-)  # fmt: skip
+    config="qa",
+    show=_show_evidence,
+    without=WORKERS,
+)
 def locomo(
     run: Run,
     file: _Conversations,
@@ -370,8 +380,10 @@ def locomo(
     eval_app,
     "stategate eval longmemeval longmemeval_oracle.json --agents bm25,memory --out runs/oracle",
     "stategate eval longmemeval longmemeval_s.json --limit 50 --out runs/lme",
-    config="qa", show=_show_evidence, without=WORKERS,
-)  # fmt: skip
+    config="qa",
+    show=_show_evidence,
+    without=WORKERS,
+)
 def longmemeval(
     run: Run,
     file: _Conversations,
@@ -385,11 +397,16 @@ def longmemeval(
 
 
 def _evidence(
-    run: Run, file: str, form: str, agents: str, own: Sequence[str], limit: int | None,
+    run: Run,
+    file: str,
+    form: str,
+    agents: str,
+    own: Sequence[str],
+    limit: int | None,
     answers: bool,
-) -> Any:  # fmt: skip
-    from evals.memory.answering import answerer
-    from evals.memory.evidence import run_evidence, settings_of
+) -> Any:
+    from stategate.evals.memory.answering import answerer
+    from stategate.evals.memory.evidence import run_evidence, settings_of
 
     settings = settings_of(file, form, names(agents), own, limit, run.seed)
     answer = answerer(run.config, run.overrides) if answers else None
@@ -404,8 +421,8 @@ def dialogues(
     seed: Annotated[int, opt("Of what is drawn at random.")] = 0,
 ) -> None:
     """Write made-up conversations in LoCoMo's format; the same words make the same file."""
-    from evals.memory.generated import generated_text
-    from stores.files import write_text
+    from stategate.evals.memory.generated import generated_text
+    from stategate.stores.files import write_text
 
     write_text(out, generated_text(family, conversations, seed))
     say(f"wrote {conversations} conversations to {out}")
@@ -415,8 +432,9 @@ def dialogues(
     eval_app,
     "stategate eval statements --out runs/statements",
     "stategate eval statements --agents rules,model --set llm.kind=embedded --out runs/s2",
-    config="qa", without=(*WORKERS, "seed"),
-)  # fmt: skip
+    config="qa",
+    without=(*WORKERS, "seed"),
+)
 def statements(
     run: Run,
     agents: Annotated[str, opt("Readers: rules, model (needs llm), times, dateparser.")] = "rules",
@@ -425,9 +443,9 @@ def statements(
     ] = "test",
 ) -> Any:
     """Compare what memory reads, merges and refuses with marks made by hand."""
-    from evals.memory.marking import run_statements
-    from graph.config import load_config
-    from nodes.resources import Resources
+    from stategate.evals.memory.marking import run_statements
+    from stategate.graph.config import load_config
+    from stategate.nodes.resources import Resources
 
     loaded = load_config(run.config, run.overrides)
     resources = partial(Resources, loaded.llm, loaded.embedder)
@@ -445,7 +463,7 @@ def remembered(
     goals: Annotated[str, opt("Numbers of the world's tasks, five a user.")] = "0-49",
 ) -> Any:
     """Ask again for what a user settled on in a world, without saying it, and see if memory knows."""
-    from evals.memory.worlds import run_remembered
+    from stategate.evals.memory.worlds import run_remembered
 
     return partial(run_remembered, run.out, goals, run.config, run.overrides, run.seed)
 
@@ -457,7 +475,7 @@ def served(
     tasks: Annotated[int, opt("Tasks of each, one after another.", min=2)] = 6,
 ) -> Any:
     """Play one task after another in one place, with and without what was seen there before."""
-    from evals.memory.worlds import run_served
+    from stategate.evals.memory.worlds import run_served
 
     return partial(run_served, run.out, run.config, run.overrides, users, tasks, run.seed)
 
@@ -468,7 +486,7 @@ def report(
     out: Annotated[Path, opt("The page to write.", metavar="FILE.md")],
 ) -> None:
     """Write a page of tables and plots from run directories, and copies of what they came from."""
-    from evals.core.report import report as write_report
+    from stategate.evals.core.report import report as write_report
 
     write_report(runs, out)
     typer.echo(f"page: {out}")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ui.cli.output import (
+from stategate.ui.cli.output import (
     Config,
     JsonFile,
     Overrides,
@@ -29,7 +29,8 @@ Ray = Annotated[
 #: The flags of every evaluation: what each is, and its default (... where it has none).
 _FLAGS: dict[str, tuple[Any, Any]] = {
     "out": (
-        Annotated[str, opt("Run directory; goes on if it is there already.", metavar="DIR")], ...,
+        Annotated[str, opt("Run directory; goes on if it is there already.", metavar="DIR")],
+        ...,
     ),
     "config": (Config, "webshop"),
     "overrides": (Overrides, None),
@@ -38,9 +39,10 @@ _FLAGS: dict[str, tuple[Any, Any]] = {
     "workers": (Workers, 1),
     "ray": (Ray, None),
     "deadline": (
-        Annotated[float, opt("Seconds that a worker may take for one of them.", min=1)], 3600.0,
+        Annotated[float, opt("Seconds that a worker may take for one of them.", min=1)],
+        3600.0,
     ),
-}  # fmt: skip
+}
 WORKERS = ("workers", "ray", "deadline")
 #: Columns of episodes that fit a terminal; where there are others, these are shown.
 _EPISODES = ("agent", "n", "success", "score", "steps", "tokens_per_step", "seconds")
@@ -74,8 +76,9 @@ def evaluation(
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
         added = {
             name: (kind, defaults.get(name, default))
-            for name, (kind, default) in _FLAGS.items() if name not in without
-        }  # fmt: skip
+            for name, (kind, default) in _FLAGS.items()
+            if name not in without
+        }
 
         @functools.wraps(function)
         def run(**given: Any) -> None:
@@ -84,7 +87,7 @@ def evaluation(
             common = Run(told["out"], told["config"], told["overrides"] or [], told["seed"])
             check_target(told["json_target"])
             with resumable(common.out), working(f"{function.__name__}: loading and measuring"):
-                from evals.core.task import spread
+                from stategate.evals.core.task import spread
 
                 measured = function(common, **given)
                 crew = crew_of(told["workers"], told["ray"], told["deadline"])
@@ -95,12 +98,14 @@ def evaluation(
             [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
             + [
                 inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, annotation=kind,
+                    name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    annotation=kind,
                     default=inspect.Parameter.empty if default is ... else default,
                 )
                 for name, (kind, default) in added.items()
             ]
-        )  # fmt: skip
+        )
         parameters = inspect.signature(run).parameters.values()
         run.__annotations__ = {p.name: p.annotation for p in parameters}
         command(group, *lines)(run)
@@ -111,7 +116,7 @@ def evaluation(
 
 def crew_of(workers: int, ray: str | None, deadline: float = 3600.0) -> Any:
     """Return who shares the work, None where nobody does: on a cluster one worker is one, too."""
-    from stores.workers import Crew
+    from stategate.stores.workers import Crew
 
     return Crew(workers, ray, deadline) if workers > 1 or ray is not None else None
 
@@ -134,7 +139,7 @@ def resumable(out: str | None) -> Iterator[None]:
 
 def show_table(summary: Mapping[str, Any]) -> None:
     """Print the summary's rows, mean ± standard error, and its main tests."""
-    from evals.core.report import table
+    from stategate.evals.core.report import table
 
     rows = summary["rows"]
     if any("tokens_per_step" in row for row in rows):
@@ -162,7 +167,7 @@ def finish(
 
     ``is_kept`` says whether the run directory ``out`` stays.
     """
-    from stores.runs import read_rows
+    from stategate.stores.runs import read_rows
 
     path = Path(out) / "errors.jsonl"
     errors = read_rows(path) if path.exists() else []

@@ -3,14 +3,14 @@
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from envs.protocols import Chunk, Observation, View, takes_text, verb_of
-from stores.errors import UserError
-from ui.actions import label, lead_of, typed_action
+from stategate.envs.protocols import Chunk, Observation, View, takes_text, verb_of
+from stategate.stores.errors import UserError
+from stategate.ui.actions import label, lead_of, typed_action
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from graph.session import Session, StepResult
+    from stategate.graph.session import Session, StepResult
 
 
 def play_by_hand(session: "Session", out: "Console") -> Generator["StepResult", None, None]:
@@ -74,7 +74,7 @@ def show_page(out: "Console", view: View, observation: Observation) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from nodes.retrieval.page import describe
+    from stategate.nodes.retrieval.page import describe
 
     numbers = {action: i for i, action in enumerate(observation.actions, 1)}
     grid = Table.grid(padding=(0, 1))

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ui.cli.evaluating import Ray, Workers, crew_of
-from ui.cli.output import JsonFile, Overrides, opt, say, working, write_json
+from stategate.ui.cli.evaluating import Ray, Workers, crew_of
+from stategate.ui.cli.output import JsonFile, Overrides, opt, say, working, write_json
 
 if TYPE_CHECKING:
-    from stores.corpus.corpus import Changes, Corpus
-    from stores.corpus.documents import Document, Skipped
-    from stores.workers import Crew
+    from stategate.stores.corpus.corpus import Changes, Corpus
+    from stategate.stores.corpus.documents import Document, Skipped
+    from stategate.stores.workers import Crew
 
 _COUNTED = ("added", "updated", "unchanged", "removed")
 EXAMPLES = (
@@ -36,14 +36,14 @@ def ingest(
     ray: Ray = None,
 ) -> None:
     """Read documents into a corpus and index them; again: change what changed, drop what is gone."""
-    from graph.config import load_config
-    from nodes.models.embedding_crew import embed_ahead
-    from nodes.observe.qa import QaEnv
-    from nodes.resources import Resources
-    from stores.corpus.chunking import Chunking
-    from stores.corpus.corpus import Corpus, corpus_names, prepare, prepared_key, titled
-    from stores.corpus.web_pages import is_web
-    from stores.errors import UserError
+    from stategate.graph.config import load_config
+    from stategate.nodes.models.embedding_crew import embed_ahead
+    from stategate.nodes.observe.qa import QaEnv
+    from stategate.nodes.resources import Resources
+    from stategate.stores.corpus.chunking import Chunking
+    from stategate.stores.corpus.corpus import Corpus, corpus_names, prepare, prepared_key, titled
+    from stategate.stores.corpus.web_pages import is_web
+    from stategate.stores.errors import UserError
 
     crew = crew_of(workers, ray)
     chosen = [f"embedder.kind={embedder}", *(overrides or ())]
@@ -85,10 +85,10 @@ def _read(
 ) -> "Changes":
     from tqdm import tqdm
 
-    from stores.corpus.corpus import Changes
-    from stores.corpus.documents import SUFFIXES, files_in, read_folder
-    from stores.corpus.web_pages import is_web, read_web
-    from stores.errors import UserError
+    from stategate.stores.corpus.corpus import Changes
+    from stategate.stores.corpus.documents import SUFFIXES, files_in, read_folder
+    from stategate.stores.corpus.web_pages import is_web, read_web
+    from stategate.stores.errors import UserError
 
     folders = {name: Path(name).expanduser() for name in sources if not is_web(name)}
     listed = {name: files_in(folder) for name, folder in folders.items()}  # refuse before any work

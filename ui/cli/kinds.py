@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.output import JsonFile, console, opt, write_json
+from stategate.ui.cli.output import JsonFile, console, opt, write_json
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from rich.console import Console
 
-    from nodes.registry import Registry
+    from stategate.nodes.registry import Registry
 
 
 def kinds(
@@ -22,9 +22,9 @@ def kinds(
     as_markdown: Annotated[bool, opt("Write a table for a README.", "--markdown")] = False,
 ) -> None:
     """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
-    from nodes.protocols import SLOTS
-    from nodes.registry import registry
-    from stores.errors import UserError
+    from stategate.nodes.protocols import SLOTS
+    from stategate.nodes.registry import registry
+    from stategate.stores.errors import UserError
 
     if slot is not None and slot not in SLOTS:
         raise UserError(f"no slot '{slot}': the slots are {', '.join(SLOTS)}")

@@ -10,25 +10,25 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ui.cli import ask as cli_ask
-from ui.cli import backup as cli_backup
-from ui.cli import demo as cli_demo
-from ui.cli import doctor as cli_doctor
-from ui.cli import ingest as cli_ingest
-from ui.cli import kinds as cli_kinds
-from ui.cli import mcp as cli_mcp
-from ui.cli import rank as cli_rank
-from ui.cli import run as cli_run
-from ui.cli import ui as cli_ui
-from ui.cli.arguments import hide_passwords
-from ui.cli.bank import bank_app
-from ui.cli.checkpoints import checkpoints_app
-from ui.cli.data import data_app
-from ui.cli.eval import eval_app
-from ui.cli.memory import memory_app
-from ui.cli.output import command, examples
-from ui.cli.traces import traces_app
-from ui.cli.train import train_app
+from stategate.ui.cli import ask as cli_ask
+from stategate.ui.cli import backup as cli_backup
+from stategate.ui.cli import demo as cli_demo
+from stategate.ui.cli import doctor as cli_doctor
+from stategate.ui.cli import ingest as cli_ingest
+from stategate.ui.cli import kinds as cli_kinds
+from stategate.ui.cli import mcp as cli_mcp
+from stategate.ui.cli import rank as cli_rank
+from stategate.ui.cli import run as cli_run
+from stategate.ui.cli import ui as cli_ui
+from stategate.ui.cli.arguments import hide_passwords
+from stategate.ui.cli.bank import bank_app
+from stategate.ui.cli.checkpoints import checkpoints_app
+from stategate.ui.cli.data import data_app
+from stategate.ui.cli.eval import eval_app
+from stategate.ui.cli.memory import memory_app
+from stategate.ui.cli.output import command, examples
+from stategate.ui.cli.traces import traces_app
+from stategate.ui.cli.train import train_app
 
 
 class Commands(TyperGroup):
@@ -58,8 +58,8 @@ def problem(error: BaseException) -> str | None:
     """Return a caller's mistake as one line, or None if ``error`` is a fault of the program."""
     from pydantic import ValidationError
 
-    from stores.errors import UserError, missing
-    from stores.text import one_line, printable
+    from stategate.stores.errors import UserError, missing
+    from stategate.stores.text import one_line, printable
 
     error = missing(error) or error
     message = getattr(error, "format_message", None)  # a usage error of typer's
@@ -71,7 +71,7 @@ def problem(error: BaseException) -> str | None:
         why = f"cannot write '{error.filename}' ({error.strerror})"
         return f"{why}: set STATEGATE_HOME to a folder that you may write to"
     if isinstance(error, ValidationError):
-        from nodes.registry import first_problem
+        from stategate.nodes.registry import first_problem
 
         return printable(one_line(first_problem(error)))
     return None
@@ -81,7 +81,7 @@ def _fault() -> str:
     """Return the traceback of a fault of the program's, or a plug-in's: without secrets."""
     import traceback
 
-    from stores.text import without_password
+    from stategate.stores.text import without_password
 
     return without_password(traceback.format_exc().rstrip())
 
@@ -91,8 +91,8 @@ def _is_of_home(error: OSError) -> bool:
     import errno
     from pathlib import Path
 
-    from stores.errors import UserError
-    from stores.home import cache, home
+    from stategate.stores.errors import UserError
+    from stategate.stores.home import cache, home
 
     refusals = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
     if error.errno not in refusals or not isinstance(error.filename, str | Path):

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from stores.errors import needs
-from ui.cli.output import opt
+from stategate.stores.errors import needs
+from stategate.ui.cli.output import opt
 
 EXAMPLES = (
     "stategate mcp --corpus notes/",
@@ -32,11 +32,11 @@ def mcp(
     Over stdio by default: name this command in the assistant's list of servers. The token of --http
     is made anew each time, unless $STATEGATE_MCP_TOKEN holds one.
     """
-    from graph.mcp_server import http_app, mcp_server
-    from graph.memory_tools import corpus_tool, experience_tool, memory_tools
-    from nodes.registry import registry
-    from nodes.retrieval.memory import MemoryPlace
-    from stores.home import this_user
+    from stategate.graph.mcp_server import http_app, mcp_server
+    from stategate.graph.memory_tools import corpus_tool, experience_tool, memory_tools
+    from stategate.nodes.registry import registry
+    from stategate.nodes.retrieval.memory import MemoryPlace
+    from stategate.stores.home import this_user
 
     model: Any = registry().parse("embedder", embedder)
     place = MemoryPlace(url=db, user=user or this_user(), agent=agent)

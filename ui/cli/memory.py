@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stores.text import day_of, one_line
-from ui.cli.output import JsonFile, command_group, console, opt, say, write_json, wrote
+from stategate.stores.text import day_of, one_line
+from stategate.ui.cli.output import JsonFile, command_group, console, opt, say, write_json, wrote
 
 if TYPE_CHECKING:
-    from nodes.protocols import Embedder
-    from nodes.retrieval.memory import MemoryPlace
-    from nodes.retrieval.remember import Memory
-    from stores.memory.records import Fact
+    from stategate.nodes.protocols import Embedder
+    from stategate.nodes.retrieval.memory import MemoryPlace
+    from stategate.nodes.retrieval.remember import Memory
+    from stategate.stores.memory.records import Fact
 
 memory_app = command_group(
     "Look into long-term memory: what is remembered of whom, and from which turn.",
@@ -65,7 +65,7 @@ def search(
     json_target: JsonFile = None,
 ) -> None:
     """Find what answers a question, as an agent would; --as-of asks what was known on a day."""
-    from stores.memory.recall import Limits
+    from stategate.stores.memory.recall import Limits
 
     memory = _memory(db, user, agent, embedder)
     _show(memory.recall(words, as_of=as_of, limits=Limits(facts=k)), json_target)
@@ -86,7 +86,7 @@ def why(
     json_target: JsonFile = None,
 ) -> None:
     """Show every candidate for a question: its score by signal, and why it was left out."""
-    from stores.memory.recall import SIGNALS, Limits
+    from stategate.stores.memory.recall import SIGNALS, Limits
 
     memory = _memory(db, user, agent, embedder)
     limits = Limits(k, tokens, 0.0, min_trust)
@@ -117,7 +117,7 @@ def timeline(
     json_target: JsonFile = None,
 ) -> None:
     """Show what was stated of whom, from when to when, and which fact ended it."""
-    from stores.memory.records import TRUSTED
+    from stategate.stores.memory.records import TRUSTED
 
     place = _place(db, user, agent)
     rows = place.open().timeline(place.namespace)
@@ -181,16 +181,21 @@ def forget(
     json_target: JsonFile = None,
 ) -> None:
     """Erase facts, their turns and what came of them: memory, traces, checkpoints, banks, vectors."""
-    from graph.forgetting import Places, forget_everywhere
-    from stores.errors import UserError
+    from stategate.graph.forgetting import Places, forget_everywhere
+    from stategate.stores.errors import UserError
 
     if sum(map(bool, (ids, everything, thread, source))) != 1:
         raise UserError("name the facts to forget by number, or one of --thread, --source, --all")
     place = _place(db, user, agent)
     report = forget_everywhere(
-        place.open(), place.namespace, ids or None, thread=thread, source=source,
-        places=Places.here(traces, checkpoints), embedder=lambda: _embedder(embedder),
-    )  # fmt: skip
+        place.open(),
+        place.namespace,
+        ids or None,
+        thread=thread,
+        source=source,
+        places=Places.here(traces, checkpoints),
+        embedder=lambda: _embedder(embedder),
+    )
     if not report.erased and ids:
         raise UserError(f"no such fact: {', '.join(map(str, ids))} (see stategate memory list)")
     if wrote(json_target, {"forgotten": report.counts, "exported_to": report.exports}):
@@ -218,8 +223,8 @@ def prove_forgotten(
     json_target: JsonFile = None,
 ) -> None:
     """Search every store for words, byte by byte; exit code 1 where they still stand."""
-    from graph.forgetting import Places, search_everywhere
-    from stores.memory.long_term import open_long_term
+    from stategate.graph.forgetting import Places, search_everywhere
+    from stategate.stores.memory.long_term import open_long_term
 
     hits = search_everywhere(texts, open_long_term(db), Places.here(traces, checkpoints))
     if json_target is not None:
@@ -255,7 +260,7 @@ def import_(
     embedder: Annotated[str, opt("To find the facts by.")] = "minilm",
 ) -> None:
     """Read a file that `export` wrote; turns that are there already are left alone."""
-    from nodes.retrieval.entities import extractor_of
+    from stategate.nodes.retrieval.entities import extractor_of
 
     place, model = _place(db, user, agent), _embedder(embedder)
     count = place.open().import_turns(
@@ -265,21 +270,21 @@ def import_(
 
 
 def _embedder(kind: str) -> "Embedder":
-    from graph.config import load_config
-    from nodes.resources import Resources
+    from stategate.graph.config import load_config
+    from stategate.nodes.resources import Resources
 
     return Resources(None, load_config({"embedder": kind}).embedder).embedder
 
 
 def _memory(db: str | None, user: str | None, agent: str, embedder: str) -> "Memory":
-    from nodes.retrieval.remember import Memory
+    from stategate.nodes.retrieval.remember import Memory
 
     return Memory(db, embedder=_embedder(embedder), user=user, agent=agent)
 
 
 def _place(db: str | None, user: str | None, agent: str) -> "MemoryPlace":
-    from nodes.retrieval.memory import MemoryPlace
-    from stores.home import this_user
+    from stategate.nodes.retrieval.memory import MemoryPlace
+    from stategate.stores.home import this_user
 
     return MemoryPlace(url=db, user=user or this_user(), agent=agent)
 

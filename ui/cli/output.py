@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from stores import files
-from stores.errors import UserError, told_as
-from stores.text import printable
+from stategate.stores import files
+from stategate.stores.errors import UserError, told_as
+from stategate.stores.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.evaluating import names
-from ui.cli.output import JsonFile, bar, check_target, console, opt, say, write_json
+from stategate.ui.cli.evaluating import names
+from stategate.ui.cli.output import JsonFile, bar, check_target, console, opt, say, write_json
 
 if TYPE_CHECKING:
-    from nodes.build_context.rico.rankers import Weighed
-    from nodes.models.decoders.backend import Document
+    from stategate.nodes.build_context.rico.rankers import Weighed
+    from stategate.nodes.models.decoders.backend import Document
 
 EXAMPLES = (
     """stategate rank "Who wrote the song Counterparts?" --corpus notes/ --top 3""",
@@ -32,11 +32,11 @@ def rank(
     json_target: JsonFile = None,
 ) -> None:
     """Weigh documents for a question by how much attending to them would help predict it."""
-    from nodes.build_context.rico.rankers import Weigher, documents_of
-    from nodes.models.decoders.loading import DocumentMemory, shared_backend
-    from nodes.models.embedders import MiniLM
-    from nodes.resources import Resources
-    from stores.errors import UserError
+    from stategate.nodes.build_context.rico.rankers import Weigher, documents_of
+    from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
+    from stategate.nodes.models.embedders import MiniLM
+    from stategate.nodes.resources import Resources
+    from stategate.stores.errors import UserError
 
     partners = names(fuse_with)
     unknown = [name for name in partners if name not in _PARTNERS]
@@ -81,7 +81,7 @@ def _first_stage(question: str, documents: "list[Document]", candidates: int) ->
         return documents
     import numpy as np
 
-    from nodes.retrieval.ranking import bm25
+    from stategate.nodes.retrieval.ranking import bm25
 
     scores = bm25(question, [document.shown() for document in documents], stemmed=True)
     best = sorted(np.argsort(-scores, kind="stable")[:candidates])

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stores.errors import UserError
-from ui.cli import output
-from ui.cli.output import JsonFile, Overrides, Show, opt
+from stategate.stores.errors import UserError
+from stategate.ui.cli import output
+from stategate.ui.cli.output import JsonFile, Overrides, Show, opt
 
 if TYPE_CHECKING:
-    from envs.protocols import World
-    from graph.config import Config
-    from graph.session import Session, StepResult
+    from stategate.envs.protocols import World
+    from stategate.graph.config import Config
+    from stategate.graph.session import Session, StepResult
 
 EXAMPLES = (
     "stategate run mine.yaml --task room=cellar --show context --json episode.json",
@@ -57,12 +57,15 @@ def run(
     ):
         if is_wrong:
             raise UserError(why)
-    from graph.config import load_config
-    from ui.memory import of_user
+    from stategate.graph.config import load_config
+    from stategate.ui.memory import of_user
 
     shortcuts = {
-        "actor.kind": actor, "llm.model": model, "context.budget": budget, "max_steps": max_steps,
-    }  # fmt: skip
+        "actor.kind": actor,
+        "llm.model": model,
+        "context.budget": budget,
+        "max_steps": max_steps,
+    }
     # ``--set`` comes after the shortcuts and so wins.
     words = [f"{key}={value}" for key, value in shortcuts.items() if value is not None]
     settled = of_user(load_config(config, [*words, *(overrides or ())]), None)
@@ -81,7 +84,7 @@ def task_of(world: "World", goal: int | None, pairs: Sequence[str]) -> dict[str,
     ``goal`` is a number in the world's list of tasks, unless its tasks call themselves by a goal or it
     lists none. Raises ``UserError``.
     """
-    from envs.protocols import tasks_of
+    from stategate.envs.protocols import tasks_of
 
     if pairs:
         return _read_task(pairs)
@@ -99,7 +102,7 @@ def task_of(world: "World", goal: int | None, pairs: Sequence[str]) -> dict[str,
 def _read_task(pairs: Sequence[str]) -> dict[str, Any]:
     import yaml
 
-    from stores.yaml_text import read_yaml
+    from stategate.stores.yaml_text import read_yaml
 
     task: dict[str, Any] = {}
     for pair in pairs:
@@ -123,8 +126,8 @@ def play(
     show: Show = "page",
 ) -> None:
     """Play one episode and print it. Raises ``UserError`` and ``typer.Exit(130)`` on Ctrl-C."""
-    from ui.cli.human import play_by_hand
-    from ui.cli.transcript import Transcript
+    from stategate.ui.cli.human import play_by_hand
+    from stategate.ui.cli.transcript import Transcript
 
     output.check_target(json_target)
     session = open_session(config, goal, task, thread, resume)
@@ -182,8 +185,8 @@ def open_session(
     import time
     import uuid
 
-    from graph.build import build_graph
-    from graph.session import Session
+    from stategate.graph.build import build_graph
+    from stategate.graph.session import Session
 
     # A thread id that no other run has keeps the traces of runs apart.
     name = thread or f"run-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
@@ -205,7 +208,7 @@ def open_session(
 
 def _check_resumed(session: "Session", asked: Mapping[str, Any] | None) -> None:
     """Refuse to resume an episode of another task, or of another config's world."""
-    from ui.actions import task_in_words
+    from stategate.ui.actions import task_in_words
 
     values, thread = session.values, session.thread_id
     played = {key: value for key, value in values["episode"].items() if key != "env"}
@@ -223,7 +226,7 @@ def durable(config: "Config") -> "Config":
     """Return ``config`` with checkpoints on disk, where it does not say otherwise."""
     if config.checkpoints is not None:
         return config
-    from stores.home import home
+    from stategate.stores.home import home
 
     return config.model_copy(update={"checkpoints": str(home() / "checkpoints.sqlite")})
 
@@ -247,7 +250,7 @@ def episode_dict(session: "Session", steps: Sequence["StepResult"]) -> dict[str,
     ``steps`` are those that this process took; a resumed episode has earlier ones, which ``totals``
     count (except ``seconds``) and ``resumed_at`` names the number of.
     """
-    from graph.agent import thaw
+    from stategate.graph.agent import thaw
 
     values = session.values
     world = session.agent.bound().world
@@ -271,8 +274,8 @@ def episode_dict(session: "Session", steps: Sequence["StepResult"]) -> dict[str,
 
 
 def _step(session: "Session", result: "StepResult") -> dict[str, Any]:
-    from graph.agent import thaw
-    from graph.state import pack_decision
+    from stategate.graph.agent import thaw
+    from stategate.graph.state import pack_decision
 
     seen, context, outcome = result.observation, result.context, result.outcome
     return {
@@ -303,7 +306,7 @@ def play_many(
     """
     import tempfile
 
-    from ui.cli.evaluating import finish, resumable
+    from stategate.ui.cli.evaluating import finish, resumable
 
     output.check_target(json_target)
     agents: dict[str, list[str]] = {config.context.kind: []}
@@ -311,7 +314,7 @@ def play_many(
     with tempfile.TemporaryDirectory(prefix="stategate-") as passing:
         folder = out or passing
         with resumable(out), output.working(f"playing {len(goals)} episodes"):
-            from evals.worlds.live import run_live
+            from stategate.evals.worlds.live import run_live
 
             summary = run_live(values, agents, goals, folder)
         finish(summary, folder, json_target, is_kept=out is not None)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stores.errors import UserError
-from ui.cli.output import JsonFile, command, command_group, console, opt, say, wrote
+from stategate.stores.errors import UserError
+from stategate.ui.cli.output import JsonFile, command, command_group, console, opt, say, wrote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stores.traces import ContextPiece
-    from stores.traces.store import TraceStore
+    from stategate.stores.traces import ContextPiece
+    from stategate.stores.traces.store import TraceStore
 
 traces_app = command_group(
     "Look at recorded episodes (every event of every episode) and export them.",
@@ -40,7 +40,7 @@ def list_traces(
     from rich.table import Table
     from rich.text import Text
 
-    from ui.actions import task_in_words
+    from stategate.ui.actions import task_in_words
 
     episodes = _open(db).episodes(min_reward=min_reward, env=env, limit=limit)
     if wrote(json_target, episodes):
@@ -111,8 +111,8 @@ def _contexts(pieces: "Sequence[ContextPiece]") -> dict[int, str]:
 
 def _open(db: Path | None) -> "TraceStore":
     """Open a database; one that was named must be there, or a slip would look like no episodes."""
-    from stores.home import home
-    from stores.traces.store import TraceStore
+    from stategate.stores.home import home
+    from stategate.stores.traces.store import TraceStore
 
     if db is not None and not db.expanduser().is_file():
         raise UserError(f"no trace database '{db}': the default one needs no --db")

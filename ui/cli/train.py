@@ -5,27 +5,39 @@ from typing import Annotated, Any
 
 import typer
 
-from ui.cli.output import command_group, console, examples, opt
+from stategate.ui.cli.output import command_group, console, examples, opt
 
 #: The module of each trainer, and what it makes.
 _TRAINERS = {
     "aligner": (
-        "trainers.webshop.alignment",
+        "stategate.trainers.webshop.alignment",
         "What an instruction asks, excludes or leaves open, however it is said.",
     ),
     "state": (
-        "trainers.state.model",
+        "stategate.trainers.state.model",
         "A state (gru, ssm) that foresees the next action: comes first.",
     ),
     "retriever": (
-        "trainers.state.retriever",
+        "stategate.trainers.state.retriever",
         "The query by which the state ranks chunks.",
     ),
-    "allocator": ("trainers.state.allocator", "The shares of compress; after state and retriever."),
-    "gates": ("trainers.state.gates", "Which earlier steps compress shows; after state."),
-    "actor": ("trainers.policy.imitation", "The policy actor, by imitation of an expert."),
-    "dagger": ("trainers.policy.dagger", "The policy actor, by a teacher's word on its own play."),
-    "reinforce": ("trainers.policy.reinforce", "The policy actor further, by the world's reward."),
+    "allocator": (
+        "stategate.trainers.state.allocator",
+        "The shares of compress; after state and retriever.",
+    ),
+    "gates": ("stategate.trainers.state.gates", "Which earlier steps compress shows; after state."),
+    "actor": (
+        "stategate.trainers.policy.imitation",
+        "The policy actor, by imitation of an expert.",
+    ),
+    "dagger": (
+        "stategate.trainers.policy.dagger",
+        "The policy actor, by a teacher's word on its own play.",
+    ),
+    "reinforce": (
+        "stategate.trainers.policy.reinforce",
+        "The policy actor further, by the world's reward.",
+    ),
 }
 train_app = command_group(
     "Train a checkpoint; the same command goes on where a stopped run ended.",
@@ -42,7 +54,7 @@ def _command(name: str, module: str) -> Callable[..., None]:
         ] = None,
         show: Annotated[bool, opt("List every field, train nothing.", "--settings")] = False,
     ) -> None:
-        from trainers.settings import TRAINERS, read_settings
+        from stategate.trainers.settings import TRAINERS, read_settings
 
         settings = read_settings(TRAINERS[name], config, overrides or ())
         if show:
@@ -50,7 +62,7 @@ def _command(name: str, module: str) -> Callable[..., None]:
             return
         from importlib import import_module
 
-        from stores.errors import needs
+        from stategate.stores.errors import needs
 
         try:
             with needs("train"):
@@ -58,7 +70,7 @@ def _command(name: str, module: str) -> Callable[..., None]:
         except KeyboardInterrupt:
             typer.echo("stategate: stopped; the same command goes on from the last epoch", err=True)
             raise typer.Exit(130) from None
-        from evals.core.report import table
+        from stategate.evals.core.report import table
 
         typer.echo(table(summary["rows"], "simple"))
         typer.echo(f"checkpoint: {settings.checkpoint}; curves: {settings.run}/curves.png")

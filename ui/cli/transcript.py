@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from envs.protocols import Observation, View
-from nodes.protocols import BuiltContext
-from ui.actions import (
+from stategate.envs.protocols import Observation, View
+from stategate.nodes.protocols import BuiltContext
+from stategate.ui.actions import (
     costs_of,
     figure,
     label,
@@ -14,14 +14,14 @@ from ui.actions import (
     task_in_words,
     unscored,
 )
-from ui.cli.output import Show
+from stategate.ui.cli.output import Show
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from graph.config import Config
-    from graph.session import StepResult
+    from stategate.graph.config import Config
+    from stategate.graph.session import StepResult
 
 #: Lines of a page that a transcript shows.
 PAGE_LINES = 5
@@ -30,7 +30,7 @@ _CHANCES = 4  # that it names of what an actor could have done
 
 def page_lines(view: View, observation: Observation, limit: int = PAGE_LINES) -> list[str]:
     """Return a page's status and first lines; the last line counts the rest."""
-    from nodes.retrieval.page import describe
+    from stategate.nodes.retrieval.page import describe
 
     chunks = view.chunks(observation)
     texts = [line.text for line in view.status(observation, chunks)]

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from stores.errors import UserError, needs
-from ui.cli.output import Overrides, opt
+from stategate.stores.errors import UserError, needs
+from stategate.ui.cli.output import Overrides, opt
 
 EXAMPLES = (
     "stategate ui --config webshop",
@@ -37,7 +37,7 @@ def ui(
     ] = "",
 ) -> None:
     """Open the app: play, fork and compare, look into the state, the memory and the runs."""
-    from graph.config import load_config
+    from stategate.graph.config import load_config
 
     if new_account is not None:
         typer.echo(account_line(new_account))
@@ -45,14 +45,14 @@ def ui(
     settled = load_config(config, overrides or ())
     login = parse_auth(auth)
     if messages:
-        from graph.exported import read_messages
+        from stategate.graph.exported import read_messages
 
         read_messages(messages)  # a wrong file is told here, not in the browser
     if host not in _LOOPBACK:
         how = "over plain HTTP" if login else "without a password (add --auth user:password)"
         typer.echo(f"warning: {host} lets other machines in, {how}", err=True)
     with needs("ui"):
-        from ui.app.web import serve
+        from stategate.ui.app.web import serve
 
     typer.echo("starting …", err=True)
     url = serve(settled, host=host, port=port, auth=login, block=False, messages=messages)
@@ -67,7 +67,7 @@ def wait() -> None:
 
 def account_line(user: str) -> str:
     """Ask for a password and return the line that keeps its hash. Raises ``UserError``."""
-    from stores.accounts import hashed
+    from stategate.stores.accounts import hashed
 
     if not user or ":" in user:
         raise UserError("an account's name is not empty and holds no ':'")
@@ -82,7 +82,7 @@ def parse_auth(auth: str | None) -> Any:
     if auth is None:
         return None
     if Path(auth).expanduser().is_file():
-        from stores.accounts import checks, read_accounts
+        from stategate.stores.accounts import checks, read_accounts
 
         return checks(read_accounts(auth))
     user, colon, password = auth.partition(":")

@@ -20,8 +20,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from envs.alfworld.files import GAME
-from stores.files import write_bytes, write_json
+from stategate.envs.alfworld.files import GAME
+from stategate.stores.files import write_bytes, write_json
 
 SEED = 11
 #: Games of each split that ship.
@@ -192,9 +192,13 @@ def _lamp(
 
 
 def _problem(
-    place_of: Mapping[str, str], things: Mapping[str, tuple[str, str]], goal: str, thing: str,
-    target: str, lamp: str,
-) -> str:  # fmt: skip
+    place_of: Mapping[str, str],
+    things: Mapping[str, tuple[str, str]],
+    goal: str,
+    thing: str,
+    target: str,
+    lamp: str,
+) -> str:
     recipe = _recipe()
     sorts = sorted({*recipe["things"], *recipe["lamps"]})
     makes = sorted(set(place_of.values()))
@@ -237,9 +241,13 @@ def _wanted(goal: str, thing: str, target: str, lamp: str) -> str:
 
 
 def _plan(
-    place_of: Mapping[str, str], things: Mapping[str, tuple[str, str]], goal: str, thing: str,
-    target: str, lamp: str,
-) -> list[str]:  # fmt: skip
+    place_of: Mapping[str, str],
+    things: Mapping[str, tuple[str, str]],
+    goal: str,
+    thing: str,
+    target: str,
+    lamp: str,
+) -> list[str]:
     """Return commands that win, known from above."""
     names = {**_names(place_of), **_names(things)}
     opened: set[str] = set()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from envs.protocols import Observation
+from stategate.envs.protocols import Observation
 
 INSTRUCTION = "put a clean jug in sideboard."
 _GO = ("go to pantry 1", "go to sideboard 1", "go to washstand 1", "go to worktop 1")

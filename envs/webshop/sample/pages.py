@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from envs.protocols import Observation
-from envs.webshop import pages
-from envs.webshop.catalogue import Product
+from stategate.envs.protocols import Observation
+from stategate.envs.webshop import pages
+from stategate.envs.webshop.catalogue import Product
 
 INSTRUCTION = "Find me a warm wool scarf with color: red, and price lower than 30.00 dollars"
 

@@ -27,15 +27,27 @@ from typing import Any
 
 import yaml
 
-from envs.webshop.catalogue import Product
-from envs.webshop.wordings.changes import CHANGES, in_words
-from stores.errors import UserError
+from stategate.envs.webshop.catalogue import Product
+from stategate.envs.webshop.wordings.changes import CHANGES, in_words
+from stategate.stores.errors import UserError
 
 TEMPLATE = "template"
 SPLITS = (
-    "train", "develop", "held-out", "unseen", "strange", "fresh", "paraphrased", "untried", "distant",
-    "blind", "blind-second", "blind-third", "blind-fourth", "blind-fifth",
-)  # fmt: skip
+    "train",
+    "develop",
+    "held-out",
+    "unseen",
+    "strange",
+    "fresh",
+    "paraphrased",
+    "untried",
+    "distant",
+    "blind",
+    "blind-second",
+    "blind-third",
+    "blind-fourth",
+    "blind-fifth",
+)
 _NO_LIMIT = 1_000_000.0
 _GAP = 40  # dollars from a range's lower end to its upper: no goal's price lies below
 _KEPT = 0.6  # share of the options that a family with ``drop`` keeps
@@ -112,10 +124,14 @@ def reword(
     if change is not None:
         text = change(text, rng)
     return {
-        **goal, "instruction_text": text, "attributes": attributes, "goal_options": options,
-        "wording": family, "pattern": number,
+        **goal,
+        "instruction_text": text,
+        "attributes": attributes,
+        "goal_options": options,
+        "wording": family,
+        "pattern": number,
         "excluded": {name: other for name, (_, other) in said.items() if other},
-    }  # fmt: skip
+    }
 
 
 def _filled(pattern: str, slots: Mapping[str, str]) -> str:

@@ -12,39 +12,106 @@ from typing import Any
 
 import numpy as np
 
-from envs.asking.wanted import is_excluded
-from envs.asking.weights import ROLES
-from envs.protocols import View
-from envs.webshop.actions import OPENED
-from envs.webshop.forms import FORMS
-from envs.webshop.pages import SEARCH
-from envs.webshop.prompt import Reading, Trail, read, title_scores
-from envs.webshop.wanted import Wanted
-from nodes.act.encoding import Encoded, most_alike
-from nodes.act.shop.option_features import OPTION, option_features, pending
-from nodes.act.shop.product_features import PRODUCT, best_two, met_share, product_features
-from nodes.protocols import BuiltContext, Vector
+from stategate.envs.asking.wanted import is_excluded
+from stategate.envs.asking.weights import ROLES
+from stategate.envs.protocols import View
+from stategate.envs.webshop.actions import OPENED
+from stategate.envs.webshop.forms import FORMS
+from stategate.envs.webshop.pages import SEARCH
+from stategate.envs.webshop.prompt import Reading, Trail, read, title_scores
+from stategate.envs.webshop.wanted import Wanted
+from stategate.nodes.act.encoding import Encoded, most_alike
+from stategate.nodes.act.shop.option_features import OPTION, option_features, pending
+from stategate.nodes.act.shop.product_features import PRODUCT, best_two, met_share, product_features
+from stategate.nodes.protocols import BuiltContext, Vector
 
 PAGES = ("search", "results", "item", "detail", "unknown")
 TYPES = (
-    "search", "product", "option", "buy now", "next >", "< prev", "back to search", "features",
-    "description", "reviews", "other",
-)  # fmt: skip
+    "search",
+    "product",
+    "option",
+    "buy now",
+    "next >",
+    "< prev",
+    "back to search",
+    "features",
+    "description",
+    "reviews",
+    "other",
+)
 QUERIES = ("with options", "phrases", "kind and options", "kind", "whole wish")
 _SEARCHED = ("tried", "times tried")
 _PAGE_FACTS = (
-    "step", "late", "very late", "page number", "opened", "read", "searches", "blind", "cut history",
-    "returned", "since", "revisit", "read here", "clicked here", "dear", "affordable", "price known",
-    "price share", "title words", "title attributes", "title whole attributes", "title kind", "told",
-    "detail words", "detail attributes", "detail whole attributes", "detail least", "detail known",
-    "meets", "missing", "waiting", "waiting share", "open", "unlike", "named attributes", "groups",
-    "named nothing", "is shown", "fresh", "fresh fits", "best fresh", "best known", "result rows",
-    "instruction known", "buy readable", "prev readable", "back readable",
-    "rejected", "left", "since the search", "lead of the best", "close to the best", "unsaid",
-    "was rejected", "was left", "last steps", "steps left", "asked groups",
-    "met words", "met attributes", "met whole attributes", "met kind", "met least", "met unsaid",
-    "met values", "best met", "best other met", "ahead of other met", "is met",
-)  # fmt: skip
+    "step",
+    "late",
+    "very late",
+    "page number",
+    "opened",
+    "read",
+    "searches",
+    "blind",
+    "cut history",
+    "returned",
+    "since",
+    "revisit",
+    "read here",
+    "clicked here",
+    "dear",
+    "affordable",
+    "price known",
+    "price share",
+    "title words",
+    "title attributes",
+    "title whole attributes",
+    "title kind",
+    "told",
+    "detail words",
+    "detail attributes",
+    "detail whole attributes",
+    "detail least",
+    "detail known",
+    "meets",
+    "missing",
+    "waiting",
+    "waiting share",
+    "open",
+    "unlike",
+    "named attributes",
+    "groups",
+    "named nothing",
+    "is shown",
+    "fresh",
+    "fresh fits",
+    "best fresh",
+    "best known",
+    "result rows",
+    "instruction known",
+    "buy readable",
+    "prev readable",
+    "back readable",
+    "rejected",
+    "left",
+    "since the search",
+    "lead of the best",
+    "close to the best",
+    "unsaid",
+    "was rejected",
+    "was left",
+    "last steps",
+    "steps left",
+    "asked groups",
+    "met words",
+    "met attributes",
+    "met whole attributes",
+    "met kind",
+    "met least",
+    "met unsaid",
+    "met values",
+    "best met",
+    "best other met",
+    "ahead of other met",
+    "is met",
+)
 _LAST = tuple(f"after {name}" for name in "nothing search product next prev back tab other".split())
 PAGE_FEATURES = (*PAGES, *_LAST, *_PAGE_FACTS)
 CANDIDATE_FEATURES = (*TYPES, *QUERIES, *_SEARCHED, *PRODUCT, *OPTION)
@@ -141,9 +208,11 @@ def _type(action: str, products: dict[str, list[float]], options: dict[str, list
 
 
 def _row(
-    kind: str, search: list[float] | None = None, product: list[float] | None = None,
+    kind: str,
+    search: list[float] | None = None,
+    product: list[float] | None = None,
     option: list[float] | None = None,
-) -> list[float]:  # fmt: skip
+) -> list[float]:
     return [
         *(float(kind == name) for name in TYPES),
         *(search or [0.0] * (len(QUERIES) + len(_SEARCHED))),
@@ -167,11 +236,16 @@ class _Facts:
         values[f"after {_last(page.history)}"] = 1.0
         wanted = page.wanted
         values |= {
-            "step": min(step, 20) / 10, "late": float(step >= 9), "very late": float(step >= 13),
-            "last steps": float(step >= 16), "steps left": max(_STEPS - step, 0) / _STEPS,
+            "step": min(step, 20) / 10,
+            "late": float(step >= 9),
+            "very late": float(step >= 13),
+            "last steps": float(step >= 16),
+            "steps left": max(_STEPS - step, 0) / _STEPS,
             "best met": max(_others(wanted, trail, None), default=0.0),
-            "page number": min(page.number, 5) / 3, "opened": min(len(set(trail.opened)), 6) / 3,
-            "read": min(len(set(trail.read)), 6) / 3, "searches": min(trail.searches, 4) / 2,
+            "page number": min(page.number, 5) / 3,
+            "opened": min(len(set(trail.opened)), 6) / 3,
+            "read": min(len(set(trail.read)), 6) / 3,
+            "searches": min(trail.searches, 4) / 2,
             "blind": float(step > 0 and not page.history),
             "cut history": float(len(page.history) < step),
             "instruction known": float(bool(page.instruction)),
@@ -181,9 +255,10 @@ class _Facts:
             "buy readable": float("click[buy now]" in page.actions),
             "prev readable": float("click[< prev]" in page.actions),
             "back readable": float("click[back to search]" in page.actions),
-            "rejected": min(len(set(trail.rejected)), 6) / 3, "left": min(len(set(trail.left)), 6) / 3,
+            "rejected": min(len(set(trail.rejected)), 6) / 3,
+            "left": min(len(set(trail.left)), 6) / 3,
             "since the search": min(_since_search(page.history), 6) / 3,
-        }  # fmt: skip
+        }
         self.values = values
         if page.page == "item":
             self._item(trail)
@@ -203,21 +278,27 @@ class _Facts:
         clicked = [a for a in trail.since if a not in (*_TABS, "click[< prev]")]
         price, limit = page.price, wanted.limit
         self.values |= {
-            "returned": float("click[< prev]" in trail.since), "since": min(len(trail.since), 6) / 3,
+            "returned": float("click[< prev]" in trail.since),
+            "since": min(len(trail.since), 6) / 3,
             "revisit": min(trail.opened.count(trail.item or "") - 1, 3) / 2 if trail.item else 0.0,
-            "read here": float(trail.item in trail.read), "clicked here": min(len(clicked), 4) / 2,
-            "price known": float(price is not None), "groups": len(wanted.choices) / 2,
+            "read here": float(trail.item in trail.read),
+            "clicked here": min(len(clicked), 4) / 2,
+            "price known": float(price is not None),
+            "groups": len(wanted.choices) / 2,
             "was rejected": float(trail.item in trail.rejected),
             "was left": float(trail.item in trail.left),
             "unsaid": min(wanted.unsaid(page.title), 6) / 3,
-            "told": float(told and bool(page.title)), "meets": wanted.meets(),
+            "told": float(told and bool(page.title)),
+            "meets": wanted.meets(),
             "missing": min(wanted.missing(), 4) / 2,
-            "waiting": min(waiting, 4) / 2, "waiting share": float(waiting > 0),
-            "open": min(open_, 3) / 2, "unlike": min(unlike, 3) / 2,
+            "waiting": min(waiting, 4) / 2,
+            "waiting share": float(waiting > 0),
+            "open": min(open_, 3) / 2,
+            "unlike": min(unlike, 3) / 2,
             **_agreement("title", wanted, page.title),
             **_met(wanted, trail, page.title),
             "asked groups": sum(c.asked[c.best] >= c.none for c in wanted.choices) / 2,
-        }  # fmt: skip
+        }
         if price is not None and limit is not None:
             dear = limit.excludes(price)
             self.values |= {"dear": float(dear), "affordable": float(not dear)}
@@ -233,11 +314,12 @@ class _Facts:
         self.values |= {
             "lead of the best": best - second,
             "close to the best": sum(shares[p.asin] > best - _CLOSE for p in fits) / 5,
-            "fresh": len(fresh) / 10, "fresh fits": len(fits) / 10,
+            "fresh": len(fresh) / 10,
+            "fresh fits": len(fits) / 10,
             "best fresh": best,
             "best known": max((shares[a] for a in trail.read if a in shares), default=0.0),
             "result rows": len(page.products) / 10,
-        }  # fmt: skip
+        }
 
     def _detail(self, trail: Trail) -> None:
         page = self._page

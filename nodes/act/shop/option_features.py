@@ -1,13 +1,26 @@
 """An option value as numbers: whether it is asked for, and what its group has chosen already."""
 
-from envs.webshop.prompt import Reading, Trail
-from stores.text import one_line
+from stategate.envs.webshop.prompt import Reading, Trail
+from stategate.stores.text import one_line
 
 OPTION = (
-    "asked", "excluded", "none asked", "against none", "best of group", "is asked", "found", "whole",
-    "chosen now", "group chosen", "chosen rightly", "group asked", "group size", "clicked here before",
-    "option row", "against the next",
-)  # fmt: skip
+    "asked",
+    "excluded",
+    "none asked",
+    "against none",
+    "best of group",
+    "is asked",
+    "found",
+    "whole",
+    "chosen now",
+    "group chosen",
+    "chosen rightly",
+    "group asked",
+    "group size",
+    "clicked here before",
+    "option row",
+    "against the next",
+)
 
 
 def option_features(page: Reading, trail: Trail) -> dict[str, list[float]]:
@@ -25,13 +38,23 @@ def option_features(page: Reading, trail: Trail) -> dict[str, list[float]]:
             quality = asked.spans[i].quality
             other = ordered[1] if i == best and len(ordered) > 1 else ordered[0]
             rows[action] = [
-                asked.asked[i], asked.excluded[i], asked.none, asked.asked[i] - asked.none,
-                float(i == best), float(i == best and is_asked),
-                sum(quality) / len(quality) if quality else 0.0, float(asked.spans[i].is_whole),
-                float(now is not None and one_line(value) == one_line(now)), float(now is not None),
-                float(right), float(is_asked), min(len(asked.values), 20) / 10,
-                float(one_line(action) in clicked), 1.0, asked.asked[i] - other,
-            ]  # fmt: skip
+                asked.asked[i],
+                asked.excluded[i],
+                asked.none,
+                asked.asked[i] - asked.none,
+                float(i == best),
+                float(i == best and is_asked),
+                sum(quality) / len(quality) if quality else 0.0,
+                float(asked.spans[i].is_whole),
+                float(now is not None and one_line(value) == one_line(now)),
+                float(now is not None),
+                float(right),
+                float(is_asked),
+                min(len(asked.values), 20) / 10,
+                float(one_line(action) in clicked),
+                1.0,
+                asked.asked[i] - other,
+            ]
     return rows
 
 

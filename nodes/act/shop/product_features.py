@@ -2,21 +2,50 @@
 
 from collections.abc import Iterable
 
-from envs.asking.wanted import is_excluded
-from envs.webshop.prompt import Product, Reading, Trail, title_scores
-from envs.webshop.wanted import Wanted
+from stategate.envs.asking.wanted import is_excluded
+from stategate.envs.webshop.prompt import Product, Reading, Trail, title_scores
+from stategate.envs.webshop.wanted import Wanted
 
 _WHOLE = 0.95  # share of its words from which a phrase is said
 
 PRODUCT = (
-    "score", "against the best", "against the best fresh", "rank", "fresh rank", "words",
-    "attributes", "whole attributes", "least attribute", "kind", "best kind phrase", "options",
+    "score",
+    "against the best",
+    "against the best fresh",
+    "rank",
+    "fresh rank",
+    "words",
+    "attributes",
+    "whole attributes",
+    "least attribute",
+    "kind",
+    "best kind phrase",
+    "options",
     "properties",
-    "affordable", "dear", "price known", "price share", "place", "first", "tried", "times opened",
-    "was read", "was last", "was rejected", "title known", "row features",
-    "ahead of the next fresh", "unsaid", "was left", "was kept",
-    "is met", "met", "met attributes", "met values", "met least", "ahead of other met",
-)  # fmt: skip
+    "affordable",
+    "dear",
+    "price known",
+    "price share",
+    "place",
+    "first",
+    "tried",
+    "times opened",
+    "was read",
+    "was last",
+    "was rejected",
+    "title known",
+    "row features",
+    "ahead of the next fresh",
+    "unsaid",
+    "was left",
+    "was kept",
+    "is met",
+    "met",
+    "met attributes",
+    "met values",
+    "met least",
+    "ahead of other met",
+)
 
 
 def product_features(page: Reading, trail: Trail) -> dict[str, list[float]]:
@@ -37,20 +66,28 @@ def product_features(page: Reading, trail: Trail) -> dict[str, list[float]]:
     for place, product in enumerate(page.products):
         asin = product.asin
         rows[product.action] = [
-            scores[asin], best - scores[asin], best_fresh - scores[asin],
-            ranks[asin] / 5, fresh_ranks.get(asin, 10) / 5,
-            *_fit(page, product), *_price(page, product.price),
-            place / 5, float(place == 0),
-            float(asin in tried), min(trail.opened.count(asin), 3) / 2,
+            scores[asin],
+            best - scores[asin],
+            best_fresh - scores[asin],
+            ranks[asin] / 5,
+            fresh_ranks.get(asin, 10) / 5,
+            *_fit(page, product),
+            *_price(page, product.price),
+            place / 5,
+            float(place == 0),
+            float(asin in tried),
+            min(trail.opened.count(asin), 3) / 2,
             float(asin in trail.read),
             float(bool(trail.opened) and trail.opened[-1] == asin),
             float(asin in trail.rejected),
-            float(bool(product.title)), 1.0,
+            float(bool(product.title)),
+            1.0,
             scores[asin] - (second if scores[asin] >= best_fresh else best_fresh),
-            min(page.wanted.unsaid(product.title), 6) / 3, float(asin in trail.left),
+            min(page.wanted.unsaid(product.title), 6) / 3,
+            float(asin in trail.left),
             float(asin in trail.left and asin in trail.read),
             *_met(page, trail, product),
-        ]  # fmt: skip
+        ]
     return rows
 
 
@@ -63,9 +100,13 @@ def _met(page: Reading, trail: Trail, product: Product) -> list[float]:
     others = [met_share(wanted, own) for a, own in trail.met.items() if a != product.asin]
     own = met_share(wanted, text)
     return [
-        1.0, own, sum(shares) / len(shares) if shares else 0.0, wanted.share(text, "value"),
-        min(shares, default=0.0), own - max(others, default=0.0),
-    ]  # fmt: skip
+        1.0,
+        own,
+        sum(shares) / len(shares) if shares else 0.0,
+        wanted.share(text, "value"),
+        min(shares, default=0.0),
+        own - max(others, default=0.0),
+    ]
 
 
 def met_share(wanted: Wanted, text: str) -> float:

@@ -29,15 +29,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from envs.asking.wanted import is_excluded
-from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
-from envs.webshop.forms import FORMS
-from envs.webshop.prompt import Product, Reading, Trail, read, title_scores
-from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
-from stores.text import one_line
+from stategate.envs.asking.wanted import is_excluded
+from stategate.envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
+from stategate.envs.webshop.forms import FORMS
+from stategate.envs.webshop.prompt import Product, Reading, Trail, read, title_scores
+from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from stategate.stores.text import one_line
 
 if TYPE_CHECKING:
-    from nodes.resources import Resources
+    from stategate.nodes.resources import Resources
 
 _LINE = re.compile(r"^Experience: .*Suggested (next|plan): (.+)$", re.MULTILINE)
 _ADVISED_PAGES = 5

@@ -9,20 +9,26 @@ from typing import Any, cast
 from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from envs.messages.history import Count, events_of, tokens_of
-from nodes.build_context.experience import AdvisedContext
-from nodes.build_context.messages.decide import Decider
-from nodes.build_context.messages.decisions import RECALL, Decisions, Settings, Shown
-from nodes.build_context.recall import ConversationContext
-from nodes.observe.messages import MessagesEnv
-from nodes.protocols import BuiltContext, ContextBuilder, ContextParams, UpdaterParams, Vector
-from nodes.registry import registry
-from nodes.resources import Resources
-from nodes.update_state import packed, unpacked
-from nodes.update_state.learned import LearnedUpdater
-from stores.assets.weights import read_meta
-from stores.errors import UserError
-from stores.tokens import count_tokens
+from stategate.envs.messages.history import Count, events_of, tokens_of
+from stategate.nodes.build_context.experience import AdvisedContext
+from stategate.nodes.build_context.messages.decide import Decider
+from stategate.nodes.build_context.messages.decisions import RECALL, Decisions, Settings, Shown
+from stategate.nodes.build_context.recall import ConversationContext
+from stategate.nodes.observe.messages import MessagesEnv
+from stategate.nodes.protocols import (
+    BuiltContext,
+    ContextBuilder,
+    ContextParams,
+    UpdaterParams,
+    Vector,
+)
+from stategate.nodes.registry import registry
+from stategate.nodes.resources import Resources
+from stategate.nodes.update_state import packed, unpacked
+from stategate.nodes.update_state.learned import LearnedUpdater
+from stategate.stores.assets.weights import read_meta
+from stategate.stores.errors import UserError
+from stategate.stores.tokens import count_tokens
 
 _LEAST_FRESH = 150  # tokens of a new result that are always shown
 _KNOWN_SIZES = 4096  # messages whose size is remembered

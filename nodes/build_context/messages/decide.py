@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from envs.messages.history import (
+from stategate.envs.messages.history import (
     MESSAGE_TOKENS,
     Count,
     calls_of,
@@ -26,12 +26,12 @@ from envs.messages.history import (
     repaired,
     tokens_of,
 )
-from envs.messages.view import MessagesView
-from envs.protocols import Observation
-from nodes.build_context.messages.audit import Audit
-from nodes.build_context.messages.decisions import Decisions, Settings, Shown
-from nodes.build_context.messages.render import Rendering, bare, rendered
-from nodes.build_context.messages.slots import (
+from stategate.envs.messages.view import MessagesView
+from stategate.envs.protocols import Observation
+from stategate.nodes.build_context.messages.audit import Audit
+from stategate.nodes.build_context.messages.decisions import Decisions, Settings, Shown
+from stategate.nodes.build_context.messages.render import Rendering, bare, rendered
+from stategate.nodes.build_context.messages.slots import (
     Slot,
     calls_in,
     is_tail,
@@ -42,10 +42,10 @@ from nodes.build_context.messages.slots import (
     slots_of,
     was_shortened,
 )
-from nodes.build_context.messages.tail import Hidden, tail_for
-from nodes.protocols import ContextBuilder, ContextRequest, Embedder, Vector
-from nodes.retrieval.history import HistorySource
-from stores.tokens import count_tokens, truncate
+from stategate.nodes.build_context.messages.tail import Hidden, tail_for
+from stategate.nodes.protocols import ContextBuilder, ContextRequest, Embedder, Vector
+from stategate.nodes.retrieval.history import HistorySource
+from stategate.stores.tokens import count_tokens, truncate
 
 #: Kinds of pieces that are no part of what is in place: they go after everything else.
 TAIL_KINDS = ("passage", "memory", "fact", "entity", "relation", "experience")
@@ -127,10 +127,17 @@ class Decider:
             cuts=decisions.cuts + is_cut,
         )
         audit = Audit(
-            settings.kind, settings.budget, fixed + before, fixed + after, fixed,
-            max(fixed + after - settings.budget, 0), is_cut, tail,
-            whole=len(messages) - len(rows), rows=rows,
-        )  # fmt: skip
+            settings.kind,
+            settings.budget,
+            fixed + before,
+            fixed + after,
+            fixed,
+            max(fixed + after - settings.budget, 0),
+            is_cut,
+            tail,
+            whole=len(messages) - len(rows),
+            rows=rows,
+        )
         return Shown(shown, kept, audit)
 
     def _untouched(
@@ -385,11 +392,14 @@ class Decider:
             calls = calls_in(slots)
             parts = [
                 Hidden(
-                    s.key, s.name, calls.get(getattr(s.message, "tool_call_id", ""), "result"),
-                    s.text, "" if s.rendering is None else s.rendering.text,
+                    s.key,
+                    s.name,
+                    calls.get(getattr(s.message, "tool_call_id", ""), "result"),
+                    s.text,
+                    "" if s.rendering is None else s.rendering.text,
                 )
                 for s in hidden
-            ]  # fmt: skip
+            ]
             return tail_for(parts, newest, already, room)
         source = HistorySource([(s.key, s.text) for s in hidden], self._embedder)
         if room < 20:

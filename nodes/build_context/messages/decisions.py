@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from nodes.build_context.messages.audit import Audit
+from stategate.nodes.build_context.messages.audit import Audit
 
 #: The tool that shows a shortened result whole.
 RECALL = "recall"
@@ -53,9 +53,12 @@ class Decisions:
         """Return the form that is held in graph state."""
         return {
             "frozen": {key: [check, text] for key, (check, text) in self.frozen.items()},
-            "tails": dict(self.tails), "floor": self.floor, "cuts": self.cuts,
-            "recurrent": self.recurrent, "read": self.read,
-        }  # fmt: skip
+            "tails": dict(self.tails),
+            "floor": self.floor,
+            "cuts": self.cuts,
+            "recurrent": self.recurrent,
+            "read": self.read,
+        }
 
     @classmethod
     def of(cls, plain: Mapping[str, Any] | None) -> "Decisions":

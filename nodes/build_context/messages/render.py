@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from envs.messages.history import Count
-from envs.protocols import Chunk
-from nodes.protocols import Piece
-from nodes.retrieval.history import shown_text, with_leads
+from stategate.envs.messages.history import Count
+from stategate.envs.protocols import Chunk
+from stategate.nodes.protocols import Piece
+from stategate.nodes.retrieval.history import shown_text, with_leads
 
 _GAP = "…\n"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from envs.messages.history import (
+from stategate.envs.messages.history import (
     Count,
     Repaired,
     calls_text,
@@ -18,8 +18,8 @@ from envs.messages.history import (
     tools_called,
     with_text,
 )
-from nodes.build_context.messages.audit import Row
-from nodes.build_context.messages.render import Rendering
+from stategate.nodes.build_context.messages.audit import Row
+from stategate.nodes.build_context.messages.render import Rendering
 
 #: In a message's metadata: this result was shortened before it was kept.
 SHORTENED = "stategate_shortened"
@@ -81,12 +81,20 @@ def slots_of(
             text = text_of(message)
             slots.append(
                 Slot(
-                    place, key_of(messages[place], place), name_of(messages[place], place), message,
-                    size_of(message), text, count(text) if is_result else 0, round_.turn,
-                    round_.role, is_result, is_result and number == len(rounds) - 1,
+                    place,
+                    key_of(messages[place], place),
+                    name_of(messages[place], place),
+                    message,
+                    size_of(message),
+                    text,
+                    count(text) if is_result else 0,
+                    round_.turn,
+                    round_.role,
+                    is_result,
+                    is_result and number == len(rounds) - 1,
                     tool=tool_of(message, names),
                 )
-            )  # fmt: skip
+            )
     return slots
 
 
@@ -149,10 +157,19 @@ def rows_of(slots: Sequence[Slot]) -> list[Row]:
         label = slot.text[:80] or calls_text(slot.message)[:80]
         rows.append(
             Row(
-                slot.key, slot.name, slot.message.type, " ".join(label.split()), fate,
-                slot.size, slot.shown_size, parts, parts_shown, score, slot.why,
+                slot.key,
+                slot.name,
+                slot.message.type,
+                " ".join(label.split()),
+                fate,
+                slot.size,
+                slot.shown_size,
+                parts,
+                parts_shown,
+                score,
+                slot.why,
             )
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -166,10 +183,17 @@ def orphan_rows(
     shown = {*places}
     return [
         Row(
-            key_of(message, i), name_of(message, i), message.type,
-            " ".join(text_of(message)[:80].split()), "orphan", size_of(message), 0, 1, 0,
+            key_of(message, i),
+            name_of(message, i),
+            message.type,
+            " ".join(text_of(message)[:80].split()),
+            "orphan",
+            size_of(message),
+            0,
+            1,
+            0,
             why="a call without its result, or a result without its call",
         )
         for i, message in enumerate(messages)
         if orphans and i not in shown
-    ]  # fmt: skip
+    ]

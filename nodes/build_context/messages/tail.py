@@ -7,9 +7,9 @@ called or returned. What comes back is text of results, quoted with its source a
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nodes.retrieval.history import chunks_of, excerpt, shown_text, word_scores, words_in
-from stores.text import words_of
-from stores.tokens import count_tokens
+from stategate.nodes.retrieval.history import chunks_of, excerpt, shown_text, word_scores, words_in
+from stategate.stores.text import words_of
+from stategate.stores.tokens import count_tokens
 
 LEAD = "[from earlier results]"
 _LEAST = 2.0  # of a part's score: about two words that few parts hold

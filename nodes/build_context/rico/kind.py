@@ -5,17 +5,17 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from envs.protocols import Chunk
-from nodes.build_context.assemble import FramedContext, assemble, built
-from nodes.build_context.recall import ConversationContext
-from nodes.build_context.rico.rankers import Partner, Settings, Weigher
-from nodes.models.decoders.backend import Document, Loss
-from nodes.models.decoders.loading import DocumentMemory, shared_backend
-from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
-from nodes.resources import Resources
-from nodes.retrieval.page import describe
-from stores.states.documents import Dtype
-from stores.text import one_line
+from stategate.envs.protocols import Chunk
+from stategate.nodes.build_context.assemble import FramedContext, assemble, built
+from stategate.nodes.build_context.recall import ConversationContext
+from stategate.nodes.build_context.rico.rankers import Partner, Settings, Weigher
+from stategate.nodes.models.decoders.backend import Document, Loss
+from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
+from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import describe
+from stategate.stores.states.documents import Dtype
+from stategate.stores.text import one_line
 
 #: Chunks that carry what the agent can do, or that the frame shows: never weighed, never dropped
 #: while the budget lasts.

@@ -24,14 +24,14 @@ from typing import Literal
 
 import numpy as np
 
-from nodes.models.decoders.backend import Backend, Document, State
-from nodes.models.decoders.loading import DocumentMemory
-from nodes.observe.qa import QaEnv
-from nodes.protocols import Embedder
-from nodes.retrieval.ranking import Scores, bm25, cosine, fuse, softmax, z_scores
-from stores.corpus.chunking import Chunking
-from stores.errors import UserError
-from stores.text import one_line
+from stategate.nodes.models.decoders.backend import Backend, Document, State
+from stategate.nodes.models.decoders.loading import DocumentMemory
+from stategate.nodes.observe.qa import QaEnv
+from stategate.nodes.protocols import Embedder
+from stategate.nodes.retrieval.ranking import Scores, bm25, cosine, fuse, softmax, z_scores
+from stategate.stores.corpus.chunking import Chunking
+from stategate.stores.errors import UserError
+from stategate.stores.text import one_line
 
 #: The weight that stands for none where only the logarithm of a weight is known to the model.
 _NEAR_ZERO = 1e-4

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from stores.corpus.lexical import stop_words
-from stores.errors import UserError, needs
-from stores.text import one_line
+from stategate.stores.corpus.lexical import stop_words
+from stategate.stores.errors import UserError, needs
+from stategate.stores.text import one_line
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,11 +8,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from nodes.models.decoders.backend import Backend, Document, Loss, State
-from stores.errors import UserError, needs, said
-from stores.files import replacing
-from stores.home import cache
-from stores.states.documents import DocumentStates, Dtype, document_key
+from stategate.nodes.models.decoders.backend import Backend, Document, Loss, State
+from stategate.stores.errors import UserError, needs, said
+from stategate.stores.files import replacing
+from stategate.stores.home import cache
+from stategate.stores.states.documents import DocumentStates, Dtype, document_key
 
 DEFAULT = "smollm2-135m"
 
@@ -34,10 +34,10 @@ def load_backend(
     network, tokenizer = _load(str(folder), model)
     common = (network, tokenizer, model, fingerprint, max_tokens, loss, layers)
     if getattr(network.config, "model_type", "") == "mamba2":
-        from nodes.models.decoders.mamba2 import Mamba2Backend
+        from stategate.nodes.models.decoders.mamba2 import Mamba2Backend
 
         return Mamba2Backend(*common, projection=projection)
-    from nodes.models.decoders.transformer import TransformerBackend
+    from stategate.nodes.models.decoders.transformer import TransformerBackend
 
     if projection:
         raise UserError(
@@ -62,14 +62,14 @@ _shared = lru_cache(maxsize=4)(load_backend)
 
 def model_folder(model: str) -> tuple[Path | str, str]:
     """Return where ``model`` lies in Hugging Face form, and its fingerprint."""
-    from stores.assets.fetch import ASSETS, asset_path
+    from stategate.stores.assets.fetch import ASSETS, asset_path
 
     if model in ASSETS and not ASSETS[model].is_folder:
         digest = next(iter(ASSETS[model].files.values()))
         return _converted(asset_path(model), digest), digest[:16]
     path = Path(model).expanduser()
     if path.suffix == ".gguf" and path.is_file():
-        from stores.assets.downloads import sha256
+        from stategate.stores.assets.downloads import sha256
 
         digest = sha256(path)
         return _converted(path, digest), digest[:16]
@@ -81,7 +81,7 @@ def model_folder(model: str) -> tuple[Path | str, str]:
 
 
 def _hash_folder(folder: Path) -> str:
-    from stores.assets.downloads import sha256
+    from stategate.stores.assets.downloads import sha256
 
     names = sorted(p for p in folder.iterdir() if p.suffix in (".safetensors", ".json"))
     total = hashlib.sha256()

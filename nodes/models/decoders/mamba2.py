@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from nodes.models.decoders.backend import (
+from stategate.nodes.models.decoders.backend import (
     Backend,
     Document,
     Gradient,
@@ -26,7 +26,7 @@ from nodes.models.decoders.backend import (
     make_prompt,
     prompt_loss,
 )
-from stores.errors import UserError
+from stategate.stores.errors import UserError
 
 
 class Mamba2Backend(Backend):

@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from nodes.models.decoders.backend import Backend, Document, Reader, State
-from stores.errors import UserError
+from stategate.nodes.models.decoders.backend import Backend, Document, Reader, State
+from stategate.stores.errors import UserError
 
 #: A document of weight zero gets this weight, whose logarithm no attention score outweighs.
 _NOTHING = 1e-30

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from envs.webshop.catalogue import SAMPLE
+from stategate.envs.webshop.catalogue import SAMPLE
 from tests.envs.sample import wording
 
 SEED = 7

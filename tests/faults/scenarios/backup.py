@@ -5,11 +5,11 @@ import os
 import tempfile
 from pathlib import Path
 
-from stores.backup import back_up, restore
-from stores.errors import UserError
-from stores.files import write_text
-from stores.traces import Event
-from stores.traces.store import TraceStore
+from stategate.stores.backup import back_up, restore
+from stategate.stores.errors import UserError
+from stategate.stores.files import write_text
+from stategate.stores.traces import Event
+from stategate.stores.traces.store import TraceStore
 
 _HOME = []
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from stores.bank.bank import Entry, Row, merge
-from stores.bank.state_bank import StateBank
-from stores.tables import is_database
+from stategate.stores.bank.bank import Entry, Row, merge
+from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.tables import is_database
 from tests.faults.scenarios import kept
 
 EPISODES = 6

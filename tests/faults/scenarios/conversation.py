@@ -1,13 +1,13 @@
 """Three questions on one thread, as ``stategate ask`` puts them, with long-term memory and traces."""
 
-from envs.protocols import ANSWER, Chunk
-from graph import Session, build_graph, load_config
-from nodes.observe.qa import QaEnv
-from stores.memory.long_term import open_long_term
-from stores.memory.records import Namespace
-from stores.traces.store import TraceStore
+from stategate.envs.protocols import ANSWER, Chunk
+from stategate.graph import Session, build_graph, load_config
+from stategate.nodes.observe.qa import QaEnv
+from stategate.stores.memory.long_term import open_long_term
+from stategate.stores.memory.records import Namespace
+from stategate.stores.traces.store import TraceStore
+from stategate.ui.memory import put_question
 from tests.faults.scenarios import kept
-from ui.memory import put_question
 
 QUESTIONS = [f"What is a {thing}?" for thing in ("brinicle", "snailfish", "geyser")]
 _RESOURCES = []

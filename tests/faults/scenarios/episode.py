@@ -2,8 +2,8 @@
 
 import sqlite3
 
-from graph import Session, build_graph, load_config
-from stores.traces.store import TraceStore
+from stategate.graph import Session, build_graph, load_config
+from stategate.stores.traces.store import TraceStore
 from tests.faults.scenarios import kept
 
 _RESOURCES = []

@@ -2,8 +2,8 @@
 
 import json
 
-from evals.core.statistics import summary_row
-from evals.core.task import Sample, Task, run_task
+from stategate.evals.core.statistics import summary_row
+from stategate.evals.core.task import Sample, Task, run_task
 
 NUMBERS = range(8)
 

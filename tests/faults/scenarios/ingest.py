@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from stores.corpus.chunking import Chunking
-from stores.corpus.corpus import Corpus
-from stores.corpus.documents import Document
-from stores.tables import is_database
+from stategate.stores.corpus.chunking import Chunking
+from stategate.stores.corpus.corpus import Corpus
+from stategate.stores.corpus.documents import Document
+from stategate.stores.tables import is_database
 from tests.faults.scenarios import kept
 
 VERSIONS = [

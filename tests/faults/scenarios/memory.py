@@ -6,19 +6,23 @@ from pathlib import Path
 
 import numpy as np
 
-from stores.files import write_text
-from stores.memory.long_term import open_long_term
-from stores.memory.recall import Asked
-from stores.memory.records import Entity, Namespace, Turn
-from stores.memory.stated import stated
-from stores.tables import is_database, tables_holding
+from stategate.stores.files import write_text
+from stategate.stores.memory.long_term import open_long_term
+from stategate.stores.memory.recall import Asked
+from stategate.stores.memory.records import Entity, Namespace, Turn
+from stategate.stores.memory.stated import stated
+from stategate.stores.tables import is_database, tables_holding
 from tests.faults.scenarios import kept
 
 ME = Namespace("ana", "stategate")
 TEXTS = [
-    "I live in Oslo.", "My boat is the Pelican.", "I like rye bread.", "I moved to Bergen.",
-    "The secret word is zanzibar.", "My sister is called Ida.",
-]  # fmt: skip
+    "I live in Oslo.",
+    "My boat is the Pelican.",
+    "I like rye bread.",
+    "I moved to Bergen.",
+    "The secret word is zanzibar.",
+    "My sister is called Ida.",
+]
 
 
 def _embed(texts):
@@ -33,10 +37,20 @@ def _memory(folder):
 def _turn(number):
     text = TEXTS[number]
     return Turn(
-        "t", "e", number, text, "noted", _embed([text])[0], None, "h", at=float(86_400 * number),
-        entities=(Entity("person", "Ana", {}),), statements=tuple(stated(text, "Ana", 0.0)),
-        speaker="Ana", source="tool:web" if "secret" in text else "user",
-    )  # fmt: skip
+        "t",
+        "e",
+        number,
+        text,
+        "noted",
+        _embed([text])[0],
+        None,
+        "h",
+        at=float(86_400 * number),
+        entities=(Entity("person", "Ana", {}),),
+        statements=tuple(stated(text, "Ana", 0.0)),
+        speaker="Ana",
+        source="tool:web" if "secret" in text else "user",
+    )
 
 
 def prepare():

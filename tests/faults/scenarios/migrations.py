@@ -6,11 +6,11 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from stores.errors import UserError
-from stores.home import _moved
-from stores.memory.long_term import LongTerm
-from stores.memory.records import Namespace, Turn
-from stores.sqlite import SqliteFile
+from stategate.stores.errors import UserError
+from stategate.stores.home import _moved
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.records import Namespace, Turn
+from stategate.stores.sqlite import SqliteFile
 from tests.faults.scenarios.memory import _embed
 
 ME = Namespace("ana", "stategate")

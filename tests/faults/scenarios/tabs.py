@@ -1,7 +1,7 @@
 """Tabs of the app: what each was doing, written again and again."""
 
+from stategate.ui.app.tab_sessions import TabSessions
 from tests.faults.scenarios import kept
-from ui.app.tab_sessions import TabSessions
 
 TABS = ("a", "b", "c")
 

@@ -2,9 +2,9 @@
 
 import json
 
-from stores.files import write_text
-from stores.traces import Event
-from stores.traces.store import TraceStore
+from stategate.stores.files import write_text
+from stategate.stores.traces import Event
+from stategate.stores.traces.store import TraceStore
 from tests.faults.scenarios import kept
 
 STEPS = [("a", 0), ("a", 1), ("b", 0), ("a", 2), ("b", 1), ("a", 1), ("a", 2), ("b", 2)]

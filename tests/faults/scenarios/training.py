@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from stores.assets.weights import load_weights, save_weights
-from trainers.fitting import descend, fit
-from trainers.settings import Settings
+from stategate.stores.assets.weights import load_weights, save_weights
+from stategate.trainers.fitting import descend, fit
+from stategate.trainers.settings import Settings
 
 EPOCHS = 5
 

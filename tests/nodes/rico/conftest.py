@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodes.models.decoders.backend import Document
+from stategate.nodes.models.decoders.backend import Document
 
 WORDS = (
     "the a of in on cat dog sat mat red blue green house river who where what is was did capital "
@@ -36,10 +36,17 @@ def llama_folder(tmp_path_factory):
     torch.manual_seed(0)
     tokenizer = make_tokenizer()
     config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=3,
-        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128,
-        bos_token_id=0, eos_token_id=1, initializer_range=0.3,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=128,
+        bos_token_id=0,
+        eos_token_id=1,
+        initializer_range=0.3,
+    )
     folder = tmp_path_factory.mktemp("models") / "llama"
     LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -54,10 +61,21 @@ def mamba_folder(tmp_path_factory):
     torch.manual_seed(0)
     tokenizer = make_tokenizer()
     config = Mamba2Config(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=3, num_heads=8, head_dim=8,
-        state_size=16, n_groups=2, chunk_size=16, expand=2, conv_kernel=4,
-        bos_token_id=0, eos_token_id=1, pad_token_id=1, initializer_range=0.3,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_heads=8,
+        head_dim=8,
+        state_size=16,
+        n_groups=2,
+        chunk_size=16,
+        expand=2,
+        conv_kernel=4,
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=1,
+        initializer_range=0.3,
+    )
     folder = tmp_path_factory.mktemp("models") / "mamba2"
     Mamba2ForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -66,14 +84,14 @@ def mamba_folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def llama(llama_folder):
-    from nodes.models.decoders.loading import load_backend
+    from stategate.nodes.models.decoders.loading import load_backend
 
     return load_backend(str(llama_folder), max_tokens=40)
 
 
 @pytest.fixture(scope="session")
 def mamba(mamba_folder):
-    from nodes.models.decoders.loading import load_backend
+    from stategate.nodes.models.decoders.loading import load_backend
 
     return load_backend(str(mamba_folder), max_tokens=40)
 

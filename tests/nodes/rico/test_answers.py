@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from graph import build_graph, load_config
-from nodes.act.answer import LearnedState, passages_of
-from nodes.build_context.rico.kind import Rico
-from nodes.build_context.rico.rankers import documents_of
-from nodes.conformance import check_actor
-from nodes.models.decoders.backend import Document
-from nodes.models.decoders.loading import DocumentMemory, shared_backend
-from nodes.protocols import BuiltContext, Piece
-from stores.traces.store import TraceStore
-from ui.cli.main import app
+from stategate.graph import build_graph, load_config
+from stategate.nodes.act.answer import LearnedState, passages_of
+from stategate.nodes.build_context.rico.kind import Rico
+from stategate.nodes.build_context.rico.rankers import documents_of
+from stategate.nodes.conformance import check_actor
+from stategate.nodes.models.decoders.backend import Document
+from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
+from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.stores.traces.store import TraceStore
+from stategate.ui.cli.main import app
 
 #: A trained model of keys and values: its gradient finds the document that has the pairs.
 MODEL = str(Path(__file__).parent / "ssm_pairs")
@@ -30,7 +30,7 @@ QUESTION = "k5 v5 k7 v7"
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch, tmp_path):
-    from stores.tokens import encoding
+    from stategate.stores.tokens import encoding
 
     encoding()  # found in the real cache folder
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
@@ -51,13 +51,17 @@ def settings(folder):
         "env": {"kind": "qa", "corpus": str(folder)},
         "embedder": "hashing",
         "context": {
-            "kind": "rico", "model": MODEL, "fuse_with": ["bm25"], "top_k": 2,
-            "candidates": 3, "budget": 400,
+            "kind": "rico",
+            "model": MODEL,
+            "fuse_with": ["bm25"],
+            "top_k": 2,
+            "candidates": 3,
+            "budget": 400,
         },
         "actor": {"kind": "extract", "sentences": 1},
         "memory": [{"kind": "conversation"}],
         "max_steps": 10,
-    }  # fmt: skip
+    }
 
 
 def asked(values, question=QUESTION):
@@ -99,8 +103,10 @@ def test_every_candidate_has_its_weight_and_the_best_is_last(settings):
 
 def test_an_answer_from_the_mixed_state(settings, monkeypatch):
     settings["actor"] = {
-        "kind": "learned_state", "model": MODEL, "answer_tokens": 4,
-    }  # fmt: skip
+        "kind": "learned_state",
+        "model": MODEL,
+        "answer_tokens": 4,
+    }
     settings["context"]["max_tokens"] = settings["actor"]["max_tokens"] = 64
     backend = shared_backend(MODEL, "content", 64)
     seen = {}
@@ -149,7 +155,7 @@ def test_no_passage_is_no_answer(settings, tmp_path):
 
 
 def test_a_model_that_chats_is_asked_in_its_own_form():
-    from nodes.models.decoders.backend import answer_prompt
+    from stategate.nodes.models.decoders.backend import answer_prompt
     from tests.nodes.rico.conftest import make_tokenizer
 
     tokenizer = make_tokenizer()

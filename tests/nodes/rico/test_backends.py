@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from nodes.models.decoders.backend import Document, make_prompt, prompt_loss
-from nodes.models.decoders.loading import load_backend
-from nodes.models.decoders.mamba2 import InitialStates, final_states
-from stores.errors import UserError
+from stategate.nodes.models.decoders.backend import Document, make_prompt, prompt_loss
+from stategate.nodes.models.decoders.loading import load_backend
+from stategate.nodes.models.decoders.mamba2 import InitialStates, final_states
+from stategate.stores.errors import UserError
 from tests.nodes.rico.conftest import DOCUMENTS, make_tokenizer
 
 QUERY = "what is the capital of italy ?"
@@ -183,7 +183,7 @@ def test_reading_together_is_reading_alone(backend):
 
 
 def test_batches_stay_small():
-    from nodes.models.decoders.transformer import _BATCH, _batches
+    from stategate.nodes.models.decoders.transformer import _BATCH, _batches
 
     lengths = [300, 1, 200, 300, 5, 5, 120, 90, 1, 600]
     found = list(_batches(lengths))

@@ -3,15 +3,21 @@
 import pytest
 import torch
 
-from nodes.models.decoders.transformer import Documents, TransformerBackend, attend
+from stategate.nodes.models.decoders.transformer import Documents, TransformerBackend, attend
 from tests.nodes.rico.conftest import DOCUMENTS, make_tokenizer
 from tests.nodes.rico.test_backends import plain_loss
 
 SMALL = {
-    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "max_position_embeddings": 128, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 128,
+    "bos_token_id": 0,
+    "eos_token_id": 1,
+    "pad_token_id": 1,
     "initializer_range": 0.3,
-}  # fmt: skip
+}
 SHARED = {"num_key_value_heads": 2}
 
 
@@ -24,13 +30,16 @@ SHARED = {"num_key_value_heads": 2}
         (
             "Gemma2",
             {
-                **SHARED, "head_dim": 8, "attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 8,
+                **SHARED,
+                "head_dim": 8,
+                "attn_logit_softcapping": 5.0,
+                "query_pre_attn_scalar": 8,
             },
         ),
         ("Phi3", SHARED),
         ("GPTNeoX", {}),
     ],
-)  # fmt: skip
+)
 def test_other_decoders(family, more):
     import transformers
 

@@ -5,23 +5,23 @@ from dataclasses import replace
 
 import pytest
 
-from envs.plain import PlainView
-from envs.protocols import Chunk, Observation
-from nodes.build_context.rico.kind import Rico
-from nodes.build_context.rico.rankers import Weigher, documents_of
-from nodes.conformance import check_built, check_context, requests
-from nodes.models.decoders.loading import DocumentMemory, shared_backend
-from nodes.models.embedders import Hashing
-from nodes.protocols import ContextRequest
-from nodes.resources import Resources
-from nodes.retrieval.page import PageSource
-from stores.errors import UserError
-from stores.tokens import count_tokens
+from stategate.envs.plain import PlainView
+from stategate.envs.protocols import Chunk, Observation
+from stategate.nodes.build_context.rico.kind import Rico
+from stategate.nodes.build_context.rico.rankers import Weigher, documents_of
+from stategate.nodes.conformance import check_built, check_context, requests
+from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.protocols import ContextRequest
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import PageSource
+from stategate.stores.errors import UserError
+from stategate.stores.tokens import count_tokens
 
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch, tmp_path):
-    from stores.tokens import encoding
+    from stategate.stores.tokens import encoding
 
     encoding()  # found in the real cache folder
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
@@ -106,7 +106,7 @@ def test_a_document_is_read_once(corpus, llama_folder, home, monkeypatch):
 
 def test_int8_states_rank_alike(corpus, llama_folder, resources):
     documents = [c.text for c in corpus.source.all()]
-    from nodes.models.decoders.backend import Document
+    from stategate.nodes.models.decoders.backend import Document
 
     def scores(dtype):
         memory = DocumentMemory(lambda: shared_backend(str(llama_folder)), dtype)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from nodes.build_context.rico.rankers import RANKERS, Settings, rank
-from nodes.models.decoders.backend import Gradient
-from nodes.retrieval.ranking import fuse, fuse_named, softmax, z_scores
-from stores.errors import UserError
+from stategate.nodes.build_context.rico.rankers import RANKERS, Settings, rank
+from stategate.nodes.models.decoders.backend import Gradient
+from stategate.nodes.retrieval.ranking import fuse, fuse_named, softmax, z_scores
+from stategate.stores.errors import UserError
 from tests.nodes.rico.conftest import DOCUMENTS
 
 QUERY = "what is the capital of italy ?"

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from nodes.build_context.rico.rankers import rank
-from nodes.models.decoders.loading import load_backend
-from nodes.models.decoders.mamba2 import Projection
-from stores.errors import UserError
+from stategate.nodes.build_context.rico.rankers import rank
+from stategate.nodes.models.decoders.loading import load_backend
+from stategate.nodes.models.decoders.mamba2 import Projection
+from stategate.stores.errors import UserError
 from tests.nodes.rico.conftest import DOCUMENTS
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodes.build_context.rico.rankers import rank
-from nodes.models.decoders.backend import Document
-from nodes.models.decoders.loading import load_backend
+from stategate.nodes.build_context.rico.rankers import rank
+from stategate.nodes.models.decoders.backend import Document
+from stategate.nodes.models.decoders.loading import load_backend
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from stores.home import cache
+from stategate.stores.home import cache
 from tests.ui import garden
 from tests.ui.browser.steps import compared, tab
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 PLUGIN = '''
 from typing import Literal
 from pydantic import Field
-from nodes.build_context.assemble import FramedContext, assemble
+from stategate.nodes.build_context.assemble import FramedContext, assemble
 
 class Topmost(FramedContext):
     """Show only the first chunks of the page (a stranger's idea)."""
@@ -93,16 +93,28 @@ class Server:
         self.process = None
 
     def start(self):
-        paths = [str(self.place / "site"), str(ROOT)]
+        paths = [str(self.place / "site")]
         environment = {
-            **os.environ, "STATEGATE_HOME": str(self.place / "home"),
-            "PYTHONPATH": os.pathsep.join(paths),
-        }  # fmt: skip
+            **os.environ,
+            "STATEGATE_HOME": str(self.place / "home"),
+            "PYTHONPATH": paths[0],
+        }
         log = (self.place / "server.log").open("a")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ui.cli.main", "ui", "--port", str(self.port), *self.words],
-            cwd=self.place, env=environment, stdout=log, stderr=log,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "stategate.ui.cli.main",
+                "ui",
+                "--port",
+                str(self.port),
+                *self.words,
+            ],
+            cwd=self.place,
+            env=environment,
+            stdout=log,
+            stderr=log,
+        )
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             try:
@@ -224,8 +236,9 @@ class FakeModel:
         self.delay = 0.0
         #: The word of a stream before which it waits until a test has seen what it wants to see.
         self.halts_at, self.goes_on = "", threading.Event()
-        self.answer = lambda body: json.dumps({"thought": "", "action": "search[speaker]",
-                                               "search": "speaker"})  # fmt: skip
+        self.answer = lambda body: json.dumps(
+            {"thought": "", "action": "search[speaker]", "search": "speaker"}
+        )
         self._handler, self._port = Handler, 0
         self.start()
 

@@ -18,7 +18,7 @@ def compared(page):
         " && !document.querySelector('#sg-lanes .sg-spin') && document.querySelectorAll("
         "'#sg-lanes .sg-lane-head').length === document.querySelectorAll('#sg-lanes .sg-would').length",
         timeout=60_000,
-    )  # fmt: skip
+    )
 
 
 def again(page):

@@ -7,7 +7,7 @@ from langchain.agents import create_agent
 from playwright.sync_api import expect
 
 from examples.scripted import Scripted
-from graph.checkpoints import open_saver
+from stategate.graph.checkpoints import open_saver
 from tests.evals.test_agents import OPENAI
 from tests.graph.test_middleware import ASK, read_page
 from tests.ui.browser.conftest import Server

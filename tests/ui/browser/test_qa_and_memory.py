@@ -47,8 +47,9 @@ def ask(page, question):
     page.wait_for_function(
         "said => document.querySelectorAll('#sg-chat .bot .message, #sg-chat .message.bot').length"
         " > said && !document.querySelector('#sg-ask').disabled",
-        arg=said, timeout=90_000,
-    )  # fmt: skip
+        arg=said,
+        timeout=90_000,
+    )
 
 
 def add(page, *files):
@@ -178,8 +179,8 @@ def test_two_people_do_not_read_each_others_conversation_or_memory(talk, new_tab
 def test_a_bank_is_browsed_edited_and_let_go_of(new_tab, place):
     import numpy as np
 
-    from stores.bank.bank import Entry, Row
-    from stores.bank.state_bank import StateBank
+    from stategate.stores.bank.bank import Entry, Row
+    from stategate.stores.bank.state_bank import StateBank
 
     folder = place / "banks" / "small"
     bank = StateBank(folder, "hashing/4", create=True).bank

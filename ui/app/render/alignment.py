@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from envs.protocols import Observation, View
-from nodes.retrieval.told import Pairing, pairings
-from ui.app.render.html import macros, short
+from stategate.envs.protocols import Observation, View
+from stategate.nodes.retrieval.told import Pairing, pairings
+from stategate.ui.app.render.html import macros, short
 
 
 def render_alignment(view: View, instruction: str, observation: Observation) -> Markup:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from nodes.protocols import BuiltContext
-from ui.app.render.context import Shown, shown_pieces
-from ui.app.render.html import hues, macros
+from stategate.nodes.protocols import BuiltContext
+from stategate.ui.app.render.context import Shown, shown_pieces
+from stategate.ui.app.render.html import hues, macros
 
 
 @dataclass(frozen=True)

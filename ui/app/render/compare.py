@@ -6,11 +6,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from nodes.protocols import BuiltContext, Decision, EnvParams
-from nodes.registry import registry
-from ui.app.render.context import fold_history, shown_pieces
-from ui.app.render.html import macros, plural
-from ui.app.workspace import Ending
+from stategate.nodes.protocols import BuiltContext, Decision, EnvParams
+from stategate.nodes.registry import registry
+from stategate.ui.app.render.context import fold_history, shown_pieces
+from stategate.ui.app.render.html import macros, plural
+from stategate.ui.app.workspace import Ending
 
 
 @dataclass(frozen=True)

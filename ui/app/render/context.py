@@ -10,10 +10,10 @@ from difflib import SequenceMatcher
 
 from markupsafe import Markup
 
-from envs.protocols import Chunk, View
-from nodes.protocols import BuiltContext, Piece
-from nodes.retrieval.page import describe
-from ui.app.render.html import macros, short, whole_size
+from stategate.envs.protocols import Chunk, View
+from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.nodes.retrieval.page import describe
+from stategate.ui.app.render.html import macros, short, whole_size
 
 #: Pieces that are no part of a page.
 _SCAFFOLD = ("instruction", "status", "history")

@@ -6,15 +6,18 @@ from typing import Any
 
 from markupsafe import Markup
 
-from nodes.protocols import Decision
-from ui.actions import costs_of
-from ui.app.render.html import brief, macros, plural
+from stategate.nodes.protocols import Decision
+from stategate.ui.actions import costs_of
+from stategate.ui.app.render.html import brief, macros, plural
 
 #: The picture of the agent: each node, and the slot of the config that fills it.
 _NODES = {
-    "observe": "env", "update_state": "updater", "build_context": "context", "act": "actor",
+    "observe": "env",
+    "update_state": "updater",
+    "build_context": "context",
+    "act": "actor",
     "write_memory": "memory",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Protocol, cast
 from jinja2 import Environment, PackageLoader, Undefined
 from markupsafe import Markup, escape
 
-from envs.protocols import takes_text, verb_of
-from evals.core.run_directory import outcome_of
-from nodes.protocols import Piece
-from ui.actions import costs_of, figure, label, split_action, things
+from stategate.envs.protocols import takes_text, verb_of
+from stategate.evals.core.run_directory import outcome_of
+from stategate.nodes.protocols import Piece
+from stategate.ui.actions import costs_of, figure, label, split_action, things
 
 #: What a component's template engine would read inside a value (``${x}``, ``{{x}}``).
 _TEMPLATE = str.maketrans({"{": "&#123;", "}": "&#125;", "$": "&#36;", "`": "&#96;"})
@@ -44,13 +44,31 @@ def macros(name: str) -> Macros:
 @cache
 def _environment() -> Environment:
     made = Environment(
-        loader=PackageLoader("ui.app", "templates"),
-        autoescape=True, finalize=safe, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=PackageLoader("stategate.ui.app", "templates"),
+        autoescape=True,
+        finalize=safe,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     functions = (
-        brief, costs_of, day, figure, hue_of, initials, label, note, outcome_of, percent, plural,
-        short, split_action, takes_text, things, verb_of, whole_size,
-    )  # fmt: skip
+        brief,
+        costs_of,
+        day,
+        figure,
+        hue_of,
+        initials,
+        label,
+        note,
+        outcome_of,
+        percent,
+        plural,
+        short,
+        split_action,
+        takes_text,
+        things,
+        verb_of,
+        whole_size,
+    )
     made.filters.update({function.__name__: function for function in functions})
     made.filters["thousands"] = "{:,}".format
     return made

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from stores.bank.bank import Row
-from stores.memory.recall import SIGNALS
-from stores.memory.records import Candidate, Entity, Fact, Relation
-from ui.app.render.html import day, hues, macros, plural
+from stategate.stores.bank.bank import Row
+from stategate.stores.memory.recall import SIGNALS
+from stategate.stores.memory.records import Candidate, Entity, Fact, Relation
+from stategate.ui.app.render.html import day, hues, macros, plural
 
 
 def render_facts(facts: Sequence[Fact], total: int) -> Markup:
@@ -89,15 +89,21 @@ def render_rows(
     for row in rows:
         data = row.data
         plan = data.get("plan")
-        source = {"episode": data.get("episode"), "step": data.get("step", data.get("t")),
-                  "by": data.get("by"), "task": row.task}  # fmt: skip
+        source = {
+            "episode": data.get("episode"),
+            "step": data.get("step", data.get("t")),
+            "by": data.get("by"),
+            "task": row.task,
+        }
         origin = ", ".join(f"{k} {value}" for k, value in source.items() if value not in (None, ""))
-        cards.append({
-            "row": row,
-            "text": data.get("state") or data.get("question") or "",
-            "moves": " → ".join(map(str, plan)) if plan else data.get("action", ""),
-            "advice": data.get("experience") or ("" if plan else "(no advice)"),
-            "score": scores.get(row.id),
-            "origin": origin + (f", {day(row.created)}" if row.created else ""),
-        })  # fmt: skip
+        cards.append(
+            {
+                "row": row,
+                "text": data.get("state") or data.get("question") or "",
+                "moves": " → ".join(map(str, plan)) if plan else data.get("action", ""),
+                "advice": data.get("experience") or ("" if plan else "(no advice)"),
+                "score": scores.get(row.id),
+                "origin": origin + (f", {day(row.created)}" if row.created else ""),
+            }
+        )
     return macros("memories").rows(facts.items(), cards, total)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from langchain_core.messages import AIMessage, BaseMessage
 from markupsafe import Markup
 
-from envs.messages.history import calls_text, key_of, text_of, tokens_of
-from evals.agents.billing import BILLERS
-from evals.agents.replay import Reading, Replay
-from nodes.build_context.messages.audit import Row
-from stores.tokens import count_tokens
-from ui.app.render.html import macros
+from stategate.envs.messages.history import calls_text, key_of, text_of, tokens_of
+from stategate.evals.agents.billing import BILLERS
+from stategate.evals.agents.replay import Reading, Replay
+from stategate.nodes.build_context.messages.audit import Row
+from stategate.stores.tokens import count_tokens
+from stategate.ui.app.render.html import macros
 
 _MOST = 20_000  # characters of a message that are drawn
 

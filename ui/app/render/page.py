@@ -11,9 +11,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from envs.protocols import Chunk, Observation, View, takes_text
-from ui.actions import lead_of
-from ui.app.render.html import macros, short
+from stategate.envs.protocols import Chunk, Observation, View, takes_text
+from stategate.ui.actions import lead_of
+from stategate.ui.app.render.html import macros, short
 
 #: In this order, where a page has a subject: what it is about goes before its choices.
 _RANKS = {"subject": 1, "choice": 2}

@@ -6,10 +6,10 @@ from typing import Any, TypeGuard
 
 from markupsafe import Markup
 
-from evals.core.report import table
-from evals.core.run_directory import Pair, Run
-from ui.app.render.episode import Stop, render_trail
-from ui.app.render.html import macros, plural, short
+from stategate.evals.core.report import table
+from stategate.evals.core.run_directory import Pair, Run
+from stategate.ui.app.render.episode import Stop, render_trail
+from stategate.ui.app.render.html import macros, plural, short
 
 #: Rows of a table shown at once; the rest is counted.
 SHOWN = 200
@@ -33,10 +33,13 @@ def render_run(run: Run) -> Markup:
     rows, tests = run.summary.get("rows") or [], run.summary.get("tests") or []
     pictures = [(p.name, base64.b64encode(p.read_bytes()).decode("ascii")) for p in run.pictures]
     return macros("runs").run(
-        run.folder.name, [pair for pair in facts.items() if pair[1] not in (None, "")],
-        render_table(rows) if rows else "", _rates(rows), render_table(tests) if tests else "",
+        run.folder.name,
+        [pair for pair in facts.items() if pair[1] not in (None, "")],
+        render_table(rows) if rows else "",
+        _rates(rows),
+        render_table(tests) if tests else "",
         pictures[:6],
-    )  # fmt: skip
+    )
 
 
 def _rates(rows: Sequence[Mapping[str, Any]]) -> tuple[str, list[tuple[str, float, str]]]:

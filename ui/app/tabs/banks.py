@@ -5,15 +5,24 @@ from typing import Any
 
 import gradio as gr
 
-from stores.bank.bank import export_rows, open_bank
-from stores.bank.places import known_banks
-from stores.errors import UserError
-from ui.app.guard import bounds
-from ui.app.render.html import empty, note
-from ui.app.render.memories import render_rows
-from ui.app.tabs import common
-from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, Update, button, data_of, telling
-from ui.memory import nearest_rows
+from stategate.stores.bank.bank import export_rows, open_bank
+from stategate.stores.bank.places import known_banks
+from stategate.stores.errors import UserError
+from stategate.ui.app.guard import bounds
+from stategate.ui.app.render.html import empty, note
+from stategate.ui.app.render.memories import render_rows
+from stategate.ui.app.tabs import common
+from stategate.ui.app.tabs.common import (
+    EVENTS_JS,
+    QUIET,
+    SAVE_JS,
+    App,
+    Update,
+    button,
+    data_of,
+    telling,
+)
+from stategate.ui.memory import nearest_rows
 
 #: Rows shown at once.
 SHOWN = 12
@@ -25,11 +34,21 @@ class BanksPanel:
     def __init__(self, app: App) -> None:
         self.app = app
         with gr.Row():
-            self.choice = gr.Dropdown([], label="Bank (choose, or type its folder)", scale=2,
-                                      allow_custom_value=True, elem_id="sg-bank",
-                                      min_width=200)  # fmt: skip
-            self.words = gr.Textbox(label="Search by meaning (empty: most worth)", lines=1, scale=3,
-                                    elem_id="sg-bank-words", min_width=200)  # fmt: skip
+            self.choice = gr.Dropdown(
+                [],
+                label="Bank (choose, or type its folder)",
+                scale=2,
+                allow_custom_value=True,
+                elem_id="sg-bank",
+                min_width=200,
+            )
+            self.words = gr.Textbox(
+                label="Search by meaning (empty: most worth)",
+                lines=1,
+                scale=3,
+                elem_id="sg-bank-words",
+                min_width=200,
+            )
             self.find = button("Show", "bank-find", 90, variant="primary")
             self.export = button("Export", "bank-export", 90)
         self.status = gr.HTML(elem_id="sg-bank-status")

@@ -16,9 +16,9 @@ from typing import Any, TypeVar, cast
 import gradio as gr
 from markupsafe import Markup
 
-from stores.errors import ModelUnavailable, UserError, fault, said
-from ui.app.render.html import macros, note
-from ui.app.workspace import Workspace, Workspaces
+from stategate.stores.errors import ModelUnavailable, UserError, fault, said
+from stategate.ui.app.render.html import macros, note
+from stategate.ui.app.workspace import Workspace, Workspaces
 
 #: Seconds before a move that is still going on says so, and between two such messages.
 PATIENCE, BEAT = 0.25, 0.5
@@ -26,7 +26,7 @@ PATIENCE, BEAT = 0.25, 0.5
 
 def asset(name: str) -> str:
     """Return a file of ``ui/app/assets`` as text."""
-    return files("ui.app").joinpath("assets", name).read_text(encoding="utf-8")
+    return files("stategate.ui.app").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 #: Clicks and forms inside drawn HTML become events.

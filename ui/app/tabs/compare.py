@@ -6,18 +6,27 @@ from typing import Any
 
 import gradio as gr
 
-from nodes.registry import registry
-from stores.errors import UserError
-from ui.app.render.compare import Lane, render_hints, render_lanes
-from ui.app.render.context import in_words
-from ui.app.render.episode import render_trail
-from ui.app.render.html import empty, macros
-from ui.app.render.page import title_of
-from ui.app.tabs import common
-from ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, Watch, button, data_of, telling
-from ui.app.tabs.episode_view import stops_of
-from ui.app.workspace import Workspace
-from ui.downloads import needed, to_fetch
+from stategate.nodes.registry import registry
+from stategate.stores.errors import UserError
+from stategate.ui.app.render.compare import Lane, render_hints, render_lanes
+from stategate.ui.app.render.context import in_words
+from stategate.ui.app.render.episode import render_trail
+from stategate.ui.app.render.html import empty, macros
+from stategate.ui.app.render.page import title_of
+from stategate.ui.app.tabs import common
+from stategate.ui.app.tabs.common import (
+    EVENTS_JS,
+    QUIET,
+    App,
+    Update,
+    Watch,
+    button,
+    data_of,
+    telling,
+)
+from stategate.ui.app.tabs.episode_view import stops_of
+from stategate.ui.app.workspace import Workspace
+from stategate.ui.downloads import needed, to_fetch
 
 #: How many builders fit side by side, and at least make a comparison.
 MOST, LEAST = 4, 2
@@ -37,15 +46,26 @@ class CompareTab:
         kinds = registry().fitting("context", config.env)
         with gr.Row(elem_classes="sg-agentbar"):
             self.kinds = gr.Dropdown(
-                kinds, value=[kind for kind in FIRST if kind in kinds], multiselect=True,
-                max_choices=MOST, allow_custom_value=True, scale=3, min_width=260,
+                kinds,
+                value=[kind for kind in FIRST if kind in kinds],
+                multiselect=True,
+                max_choices=MOST,
+                allow_custom_value=True,
+                scale=3,
+                min_width=260,
                 label="Context builders to compare (kind, or kind@budget such as compress@120)",
                 elem_id="sg-compare-kinds",
-            )  # fmt: skip
+            )
             self.budget = gr.Slider(
-                20, 2000, value=config.context.budget, step=10, label="Budget (tokens)",
-                elem_id="sg-compare-budget", min_width=220, scale=2,
-            )  # fmt: skip
+                20,
+                2000,
+                value=config.context.budget,
+                step=10,
+                label="Budget (tokens)",
+                elem_id="sg-compare-budget",
+                min_width=220,
+                scale=2,
+            )
         gr.HTML(render_hints(config.env), elem_id="sg-hints")
         with gr.Row(elem_classes="sg-controls"):
             self.go = button("Compare", "compare", 110, variant="primary")
@@ -140,9 +160,14 @@ class CompareTab:
                 seen = workspace.look(lane.params, step, PATIENCE)
                 workspace.compared_page = seen.observation
                 return replace(
-                    lane, context=seen.context, decision=seen.decision, budget=seen.budget,
-                    build_seconds=seen.build_seconds, act_seconds=seen.act_seconds, problem="",
-                )  # fmt: skip
+                    lane,
+                    context=seen.context,
+                    decision=seen.decision,
+                    budget=seen.budget,
+                    build_seconds=seen.build_seconds,
+                    act_seconds=seen.act_seconds,
+                    problem="",
+                )
 
             return looked
 
@@ -192,8 +217,11 @@ class CompareTab:
             try:
                 watch = Watch(move(lane), label, is_left)
                 for message in watch:
-                    yield {self.status: message, self.lanes: self._drawn(workspace),
-                           **self._buttons(True)}  # fmt: skip
+                    yield {
+                        self.status: message,
+                        self.lanes: self._drawn(workspace),
+                        **self._buttons(True),
+                    }
                 if is_left():
                     break
                 lanes[number] = watch.result

@@ -8,18 +8,27 @@ from typing import Any
 
 import gradio as gr
 
-from envs.protocols import takes_text
-from graph.config import Config
-from nodes.registry import registry
-from stores.errors import UserError
-from ui.actions import typed_action
-from ui.app.render.html import note
-from ui.app.tabs import common
-from ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, Watch, button, data_of, telling
-from ui.app.tabs.episode_view import Drawn, draw
-from ui.app.tabs.tasks import TaskPicker
-from ui.app.workspace import Workspace
-from ui.downloads import needed, to_fetch
+from stategate.envs.protocols import takes_text
+from stategate.graph.config import Config
+from stategate.nodes.registry import registry
+from stategate.stores.errors import UserError
+from stategate.ui.actions import typed_action
+from stategate.ui.app.render.html import note
+from stategate.ui.app.tabs import common
+from stategate.ui.app.tabs.common import (
+    EVENTS_JS,
+    QUIET,
+    App,
+    Update,
+    Watch,
+    button,
+    data_of,
+    telling,
+)
+from stategate.ui.app.tabs.episode_view import Drawn, draw
+from stategate.ui.app.tabs.tasks import TaskPicker
+from stategate.ui.app.workspace import Workspace
+from stategate.ui.downloads import needed, to_fetch
 
 #: Seconds that Auto-run lets each step stand.
 PACE = 0.5
@@ -61,17 +70,29 @@ class EpisodeTab:
         config = self.app.workspaces.config
         with gr.Row(elem_classes="sg-agentbar"):
             self.context = gr.Radio(
-                **quick("context", config), label="Context builder", elem_id="sg-context-kind",
-                min_width=320, scale=4,
-            )  # fmt: skip
+                **quick("context", config),
+                label="Context builder",
+                elem_id="sg-context-kind",
+                min_width=320,
+                scale=4,
+            )
             self.budget = gr.Slider(
-                20, 2000, value=config.context.budget, step=10, label="Budget (tokens)",
-                elem_id="sg-budget", min_width=220, scale=2,
-            )  # fmt: skip
-            self.actor = gr.Radio(
-                **quick("actor", config), label="Actor", elem_id="sg-actor-kind", min_width=150,
+                20,
+                2000,
+                value=config.context.budget,
+                step=10,
+                label="Budget (tokens)",
+                elem_id="sg-budget",
+                min_width=220,
                 scale=2,
-            )  # fmt: skip
+            )
+            self.actor = gr.Radio(
+                **quick("actor", config),
+                label="Actor",
+                elem_id="sg-actor-kind",
+                min_width=150,
+                scale=2,
+            )
 
     def _controls(self) -> None:
         with gr.Row(elem_classes="sg-controls"):
@@ -85,20 +106,41 @@ class EpisodeTab:
             )
             self.fork_here = button("Fork here", "fork-here", 100, scale=None, visible=False)
             self.typed = gr.Textbox(
-                placeholder="act yourself: click on the page, or type an action", lines=1,
-                show_label=False, container=False, elem_id="sg-typed", scale=4, min_width=200,
+                placeholder="act yourself: click on the page, or type an action",
+                lines=1,
+                show_label=False,
+                container=False,
+                elem_id="sg-typed",
+                scale=4,
+                min_width=200,
                 label="your action",
-            )  # fmt: skip
+            )
             self.act = button("Act", "act", 64, scale=None)
 
     @property
     def outputs(self) -> list[Any]:
         """Every component that a move may change."""
         return [
-            self.pipeline, self.status, self.retry, self.trail, self.page, self.side, self.step,
-            self.run, self.pause, self.stop, self.back, self.back_here, self.fork_here, self.typed,
-            self.act, self.context, self.budget, self.actor, self.picker.own,
-        ]  # fmt: skip
+            self.pipeline,
+            self.status,
+            self.retry,
+            self.trail,
+            self.page,
+            self.side,
+            self.step,
+            self.run,
+            self.pause,
+            self.stop,
+            self.back,
+            self.back_here,
+            self.fork_here,
+            self.typed,
+            self.act,
+            self.context,
+            self.budget,
+            self.actor,
+            self.picker.own,
+        ]
 
     def show(self, workspace: Workspace, error: BaseException | None = None) -> Update:
         """Return the update that draws the tab as the workspace stands."""
@@ -134,7 +176,7 @@ class EpisodeTab:
             self.back_here: gr.update(visible=is_idle and view.looks_back),
             self.fork_here: gr.update(visible=is_idle and view.looks_back),
             self.act: gr.update(interactive=is_open and not view.looks_back),
-        }  # fmt: skip
+        }
 
     def _busy(self, workspace: Workspace, mode: str) -> Update:
         view = Drawn("", has_session=True, steps=len(workspace.trail))  # type: ignore[arg-type]

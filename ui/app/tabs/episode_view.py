@@ -6,14 +6,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from envs.protocols import Observation, takes_text, verb_of
-from graph.session import Session
-from graph.state import read_events
-from nodes.protocols import BuiltContext
-from ui.actions import outcome_cards, reward_parts, split_action, unscored
-from ui.app.render.alignment import render_alignment
-from ui.app.render.context import in_words, render_context
-from ui.app.render.episode import (
+from stategate.envs.protocols import Observation, takes_text, verb_of
+from stategate.graph.session import Session
+from stategate.graph.state import read_events
+from stategate.nodes.protocols import BuiltContext
+from stategate.ui.actions import outcome_cards, reward_parts, split_action, unscored
+from stategate.ui.app.render.alignment import render_alignment
+from stategate.ui.app.render.context import in_words, render_context
+from stategate.ui.app.render.episode import (
     Stop,
     render_action,
     render_pipeline,
@@ -21,10 +21,10 @@ from ui.app.render.episode import (
     render_trail,
     render_unscored,
 )
-from ui.app.render.html import empty, join, macros, short
-from ui.app.render.page import render_outcome, render_page
-from ui.app.tabs.common import failed
-from ui.app.workspace import Seen, Workspace
+from stategate.ui.app.render.html import empty, join, macros, short
+from stategate.ui.app.render.page import render_outcome, render_page
+from stategate.ui.app.tabs.common import failed
+from stategate.ui.app.workspace import Seen, Workspace
 
 
 @dataclass
@@ -93,9 +93,14 @@ def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
 def _draw_past(view: Drawn, workspace: Workspace, seen: Seen) -> None:
     result, action = seen.result, seen.result.decision.action
     view.page = _page(
-        workspace, result.observation, result.step, taken=action, live=False,
-        hidden=result.context.dropped_actions, forms=taken_slot(action, result.observation),
-    )  # fmt: skip
+        workspace,
+        result.observation,
+        result.step,
+        taken=action,
+        live=False,
+        hidden=result.context.dropped_actions,
+        forms=taken_slot(action, result.observation),
+    )
     view.side = _read_at(workspace, seen)
 
 
@@ -140,9 +145,12 @@ def _page(
     number = (session.values["steps"] if step is None else step) + 1
     task = session.values.get("episode") or {}
     return render_page(
-        workspace.view, observation, workspace.world.instruction(session.values["session"]),
-        address=address_of({"env": workspace.config.env.kind, **task}, number), **how,
-    )  # fmt: skip
+        workspace.view,
+        observation,
+        workspace.world.instruction(session.values["session"]),
+        address=address_of({"env": workspace.config.env.kind, **task}, number),
+        **how,
+    )
 
 
 def address_of(task: Mapping[str, Any], step: int) -> str:

@@ -4,19 +4,33 @@ from typing import Any
 
 import gradio as gr
 
-from graph.forgetting import forget_everywhere
-from nodes.retrieval.remember import asked_of
-from stores.errors import UserError
-from stores.memory.recall import Limits
-from stores.memory.records import Candidate, Namespace
-from ui.app.agents import Agents
-from ui.app.conversation import Conversations
-from ui.app.guard import is_seen, owned, owner_of, require_seen
-from ui.app.render.html import note
-from ui.app.render.memories import render_entities, render_facts, render_timeline, render_why
-from ui.app.tabs import common
-from ui.app.tabs.banks import BanksPanel
-from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, Update, button, data_of, telling
+from stategate.graph.forgetting import forget_everywhere
+from stategate.nodes.retrieval.remember import asked_of
+from stategate.stores.errors import UserError
+from stategate.stores.memory.recall import Limits
+from stategate.stores.memory.records import Candidate, Namespace
+from stategate.ui.app.agents import Agents
+from stategate.ui.app.conversation import Conversations
+from stategate.ui.app.guard import is_seen, owned, owner_of, require_seen
+from stategate.ui.app.render.html import note
+from stategate.ui.app.render.memories import (
+    render_entities,
+    render_facts,
+    render_timeline,
+    render_why,
+)
+from stategate.ui.app.tabs import common
+from stategate.ui.app.tabs.banks import BanksPanel
+from stategate.ui.app.tabs.common import (
+    EVENTS_JS,
+    QUIET,
+    SAVE_JS,
+    App,
+    Update,
+    button,
+    data_of,
+    telling,
+)
 
 #: Names and relations drawn at most.
 NAMES, RELATIONS = 40, 80
@@ -32,10 +46,20 @@ class MemoryTab:
     def __init__(self, app: App, conversations: Conversations, agents: Agents) -> None:
         self.app, self.conversations, self._agents = app, conversations, agents
         with gr.Row(elem_classes="sg-agentbar"):
-            self.whose = gr.Dropdown([], label="Whose memory", elem_id="sg-memory-whose",
-                                     allow_custom_value=True, min_width=180)  # fmt: skip
-            self.words = gr.Textbox(label="Search by meaning (empty: all)", lines=1, scale=3,
-                                    elem_id="sg-memory-words", min_width=220)  # fmt: skip
+            self.whose = gr.Dropdown(
+                [],
+                label="Whose memory",
+                elem_id="sg-memory-whose",
+                allow_custom_value=True,
+                min_width=180,
+            )
+            self.words = gr.Textbox(
+                label="Search by meaning (empty: all)",
+                lines=1,
+                scale=3,
+                elem_id="sg-memory-words",
+                min_width=220,
+            )
         with gr.Row(elem_classes="sg-controls"):
             self.find = button("Search", "memory-find", 100, variant="primary")
             self.export = button("Export as JSON lines", "memory-export", 170)
@@ -69,9 +93,15 @@ class MemoryTab:
     def outputs(self) -> list[Any]:
         """What looking at a memory may change."""
         return [
-            self.status, self.facts, self.names, self.whose, self.editor, self.sure, self.why,
+            self.status,
+            self.facts,
+            self.names,
+            self.whose,
+            self.editor,
+            self.sure,
+            self.why,
             self.timeline,
-        ]  # fmt: skip
+        ]
 
     @telling
     def show(self, tab: str, request: gr.Request) -> Update:
@@ -145,9 +175,14 @@ class MemoryTab:
             raise UserError("choose a fact to edit first")
         embedder = self._agents.resources.embedder
         self._agents.memory().edit(
-            _read(whose, request), fact, question=question, answer=answer,
-            salience=salience, embed=embedder.embed, embedder=embedder.name,
-        )  # fmt: skip
+            _read(whose, request),
+            fact,
+            question=question,
+            answer=answer,
+            salience=salience,
+            embed=embedder.embed,
+            embedder=embedder.name,
+        )
         return {
             **self.look(whose, words, request),
             self.status: note(f"Fact {fact} is changed.", "good"),
@@ -160,9 +195,11 @@ class MemoryTab:
     def write_out(self, whose: str, request: gr.Request) -> Update:
         """Hand the memory to the browser as a file that ``stategate memory import`` reads."""
         return common.file_of(
-            self, "memory.jsonl", "turns",
+            self,
+            "memory.jsonl",
+            "turns",
             lambda path: self._agents.memory().export_turns(_read(whose, request), path),
-        )  # fmt: skip
+        )
 
     @telling
     def forget_everything(self, whose: str, request: gr.Request) -> Update:

@@ -5,13 +5,13 @@ from typing import Any
 
 import gradio as gr
 
-from evals.agents.replay import NOTHING, Replay, calls_in, replay
-from graph.exported import from_plain, read_messages
-from stores.errors import UserError
-from stores.files import json_of
-from ui.app.render.html import empty
-from ui.app.render.messages import render_call, render_summary
-from ui.app.tabs.common import QUIET, App, Update, button, telling
+from stategate.evals.agents.replay import NOTHING, Replay, calls_in, replay
+from stategate.graph.exported import from_plain, read_messages
+from stategate.stores.errors import UserError
+from stategate.stores.files import json_of
+from stategate.ui.app.render.html import empty
+from stategate.ui.app.render.messages import render_call, render_summary
+from stategate.ui.app.tabs.common import QUIET, App, Update, button, telling
 
 _KINDS = ["compress", "window", "full", "query_rag", "recall"]
 _HINT = (
@@ -35,16 +35,29 @@ class MessagesTab:
         self.app = app
         with gr.Row(elem_classes="sg-agentbar"):
             self.where = gr.Textbox(
-                where, label="File, or database#thread", elem_id="sg-msg-where", scale=3, min_width=260
-            )  # fmt: skip
+                where,
+                label="File, or database#thread",
+                elem_id="sg-msg-where",
+                scale=3,
+                min_width=260,
+            )
             self.kinds = gr.Dropdown(
-                _KINDS, value=["compress"], multiselect=True, label="Builders beside nothing",
-                elem_id="sg-msg-kinds", scale=2, min_width=220,
-            )  # fmt: skip
+                _KINDS,
+                value=["compress"],
+                multiselect=True,
+                label="Builders beside nothing",
+                elem_id="sg-msg-kinds",
+                scale=2,
+                min_width=220,
+            )
             self.budget = gr.Number(
-                8000, label="Budget (tokens)", minimum=100, precision=0, elem_id="sg-msg-budget",
+                8000,
+                label="Budget (tokens)",
+                minimum=100,
+                precision=0,
+                elem_id="sg-msg-budget",
                 min_width=120,
-            )  # fmt: skip
+            )
             self.open_button = button("Show", "msg-open", 90, variant="primary")
         with gr.Accordion("Or paste messages", open=False):
             self.pasted = gr.Textbox(label="Messages as JSON", lines=5, elem_id="sg-msg-pasted")
@@ -76,11 +89,14 @@ class MessagesTab:
             self.state: opened,
             self.summary: render_summary(opened.replays),
             self.call: gr.update(
-                minimum=1, maximum=max(count, 2), value=count, visible=True,
+                minimum=1,
+                maximum=max(count, 2),
+                value=count,
+                visible=True,
                 label=f"Call (of {count})",
             ),
             self.reading: self._drawn(opened, count),
-        }  # fmt: skip
+        }
 
     @telling
     def look(self, opened: Opened | None, number: float) -> Update:

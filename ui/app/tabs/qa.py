@@ -6,17 +6,17 @@ from typing import Any
 
 import gradio as gr
 
-from nodes.act.support import WROTE
-from nodes.registry import registry
-from stores.corpus.corpus import corpus_names
-from stores.corpus.documents import SUFFIXES
-from stores.errors import UserError
-from ui.app.conversation import Conversation, Conversations
-from ui.app.guard import seen
-from ui.app.render.context import render_sources
-from ui.app.render.html import empty, note
-from ui.app.tabs import common
-from ui.app.tabs.common import QUIET, App, Update, Watch, button, telling
+from stategate.nodes.act.support import WROTE
+from stategate.nodes.registry import registry
+from stategate.stores.corpus.corpus import corpus_names
+from stategate.stores.corpus.documents import SUFFIXES
+from stategate.stores.errors import UserError
+from stategate.ui.app.conversation import Conversation, Conversations
+from stategate.ui.app.guard import seen
+from stategate.ui.app.render.context import render_sources
+from stategate.ui.app.render.html import empty, note
+from stategate.ui.app.tabs import common
+from stategate.ui.app.tabs.common import QUIET, App, Update, Watch, button, telling
 
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
 _CONTEXTS = ("recall", "rico", "query_rag")
@@ -50,20 +50,43 @@ class QaTab:
         contexts = [kind for kind in _CONTEXTS if kind in registry().kinds("context")]
         with gr.Row(elem_classes="sg-agentbar"):
             self.corpus = gr.Dropdown(
-                ["sample"], value="sample", label="Corpus (or a folder)", allow_custom_value=True,
-                elem_id="sg-qa-corpus", min_width=170, scale=2,
-            )  # fmt: skip
-            self.context = gr.Radio(contexts, value="recall", label="Context builder",
-                                    elem_id="sg-qa-context", min_width=230, scale=2)  # fmt: skip
-            self.actor = gr.Radio(list(_ACTORS), value="extract", min_width=190, scale=2,
-                                  label="Actor (extract: no model)", elem_id="sg-qa-actor")  # fmt: skip
-            self.user = gr.Textbox(label="Whose long-term memory", lines=1, elem_id="sg-qa-user",
-                                   min_width=150)  # fmt: skip
+                ["sample"],
+                value="sample",
+                label="Corpus (or a folder)",
+                allow_custom_value=True,
+                elem_id="sg-qa-corpus",
+                min_width=170,
+                scale=2,
+            )
+            self.context = gr.Radio(
+                contexts,
+                value="recall",
+                label="Context builder",
+                elem_id="sg-qa-context",
+                min_width=230,
+                scale=2,
+            )
+            self.actor = gr.Radio(
+                list(_ACTORS),
+                value="extract",
+                min_width=190,
+                scale=2,
+                label="Actor (extract: no model)",
+                elem_id="sg-qa-actor",
+            )
+            self.user = gr.Textbox(
+                label="Whose long-term memory", lines=1, elem_id="sg-qa-user", min_width=150
+            )
         with gr.Row(elem_classes="sg-controls"):
             self.upload = gr.UploadButton(
-                "Add files to the corpus", file_count="multiple", size="md", min_width=170,
-                file_types=list(SUFFIXES), elem_id="sg-qa-upload", scale=0,
-            )  # fmt: skip
+                "Add files to the corpus",
+                file_count="multiple",
+                size="md",
+                min_width=170,
+                file_types=list(SUFFIXES),
+                elem_id="sg-qa-upload",
+                scale=0,
+            )
             self.fresh = button("New conversation", "qa-new", 150)
             self.stop = button("Stop", "qa-stop", 84, variant="stop", visible=False)
             self.retry = button("Retry", "qa-retry", 84, visible=False)
@@ -71,15 +94,27 @@ class QaTab:
         with gr.Row(elem_classes="sg-stage"):
             with gr.Column(scale=6, min_width=320):
                 self.chat = gr.Chatbot(
-                    height=520, show_label=False, elem_id="sg-chat", buttons=["copy"], layout="bubble",
-                    placeholder=f"Ask something, such as: {_EXAMPLE}", feedback_options=None,
-                    allow_tags=False, render_markdown=False, label="conversation",
-                )  # fmt: skip
+                    height=520,
+                    show_label=False,
+                    elem_id="sg-chat",
+                    buttons=["copy"],
+                    layout="bubble",
+                    placeholder=f"Ask something, such as: {_EXAMPLE}",
+                    feedback_options=None,
+                    allow_tags=False,
+                    render_markdown=False,
+                    label="conversation",
+                )
                 with gr.Row(elem_classes="sg-controls"):
                     self.question = gr.Textbox(
-                        placeholder="your question", lines=1, show_label=False, container=False,
-                        scale=6, elem_id="sg-question", label="your question",
-                    )  # fmt: skip
+                        placeholder="your question",
+                        lines=1,
+                        show_label=False,
+                        container=False,
+                        scale=6,
+                        elem_id="sg-question",
+                        label="your question",
+                    )
                     self.send = button("Ask", "ask", 80, variant="primary")
             with gr.Column(scale=5, min_width=320):
                 self.sources = gr.HTML(elem_id="sg-sources")
@@ -89,9 +124,19 @@ class QaTab:
     def outputs(self) -> list[Any]:
         """What a question may change."""
         return [
-            self.chat, self.question, self.sources, self.status, self.stop, self.retry, self.send,
-            self.asked, self.corpus, self.context, self.actor, self.user,
-        ]  # fmt: skip
+            self.chat,
+            self.question,
+            self.sources,
+            self.status,
+            self.stop,
+            self.retry,
+            self.send,
+            self.asked,
+            self.corpus,
+            self.context,
+            self.actor,
+            self.user,
+        ]
 
     @telling
     def show(self, tab: str) -> Update:
@@ -147,8 +192,13 @@ class QaTab:
         asked = {"role": "user", "content": question}
         if not said or (said[-1]["role"], said[-1]["content"]) != ("user", question):
             said.append(asked)
-        yield {self.chat: _drawn(said), self.question: "", self.asked: question, self.status: "",
-               **self._buttons(is_busy=True)}  # fmt: skip
+        yield {
+            self.chat: _drawn(said),
+            self.question: "",
+            self.asked: question,
+            self.status: "",
+            **self._buttons(is_busy=True),
+        }
         written: list[str] = []
         label = f"{talk.settings['actor']} is answering …"
         is_left = common.leaving(talk)

@@ -7,27 +7,27 @@ from typing import Any
 import gradio as gr
 from langgraph.checkpoint.memory import InMemorySaver
 
-from evals.core.run_directory import Run, find_runs, pairs, read_run, replay, select
-from evals.core.stories import read_stories, search_runs
-from graph.build import build_graph
-from graph.config import load_config
-from graph.session import Session
-from nodes.registry import registry
-from stores.errors import UserError
-from ui.app.guard import bounds
-from ui.app.render.context import in_words, render_context
-from ui.app.render.html import empty, join, macros, note
-from ui.app.render.page import render_page
-from ui.app.render.runs import (
+from stategate.evals.core.run_directory import Run, find_runs, pairs, read_run, replay, select
+from stategate.evals.core.stories import read_stories, search_runs
+from stategate.graph.build import build_graph
+from stategate.graph.config import load_config
+from stategate.graph.session import Session
+from stategate.nodes.registry import registry
+from stategate.stores.errors import UserError
+from stategate.ui.app.guard import bounds
+from stategate.ui.app.render.context import in_words, render_context
+from stategate.ui.app.render.html import empty, join, macros, note
+from stategate.ui.app.render.page import render_page
+from stategate.ui.app.render.runs import (
     render_episodes,
     render_pairs,
     render_rows,
     render_run,
     render_steps,
 )
-from ui.app.tabs import common
-from ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, button, data_of, telling
-from ui.app.tabs.episode_view import address_of, taken_slot
+from stategate.ui.app.tabs import common
+from stategate.ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, button, data_of, telling
+from stategate.ui.app.tabs.episode_view import address_of, taken_slot
 
 #: Where runs are looked for: this folder's, and the published ones.
 ROOTS = (Path("runs"), Path(__file__).resolve().parents[3] / "docs" / "results" / "runs")
@@ -57,17 +57,31 @@ class RunsTab:
         self.stories = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-stories")
         with gr.Row(elem_classes="sg-agentbar"):
             self.words = gr.Textbox(
-                label="Search all runs: words of a name, a command, an agent", lines=1, scale=2,
-                elem_id="sg-run-words", min_width=260,
-            )  # fmt: skip
+                label="Search all runs: words of a name, a command, an agent",
+                lines=1,
+                scale=2,
+                elem_id="sg-run-words",
+                min_width=260,
+            )
             self.choice = gr.Dropdown(
-                [], label="Run directory (choose one, or type a path)", allow_custom_value=True,
-                elem_id="sg-run", scale=3, min_width=260,
-            )  # fmt: skip
-            self.agent = gr.Dropdown([_ALL], value=_ALL, label="Agent", elem_id="sg-run-agent",
-                                     min_width=130)  # fmt: skip
-            self.outcome = gr.Dropdown(_OUTCOMES, value="all", label="Outcome", min_width=120,
-                                       elem_id="sg-run-outcome", filterable=False)  # fmt: skip
+                [],
+                label="Run directory (choose one, or type a path)",
+                allow_custom_value=True,
+                elem_id="sg-run",
+                scale=3,
+                min_width=260,
+            )
+            self.agent = gr.Dropdown(
+                [_ALL], value=_ALL, label="Agent", elem_id="sg-run-agent", min_width=130
+            )
+            self.outcome = gr.Dropdown(
+                _OUTCOMES,
+                value="all",
+                label="Outcome",
+                min_width=120,
+                elem_id="sg-run-outcome",
+                filterable=False,
+            )
             self.low = gr.Slider(0, 1, value=0, step=0.05, label="Reward from", min_width=140)
             self.high = gr.Slider(0, 1, value=1, step=0.05, label="Reward to", min_width=140)
         self.hits = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-run-hits")
@@ -85,8 +99,14 @@ class RunsTab:
                 self.read = gr.HTML(elem_id="sg-run-read")
         with gr.Accordion("Compare with another run, episode by episode", open=False):
             with gr.Row():
-                self.other = gr.Dropdown([], label="The other run", allow_custom_value=True,
-                                         elem_id="sg-run-other", scale=3, min_width=240)  # fmt: skip
+                self.other = gr.Dropdown(
+                    [],
+                    label="The other run",
+                    allow_custom_value=True,
+                    elem_id="sg-run-other",
+                    scale=3,
+                    min_width=240,
+                )
                 self.first = gr.Dropdown([], label="Agent of this run", min_width=130)
                 self.second = gr.Dropdown([], label="Agent of the other", min_width=130)
                 self.compare = button("Compare runs", "run-compare", 120, scale=None)
@@ -237,10 +257,14 @@ class RunsTab:
         taken = actions[at] if at < len(actions) else None
         view = env.view()  # type: ignore[attr-defined]
         return render_page(
-            view, seen, world.instruction(session), taken=taken, live=False,
+            view,
+            seen,
+            world.instruction(session),
+            taken=taken,
+            live=False,
             forms=taken_slot(taken or "", seen),
             address=address_of({"env": env.kind, "goal": goal}, min(at, len(actions)) + 1),
-        )  # fmt: skip
+        )
 
     def other_agents(self, folder: str | None) -> Update:
         """List the agents of the other run."""
@@ -267,9 +291,20 @@ class RunsTab:
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
         everything = [
-            self.status, self.facts, self.episodes, self.steps, self.page, self.state, self.pairs,
-            self.agent, self.outcome, self.low, self.high, self.first, self.read,
-        ]  # fmt: skip
+            self.status,
+            self.facts,
+            self.episodes,
+            self.steps,
+            self.page,
+            self.state,
+            self.pairs,
+            self.agent,
+            self.outcome,
+            self.low,
+            self.high,
+            self.first,
+            self.read,
+        ]
         opened.select(self.choices, None, [self.choice, self.other, self.stories], **QUIET)
         self.words.change(
             self.search, [self.words], [self.hits], trigger_mode="always_last", **QUIET

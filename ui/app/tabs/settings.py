@@ -7,15 +7,15 @@ from typing import Any
 import gradio as gr
 import yaml
 
-from graph.config import Config, load_config, presets
-from nodes.protocols import SLOTS
-from nodes.registry import registry
-from ui.app.forms import Field, fields_of, shown, values_of
-from ui.app.guard import apart, bounds
-from ui.app.render.html import macros, note
-from ui.app.tabs.common import QUIET, SAVE_JS, App, Update, button, telling
-from ui.app.workspace import Workspace
-from ui.memory import with_users
+from stategate.graph.config import Config, load_config, presets
+from stategate.nodes.protocols import SLOTS
+from stategate.nodes.registry import registry
+from stategate.ui.app.forms import Field, fields_of, shown, values_of
+from stategate.ui.app.guard import apart, bounds
+from stategate.ui.app.render.html import macros, note
+from stategate.ui.app.tabs.common import QUIET, SAVE_JS, App, Update, button, telling
+from stategate.ui.app.workspace import Workspace
+from stategate.ui.memory import with_users
 
 #: Names the browser tab also where it is opened before the page has told its name.
 NAMED_JS = "(tab, ...rest) => [tab || sessionStorage.getItem('stategate-tab') || '', ...rest]"
@@ -36,11 +36,23 @@ class SettingsTab:
         self._shown = shown_elsewhere
         self._places = places
         with gr.Row(elem_classes="sg-controls"):
-            self.preset = gr.Dropdown(presets(), value=None, label="Start from a preset",
-                                      elem_id="sg-preset", min_width=160, scale=0)  # fmt: skip
-            self.upload = gr.UploadButton("Load YAML", file_types=[".yaml", ".yml"], size="md",
-                                          type="filepath", elem_id="sg-load", scale=0,
-                                          min_width=120)  # fmt: skip
+            self.preset = gr.Dropdown(
+                presets(),
+                value=None,
+                label="Start from a preset",
+                elem_id="sg-preset",
+                min_width=160,
+                scale=0,
+            )
+            self.upload = gr.UploadButton(
+                "Load YAML",
+                file_types=[".yaml", ".yml"],
+                size="md",
+                type="filepath",
+                elem_id="sg-load",
+                scale=0,
+                min_width=120,
+            )
         self.status = gr.HTML(elem_id="sg-settings-status")
         self.draft = gr.State(None)
         self.base = gr.State(None)
@@ -50,8 +62,9 @@ class SettingsTab:
             lines = macros("frame").broken(broken)
             gr.HTML(note(lines, "warn", "Plug-ins that did not load."))
         gr.render(inputs=[self.draft], triggers=[self.draft.change])(self._forms)
-        self.yaml = gr.Code(language="yaml", label="YAML", visible=False, elem_id="sg-yaml",
-                            interactive=False)  # fmt: skip
+        self.yaml = gr.Code(
+            language="yaml", label="YAML", visible=False, elem_id="sg-yaml", interactive=False
+        )
 
     def _forms(self, draft: Draft | None) -> None:
         """Build the forms of ``draft``: a group a slot, a control a parameter."""
@@ -72,19 +85,29 @@ class SettingsTab:
                     is_writer = place >= 0
                     choice = gr.Dropdown(
                         [_NOTHING, *kinds] if is_writer or slot == "llm" else kinds,
-                        value=values.get("kind", _NOTHING), interactive=True,
+                        value=values.get("kind", _NOTHING),
+                        interactive=True,
                         label=f"memory {place + 1} ((none) removes it)" if is_writer else slot,
                         elem_id=f"sg-slot-{slot}-{place}" if is_writer else f"sg-slot-{slot}",
-                    )  # fmt: skip
+                    )
                     swaps.append((choice, slot, place))
                     self._kind(slot, values, boxes, plan)
             with gr.Column(min_width=300), gr.Group(elem_classes="sg-form"):
-                more = gr.Dropdown(sorted(registry().kinds("memory")), value=None,
-                                   label="add a memory writer", interactive=True,
-                                   elem_id="sg-slot-memory")  # fmt: skip
+                more = gr.Dropdown(
+                    sorted(registry().kinds("memory")),
+                    value=None,
+                    label="add a memory writer",
+                    interactive=True,
+                    elem_id="sg-slot-memory",
+                )
                 swaps.append((more, "memory", len(writers)))
-                limit = gr.Number(draft.get("max_steps", 20), label="max_steps", precision=0,
-                                  interactive=True, elem_id="sg-max-steps")  # fmt: skip
+                limit = gr.Number(
+                    draft.get("max_steps", 20),
+                    label="max_steps",
+                    precision=0,
+                    interactive=True,
+                    elem_id="sg-max-steps",
+                )
         with gr.Row(elem_classes="sg-controls"):
             apply = button("Apply to this tab", "apply", 150, variant="primary")
             save = button("Save as YAML", "save", 130)
@@ -156,9 +179,12 @@ class SettingsTab:
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
         opened.select(
-            self.show, [self.app.tab, self.draft, self.base], [self.draft, self.base, self.status],
-            js=NAMED_JS, **QUIET,
-        )  # fmt: skip
+            self.show,
+            [self.app.tab, self.draft, self.base],
+            [self.draft, self.base, self.status],
+            js=NAMED_JS,
+            **QUIET,
+        )
         self.preset.input(self.read, [self.preset], [self.draft, self.status], **QUIET)
         self.upload.upload(self.read, [self.upload], [self.draft, self.status], **QUIET)
 

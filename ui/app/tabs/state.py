@@ -6,14 +6,29 @@ from typing import Any
 
 import gradio as gr
 
-from envs.protocols import tasks_of
-from stores.errors import UserError
-from ui.app.render import charts
-from ui.app.render.charts import Path
-from ui.app.render.html import empty, macros, note
-from ui.app.states import StateTrajectory, play_references, project, similarity, trajectory_of
-from ui.app.tabs.common import QUIET, App, Update, Watch, button, failed, progress_line, telling
-from ui.app.workspace import Workspace
+from stategate.envs.protocols import tasks_of
+from stategate.stores.errors import UserError
+from stategate.ui.app.render import charts
+from stategate.ui.app.render.charts import Path
+from stategate.ui.app.render.html import empty, macros, note
+from stategate.ui.app.states import (
+    StateTrajectory,
+    play_references,
+    project,
+    similarity,
+    trajectory_of,
+)
+from stategate.ui.app.tabs.common import (
+    QUIET,
+    App,
+    Update,
+    Watch,
+    button,
+    failed,
+    progress_line,
+    telling,
+)
+from stategate.ui.app.workspace import Workspace
 
 #: Reference episodes at most, spread over the world's tasks.
 REFERENCES = 12

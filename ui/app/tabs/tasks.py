@@ -8,11 +8,11 @@ from typing import Any
 
 import gradio as gr
 
-from envs.protocols import World, tasks_of
-from stores.errors import UserError
-from ui.app.render.html import macros, note, plural
-from ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, button, data_of, problem_of
-from ui.app.workspace import Workspace
+from stategate.envs.protocols import World, tasks_of
+from stategate.stores.errors import UserError
+from stategate.ui.app.render.html import macros, note, plural
+from stategate.ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, button, data_of, problem_of
+from stategate.ui.app.workspace import Workspace
 
 #: Tasks shown at once.
 PAGE = 6
@@ -86,10 +86,15 @@ class TaskPicker:
         self._lists: dict[str, TaskList] = {}
         with gr.Row(elem_classes="sg-picker"):
             self.words = gr.Textbox(
-                label="find a task, or write what you want done", lines=1, scale=5, min_width=220,
+                label="find a task, or write what you want done",
+                lines=1,
+                scale=5,
+                min_width=220,
                 placeholder="find a task by its words, or write what you want done",
-                show_label=False, container=False, elem_id="sg-task-words",
-            )  # fmt: skip
+                show_label=False,
+                container=False,
+                elem_id="sg-task-words",
+            )
             self.browse = button("Browse tasks", "browse", 110, scale=None)
             self.random = button("Random task", "random", 110, scale=None)
             self.own = button("Play what I wrote", "own", 130, scale=None)
