@@ -18,7 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from stategate.graph.checkpoint_parts import SCHEMA, Packed, PackedWrites, Parts, PartsSerde
-from stategate.stores.errors import needs, told_as
+from stategate.stores.errors import needs, user_error_context
 from stategate.stores.loopback import from_environment
 from stategate.stores.sqlite import connect
 
@@ -189,7 +189,10 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
 
 #: Tells of a full disk or a damaged file in one line, as every store does.
 _failures = partial(
-    told_as, "cannot use the checkpoints", "make room, or name another file", sqlite3.Error
+    user_error_context,
+    "cannot use the checkpoints",
+    "make room, or name another file",
+    sqlite3.Error,
 )
 
 
@@ -201,7 +204,9 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
     if where.startswith(("postgresql://", "postgres://")):
         return _postgres(where)
     path = Path(where).expanduser()
-    with told_as(f"cannot use '{path}' for checkpoints", "name another file", kinds=sqlite3.Error):
+    with user_error_context(
+        f"cannot use '{path}' for checkpoints", "name another file", kinds=sqlite3.Error
+    ):
         saver = SqliteCheckpoints(connect(path))
         saver.setup()
         saver.lock_folder = path.with_name(f"{path.name}.locks")
@@ -267,7 +272,9 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
         from stategate.graph.postgres_parts import taken_out, with_parts
         from stategate.stores.tables import open_pool
 
-    told = partial(told_as, "cannot reach the checkpoint database", kinds=(Error, PoolTimeout))
+    told = partial(
+        user_error_context, "cannot reach the checkpoint database", kinds=(Error, PoolTimeout)
+    )
 
     class PostgresCheckpoints(AsyncInThreads, PostgresSaver):
         """LangGraph's PostgreSQL saver, sync and async, over connections that come back.

@@ -21,7 +21,7 @@ from stategate.nodes.protocols import (
     UpdaterParams,
 )
 from stategate.nodes.registry import first_problem, registry
-from stategate.stores.errors import UserError, said
+from stategate.stores.errors import UserError, describe_error
 from stategate.stores.yaml_text import read_yaml
 
 #: Fields of params that may name a place: a file, a folder, a database, a server.
@@ -140,7 +140,7 @@ def _read(source: str) -> dict[str, Any]:
         where = f"no YAML in line {mark.line + 1}" if mark is not None else str(error)
         raise UserError(f"cannot read config '{source}': {where}: correct it there") from None
     except (UnicodeDecodeError, OSError) as error:
-        raise UserError(f"cannot read config '{source}': {said(error)}") from None
+        raise UserError(f"cannot read config '{source}': {describe_error(error)}") from None
     if not isinstance(values, dict):
         raise UserError(f"config '{source}' is not a mapping of slots: see configs/demo.yaml")
     return values

@@ -15,8 +15,8 @@ from langchain_core.messages import (
 )
 
 from stategate.graph.checkpoints import SqliteCheckpoints, open_saver
-from stategate.stores.errors import UNREADABLE, UserError, told_as
-from stategate.stores.files import json_of
+from stategate.stores.errors import UNREADABLE, UserError, user_error_context
+from stategate.stores.files import parse_json
 from stategate.stores.sqlite import is_sqlite
 
 _EXPORT = "[{'role': 'user', 'content': …}, …], or {'messages': […]}"
@@ -32,7 +32,7 @@ def read_messages(where: str) -> list[BaseMessage]:
     place, _, thread = where.partition("#")
     if place.startswith(("postgresql://", "postgres://")) or _is_sqlite(Path(place)):
         return _of_thread(place, thread)
-    with told_as(f"cannot read messages from '{place}'"):
+    with user_error_context(f"cannot read messages from '{place}'"):
         text = Path(place).expanduser().read_text(encoding="utf-8-sig")
     return from_plain(_loaded(text, place, thread), place)
 
@@ -44,7 +44,7 @@ def from_plain(values: Any, name: str = "the export") -> list[BaseMessage]:
     same under "messages", a graph's state or ``get_state`` (also as a list), and LangSmith's runs.
     """
     kinds = (*UNREADABLE, NotImplementedError)
-    with told_as(f"'{name}' holds a message that nobody can read", kinds=kinds):
+    with user_error_context(f"'{name}' holds a message that nobody can read", kinds=kinds):
         rows = _rows(values)
         if not rows:
             raise UserError(f"'{name}' holds no messages: export them as {_EXPORT}")
@@ -151,7 +151,7 @@ def _of_item(row: Mapping[str, Any]) -> list[BaseMessage]:
     name = str(row["call_id"])
     if row["type"] == "function_call_output":
         return [ToolMessage(_texts(row["output"]), tool_call_id=name)]
-    args = json_of(row.get("arguments") or "{}")
+    args = parse_json(row.get("arguments") or "{}")
     return [AIMessage("", tool_calls=[{"name": row["name"], "args": args, "id": name}])]
 
 
@@ -218,11 +218,11 @@ def _listed(content: Any) -> list[Any]:
 def _loaded(text: str, place: str, which: str) -> Any:
     """Return the JSON of a file; of JSON lines the messages, or thread ``which`` (from 1)."""
     try:
-        return json_of(text)
+        return parse_json(text)
     except ValueError:
         pass
     try:
-        lines = [json_of(line) for line in text.splitlines() if line.strip()]
+        lines = [parse_json(line) for line in text.splitlines() if line.strip()]
     except ValueError:
         lines = []
     if not lines:
@@ -245,7 +245,7 @@ def _is_sqlite(path: Path) -> bool:
 
 def _reader(path: Path) -> SqliteCheckpoints:
     """Open somebody's database to look into it: nothing is made there, and nothing changed."""
-    with told_as(f"'{path}' is no database of checkpoints", kinds=sqlite3.Error):
+    with user_error_context(f"'{path}' is no database of checkpoints", kinds=sqlite3.Error):
         db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         saver = SqliteCheckpoints(db)
         saver.is_setup = True

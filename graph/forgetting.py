@@ -27,7 +27,7 @@ from stategate.nodes.retrieval.remember import texts_of
 from stategate.stores.bank.bank import open_bank
 from stategate.stores.embeddings import embedding_cache
 from stategate.stores.errors import UserError
-from stategate.stores.files import holds_any
+from stategate.stores.files import contains_any
 from stategate.stores.home import cache, home
 from stategate.stores.memory.forget import Erased
 from stategate.stores.memory.long_term import LongTerm
@@ -251,7 +251,9 @@ def search_everywhere(
             Hit("database", t, text) for place in databases for t in tables_holding(place, forms)
         ]
         hits += [Hit("memory", table, text) for table in memory.tables_with(text)]
-        hits += [Hit("export", p, text) for p in memory.exports(None) if holds_any(Path(p), forms)]
+        hits += [
+            Hit("export", p, text) for p in memory.exports(None) if contains_any(Path(p), forms)
+        ]
     if embedding_cache().knows(texts):
         hits.append(Hit("cached vectors", str(embedding_cache().path), "the text's own vector"))
     return hits

@@ -35,7 +35,7 @@ from stategate.nodes.build_context.messages.context import HistoryContext
 from stategate.nodes.build_context.messages.decisions import Decisions, Shown
 from stategate.nodes.models.asking import cached_of, cost_of, usage_of
 from stategate.nodes.protocols import UpdaterParams
-from stategate.stores.errors import said, warn_once
+from stategate.stores.errors import describe_error, warn_once
 from stategate.stores.tokens import count_tokens
 
 _KEY = "stategate"
@@ -158,7 +158,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         )
 
     def _fallback(self, messages: Sequence[BaseMessage], error: Exception) -> Shown:
-        problem = said(error, 300)
+        problem = describe_error(error, 300)
         if isinstance(error, TimeoutError):
             problem = f"no decision within {self.timeout:g} s"
         warn_once(f"context {self.context.kind}: messages pass untouched: {problem}")

@@ -19,7 +19,7 @@ from stategate.graph.recall_tool import kept_as
 from stategate.nodes.build_context.messages.context import HistoryContext
 from stategate.nodes.build_context.messages.decisions import RECALL, Decisions
 from stategate.nodes.build_context.messages.slots import SHORTENED
-from stategate.stores.errors import said
+from stategate.stores.errors import describe_error
 
 Result = ToolMessage | Command[Any]
 Handler = Callable[[ToolCallRequest], Result]
@@ -73,7 +73,9 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
                 kept = {**(result.artifact or {}), **kept_as(whole, store)}
                 message = message.model_copy(update={"artifact": kept})
         except Exception as error:  # builders and stores may raise anything: the result is there
-            logging.getLogger("stategate").warning("a result stays whole: %s", said(error))
+            logging.getLogger("stategate").warning(
+                "a result stays whole: %s", describe_error(error)
+            )
             return result
         return message  # type: ignore[no-any-return]
 

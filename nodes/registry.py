@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 
 from stategate.nodes.protocols import SLOTS, ActorParams, ContextParams, EnvParams, Params
-from stategate.stores.errors import UserError, fault
+from stategate.stores.errors import UserError, error_with_type
 
 GROUP = "stategate.nodes"
 
@@ -128,7 +128,7 @@ def load(points: Iterable[EntryPoint]) -> Registry:
             cls = point.load()
             _identity(cls)
         except Exception as error:  # a stranger's import may raise anything
-            registry.broken[name] = fault(error)
+            registry.broken[name] = error_with_type(error)
             continue
         registry.add(cls, owner)
     return registry

@@ -16,7 +16,7 @@ from stategate.nodes.protocols import (
     Updater,
     UpdaterParams,
 )
-from stategate.stores.errors import UserError, missing
+from stategate.stores.errors import UserError, missing_extra
 from stategate.stores.home import home
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Resources:
                 try:
                     self._built[key] = make()
                 except ModuleNotFoundError as error:
-                    raise missing(error) or error from None
+                    raise missing_extra(error) or error from None
             return self._built[key]
 
     def forget(self, params: Params) -> None:

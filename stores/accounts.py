@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from stategate.stores.errors import UserError, told_as
+from stategate.stores.errors import UserError, user_error_context
 
 
 def hashed(user: str, password: str) -> str:
@@ -20,7 +20,7 @@ def hashed(user: str, password: str) -> str:
 
 def read_accounts(path: str | Path) -> dict[str, str]:
     """Return the hashes by user of an accounts file. Raises ``UserError``."""
-    with told_as(f"cannot read the accounts in '{path}'"):
+    with user_error_context(f"cannot read the accounts in '{path}'"):
         lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
     accounts: dict[str, str] = {}
     for number, line in enumerate(lines, 1):

@@ -10,7 +10,9 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 
-def within(most: int, *, seconds: float | None = None, is_async: bool = False) -> dict[str, Any]:
+def limited_answers(
+    most: int, *, seconds: float | None = None, is_async: bool = False
+) -> dict[str, Any]:
     """Return settings of an httpx2 client whose answers unpack to ``most`` bytes at most.
 
     ``seconds`` is what the body may take, however it drips. What is more, later, or packed otherwise

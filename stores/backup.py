@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import replacing
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import atomic_path
 from stategate.stores.home import DATA, home
 from stategate.stores.shared_backup import fetch, put_back, require_room
 from stategate.stores.sqlite import is_sqlite
@@ -30,7 +30,7 @@ def back_up(path: str | Path) -> tuple[int, int]:
     """
     root = home()
     files = size = 0
-    with replacing(path) as partial, tarfile.open(partial, "w:gz") as archive:
+    with atomic_path(path) as partial, tarfile.open(partial, "w:gz") as archive:
         for file in _files(root):
             name = file.relative_to(root).as_posix()
             if is_sqlite(file):
@@ -112,7 +112,7 @@ def _files(root: Path) -> Iterator[Path]:
 
 def _copy_database(source: Path, target: Path) -> None:
     with (
-        told_as(f"cannot back up '{source.name}'", "mend or remove it", sqlite3.Error),
+        user_error_context(f"cannot back up '{source.name}'", "mend or remove it", sqlite3.Error),
         closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old,
         closing(sqlite3.connect(target)) as new,
     ):

@@ -36,14 +36,14 @@ def warn_once(line: str) -> None:
     logging.getLogger("stategate").warning(line)
 
 
-def said(error: BaseException, most: int = 160) -> str:
+def describe_error(error: BaseException, most: int = 160) -> str:
     """Return what an error says on one line, without passwords; its type where it says nothing."""
     return without_password(one_line(str(error)))[:most] or type(error).__name__
 
 
-def fault(error: BaseException, most: int = 160) -> str:
+def error_with_type(error: BaseException, most: int = 160) -> str:
     """Return what an error is and says, where that is more than a caller's mistake."""
-    return f"{type(error).__name__}: {said(error, most)}"
+    return f"{type(error).__name__}: {describe_error(error, most)}"
 
 
 #: What reading raises where something is not there, damaged, or made of something else.
@@ -59,7 +59,7 @@ UNREADABLE = (
 
 
 @contextmanager
-def told_as(
+def user_error_context(
     what: str, fix: str = "", kinds: type[Exception] | tuple[type[Exception], ...] = UNREADABLE
 ) -> Iterator[None]:
     """Turn errors of ``kinds`` into one line, a ``UserError``: what failed (why): how to mend it."""
@@ -67,7 +67,11 @@ def told_as(
         yield
     except kinds as error:
         is_bare = isinstance(error, LookupError | TypeError | AttributeError)
-        why = fault(error) if is_bare else getattr(error, "strerror", None) or said(error)
+        why = (
+            error_with_type(error)
+            if is_bare
+            else getattr(error, "strerror", None) or describe_error(error)
+        )
         raise UserError(f"{what} ({why}){f': {fix}' if fix else ''}") from error
 
 
@@ -90,7 +94,7 @@ def needs(extra: str) -> Iterator[None]:
         raise _without(error, extra) from None
 
 
-def missing(error: BaseException | None) -> MissingExtra | None:
+def missing_extra(error: BaseException | None) -> MissingExtra | None:
     """Return the line for a package of an optional part that is not installed, None for all else."""
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return None

@@ -20,7 +20,7 @@ from stategate.stores.errors import UserError
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a name to write a file or a folder under; it then replaces ``path``, file or folder.
 
     Folders above are made. Raises ``UserError`` for an ``OSError``, inside or at the end.
@@ -43,7 +43,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 def write_bytes(path: str | Path, content: bytes) -> None:
     """Write a file."""
-    with replacing(path) as partial:
+    with atomic_path(path) as partial:
         partial.write_bytes(content)
 
 
@@ -54,10 +54,10 @@ def write_text(path: str | Path, text: str) -> None:
 
 def write_json(path: str | Path, value: Any, indent: int | None = None) -> None:
     """Write one JSON value (null for what is not a number), and a line break."""
-    write_text(path, json.dumps(strict(value), indent=indent, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(json_safe(value), indent=indent, ensure_ascii=False) + "\n")
 
 
-def json_of(text: str | bytes) -> Any:
+def parse_json(text: str | bytes) -> Any:
     """Return the value of a JSON text. Raises ``ValueError`` for any other, also for a deep one."""
     try:
         return json.loads(text)
@@ -65,26 +65,29 @@ def json_of(text: str | bytes) -> Any:
         raise ValueError("JSON nested too deeply") from None
 
 
-def strict(value: Any) -> Any:
+def json_safe(value: Any) -> Any:
     """Return ``value`` with NaN and infinities as None: JSON has neither."""
     if isinstance(value, Mapping):
-        return {key: strict(item) for key, item in value.items()}
+        return {key: json_safe(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [strict(item) for item in value]
+        return [json_safe(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_lines(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
     """Write ``rows``, one JSON object a line; returns how many."""
     count = 0
-    with replacing(path) as partial, partial.open("w", encoding="utf-8", errors="replace") as lines:
+    with (
+        atomic_path(path) as partial,
+        partial.open("w", encoding="utf-8", errors="replace") as lines,
+    ):
         for row in rows:
             lines.write(json.dumps(row, ensure_ascii=False) + "\n")
             count += 1
     return count
 
 
-def holds_any(path: Path, forms: Iterable[bytes]) -> bool:
+def contains_any(path: Path, forms: Iterable[bytes]) -> bool:
     """Say whether a file holds one of ``forms``, byte for byte; not where it cannot be read."""
     try:
         if not path.stat().st_size:
@@ -98,5 +101,5 @@ def holds_any(path: Path, forms: Iterable[bytes]) -> bool:
 def tell_holding() -> None:
     """Print which of the files named on standard input hold one of the forms (hex) beside them."""
     paths, forms = json.load(sys.stdin)
-    held = [path for path in paths if holds_any(Path(path), map(bytes.fromhex, forms))]
+    held = [path for path in paths if contains_any(Path(path), map(bytes.fromhex, forms))]
     json.dump(held, sys.stdout)

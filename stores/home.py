@@ -7,7 +7,7 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from stategate.stores.errors import UserError, told_as
+from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.sqlite import is_in_use
 
 #: The user's own, by name in its folder.
@@ -76,7 +76,7 @@ def _folder(usual: Path, names: tuple[str, ...]) -> Path:
         folder = Path(named).expanduser()
     else:
         folder = _moved(Path.home() / ".cache" / "stategate", usual, names)
-    with told_as(
+    with user_error_context(
         f"cannot make the folder '{folder}'", "set STATEGATE_HOME to one you may write to"
     ):
         folder.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from stategate.stores.errors import needs
-from stategate.stores.files import replacing
+from stategate.stores.files import atomic_path
 
 
 def new_plot(rows: int = 1, columns: int = 1, **how: Any) -> tuple[Any, Any]:
@@ -20,5 +20,5 @@ def new_plot(rows: int = 1, columns: int = 1, **how: Any) -> tuple[Any, Any]:
 
 def save_plot(figure: Any, path: str | Path) -> None:
     """Write a figure as PNG, whole or not at all."""
-    with replacing(path) as partial:
+    with atomic_path(path) as partial:
         figure.savefig(partial, format="png", dpi=120, bbox_inches="tight")

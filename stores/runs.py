@@ -27,8 +27,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import json_of, strict, write_bytes, write_json, write_text
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import json_safe, parse_json, write_bytes, write_json, write_text
 from stategate.stores.text import without_password
 
 _PACKAGES = (
@@ -60,9 +60,9 @@ class RunDirectory:
     def __init__(self, folder: str | Path, args: Mapping[str, Any]) -> None:
         self.folder = Path(folder)
         self._args = self.folder / "args.json"
-        with told_as(f"cannot keep a run in '{folder}'", "name a new folder"):
+        with user_error_context(f"cannot keep a run in '{folder}'", "name a new folder"):
             if self._args.exists():
-                _same(json_of(self._args.read_text(encoding="utf-8")), dict(args), self.folder)
+                _same(parse_json(self._args.read_text(encoding="utf-8")), dict(args), self.folder)
             elif self.folder.exists() and any(p.suffix != ".part" for p in self.folder.iterdir()):
                 raise UserError(f"'{folder}' holds something else: name a new folder for the run")
             else:
@@ -94,7 +94,7 @@ class RunDirectory:
 
     def note_resumption(self, args: Mapping[str, Any]) -> None:
         """Write to ``args.json`` under which commit and packages rows are added, if they changed."""
-        old = json_of(self._args.read_text(encoding="utf-8"))
+        old = parse_json(self._args.read_text(encoding="utf-8"))
         now = {key: args.get(key) for key in ("command", "commit", "versions")}
         last = (old.get("resumed") or [old])[-1]
         if any(last.get(key) != now[key] for key in ("commit", "versions")):
@@ -139,7 +139,7 @@ class RunDirectory:
         self, rows: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         """Write ``summary.json`` and return what it holds (null for what is not a number)."""
-        summary: dict[str, Any] = strict({"rows": list(rows), "tests": list(tests)})
+        summary: dict[str, Any] = json_safe({"rows": list(rows), "tests": list(tests)})
         write_json(self.folder / "summary.json", summary, indent=2)
         return summary
 
@@ -158,7 +158,7 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
     # Only "\n" ends a row: splitlines() would split at U+2028 inside a page's text.
     for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].split(b"\n"), 1):
         try:
-            rows += [json_of(line)] if line.strip() else []
+            rows += [parse_json(line)] if line.strip() else []
         except (ValueError, RecursionError) as error:
             raise UserError(f"'{path}' line {number} is damaged ({error}): remove it") from None
     return rows
@@ -173,7 +173,7 @@ def provenance(command: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
-def shown_path(value: str) -> str:
+def public_path(value: str) -> str:
     """Return a path without what is particular to this machine, and a URL without its password.
 
     Inside the repository it becomes relative to it; outside only the last name is left.
@@ -186,13 +186,13 @@ def shown_path(value: str) -> str:
     return _PASSWORD.sub("", value)
 
 
-def shown_config(value: Any) -> Any:
-    """Return a JSON-like value with every path in it shown as by :func:`shown_path`."""
+def public_config(value: Any) -> Any:
+    """Return a JSON-like value with every path in it shown as by :func:`public_path`."""
     if isinstance(value, Mapping):
-        return {key: shown_config(item) for key, item in value.items()}
+        return {key: public_config(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [shown_config(item) for item in value]
-    return without_password(shown_path(value)) if isinstance(value, str) else value
+        return [public_config(item) for item in value]
+    return without_password(public_path(value)) if isinstance(value, str) else value
 
 
 def mean(values: Sequence[float]) -> float:
@@ -230,7 +230,7 @@ def parse_numbers(text: str, what: str = "goals") -> list[int]:
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(strict(row)) + "\n"  # ASCII: lone surrogates of a broken model fit in too
+    return json.dumps(json_safe(row)) + "\n"  # ASCII: lone surrogates of a broken model fit in too
 
 
 def _typed() -> list[str]:
@@ -244,8 +244,8 @@ def _typed() -> list[str]:
 def _shown(word: str) -> str:
     """Shorten a word of the command: a path, ``key=path``, or paths deeper in it."""
     head, equals, tail = word.partition("=")
-    word = f"{head}={shown_path(tail)}" if equals else shown_path(word)
-    return _PATH.sub(lambda found: shown_path(found[0]), word)
+    word = f"{head}={public_path(tail)}" if equals else public_path(word)
+    return _PATH.sub(lambda found: public_path(found[0]), word)
 
 
 def _same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:

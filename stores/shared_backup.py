@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from stategate.stores.corpus.vectors import Vectors, collections, is_server
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import json_of, write_lines
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import parse_json, write_lines
 from stategate.stores.text import without_password
 
 POSTGRES, CHROMA = "STATEGATE_POSTGRES", "STATEGATE_CHROMA"
@@ -91,9 +91,9 @@ def _rows(collection: Vectors) -> Iterator[dict[str, object]]:
 
 def _fill(url: str, path: Path) -> None:
     with path.open(encoding="utf-8") as file:
-        head = json_of(next(file))
+        head = parse_json(next(file))
         collection = Vectors(url, head["name"], head["embedder"], int(head["dimension"]))
-        while block := [json_of(line) for _, line in zip(range(1000), file, strict=False)]:
+        while block := [parse_json(line) for _, line in zip(range(1000), file, strict=False)]:
             vectors = [np.frombuffer(base64.b64decode(row["vector"]), "<f4") for row in block]
             collection.put(
                 [row["id"] for row in block],
@@ -119,7 +119,7 @@ def _require_empty(url: str) -> None:
         " where table_schema not in ('pg_catalog', 'information_schema') limit 1"
     )
     with (
-        told_as(f"cannot reach the database of {POSTGRES}", kinds=psycopg.Error),
+        user_error_context(f"cannot reach the database of {POSTGRES}", kinds=psycopg.Error),
         psycopg.connect(url, connect_timeout=10) as db,
     ):
         there = db.execute(query).fetchone()

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stategate.stores.errors import UserError, told_as
+from stategate.stores.errors import UserError, user_error_context
 
 #: What a value raises, where it is read, that is not what its column holds.
 DAMAGE = (
@@ -172,7 +172,9 @@ def compact(path: Path) -> None:
 
 def belonging(path: Path, what: str, fix: str) -> AbstractContextManager[None]:
     """Turn what reading damaged rows raises into one line, a ``UserError``."""
-    return told_as(f"the {what} '{path}' is damaged", f"restore it from a backup, or {fix}", DAMAGE)
+    return user_error_context(
+        f"the {what} '{path}' is damaged", f"restore it from a backup, or {fix}", DAMAGE
+    )
 
 
 class SqliteFile:
@@ -195,7 +197,9 @@ class SqliteFile:
     ) -> None:
         self.path = Path(path).expanduser()
         self._words = (what, fix)
-        self._errors = partial(told_as, f"cannot use the {what} '{self.path}'", fix, sqlite3.Error)
+        self._errors = partial(
+            user_error_context, f"cannot use the {what} '{self.path}'", fix, sqlite3.Error
+        )
         self._migrations = migrations
         self._settings = (patience, durable)
         self._local = threading.local()

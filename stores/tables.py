@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stategate.stores.errors import UserError, needs, told_as
+from stategate.stores.errors import UserError, needs, user_error_context
 from stategate.stores.loopback import from_environment
 from stategate.stores.sqlite import SqliteFile, belonging
 from stategate.stores.text import storable, without_password
@@ -99,7 +99,9 @@ class PostgresTables:
             from psycopg_pool import PoolTimeout
         what, fix = self._words
         with (
-            told_as(f"cannot use the {what} '{self.path}'", fix, (psycopg.Error, PoolTimeout)),
+            user_error_context(
+                f"cannot use the {what} '{self.path}'", fix, (psycopg.Error, PoolTimeout)
+            ),
             _pool(self._url, os.getpid()).connection() as db,
             db.transaction(),
         ):

@@ -66,7 +66,7 @@ def day_of(at: float) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(at))
 
 
-def unbroken(text: str) -> str:
+def without_line_breaks(text: str) -> str:
     """Return ``text`` without line breaks of any kind; its other space stays as it is."""
     return _BREAKS.sub(" ", text)
 

@@ -36,7 +36,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stategate.stores.errors import UserError, fault, needs, said, told_as
+from stategate.stores.errors import (
+    UserError,
+    describe_error,
+    error_with_type,
+    needs,
+    user_error_context,
+)
 
 Solve = Callable[[Any], Any]
 #: Called in a worker with ``serve``; it calls that with what solves a job.
@@ -255,7 +261,7 @@ def _solved(solve: Solve, job: Any) -> tuple[Any, str | None]:
     try:
         return solve(job), None
     except Exception as error:
-        return None, fault(error, 1000)
+        return None, error_with_type(error, 1000)
 
 
 # Ray --------------------------------------------------------------------------------------------------
@@ -322,7 +328,7 @@ class Behind:
         try:
             pickle.loads(packed)(serve)  # noqa: S301 - from this very program's driver
         except BaseException as error:
-            told = said(error, 1000)
+            told = describe_error(error, 1000)
             is_user = isinstance(error, UserError)
             self._results.put((None, told if is_user else f"a worker cannot start: {told}"))
 
@@ -346,7 +352,8 @@ def _ray_hire(start: Start, crew: Crew, own: dict[str, str]) -> Callable[[], _Ac
             ray.init(address=crew.ray, log_to_driver=False, logging_level=logging.ERROR)
         except (OSError, ValueError, RuntimeError) as error:
             raise UserError(
-                f"no Ray cluster at '{crew.ray}' ({said(error)}): start one with `ray start --head`"
+                f"no Ray cluster at '{crew.ray}' ({describe_error(error)}): "
+                "start one with `ray start --head`"
             ) from None
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - as it is
     environment = {"env_vars": {**own, "PYTHONPATH": paths}}
@@ -368,7 +375,9 @@ def _require_there(address: str) -> None:
 
 
 def _packed(start: Start) -> bytes:
-    with told_as("this cannot be given to workers", "leave --workers out", kinds=Exception):
+    with user_error_context(
+        "this cannot be given to workers", "leave --workers out", kinds=Exception
+    ):
         return pickle.dumps(start)
 
 

@@ -17,8 +17,8 @@ from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 from tqdm import tqdm
 
-from stategate.stores.errors import UserError, said
-from stategate.stores.files import json_of, write_bytes, write_json
+from stategate.stores.errors import UserError, describe_error
+from stategate.stores.files import parse_json, write_bytes, write_json
 from stategate.stores.plots import new_plot, save_plot
 from stategate.stores.runs import mean
 from stategate.trainers.settings import Settings
@@ -151,10 +151,11 @@ def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> History:
     try:
         with safe_open(last, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            history: History = json_of((file.metadata() or {})[_HISTORY])
+            history: History = parse_json((file.metadata() or {})[_HISTORY])
     except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise UserError(
-            f"'{last}' is damaged ({said(error)}): remove the folder, the training begins anew"
+            f"'{last}' is damaged ({describe_error(error)}): "
+            "remove the folder, the training begins anew"
         ) from None
     moments: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():

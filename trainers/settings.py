@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stategate.nodes.registry import first_problem
 from stategate.stores.assets.downloads import sha256
-from stategate.stores.errors import UserError, said
-from stategate.stores.runs import RunDirectory, provenance, shown_config
+from stategate.stores.errors import UserError, describe_error
+from stategate.stores.runs import RunDirectory, provenance, public_config
 from stategate.stores.yaml_text import read_yaml
 
 TRAINING_CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "train"
@@ -230,7 +230,7 @@ def read_settings(cls: type[S], path: str | Path, overrides: Sequence[str] = ())
     except ValidationError as error:
         raise UserError(f"'{path}': {first_problem(error)}") from None
     except (yaml.YAMLError, TypeError, ValueError) as error:
-        raise UserError(f"'{path}': {said(error)}") from None
+        raise UserError(f"'{path}': {describe_error(error)}") from None
 
 
 def open_run(settings: Settings, facts: dict[str, Any] | None = None) -> RunDirectory:
@@ -241,7 +241,7 @@ def open_run(settings: Settings, facts: dict[str, Any] | None = None) -> RunDire
     if facts is None:
         files = {name: getattr(settings, name, "") for name in ("data", "heldout")}
         facts = {"data": {name: hashes_of(path) for name, path in files.items() if path}}
-    args = {"settings": shown_config(settings.model_dump()), "seed": settings.seed, **facts}
+    args = {"settings": public_config(settings.model_dump()), "seed": settings.seed, **facts}
     return RunDirectory(settings.run, {**provenance(), **args})
 
 

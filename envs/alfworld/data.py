@@ -13,8 +13,8 @@ from pathlib import Path
 from stategate.envs.alfworld.files import GAME, is_archive, open_library
 from stategate.envs.alfworld.game import Game
 from stategate.stores.assets.downloads import fetch_published, sha256
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import replacing, write_json
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import atomic_path, write_json
 
 MANIFEST = "manifest.json"
 _FILE = tomllib.loads(Path(__file__).with_name("data.toml").read_text("utf-8"))
@@ -41,7 +41,7 @@ def fetch(folder: Path, source: Path | None = None) -> tuple[list[FileRecord], d
     waiting = folder.with_name(f"{folder.name}.partial")  # kept on failure: a download resumes
     if source is None:
         _download(waiting)
-    with replacing(folder) as staging:
+    with atomic_path(folder) as staging:
         staging.mkdir()
         if source is None:
             shutil.copy2(waiting / _FILE["name"], staging)
@@ -60,7 +60,7 @@ def fetch(folder: Path, source: Path | None = None) -> tuple[list[FileRecord], d
 
 
 def _download(waiting: Path) -> None:
-    with told_as(f"cannot write to {waiting}", kinds=OSError):
+    with user_error_context(f"cannot write to {waiting}", kinds=OSError):
         waiting.mkdir(parents=True, exist_ok=True)
         try:
             fetch_published(_FILE["url"], waiting / _FILE["name"], _FILE["size"], "alfworld")

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from stategate.stores.assets.downloads import progress, sha256
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import json_of
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import parse_json
 from stategate.stores.sqlite import SqliteFile
 
 GAME = "game.tw-pddl"
@@ -121,7 +121,7 @@ class _Folder:
         (root, short), place = self._where[name]
         if isinstance(place, str):
             return _from_archive(place, root, short)
-        with told_as(f"cannot read '{place}'", "give an undamaged copy"):
+        with user_error_context(f"cannot read '{place}'", "give an undamaged copy"):
             return place.read_text(encoding="utf-8")
 
 
@@ -175,7 +175,7 @@ def _indexed(path: Path) -> list[tuple[str, str]]:
 
 
 def _hash(path: Path) -> str:
-    with told_as(f"cannot read '{path}'"):
+    with user_error_context(f"cannot read '{path}'"):
         return _hash_of(path, path.stat().st_size, path.stat().st_mtime_ns)
 
 
@@ -187,7 +187,7 @@ def _hash_of(path: Path, size: int, changed: int) -> str:
 def _read_through(store: SqliteFile, path: Path, key: str) -> None:
     dictionary = b""
     with store.transaction() as db, progress(path.stat().st_size, f"reading {path.name}") as bar:
-        with told_as(f"cannot read '{path}'", "give an undamaged copy", kinds=_DAMAGES):
+        with user_error_context(f"cannot read '{path}'", "give an undamaged copy", kinds=_DAMAGES):
             for member, body in _members(path):
                 parts = member.split("/")[:-1]
                 if len(parts) < 3 or _LEFT_OUT.search(member) or not _is_solvable(body[-4096:]):
@@ -245,7 +245,7 @@ def _from_archive(path: str, root: str, name: str) -> str:
 @lru_cache(maxsize=1)
 def _sample() -> dict[str, str]:
     packed = files("stategate.envs.alfworld.sample").joinpath("games.json.xz").read_bytes()
-    content = json_of(lzma.decompress(packed))
+    content = parse_json(lzma.decompress(packed))
     shared = {"pddl_domain": content["pddl_domain"]}
     return {
         name: json.dumps({**shared, **game})

@@ -30,8 +30,8 @@ from stategate.envs.alfworld.pddl import (
     read_domain,
     read_problem,
 )
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import json_of
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import parse_json
 
 _LIES_IN = "inreceptacle"  # the predicate of a thing and its place
 NOTHING = "Nothing happens."
@@ -79,7 +79,7 @@ class Game:
     def read(cls, text: str) -> "Game":
         """Read a game file's text. Raises ``UserError``."""
         data = fields_of(text)
-        with told_as("the game file nests too deep", kinds=RecursionError):
+        with user_error_context("the game file nests too deep", kinds=RecursionError):
             domain = read_domain(data["pddl_domain"])
             grammar = read_grammar(data["grammar"])
             for action in domain.actions:
@@ -329,8 +329,8 @@ class Game:
 
 def fields_of(text: str) -> dict[str, Any]:
     """Return a game file's fields. Raises ``UserError`` where one is missing or no text."""
-    with told_as("the game file is no JSON"):
-        data = json_of(text)
+    with user_error_context("the game file is no JSON"):
+        data = parse_json(text)
     if not isinstance(data, dict):
         raise UserError("the game file is no JSON object")
     for name in _FIELDS:

@@ -20,8 +20,8 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from stategate.envs.alfworld.logic import State
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import json_of
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import parse_json
 
 NOT = "not_"  # before a predicate: the fact was true once, and a step made it false
 _DEPTH = 40  # rules within rules
@@ -285,8 +285,8 @@ def _skip(text: str, place: int) -> int:
 
 @lru_cache(maxsize=256)
 def _rules(text: str) -> dict[str, tuple[_Alternative, ...]]:
-    with told_as("the game's grammar has rules that cannot be read"):
-        data = json_of(text)
+    with user_error_context("the game's grammar has rules that cannot be read"):
+        data = parse_json(text)
         return {
             name: tuple(
                 _Alternative(_query(rule.get("condition") or ""), text_nodes(rule["rhs"]))

@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-from stategate.stores.errors import UNREADABLE, UserError, told_as
-from stategate.stores.files import json_of
+from stategate.stores.errors import UNREADABLE, UserError, user_error_context
+from stategate.stores.files import parse_json
 from stategate.stores.yaml_text import read_yaml
 
 
@@ -57,9 +57,9 @@ def read_list(source: str, what: str, form: str) -> list[Any]:
     path = Path(str(files("stategate.envs.qa.sample"))) / f"{what}.yaml"
     path = path if source == "sample" else Path(source).expanduser()
     kinds = (*UNREADABLE, yaml.YAMLError)
-    with told_as(f"cannot read the {what} '{source}'", "give a file", kinds):
+    with user_error_context(f"cannot read the {what} '{source}'", "give a file", kinds):
         text = path.read_text(encoding="utf-8")
-        values = json_of(text) if path.suffix == ".json" else read_yaml(text)
+        values = parse_json(text) if path.suffix == ".json" else read_yaml(text)
     if not isinstance(values, list):
         raise UserError(f"'{source}' is no list of {{{form}}}")
     return values
@@ -111,7 +111,7 @@ def load_dialogues(source: str = "sample") -> list[Dialogue]:
 
 
 def _dialogue(value: Any, i: int, source: str) -> Dialogue:
-    with told_as(f"'{source}' dialogue {i} is not {{id, sessions}}"):
+    with user_error_context(f"'{source}' dialogue {i} is not {{id, sessions}}"):
         sessions = tuple(tuple(_turn(t) for t in session) for session in value["sessions"])
         return Dialogue(str(value["id"]), sessions)
 

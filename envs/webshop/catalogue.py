@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stategate.stores.errors import UserError, fault, told_as
-from stategate.stores.files import json_of
-from stategate.stores.text import unbroken
+from stategate.stores.errors import UserError, error_with_type, user_error_context
+from stategate.stores.files import parse_json
+from stategate.stores.text import without_line_breaks
 
 SAMPLE = Path(__file__).parent / "sample"
 PRODUCT_FILES = ("items_shuffle_1000.json", "items_shuffle.json")
@@ -77,7 +77,9 @@ def read_catalogue(folder: str | Path) -> Catalogue:
             products[asin] = _product(item, attributes.get(asin) or {})
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             name = _first(path, PRODUCT_FILES).name
-            raise UserError(f"{name}: product {number} is malformed ({fault(error)})") from None
+            raise UserError(
+                f"{name}: product {number} is malformed ({error_with_type(error)})"
+            ) from None
     if not products:
         raise UserError(f"'{path}' holds no products")
     return Catalogue(products, human if isinstance(human, dict) else {}, digest.hexdigest())
@@ -91,10 +93,10 @@ def _first(folder: Path, names: tuple[str, ...]) -> Path:
 
 
 def _read(path: Path, digest: Any) -> Any:
-    with told_as(f"cannot read '{path}'", "fetch it again"):
+    with user_error_context(f"cannot read '{path}'", "fetch it again"):
         raw = path.read_bytes()
         digest.update(raw)
-        return json_of(raw)
+        return parse_json(raw)
 
 
 def _product(item: Mapping[str, Any], attributes: Mapping[str, Any]) -> Product:
@@ -119,7 +121,7 @@ def _product(item: Mapping[str, Any], attributes: Mapping[str, Any]) -> Product:
 
 def _line(value: Any) -> str:
     """Return a name as one text node of a page: without line breaks and the mark between nodes."""
-    return unbroken(str(value)).replace("[SEP]", "(SEP)")
+    return without_line_breaks(str(value)).replace("[SEP]", "(SEP)")
 
 
 def read_price(pricing: str | None) -> tuple[tuple[float, ...], str]:

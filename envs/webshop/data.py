@@ -13,8 +13,8 @@ from pathlib import Path
 
 from stategate.envs.webshop.catalogue import read_catalogue
 from stategate.stores.assets.downloads import fetch_published, sha256
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import json_of, write_json
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import parse_json, write_json
 
 MANIFEST = "manifest.json"
 _ADDRESS = "https://drive.usercontent.google.com/download?id={id}&export=download&confirm=t"
@@ -66,12 +66,14 @@ def fetch(folder: Path, source: Path | None = None, *, full: bool = False) -> li
             raise UserError(
                 f"{source} has no {', '.join(missing)}: give the folder with them as --from FOLDER"
             )
-    with told_as(f"cannot write WebShop's data to {folder}", kinds=OSError):
+    with user_error_context(f"cannot write WebShop's data to {folder}", kinds=OSError):
         partial.mkdir(parents=True, exist_ok=True)
         try:
             records = [_brought(file, folder, partial, source) for file in files]
             if not all(record.official for record in records):
-                with told_as(f"'{source}' does not hold WebShop's files", kinds=UserError):
+                with user_error_context(
+                    f"'{source}' does not hold WebShop's files", kinds=UserError
+                ):
                     read_catalogue(partial)
             _install(folder, partial, records, "a local folder" if source else "Google Drive")
         finally:
@@ -86,7 +88,7 @@ def fetch(folder: Path, source: Path | None = None, *, full: bool = False) -> li
 def read_manifest(folder: Path) -> list[FileRecord]:
     """Return the records of an earlier :func:`fetch`, or an empty list."""
     try:
-        rows = json_of((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+        rows = parse_json((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
         return [FileRecord(**row) for row in rows]
     except (OSError, ValueError, KeyError, TypeError):
         return []

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from stategate.envs.webshop.catalogue import HUMAN_FILE, Catalogue, Product
-from stategate.stores.errors import UserError, told_as
+from stategate.stores.errors import UserError, user_error_context
 
 _LIMITS = [10.0 * i for i in range(1, 100)]
 _SHUFFLE_SEED = 233
@@ -56,7 +56,9 @@ def human_goals(
     goals = []
     for product in catalogue.products.values():
         for wish in catalogue.human.get(product.asin) or ():
-            with told_as(f"{HUMAN_FILE}: the instructions of {product.asin} are malformed"):
+            with user_error_context(
+                f"{HUMAN_FILE}: the instructions of {product.asin} are malformed"
+            ):
                 attributes = tuple(wish["instruction_attributes"])
                 wished, options = str(wish["instruction"]), wish["instruction_options"]
             if attributes:

@@ -10,8 +10,8 @@ from typing import Any
 
 from stategate.envs.webshop.catalogue import Product
 from stategate.envs.webshop.reward import score
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import json_of
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import parse_json
 
 
 def session_goals(
@@ -27,9 +27,9 @@ def session_goals(
         raise UserError(f"'{folder}' holds no sessions (*.jsonl) of the shop's server")
     goals = []
     for file in files:
-        with told_as(f"'{file.name}' is no log of the shop's server"):
+        with user_error_context(f"'{file.name}' is no log of the shop's server"):
             with file.open(encoding="utf-8") as lines:
-                goal: dict[str, Any] = json_of(next(lines, ""))["goal"]
+                goal: dict[str, Any] = parse_json(next(lines, ""))["goal"]
             goal["goal_options"] = list(goal["goal_options"])
             served = next(_serving(goal, products.values(), prices), None)
         if served is not None:

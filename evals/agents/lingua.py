@@ -18,7 +18,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from stategate.envs.messages.history import text_of, with_text
 from stategate.evals.agents.trimming import LastMessages
 from stategate.nodes.models.decoders.loading import DEFAULT, model_folder
-from stategate.stores.errors import UserError, needs, said
+from stategate.stores.errors import UserError, describe_error, needs
 from stategate.stores.tokens import count_tokens, encoding
 
 _LEAST = 150
@@ -71,8 +71,9 @@ def compressor(weights: str) -> Any:
         )
     except (OSError, ValueError) as error:
         raise UserError(
-            f"no weights of LLMLingua as '{weights}' ({said(error)}): name an asset such as {DEFAULT}, "
-            f"or a folder, with --llmlingua; {' and '.join(_FAMILIES)} are read as LLMLingua-2"
+            f"no weights of LLMLingua as '{weights}' ({describe_error(error)}): name an asset such as "
+            f"{DEFAULT}, or a folder, with --llmlingua; "
+            f"{' and '.join(_FAMILIES)} are read as LLMLingua-2"
         ) from None
     if not second:
         made.model = _PairsForCache(made.model)

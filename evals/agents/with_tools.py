@@ -27,7 +27,7 @@ from stategate.graph.world_tools import standing, world_tools
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
-from stategate.stores.runs import shown_config
+from stategate.stores.runs import public_config
 
 FILES, MODEL = "files", "model"
 _MODELS = "qa"  # the preset that names the model where no world is played
@@ -75,7 +75,7 @@ def run_tools(
         "arms": arms_of(arms, lingua),
         "budget": budget,
         "calls": calls,
-        "config": shown_config(config.model_dump(mode="json", include={"env", "llm"})),
+        "config": public_config(config.model_dump(mode="json", include={"env", "llm"})),
         "data": str(getattr(world, "fingerprint", "")),
     }
 

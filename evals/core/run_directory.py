@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stategate.envs.protocols import Observation, World
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import json_of
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import parse_json
 from stategate.stores.runs import read_rows
 
 Outcome = Literal["all", "success", "partial", "failed", "errors"]
@@ -66,10 +66,10 @@ def read_run(folder: str | Path) -> Run:
     path = Path(folder).expanduser()
     if not (path / _ARGS).is_file():
         raise UserError(f"'{folder}' is no run directory: it has no {_ARGS}")
-    with told_as(f"cannot read the run '{folder}'"):
-        args = json_of((path / _ARGS).read_text(encoding="utf-8"))
+    with user_error_context(f"cannot read the run '{folder}'"):
+        args = parse_json((path / _ARGS).read_text(encoding="utf-8"))
         ended = (path / _SUMMARY).is_file()
-        summary = json_of((path / _SUMMARY).read_text(encoding="utf-8")) if ended else {}
+        summary = parse_json((path / _SUMMARY).read_text(encoding="utf-8")) if ended else {}
         files = [*sorted(path.glob("*.jsonl.gz")), *sorted(path.glob("*.jsonl"))]
         # Files only: reading a pipe that somebody put there would wait for ever.
         tables = {file.name.partition(".")[0]: read_rows(file) for file in files if file.is_file()}

@@ -13,7 +13,7 @@ import yaml
 
 from stategate.evals.core.run_directory import Run, read_run
 from stategate.stores.errors import UserError
-from stategate.stores.files import json_of
+from stategate.stores.files import parse_json
 
 _PAGE = "stories.yaml"
 
@@ -67,7 +67,7 @@ def search_runs(folders: Sequence[Path], words: str) -> list[tuple[Path, str]]:
 def _about(folder: Path) -> tuple[str, str]:
     """Return a run's command, and all words that it can be found by."""
     try:
-        args = json_of((folder / "args.json").read_text(encoding="utf-8"))
+        args = parse_json((folder / "args.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         args = {}
     args = args if isinstance(args, dict) else {}

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from stategate.stores.errors import ModelUnavailable, UserError, fault, needs
+from stategate.stores.errors import ModelUnavailable, UserError, error_with_type, needs
 from stategate.stores.runs import RunDirectory, provenance
 from stategate.stores.workers import Crew, work
 
@@ -232,7 +232,7 @@ class _Players:
         except ModelUnavailable as error:  # nothing of the agent's doing: it is solved later
             attempt.outage = str(error)
         except Exception as error:  # one bad sample must not end a long run; it is counted
-            attempt.problem = fault(error, 1000)
+            attempt.problem = error_with_type(error, 1000)
             for row, failure in zip(attempt.rows, sample.failure, strict=True):
                 if not failure.keys() <= row.keys():
                     row |= {**failure, "error": attempt.problem}

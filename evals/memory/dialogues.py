@@ -20,7 +20,7 @@ from stategate.evals.core.task import Row, Sample, Solver, Summary, Task, run_ta
 from stategate.evals.qa.player import POLICIES, Player
 from stategate.graph.config import load_config
 from stategate.stores.errors import UserError
-from stategate.stores.runs import mean, shown_config, shown_path
+from stategate.stores.runs import mean, public_config, public_path
 
 #: What is compared: memory against none, both against either.
 _PAIRS = (
@@ -54,10 +54,10 @@ def run_memory(
     digest = hashlib.sha256(repr(chosen).encode()).hexdigest()
     args = {
         "experiment": "memory",
-        "data": {"name": shown_path(dialogues), "sha256": digest},
+        "data": {"name": public_path(dialogues), "sha256": digest},
         "seed": seed,
         "dialogues": [dialogue.id for dialogue in chosen],
-        "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
+        "agents": {n: public_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
     state = Path(out) / "state"
     samples = [

@@ -30,7 +30,7 @@ from stategate.evals.memory.published import (
 )
 from stategate.evals.memory.rankers import PRESETS, Ranker, line_of, ranker_named
 from stategate.stores.errors import UserError
-from stategate.stores.runs import shown_path
+from stategate.stores.runs import public_path
 from stategate.stores.tokens import count_tokens
 
 READERS: Mapping[str, Callable[[str | Path], list[Conversation]]] = {
@@ -81,7 +81,7 @@ def run_evidence(
     args = {
         "experiment": settings.form,
         "data": {
-            "name": shown_path(settings.file),
+            "name": public_path(settings.file),
             "sha256": digest,
         },
         "conversations": len(conversations),

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from stategate.evals.memory.generated import FAMILIES, generated_text
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import json_of
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import parse_json
 
 #: LoCoMo's categories by the numbers of its file (the paper's prose counts otherwise); the sixth is of
 #: the generated conversations alone.
@@ -89,7 +89,7 @@ def read_locomo(path: str | Path) -> list[Conversation]:
 
 
 def _sample(value: Any, i: int, path: str | Path) -> Conversation:
-    with told_as(f"'{path}' sample {i} is not in LoCoMo's format"):
+    with user_error_context(f"'{path}' sample {i} is not in LoCoMo's format"):
         name = str(value.get("sample_id", i))
         spoken = value["conversation"]
         numbers = sorted(int(m[1]) for key in spoken if (m := _SESSION.fullmatch(key)))
@@ -145,7 +145,7 @@ def read_longmemeval(path: str | Path) -> list[Conversation]:
 
 
 def _history(value: Any, i: int, path: str | Path) -> Conversation:
-    with told_as(f"'{path}' entry {i} is not in LongMemEval's format"):
+    with user_error_context(f"'{path}' entry {i} is not in LongMemEval's format"):
         name = str(value["question_id"])
         ids = [str(id_) for id_ in value["haystack_session_ids"]]
         dates = [moment(str(date)) for date in value["haystack_dates"]]
@@ -181,13 +181,13 @@ def text_of(path: str | Path) -> str:
     """Return the text of a file, or of a family of generated conversations by its name."""
     if str(path) in FAMILIES:
         return generated_text(str(path))
-    with told_as(f"cannot read '{path}'", "name the published JSON file"):
+    with user_error_context(f"cannot read '{path}'", "name the published JSON file"):
         return Path(path).expanduser().read_text(encoding="utf-8")
 
 
 def _list(path: str | Path) -> Sequence[Any]:
-    with told_as(f"cannot read '{path}'", "name the published JSON file"):
-        values = json_of(text_of(path))
+    with user_error_context(f"cannot read '{path}'", "name the published JSON file"):
+        values = parse_json(text_of(path))
     if not isinstance(values, list) or not values:
         raise UserError(f"'{path}' is no list of conversations: name the published JSON file")
     return values

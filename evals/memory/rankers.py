@@ -27,7 +27,7 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.corpus import Retrieval, TextIndex
 from stategate.nodes.retrieval.ranking import bm25_over, cosine
 from stategate.nodes.retrieval.remember import Memory
-from stategate.stores.errors import UserError, told_as
+from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.memory.recall import DEFAULT, Limits, Weights
 
 _DEPTH = 50
@@ -58,7 +58,7 @@ class Ranker(BaseModel):
     def parse(cls, text: str) -> "Ranker":
         """Read ``name=kind=bm25,stem=false``. Raises ``UserError`` naming what is wrong."""
         name, _, rest = text.partition("=")
-        with told_as("write an agent as name=kind=bm25,stem=false"):
+        with user_error_context("write an agent as name=kind=bm25,stem=false"):
             values: dict[str, Any] = dict(part.split("=", 1) for part in rest.split(",") if part)
             return cls(name=name.strip(), **values)
 

@@ -30,7 +30,7 @@ from stategate.nodes.build_context.recall import MemoryReader, remembered_pieces
 from stategate.nodes.retrieval.align import wish_of
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.errors import UserError
-from stategate.stores.runs import shown_config
+from stategate.stores.runs import public_config
 
 _EACH, _TOKENS = 5, 200
 AGENTS = ("remembered", "stranger")
@@ -56,7 +56,7 @@ def run_remembered(
             "experiment": "remembered",
             "goals": str(goals),
             "seed": seed,
-            "agents": {"base": shown_config(base.model_dump(mode="json"))},
+            "agents": {"base": public_config(base.model_dump(mode="json"))},
         }
         samples = [
             Sample({"user": f"user {i}"}, (i, own), [{"asked": 0}] * len(own))
@@ -145,7 +145,7 @@ def run_served(
         "seed": seed,
         "tasks": tasks,
         "users": len(chosen),
-        "agents": {"base": shown_config(base.model_dump(mode="json"))},
+        "agents": {"base": public_config(base.model_dump(mode="json"))},
     }
     failure = {"success": 0.0, "steps": float(base.max_steps), "facts": 0.0}
     samples = [Sample({"user": name}, name, [failure] * (tasks - 1)) for name in chosen]

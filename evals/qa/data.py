@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stategate.envs.qa.questions import Evidence, Question, load_questions, sample_folder
-from stategate.stores.corpus.chunking import Chunking, Passage, bears
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import json_of
+from stategate.stores.corpus.chunking import Chunking, Passage, contains_evidence
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import parse_json
 from stategate.stores.runs import read_rows
 
 
@@ -42,11 +42,11 @@ def load_set(source: str) -> QuestionSet:
     folder = Path(source).expanduser()
     path = folder / "evaluation_dataset.json"
     chunk_files = sorted(folder.glob("reference_chunks_*.jsonl"))
-    with told_as(
+    with user_error_context(
         f"'{source}' is no question set",
         "it needs corpus/, evaluation_dataset.json and reference_chunks_*.jsonl",
     ):
-        rows = json_of(path.read_text(encoding="utf-8"))
+        rows = parse_json(path.read_text(encoding="utf-8"))
         sets = {
             file.stem.removeprefix("reference_chunks_"): {
                 r["id"]: r["text"] for r in read_rows(file)
@@ -70,7 +70,7 @@ def relevant(question: Question, passages: Sequence[Passage]) -> set[int]:
         for place, passage in enumerate(passages)
         if passage.text in texts
         or any(
-            e.document in ("", passage.document) and bears(passage.text, e.text)
+            e.document in ("", passage.document) and contains_evidence(passage.text, e.text)
             for e in question.evidence
         )
     }

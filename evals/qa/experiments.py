@@ -23,7 +23,7 @@ from stategate.graph.config import Config, load_config
 from stategate.nodes.retrieval.corpus import Retrieval
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.errors import UserError
-from stategate.stores.runs import shown_config
+from stategate.stores.runs import public_config
 
 _TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 AGENTS: dict[str, tuple[str, ...]] = {n: tuple(own) for n, own in _TABLE["agents"].items()}
@@ -72,7 +72,7 @@ def run_qa(
         "data": {"name": chosen.name, "sha256": chosen.sha256},
         "seed": seed,
         "limit": limit,
-        "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
+        "agents": {n: public_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
     state = Path(out) / "state"
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.retrieval.ranking import bm25_over
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import json_of
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import parse_json
 
 DATASETS = ("hotpotqa", "2wikimultihopqa", "musique")
 Split = Literal["dev", "test"]
@@ -67,9 +67,9 @@ def load_questions(
         path = folder / f"{name}.{split}.jsonl.gz"
         if not path.is_file():
             raise UserError(f"no file {path.name} in '{folder.name}': known are {DATASETS}")
-        with told_as(f"{path.name} is damaged", "fetch it again"):
+        with user_error_context(f"{path.name} is damaged", "fetch it again"):
             with gzip.open(path, "rt", encoding="utf-8") as lines:
-                rows = [json_of(line) for line in lines][:limit]
+                rows = [parse_json(line) for line in lines][:limit]
             columns.append(
                 [
                     Question(

@@ -31,7 +31,7 @@ from stategate.nodes.protocols import Embedder
 from stategate.nodes.retrieval.corpus import Retrieval, TextIndex
 from stategate.nodes.retrieval.ranking import bm25, cosine, weighted_parts
 from stategate.stores.errors import UserError
-from stategate.stores.runs import shown_path
+from stategate.stores.runs import public_path
 from stategate.stores.states.documents import Dtype
 
 LEXICAL = ("bm25", "bm25_stem")
@@ -90,7 +90,7 @@ def run_rerank(
         },
         "checkpoints": {},
         **shown,
-        "model": shown_path(settings.model),
+        "model": public_path(settings.model),
     }
     if settings.pool == "bm25":
         questions = retrieved(questions, settings.depth)

@@ -15,7 +15,7 @@ from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import Config, load_config
 from stategate.nodes.protocols import BuiltContext
 from stategate.stores.errors import UserError
-from stategate.stores.runs import parse_numbers, shown_config, shown_path
+from stategate.stores.runs import parse_numbers, public_config, public_path
 
 METRICS: tuple[str, ...] = ("success", "score", "finished", "steps", "tokens_per_step")
 METRICS += ("lost_per_step", "model_tokens", "cost", "seconds", "cpu_seconds", "fallbacks")
@@ -57,14 +57,14 @@ def run_live(
     tasks = chosen_tasks(world, goals)
     args = {
         "data": {
-            "name": shown_path(str(getattr(first.env, "data", "") or first.env.kind)),
+            "name": public_path(str(getattr(first.env, "data", "") or first.env.kind)),
             "sha256": str(getattr(world, "fingerprint", "")),
         },
         "seed": seed,
         "goals": list(tasks),
         "max_steps": first.max_steps,
         "checkpoints": {**checkpoint_hashes(configs.values()), **(checkpoints or {})},
-        "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
+        "agents": {n: public_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
     groups = groups_of(world, tasks)
     samples = [Sample({"goal": number}, task, (_FAILURE,)) for number, task in tasks.items()]
@@ -166,7 +166,7 @@ def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
             )
         for params in (config.updater, config.context, config.actor):
             names.update(params.checkpoints(kind))
-    return {shown_path(name): read_meta(name)["sha256"] for name in sorted(names)}
+    return {public_path(name): read_meta(name)["sha256"] for name in sorted(names)}
 
 
 def _advice(context: BuiltContext) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource, render
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError
-from stategate.stores.runs import mean, shown_path
+from stategate.stores.runs import mean, public_path
 from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory, read_trajectories
 
@@ -139,7 +139,7 @@ def run_retrieval(
         names = (f"state-{updater}", f"retriever-{updater}")
         hashes = {name: read_meta(name)["sha256"] for name in names}
     args = {
-        "data": {"name": shown_path(data), "sha256": sha256(Path(data))},
+        "data": {"name": public_path(data), "sha256": sha256(Path(data))},
         "updater": updater,
         "checkpoints": hashes,
         "seed": seed,

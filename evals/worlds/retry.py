@@ -20,7 +20,7 @@ from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import Config, load_config
 from stategate.nodes.build_context.notes import VAIN
 from stategate.nodes.registry import registry
-from stategate.stores.runs import shown_config
+from stategate.stores.runs import public_config
 from stategate.stores.text import words_of
 from stategate.stores.traces import Event
 
@@ -68,7 +68,7 @@ def run_retry(
         "trials": trials,
         "goals": list(tasks),
         "data": {"sha256": str(getattr(world, "fingerprint", ""))},
-        "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
+        "agents": {n: public_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
     failure = {f"success@{k + 1}": 0.0 for k in range(trials)}
     samples = [Sample({"goal": number}, task, (failure,)) for number, task in tasks.items()]

@@ -29,7 +29,7 @@ from stategate.nodes.retrieval.page import describe
 from stategate.nodes.retrieval.ranking import bm25
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError
-from stategate.stores.runs import mean, shown_path
+from stategate.stores.runs import mean, public_path
 from stategate.stores.traces.trajectories import Trajectory, read_trajectories
 
 CUTOFFS = (1, 5)
@@ -102,7 +102,7 @@ def run_strangers(
     args = {
         "seed": seed,
         "limit": limit,
-        "data": {shown_path(path): sha256(Path(path)) for path in data},
+        "data": {public_path(path): sha256(Path(path)) for path in data},
         "checkpoints": {
             **checkpoint_hashes([settled]),
             **(checkpoint_hashes([retrieves]) if clicks else {}),

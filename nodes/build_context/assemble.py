@@ -22,7 +22,7 @@ from pydantic import Field
 from stategate.envs.protocols import NOTE, Chunk, Fragment, View
 from stategate.nodes.protocols import BuiltContext, ContextParams, ContextRequest, Piece
 from stategate.nodes.retrieval.page import render, text_of
-from stategate.stores.text import one_line, unbroken
+from stategate.stores.text import one_line, without_line_breaks
 from stategate.stores.tokens import count_tokens, truncate
 from stategate.stores.traces import Event
 
@@ -192,7 +192,7 @@ def _tail(
     request: ContextRequest, shown: Sequence[Chunk], history: int, budget: int
 ) -> list[Piece]:
     lines = request.view.status(request.observation, shown)
-    text = "".join(f"{unbroken(line.text)}\n" for line in lines)
+    text = "".join(f"{without_line_breaks(line.text)}\n" for line in lines)
     pieces: list[Piece] = []
     if text and count_tokens(text) <= budget:
         pieces.append(line_piece("status", "status", text, budget))

@@ -29,7 +29,7 @@ from stategate.nodes.retrieval.history import HistorySource
 from stategate.nodes.retrieval.page import render, text_of
 from stategate.nodes.retrieval.past import LEGEND, done_before, marked
 from stategate.nodes.retrieval.quoting import shielded
-from stategate.stores.text import one_line, unbroken
+from stategate.stores.text import one_line, without_line_breaks
 from stategate.stores.tokens import count_tokens
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _ladder(
         return plain_ladder(piece, *tiers)
     # What is settled must be known; what is open, the choices themselves tell.
     lines = view.status(request.observation, list(chunks.values()))
-    settled = {unbroken(line.text) for line in lines if line.is_settled}
+    settled = {without_line_breaks(line.text) for line in lines if line.is_settled}
     return plain_ladder(piece, *(-1 if x in settled else 2 for x in piece.text.splitlines()))
 
 

@@ -29,7 +29,7 @@ from stategate.nodes.retrieval.ranking import rerank_at, rerank_locally
 from stategate.stores.bank.places import bank_place
 from stategate.stores.bank.state_bank import Hit
 from stategate.stores.bank.trace_bank import TraceBank
-from stategate.stores.errors import said
+from stategate.stores.errors import describe_error
 from stategate.stores.text import words_of
 from stategate.stores.tokens import truncate
 
@@ -150,7 +150,7 @@ class TraceAdvisor:
                     scores = rerank_locally(params.rerank_model, question, texts)
                 hits = [hits[i] for i in sorted(range(len(hits)), key=lambda i: (-scores[i], i))]
             except asking_problems() as error:
-                notes.append(f"rerank: {said(error)}, ordered by score")
+                notes.append(f"rerank: {describe_error(error)}, ordered by score")
         if params.pick == "random":
             drawn = self.bank.bank.drawn(f"{params.seed} {question}", _WIDE)
             return [Hit(row, 0.0) for row in drawn]
@@ -208,7 +208,7 @@ class TraceAdvisor:
             messages = [SystemMessage(system), HumanMessage(asked)]
             return ask(self._resources.llm, messages, schema)
         except asking_problems() as error:
-            notes.append(f"{step}: {said(error)}")
+            notes.append(f"{step}: {describe_error(error)}")
             return None
 
 

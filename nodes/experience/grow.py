@@ -18,7 +18,7 @@ from stategate.nodes.protocols import Embedder, Updater, UpdaterParams, Vector
 from stategate.stores.assets.weights import read_meta
 from stategate.stores.bank.bank import Bank, Entry, Row
 from stategate.stores.bank.state_bank import StateBank
-from stategate.stores.files import json_of
+from stategate.stores.files import parse_json
 from stategate.stores.traces import Event
 
 SAME = 0.995
@@ -107,7 +107,7 @@ def untrusted(bank: Bank, least: float) -> frozenset[int]:
     # The last field of what is trusted wholly; JSON escapes the quotes of any text that looks the same.
     query = "select n, data from rows where data like ? and data not like ?"
     told = bank.query(query, ('%"trust":%', '%"trust": 1.0}'))
-    return frozenset(row["n"] for row in told if _trust(json_of(row["data"])) < least)
+    return frozenset(row["n"] for row in told if _trust(parse_json(row["data"])) < least)
 
 
 def recurrent_states(episode: Episode, updater: Updater) -> Vector:

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from stategate.nodes.models.faults import aguarded, guarded
 from stategate.nodes.resources import Resources
-from stategate.stores.errors import ModelUnavailable, UserError, said
+from stategate.stores.errors import ModelUnavailable, UserError, describe_error
 from stategate.stores.loopback import on_loopback
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _failures(resources: Resources) -> Iterator[None]:
         resources.forget(resources.llm_params)  # a retry starts a dead server anew
         raise
     except openai.BadRequestError as e:
-        raise UserError(f"the model server refused the request: {said(e)}") from e
+        raise UserError(f"the model server refused the request: {describe_error(e)}") from e
 
 
 def _message(reply: BaseMessage) -> AIMessage:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from stategate.stores.errors import ModelUnavailable, UserError, fault
+from stategate.stores.errors import ModelUnavailable, UserError, error_with_type
 from stategate.stores.text import one_line, without_password
 
 #: Seconds that a server's "come back later" is waited for in all, and how often it is asked again.
@@ -117,6 +117,7 @@ def _unavailable(model: Any, problem: str) -> ModelUnavailable:
 
 def _unreadable(model: Any, error: BaseException) -> ModelUnavailable:
     return ModelUnavailable(
-        f"the model server at {_address(model)} gives no answer that can be read ({fault(error)}): "
-        "is it an OpenAI-compatible server, and its URL the one that ends in /v1?"
+        f"the model server at {_address(model)} gives no answer that can be read "
+        f"({error_with_type(error)}): is it an OpenAI-compatible server, "
+        "and its URL the one that ends in /v1?"
     )

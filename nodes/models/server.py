@@ -31,7 +31,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
-from stategate.stores.errors import ModelUnavailable, UserError, needs, told_as
+from stategate.stores.errors import ModelUnavailable, UserError, needs, user_error_context
 from stategate.stores.files import write_json
 from stategate.stores.workers import shared_folder
 
@@ -253,7 +253,9 @@ def _check(model: Path, header: GgufHeader, n_ctx: int, port: int) -> None:
     if port:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with told_as(f"cannot listen on port {port}", "set llm.port=0 for a free one"):
+            with user_error_context(
+                f"cannot listen on port {port}", "set llm.port=0 for a free one"
+            ):
                 probe.bind(("127.0.0.1", port))
 
 

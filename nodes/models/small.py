@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from stategate.stores.errors import UserError, said
+from stategate.stores.errors import UserError, describe_error
 
 if TYPE_CHECKING:
     from torch import nn
@@ -29,7 +29,7 @@ def load_trained(
     try:
         network.load_state_dict(tensors)
     except RuntimeError as error:
-        problem = f"does not fit its architecture ({said(error)})"
+        problem = f"does not fit its architecture ({describe_error(error)})"
         raise UserError(f"checkpoint '{name}' {problem}") from None
     return network.eval(), meta
 

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from stategate.stores.answers import within
+from stategate.stores.answers import limited_answers
 
 #: Bytes that an answer may have.
 MOST = 32 << 20
@@ -153,7 +153,7 @@ def limited_client(seconds: float, *, trust_env: bool, is_async: bool = False) -
         "trust_env": trust_env,
         "follow_redirects": False,
         "timeout": seconds,
-        **within(MOST, is_async=is_async),
+        **limited_answers(MOST, is_async=is_async),
     }
     client: Any = (AsyncLimited if is_async else Limited)(**settings)
     for transport in (client._transport, *client._mounts.values()):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from stategate.nodes.models.asking import ask, asking_problems, json_in, objects_in
 from stategate.nodes.resources import Resources
-from stategate.stores.errors import UserError, said
+from stategate.stores.errors import UserError, describe_error
 from stategate.stores.memory.entities import Extractor, distinct, merged
 from stategate.stores.memory.names import KINDS, plain
 from stategate.stores.memory.records import Entity, Relation
@@ -68,7 +68,7 @@ class ModelExtractor:
             # What was written up to the limit of tokens, which the client makes an error.
             whole = getattr(error, "completion", None)
             if whole is None or (broken := whole.choices[0].message.content) is None:
-                return self._fallback(text, said(error))
+                return self._fallback(text, describe_error(error))
             reply = broken
         rows = _rows(reply)
         if not rows:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stategate.nodes.models.transport import limited_client
 from stategate.nodes.protocols import Embedder
 from stategate.stores.corpus.lexical import Lexical, stemmer, stop_words
-from stategate.stores.errors import ModelUnavailable, UserError, needs, told_as
+from stategate.stores.errors import ModelUnavailable, UserError, needs, user_error_context
 from stategate.stores.loopback import on_loopback
 
 Scores = NDArray[np.float64]
@@ -176,5 +176,7 @@ def _cross_encoder(model: str) -> Any:
     with needs("local"):
         from sentence_transformers import CrossEncoder
 
-    with told_as(f"cannot load the cross-encoder '{model}'", kinds=(OSError, ValueError)):
+    with user_error_context(
+        f"cannot load the cross-encoder '{model}'", kinds=(OSError, ValueError)
+    ):
         return CrossEncoder(model, device="cpu")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from stategate.nodes.models.asking import Usage, ask, asking_problems, json_in
-from stategate.stores.errors import UserError, said
+from stategate.stores.errors import UserError, describe_error
 from stategate.stores.memory.records import Statement
 from stategate.stores.memory.stated import stated, statement
 from stategate.stores.memory.times import spans
@@ -82,7 +82,7 @@ class ModelStatements:
             rows = (json_in(reply, dict) or {})["statements"]
             return [s for row in rows if (s := _read(row, text, speaker, at)) is not None]
         except asking_problems() as error:
-            problem = said(error)
+            problem = describe_error(error)
         except (KeyError, TypeError, ValueError):
             problem = "unreadable reply"
         self.fallbacks += 1

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from stategate.stores.errors import told_as
-from stategate.stores.files import json_of, write_json
+from stategate.stores.errors import user_error_context
+from stategate.stores.files import parse_json, write_json
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -99,7 +99,7 @@ def fetch_published(url: str, target: Path, size: int, world: str) -> None:
     """Fetch a file of a world's publisher, who may take his time, with a bar. Raises ``UserError``."""
     fix = f"connect to the network, or copy local files with `stategate data {world} --from FOLDER`"
     with (
-        told_as(f"could not download {target.name}", fix, SourceError),
+        user_error_context(f"could not download {target.name}", fix, SourceError),
         progress(size, f"fetching {target.name}") as bar,
     ):
         download(url, target, size, bar.update, patience=30)
@@ -213,7 +213,7 @@ def join_parts(
     record = work / "joined.json"
     done, size = 0, 0
     if record.exists() and target.exists():
-        known = json_of(record.read_text())
+        known = parse_json(record.read_text())
         done, size = known["parts"], known["bytes"]
     with target.open("ab") as sink:
         sink.truncate(size)  # bytes after the record belong to a part that was cut short

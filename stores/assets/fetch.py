@@ -24,7 +24,7 @@ from stategate.stores.assets.downloads import (
     unpack,
 )
 from stategate.stores.errors import UserError
-from stategate.stores.files import json_of, write_json
+from stategate.stores.files import parse_json, write_json
 from stategate.stores.home import cache
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Asset:
     def is_verified(self) -> bool:
         """Whether the files are those that were hashed before, by size, time and expected hash."""
         try:
-            return bool(json_of(self.beside(".json").read_text()) == self.fingerprint())
+            return bool(parse_json(self.beside(".json").read_text()) == self.fingerprint())
         except (OSError, ValueError):
             return False
 

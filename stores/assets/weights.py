@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stategate.stores.errors import UserError, needs, told_as
-from stategate.stores.files import json_of, write_bytes, write_json
+from stategate.stores.errors import UserError, needs, user_error_context
+from stategate.stores.files import parse_json, write_bytes, write_json
 from stategate.stores.home import home
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def read_meta(name: str) -> dict[str, Any]:
     path = find_weights(name)
     beside = path.with_name(path.name + ".json")
     try:
-        meta: dict[str, Any] = json_of(beside.read_text("utf-8"))
+        meta: dict[str, Any] = parse_json(beside.read_text("utf-8"))
         if {"kind", "architecture", "sha256"} <= set(meta):
             return meta
     except (OSError, ValueError, TypeError):
@@ -102,7 +102,7 @@ def _read(
         )
     from safetensors import SafetensorError
 
-    with told_as(
+    with user_error_context(
         f"checkpoint '{name}' holds no tensors", "fetch or train it again", SafetensorError
     ):
         return load(data), meta

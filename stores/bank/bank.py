@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stategate.stores.errors import UserError
-from stategate.stores.files import json_of, write_lines
+from stategate.stores.files import parse_json, write_lines
 from stategate.stores.home import cache
 from stategate.stores.sqlite import SqliteFile
 from stategate.stores.tables import PostgresTables, is_database, split_place
@@ -391,7 +391,7 @@ def _to_json(data: Mapping[str, Any]) -> str:
 
 def _to_row(line: Any) -> Row:
     """Return what a line of table ``rows`` says."""
-    row = Row(**{**dict(line), "data": json_of(line["data"])})
+    row = Row(**{**dict(line), "data": parse_json(line["data"])})
     if not (isinstance(row.data, dict) and isinstance(row.id, str) and isinstance(row.task, str)):
         raise ValueError("a row that is none")
     if not all(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stategate.stores.bank.bank import Bank, Vector
 from stategate.stores.errors import UserError, needs
-from stategate.stores.files import replacing
+from stategate.stores.files import atomic_path
 
 FLAT = 20_000
 PROBES = 32
@@ -172,7 +172,7 @@ def write_index(bank: Bank, key: str, generation: str) -> tuple[Path, int]:
         last = int(numbers[-1])
     folder = bank.folder / "index"
     target = folder / f"{key}-{generation}-{last}.faiss"
-    with replacing(target) as partial:
+    with atomic_path(target) as partial:
         faiss.write_index(index, str(partial))
     for old in folder.glob(f"{key}-*-*"):
         if old.is_dir():  # of before faiss

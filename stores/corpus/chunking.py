@@ -1,7 +1,7 @@
 """Documents to passages: token windows or text boundaries, with ids that derive from content.
 
 Every passage knows its span in the document. Gold evidence is kept as text, so a corpus may be fetched
-again or cut another way and its questions still find what answers them (:func:`bears`).
+again or cut another way and its questions still find what answers them (:func:`contains_evidence`).
 """
 
 import hashlib
@@ -73,7 +73,7 @@ class Chunking:
         return spans
 
 
-def cut(document: str, title: str, text: str, chunking: Chunking) -> list[Passage]:
+def cut_passages(document: str, title: str, text: str, chunking: Chunking) -> list[Passage]:
     """Return the passages of one document. The same text under the same title keeps its ids."""
     seen: dict[str, int] = {}
     passages = []
@@ -88,7 +88,7 @@ def cut(document: str, title: str, text: str, chunking: Chunking) -> list[Passag
     return passages
 
 
-def bears(passage: str, evidence: str) -> bool:
+def contains_evidence(passage: str, evidence: str) -> bool:
     """Say whether ``passage`` holds ``evidence`` (a stretch of text), whole or its greater part.
 
     A window may cut an evidence in two: the half with most of the consecutive words counts.

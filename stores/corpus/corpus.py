@@ -19,11 +19,11 @@ from importlib.metadata import version
 from pathlib import Path
 from uuid import uuid4
 
-from stategate.stores.corpus.chunking import Chunking, Passage, cut
+from stategate.stores.corpus.chunking import Chunking, Passage, cut_passages
 from stategate.stores.corpus.documents import Document, Skipped
 from stategate.stores.corpus.lexical import Lexical
 from stategate.stores.errors import UserError
-from stategate.stores.files import json_of, replacing
+from stategate.stores.files import atomic_path, parse_json
 from stategate.stores.home import home
 from stategate.stores.tables import is_database, open_tables, split_place
 
@@ -148,7 +148,7 @@ class Corpus:
         cuts = []
         for d in self.documents():
             try:
-                cuts.append(cut(d.id, d.title, d.text, chunking))
+                cuts.append(cut_passages(d.id, d.title, d.text, chunking))
             except ValueError as error:  # one document must not take the others with it
                 logging.getLogger("stategate").warning("%s: not searched (%s)", d.id, error)
         return list({passage.id: passage for part in cuts for passage in part}.values())
@@ -223,7 +223,7 @@ def prepare(corpus: Corpus, chunking: Chunking, key: str) -> tuple[list[Passage]
     if prepared_key(corpus, chunking) != key:  # changed while it was cut
         return passages, lexical
     try:
-        with replacing(place) as partial:
+        with atomic_path(place) as partial:
             partial.mkdir()
             lines = "".join(json.dumps(astuple(passage)) + "\n" for passage in passages)
             (partial / _PASSAGES).write_text(lines, encoding="utf-8")
@@ -244,7 +244,7 @@ def titled(passage: Passage) -> str:
 def _load(place: Path) -> tuple[list[Passage], Lexical] | None:
     try:
         lines = (place / _PASSAGES).read_text(encoding="utf-8").splitlines()
-        passages = [Passage(*json_of(line)) for line in lines]
+        passages = [Passage(*parse_json(line)) for line in lines]
         lexical = Lexical.load(place / _WORDS)
     except (OSError, ValueError, TypeError, KeyError, EOFError):
         return None

@@ -14,8 +14,8 @@ from typing import Any
 from stategate.stores.corpus import reader
 from stategate.stores.corpus.formats import Unreadable, decode
 from stategate.stores.errors import UserError
-from stategate.stores.files import json_of
-from stategate.stores.text import unbroken
+from stategate.stores.files import parse_json
+from stategate.stores.text import without_line_breaks
 from stategate.stores.workers import Crew, in_order
 
 MAX_BYTES = 20_000_000
@@ -91,7 +91,7 @@ def _id_of(name: str) -> str:
     """Return a document's id from its file's name: one line of text, and no other file's."""
     broken = name.encode("utf-8", "surrogateescape")
     return "".join(
-        c if unbroken(c) == c else ascii(c)[1:-1]
+        c if without_line_breaks(c) == c else ascii(c)[1:-1]
         for c in broken.decode("utf-8", "backslashreplace")
     )
 
@@ -130,9 +130,9 @@ def _articles_in(path: Path, max_bytes: int) -> list[Any]:
         content = path.read_text("utf-8-sig")
         articles: Any
         if suffix == ".jsonl":
-            articles = [json_of(line) for line in content.split("\n") if line.strip()]
+            articles = [parse_json(line) for line in content.split("\n") if line.strip()]
         else:
-            value = json_of(content)
+            value = parse_json(content)
             articles = value.get("documents") if isinstance(value, dict) else value
         return [{"text": item} if isinstance(item, str) else item for item in articles]
     except (OSError, ValueError, TypeError, RecursionError):
@@ -204,7 +204,7 @@ def _markdown(content: str) -> tuple[str, str]:
 
 def _json(content: str) -> tuple[str, str]:
     try:
-        value: Any = json_of(content)
+        value: Any = parse_json(content)
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"broken JSON ({error})") from None
     article = value if isinstance(value, dict) else {}

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stategate.stores.errors import needs
-from stategate.stores.files import json_of
+from stategate.stores.files import parse_json
 
 Tokenise = Callable[[str], list[str]]
 _SIZE = "size.json"
@@ -78,7 +78,7 @@ class Lexical:
         with needs("qa"):
             import bm25s
 
-        size = json_of((folder / _SIZE).read_text())
+        size = parse_json((folder / _SIZE).read_text())
         lexical = cls(())
         lexical.size = int(size["texts"])
         if size["words"]:

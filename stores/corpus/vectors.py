@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.stores.errors import UserError, needs, said
+from stategate.stores.errors import UserError, describe_error, needs
 
 Vector = NDArray[np.float32]
 _BLOCK = 2000  # rows a request; Chroma's own limit is above 5000
@@ -166,4 +166,4 @@ def _unusable(where: str | Path, error: Exception) -> UserError:
     if isinstance(error, UserError):  # told already
         return error
     fix = "start it with `chroma run`" if is_server(str(where)) else "name another folder"
-    return UserError(f"cannot use the vector store at '{where}' ({said(error)}): {fix}")
+    return UserError(f"cannot use the vector store at '{where}' ({describe_error(error)}): {fix}")

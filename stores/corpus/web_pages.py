@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
-from stategate.stores.answers import within
+from stategate.stores.answers import limited_answers
 from stategate.stores.corpus.documents import MAX_BYTES, Document, Skipped, from_bytes
-from stategate.stores.errors import said
-from stategate.stores.files import json_of, write_json
+from stategate.stores.errors import describe_error
+from stategate.stores.files import parse_json, write_json
 from stategate.stores.home import cache
 from stategate.stores.loopback import on_loopback
 
@@ -38,13 +38,13 @@ def read_web(
     get = fetch or _fetch
     cached = _cache_file(name)
     if cached.exists() and not fresh:
-        page = json_of(cached.read_text("utf-8"))
+        page = parse_json(cached.read_text("utf-8"))
         return Document(name, name, page["title"], page["text"], page["url"])
     try:
         read = _wikipedia if name.lower().startswith("wikipedia:") else _page
         document = read(name, get)
     except OSError as error:
-        return Skipped(name, said(error))
+        return Skipped(name, describe_error(error))
     if isinstance(document, Skipped):
         return document
     if len(document.text.encode("utf-8", "replace")) > max_bytes:
@@ -82,7 +82,7 @@ def _wikipedia(name: str, get: Fetch) -> Document | Skipped:
     }
     _, raw = get(_api(), query)
     try:
-        pages: list[dict[str, Any]] = json_of(raw)["query"]["pages"]
+        pages: list[dict[str, Any]] = parse_json(raw)["query"]["pages"]
     except (ValueError, KeyError, TypeError):
         return Skipped(name, "Wikipedia's API gave no answer that can be read")
     page = pages[0] if pages else {}
@@ -110,7 +110,7 @@ def _fetch(url: str, query: dict[str, str]) -> tuple[str, bytes]:
             follow_redirects=True,
             timeout=30,
             trust_env=not on_loopback(url),
-            **within(MAX_BYTES, seconds=_PATIENCE),
+            **limited_answers(MAX_BYTES, seconds=_PATIENCE),
         ) as client:
             answer = client.get(url, params=query or None, headers={"User-Agent": _AGENT})
             answer.raise_for_status()

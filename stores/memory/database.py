@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stategate.stores.errors import UserError, said
+from stategate.stores.errors import UserError, describe_error
 from stategate.stores.memory.records import Namespace
 from stategate.stores.sqlite import DAMAGE, compact, prepare
 
@@ -319,7 +319,7 @@ def _engine(url: str) -> sa.Engine:
 
 def _unusable(url: str, error: Exception, what: str = "") -> UserError:
     shown = sa.engine.make_url(url).render_as_string(hide_password=True) if "://" in url else url
-    reason = what + said(getattr(error, "orig", None) or error)
+    reason = what + describe_error(getattr(error, "orig", None) or error)
     return UserError(f"cannot use the long-term memory {shown} ({reason}): name another")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stategate.stores.files import json_of
+from stategate.stores.files import parse_json
 from stategate.stores.memory import database as tables
 from stategate.stores.memory.database import among, key_of, within
 from stategate.stores.memory.records import Entity, Fact, Namespace, Relation, Turn
@@ -47,7 +47,7 @@ def _write_entity(db: sa.Connection, namespace: Namespace, entity: Entity, now: 
             tables.entities.insert().values(**vars(namespace), **values, times=1, updated=now)
         )
         return key_of(inserted)
-    merged = json.dumps(_merged(json_of(known.attributes), entity.attributes))
+    merged = json.dumps(_merged(parse_json(known.attributes), entity.attributes))
     change = {"times": known.times + 1, "updated": now, "attributes": merged}
     db.execute(tables.entities.update().where(e.id == known.id).values(**change))
     return int(known.id)
@@ -104,7 +104,7 @@ def erase_graph(
     db.execute(tables.entities.delete().where(among(e.id, entities - named)))
     gone = "\n".join(texts).lower()
     for row in list(db.execute(sa.select(e.id, e.attributes).where(among(e.id, named)))):
-        known = json_of(row.attributes)
+        known = parse_json(row.attributes)
         kept = {key: _without(value, gone) for key, value in known.items()}
         kept = {key: value for key, value in kept.items() if value}
         if kept != known:
@@ -137,7 +137,7 @@ def read_graph(
     ids = [row.id for row in chosen]
     worth = _trusts(db, namespace)
     known = {
-        row.id: Entity(row.kind, row.name, json_of(row.attributes), worth.get(row.id, 1.0))
+        row.id: Entity(row.kind, row.name, parse_json(row.attributes), worth.get(row.id, 1.0))
         for row in rows
     }
     touching = list(
@@ -179,5 +179,5 @@ def _told_by(db: sa.Connection, relations: Sequence[int]) -> dict[int, float]:
 
 def _is_named(row: Any, text: str) -> bool:
     """Say whether ``text`` (lower case) holds the entity's name or another name of it."""
-    others = json_of(row.attributes).get("also_known_as", [])
+    others = parse_json(row.attributes).get("also_known_as", [])
     return any(str(name).lower() in text for name in (row.name, *others))

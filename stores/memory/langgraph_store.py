@@ -30,7 +30,7 @@ from langgraph.store.base.embed import get_text_at_path
 from numpy.typing import NDArray
 
 from stategate.stores.errors import UserError
-from stategate.stores.files import json_of
+from stategate.stores.files import parse_json
 from stategate.stores.memory.database import items
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import Fact, Namespace
@@ -134,7 +134,7 @@ class LongTermStore(BaseStore):
     def _ranked(self, query: str | None, rows: list[Any]) -> list[SearchItem]:
         if query is None or self._embedder is None or not rows:
             return [_item(row, None) for row in rows]
-        texts = [json_of(row.searched) for row in rows]
+        texts = [parse_json(row.searched) for row in rows]
         flat = [text for parts in texts for text in parts]
         scores = self._embedder.embed(flat) @ self._embedder.embed([query])[0] if flat else []
         remaining = iter(scores)
@@ -192,7 +192,7 @@ def _searched(op: PutOp) -> str:
 def _item(row: Any, score: float | None) -> SearchItem:
     created, updated = (datetime.fromtimestamp(t, UTC) for t in (row.created, row.updated))
     path = tuple(row.namespace.split(_JOIN))
-    return SearchItem(path, row.key, json_of(row.value), created, updated, score)
+    return SearchItem(path, row.key, parse_json(row.value), created, updated, score)
 
 
 def _fact_item(path: Path, fact: Fact) -> SearchItem:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import json_of, write_lines
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import parse_json, write_lines
 from stategate.stores.home import home
 from stategate.stores.memory import database as tables
 from stategate.stores.memory.database import Database, bump, key_of, within
@@ -379,7 +379,7 @@ class LongTerm(Database):
         Returns how many were not there yet. Raises ``UserError`` naming the line that is wrong,
         before anything is written.
         """
-        with told_as(f"cannot read '{source}'", "name a file of `memory export`"):
+        with user_error_context(f"cannot read '{source}'", "name a file of `memory export`"):
             lines = source.read_text(encoding="utf-8").split("\n")
         rows = [_row(line, n, source) for n, line in enumerate(lines, 1) if line.strip()]
         asked = [f"{row.get('about', '')} {row['question']}".strip() for row in rows]
@@ -435,8 +435,8 @@ def _change(db: sa.Connection, namespace: Namespace, fact: int, rows: Vector, **
 
 
 def _row(line: str, number: int, source: Path) -> dict[str, Any]:
-    with told_as(f"'{source}' line {number} is no turn", "see memory export"):
-        row = json_of(line)
+    with user_error_context(f"'{source}' line {number} is no turn", "see memory export"):
+        row = parse_json(line)
         if not all(isinstance(row[name], int if name == "step" else str) for name in _FIELDS):
             raise TypeError("a field has another type")
         float(row["at"])

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stategate.stores.errors import UserError
-from stategate.stores.files import json_of
+from stategate.stores.files import parse_json
 from stategate.stores.sqlite import SqliteFile
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -93,7 +93,7 @@ class DocumentStates:
         arrays = {}
         with self._file.belonging():
             blob = np.frombuffer(rows[0]["arrays"], dtype=np.uint8)
-            for name, shape in json_of(rows[0]["parts"]).items():
+            for name, shape in parse_json(rows[0]["parts"]).items():
                 arrays[name], used = unpack(blob, tuple(shape), self.dtype)
                 blob = blob[used:]
             if len(blob):

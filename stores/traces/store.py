@@ -14,7 +14,7 @@ from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
-from stategate.stores.files import json_of, write_lines
+from stategate.stores.files import parse_json, write_lines
 from stategate.stores.tables import open_tables
 from stategate.stores.text import storable
 from stategate.stores.traces import ContextPiece, Event
@@ -191,8 +191,8 @@ class TraceStore:
             " order by started desc, episode_id"
         )
         read: dict[str, Callable[[Any], Any]] = {
-            "task": json_of,
-            "agent": json_of,
+            "task": parse_json,
+            "agent": parse_json,
             "done": bool,
         }
         rows = self._file.query(query, (min_reward, min_reward, done, done))

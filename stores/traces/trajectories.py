@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from stategate.stores.assets.downloads import sha256
-from stategate.stores.errors import UserError, fault
-from stategate.stores.files import json_of, write_json, write_lines
+from stategate.stores.errors import UserError, error_with_type
+from stategate.stores.files import parse_json, write_json, write_lines
 from stategate.stores.traces import Event
 
 
@@ -82,14 +82,14 @@ def read_trajectories(path: str | Path) -> list[Trajectory]:
     try:
         with Path(path).open(encoding="utf-8", newline="\n") as file:
             for line in file:
-                found += [_read(json_of(line))] if line.strip() else []
+                found += [_read(parse_json(line))] if line.strip() else []
     except OSError as error:
         raise UserError(
             f"cannot read trajectories '{path}' ({error.strerror}): record some with"
             " `stategate data trajectories`"
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = f"episode {len(found) + 1} is no exported one ({fault(error)})"
+        problem = f"episode {len(found) + 1} is no exported one ({error_with_type(error)})"
         raise UserError(f"'{path}': {problem}") from None
     if not found:
         raise UserError(f"'{path}' holds no episodes")

@@ -13,7 +13,7 @@ from stategate.nodes.models.keys import key_from
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
 from stategate.stores.loopback import from_environment
-from stategate.stores.runs import shown_config
+from stategate.stores.runs import public_config
 from stategate.stores.text import without_password
 from stategate.ui.app.tabs.common import problem_of
 from tests.graph.test_graph import TASK, thread
@@ -85,7 +85,7 @@ def test_no_key_brings_a_header_of_its_own(monkeypatch, cut, url):
 def test_passwords_are_not_shown(text):
     assert SECRET not in without_password(text)
     if "://" in text and " " not in text:
-        assert SECRET not in str(shown_config({"checkpoints": text, "llm": {"base_url": text}}))
+        assert SECRET not in str(public_config({"checkpoints": text, "llm": {"base_url": text}}))
 
 
 @pytest.mark.parametrize(

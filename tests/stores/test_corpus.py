@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stategate.stores.corpus.chunking import Chunking, bears, cut
+from stategate.stores.corpus.chunking import Chunking, contains_evidence, cut_passages
 from stategate.stores.corpus.corpus import Corpus, open_corpus, prepare, prepared_key
 from stategate.stores.corpus.documents import Document, Skipped, read_file, read_folder
 from stategate.stores.corpus.web_pages import read_web
@@ -34,7 +34,7 @@ def test_fixed_chunking_makes_the_reference_chunks_byte_for_byte(chunking, name)
     made = [
         p.text
         for d in documents
-        for p in cut(d.id, d.title, d.text, Chunking.parse(f"fixed-{chunking}"))
+        for p in cut_passages(d.id, d.title, d.text, Chunking.parse(f"fixed-{chunking}"))
     ]
     lines = (DATA / f"reference_chunks_fixed_{name}.jsonl").read_text("utf-8").split("\n")
     assert made == [json.loads(line)["text"] for line in lines if line]
@@ -43,7 +43,7 @@ def test_fixed_chunking_makes_the_reference_chunks_byte_for_byte(chunking, name)
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=400), st.sampled_from(["fixed-16-4", "fixed-5-0", "recursive-16-4"]))
 def test_passages_are_stretches_of_their_document_and_lose_nothing_but_space(text, chunking):
-    passages = cut("d", "t", text, Chunking.parse(chunking))
+    passages = cut_passages("d", "t", text, Chunking.parse(chunking))
     assert all(text[p.start : p.end] == p.text for p in passages)
     covered = {i for p in passages for i in range(p.start, p.end)}
     assert all(text[i].isspace() for i in range(len(text)) if i not in covered)
@@ -51,12 +51,12 @@ def test_passages_are_stretches_of_their_document_and_lose_nothing_but_space(tex
 
 def test_ids_derive_from_content_so_one_changed_passage_changes_one_id():
     words = [f"word{i}" for i in range(200)]
-    before = cut("d", "t", " ".join(words), Chunking("fixed", 64, 0))
+    before = cut_passages("d", "t", " ".join(words), Chunking("fixed", 64, 0))
     words[-1] = "changed"
-    after = cut("d", "t", " ".join(words), Chunking("fixed", 64, 0))
+    after = cut_passages("d", "t", " ".join(words), Chunking("fixed", 64, 0))
     assert [p.id for p in before[:-1]] == [p.id for p in after[:-1]]
     assert before[-1].id != after[-1].id
-    twice = cut("d", "t", "same " * 200, Chunking("fixed", 10, 0))
+    twice = cut_passages("d", "t", "same " * 200, Chunking("fixed", 10, 0))
     assert len({p.id for p in twice}) == len(twice)
 
 
@@ -64,8 +64,8 @@ def test_evidence_finds_its_passage_under_another_chunking():
     text = " ".join(f"w{i}" for i in range(300))
     evidence = " ".join(f"w{i}" for i in range(140, 150))
     for chunking in ("fixed-64-16", "recursive-100-20", "fixed-256-50"):
-        passages = cut("d", "t", text, Chunking.parse(chunking))
-        bearing = [p for p in passages if bears(p.text, evidence)]
+        passages = cut_passages("d", "t", text, Chunking.parse(chunking))
+        bearing = [p for p in passages if contains_evidence(p.text, evidence)]
         assert 1 <= len(bearing) <= 3
         assert all("w144" in p.text or "w145" in p.text for p in bearing)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stategate.stores.errors import MissingExtra, UserError, extra_of, missing, needs
+from stategate.stores.errors import MissingExtra, UserError, extra_of, missing_extra, needs
 
 
 def test_a_missing_package_names_the_extra_that_brings_it():
@@ -30,11 +30,11 @@ def test_other_errors_pass():
     [("torch", "local"), ("tabulate", "eval"), ("sklearn", "train"), ("bs4", "qa"), ("ray", "ray")],
 )
 def test_any_package_of_an_extra_names_it_unasked(package, extra):
-    line = missing(ModuleNotFoundError("gone", name=f"{package}.inside"))
+    line = missing_extra(ModuleNotFoundError("gone", name=f"{package}.inside"))
     assert str(line).endswith(f"pip install 'stategate[{extra}]'")
 
 
 def test_what_no_extra_brings_stays_a_fault():
-    assert missing(ModuleNotFoundError("gone", name="nowhere")) is None
-    assert missing(ImportError("gone", name="torch")) is None
+    assert missing_extra(ModuleNotFoundError("gone", name="nowhere")) is None
+    assert missing_extra(ImportError("gone", name="torch")) is None
     assert extra_of("typer") is None

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from stategate.stores.errors import UserError
-from stategate.stores.files import replacing, write_bytes, write_json, write_lines, write_text
+from stategate.stores.files import atomic_path, write_bytes, write_json, write_lines, write_text
 
 
 def test_each_kind_of_content_comes_back(tmp_path):
@@ -46,7 +46,7 @@ def test_a_failure_leaves_the_target_and_nothing_else(tmp_path):
 def test_a_folder_takes_the_place_of_a_folder(tmp_path):
     target = tmp_path / "index"
     for word in ("one", "two"):
-        with replacing(target) as partial:
+        with atomic_path(target) as partial:
             partial.mkdir()
             (partial / word).touch()
     assert [path.name for path in target.iterdir()] == ["two"]
@@ -54,7 +54,7 @@ def test_a_folder_takes_the_place_of_a_folder(tmp_path):
 
 def test_half_a_folder_is_not_kept(tmp_path):
     def half():
-        with replacing(tmp_path / "index") as partial:
+        with atomic_path(tmp_path / "index") as partial:
             partial.mkdir()
             (partial / "one").touch()
             raise RuntimeError("killed here")

@@ -14,8 +14,8 @@ from stategate.stores.runs import (
     mean,
     parse_numbers,
     provenance,
-    shown_config,
-    shown_path,
+    public_config,
+    public_path,
     standard_error,
 )
 
@@ -102,10 +102,10 @@ def test_the_command_tells_nothing_of_this_machine():
 
 def test_paths_are_shown_from_the_repository_or_by_name():
     root = runs._ROOT
-    assert shown_path(str(root / "runs" / "a")) == "runs/a"
-    assert shown_path("runs/a") == "runs/a"
-    assert shown_path("sample") == "sample"
-    shown = shown_config({"memory": [{"kind": "trace", "path": "/me/t.db"}], "max_steps": 3})
+    assert public_path(str(root / "runs" / "a")) == "runs/a"
+    assert public_path("runs/a") == "runs/a"
+    assert public_path("sample") == "sample"
+    shown = public_config({"memory": [{"kind": "trace", "path": "/me/t.db"}], "max_steps": 3})
     assert shown == {"memory": [{"kind": "trace", "path": "t.db"}], "max_steps": 3}
 
 

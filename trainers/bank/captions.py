@@ -13,7 +13,7 @@ from langchain_core.messages import HumanMessage
 
 from stategate.nodes.experience.episode import Episode
 from stategate.nodes.models.asking import ask, asking_problems
-from stategate.stores.files import json_of, write_json
+from stategate.stores.files import parse_json, write_json
 from stategate.stores.home import home
 from stategate.stores.text import one_line
 
@@ -57,7 +57,7 @@ class Captions:
 
     def _known(self) -> dict[str, str]:
         try:
-            return dict(json_of(self._path.read_text(encoding="utf-8")))
+            return dict(parse_json(self._path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             return {}
 

@@ -19,7 +19,7 @@ from stategate.envs.protocols import View
 from stategate.nodes.experience.episode import Annotation, Episode
 from stategate.nodes.experience.states import gist
 from stategate.nodes.models.asking import Usage, ask, asking_problems, cost_of, json_in, objects_in
-from stategate.stores.errors import ModelUnavailable, said
+from stategate.stores.errors import ModelUnavailable, describe_error
 from stategate.stores.tokens import count_tokens, truncate
 from stategate.trainers.bank.captions import image_parts
 
@@ -103,7 +103,7 @@ class Hindsight:
             except ModelUnavailable:
                 raise
             except asking_problems() as error:
-                problem = f"the model failed ({said(error)})"
+                problem = f"the model failed ({describe_error(error)})"
                 continue
             notes = read_answer(reply, states, self.name)
             if notes is not None:

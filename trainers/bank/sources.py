@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from stategate.nodes.experience.episode import Episode, Step, from_events, parse_action, task_name
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import json_of
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import parse_json
 from stategate.stores.sqlite import is_sqlite
 from stategate.stores.traces.store import TraceStore
 from stategate.stores.traces.trajectories import events_of
@@ -52,7 +52,7 @@ def read_episodes(
 
 
 def _file(path: Path, problems: list[str]) -> Iterator[Episode]:
-    with told_as(f"cannot read '{path}'"):
+    with user_error_context(f"cannot read '{path}'"):
         is_database = is_sqlite(path)
         raw = b"" if is_database else path.read_bytes()
     records = _rows(path) if is_database else _records(raw.decode("utf-8", "replace"))
@@ -78,12 +78,12 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
 def _records(text: str) -> Iterator[tuple[str, Any]]:
     """Yield (place, record) of a JSON document (one record or a list) or of JSON lines."""
     try:
-        whole = json_of(text)
+        whole = parse_json(text)
     except ValueError:
         for number, line in enumerate(text.split("\n"), 1):  # "\n" alone: text may hold U+2028
             if line.strip():
                 try:
-                    yield f"line {number}", json_of(line)
+                    yield f"line {number}", parse_json(line)
                 except ValueError:
                     yield f"line {number}", ValueError("no JSON (half-written?)")
         return

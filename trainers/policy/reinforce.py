@@ -25,7 +25,7 @@ from stategate.nodes.act.encoding import Encoded, encoder
 from stategate.nodes.act.policy import load_scorer
 from stategate.nodes.protocols import EnvParams
 from stategate.stores.assets.weights import save_weights
-from stategate.stores.runs import mean, provenance, shown_config, with_errors
+from stategate.stores.runs import mean, provenance, public_config, with_errors
 from stategate.trainers.episodes import Readers, make_resources
 from stategate.trainers.fitting import Figures, descend, fit, pick_device
 from stategate.trainers.policy.rollout import Rollout, Start, Teacher, collate, roll, sized_batches
@@ -98,7 +98,7 @@ def train(settings: ReinforceSettings) -> dict[str, Any]:
     scorer.to(device)
     before.to(device).requires_grad_(False)
     # When to stop is no part of what a run is: the same one may be ended sooner or go on for longer.
-    told = shown_config(settings.model_dump(exclude={"epochs", "patience"}))
+    told = public_config(settings.model_dump(exclude={"epochs", "patience"}))
     data = {"sha256": course.fingerprint}
     facts = {"settings": told, "data": data, "start_sha256": meta["sha256"]}
     run = open_run(settings, facts)

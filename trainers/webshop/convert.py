@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from stategate.envs.webshop.pages import SEARCH
-from stategate.stores.errors import UserError, told_as
-from stategate.stores.files import json_of
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import parse_json
 from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory
 
@@ -149,8 +149,8 @@ def _human_action(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    with told_as(f"cannot read JSON lines from '{path}'"):
-        return [json_of(line) for line in path.read_text("utf-8").split("\n") if line.strip()]
+    with user_error_context(f"cannot read JSON lines from '{path}'"):
+        return [parse_json(line) for line in path.read_text("utf-8").split("\n") if line.strip()]
 
 
 def convert(form: str, source: Path) -> list[Trajectory]:
@@ -160,7 +160,7 @@ def convert(form: str, source: Path) -> list[Trajectory]:
     files = sorted(source.glob("*.jsonl")) if source.is_dir() else [source]
     if not files:
         raise UserError(f"'{source}' holds no .jsonl file")
-    with told_as(f"'{source}' is not of the form '{form}'"):
+    with user_error_context(f"'{source}' is not of the form '{form}'"):
         if form == "react":
             return [t for file in files for t in from_react(_lines(file))]
         return [from_human(file.stem, _lines(file)) for file in files]

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from stategate.envs.webshop.wordings import families, names_of
-from stategate.stores.files import json_of, write_lines, write_text
+from stategate.stores.files import parse_json, write_lines, write_text
 from stategate.stores.text import one_line
 
 _SLOTS = ("kind", "attributes", "values", "limit")
@@ -55,7 +55,7 @@ def paraphrase(ask: Callable[[str], str], n: int, seed: int = 0) -> tuple[list[s
 def resumed(ask: Callable[[str], str], path: Path) -> Callable[[str], str]:
     """Return ``ask`` with what it answered kept in ``path``, JSON lines: a stopped run goes on."""
     lines = path.read_text("utf-8").splitlines() if path.is_file() else []
-    known = {row["prompt"]: str(row["reply"]) for row in map(json_of, lines)}
+    known = {row["prompt"]: str(row["reply"]) for row in map(parse_json, lines)}
 
     def answer(prompt: str) -> str:
         if prompt not in known:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import yaml
 
 from stategate.nodes.protocols import Params
-from stategate.stores.errors import told_as
+from stategate.stores.errors import user_error_context
 from stategate.stores.yaml_text import read_yaml
 
 Control = Literal["choice", "flag", "integer", "number", "text", "yaml"]
@@ -83,7 +83,7 @@ def shown(field: Field, value: Any) -> Any:
 def meant(field: Field, raw: Any) -> Any:
     """Return what a control's value means as a parameter. Raises ``UserError``."""
     if field.control == "yaml":
-        with told_as(f"{field.name}: this is no YAML", kinds=yaml.YAMLError):
+        with user_error_context(f"{field.name}: this is no YAML", kinds=yaml.YAMLError):
             return read_yaml(raw) if isinstance(raw, str) and raw.strip() else None
     if field.control == "integer" and isinstance(raw, float) and raw.is_integer():
         return int(raw)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from stategate.stores.errors import UserError
-from stategate.stores.files import json_of
+from stategate.stores.files import parse_json
 from stategate.stores.tables import is_database, open_tables
 
 #: Tabs that nobody came back to are removed after so many days.
@@ -40,7 +40,7 @@ class TabSessions:
         """Return what was kept for ``tab``, None if nothing was, or nothing that can be read."""
         rows = self._tables.query("select body from tabs where id = ?", (_id(tab),))
         try:
-            kept = json_of(rows[0]["body"])
+            kept = parse_json(rows[0]["body"])
         except (LookupError, ValueError, TypeError):
             return None
         return kept if isinstance(kept, dict) else None

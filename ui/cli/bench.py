@@ -28,10 +28,10 @@ def _measured(
 ) -> Callable[[], Any]:
     """Return what measures ``parts``; ``finish`` makes the summary's rows of theirs."""
     from stategate.evals.core.task import run_bench
-    from stategate.stores.runs import shown_path
+    from stategate.stores.runs import public_path
 
-    shown = {key: shown_path(v) if isinstance(v, str) else v for key, v in settings.items()}
-    args = {"what": what, "out": shown_path(run.out), **shown, "seed": run.seed}
+    shown = {key: public_path(v) if isinstance(v, str) else v for key, v in settings.items()}
+    args = {"what": what, "out": public_path(run.out), **shown, "seed": run.seed}
     return partial(run_bench, what, parts, run.out, args, finish)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stategate.stores.errors import UserError, fault
+from stategate.stores.errors import UserError, error_with_type
 from stategate.ui.cli.doctor_stores import Finding
 from stategate.ui.cli.output import JsonFile, Overrides, console, opt, write_json
 
@@ -75,7 +75,7 @@ def findings(
         except UserError as error:  # one line that says what to do
             yield Finding(name, False, str(error))
         except Exception as error:  # a doctor that dies of what it finds helps nobody
-            yield Finding(name, False, fault(error, 1000))
+            yield Finding(name, False, error_with_type(error, 1000))
 
 
 def _packages() -> Iterator[Finding]:

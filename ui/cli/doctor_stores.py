@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from stategate.stores.errors import said
+from stategate.stores.errors import describe_error
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ def servers() -> Iterator[Finding]:
                 "postgresql", True, f"version {version} answers at {without_password(url)}"
             )
         except psycopg.Error as error:
-            yield Finding("postgresql", False, f"{said(error)}: start it, or mend {POSTGRES}")
+            yield Finding(
+                "postgresql", False, f"{describe_error(error)}: start it, or mend {POSTGRES}"
+            )
     if url := os.environ.get(CHROMA):
         from stategate.stores.corpus.vectors import collections
 

@@ -58,10 +58,10 @@ def problem(error: BaseException) -> str | None:
     """Return a caller's mistake as one line, or None if ``error`` is a fault of the program."""
     from pydantic import ValidationError
 
-    from stategate.stores.errors import UserError, missing
+    from stategate.stores.errors import UserError, missing_extra
     from stategate.stores.text import one_line, printable
 
-    error = missing(error) or error
+    error = missing_extra(error) or error
     message = getattr(error, "format_message", None)  # a usage error of typer's
     if message is not None:
         return f"{printable(one_line(message()))} (see --help)"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from stategate.stores import files
-from stategate.stores.errors import UserError, told_as
+from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.text import printable
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def check_target(target: str | None) -> None:
     path = Path(target).expanduser()
     if path.is_dir():
         raise UserError(f"cannot write '{target}': it is a folder, name a file")
-    with told_as(f"cannot write '{target}'", "name another file"):
+    with user_error_context(f"cannot write '{target}'", "name another file"):
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()
 
@@ -139,7 +139,7 @@ def check_target(target: str | None) -> None:
 def write_json(target: str, value: Any) -> None:
     """Write ``value`` to a file, whole or not at all, or to stdout if ``target`` is ``-``."""
     if target == "-":
-        typer.echo(json.dumps(files.strict(value), indent=2))
+        typer.echo(json.dumps(files.json_safe(value), indent=2))
     else:
         files.write_json(target, value, indent=2)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from stategate.nodes.models.decoders.backend import Backend, Document, Loss, State
-from stategate.stores.errors import UserError, needs, said
-from stategate.stores.files import replacing
+from stategate.stores.errors import UserError, describe_error, needs
+from stategate.stores.files import atomic_path
 from stategate.stores.home import cache
 from stategate.stores.states.documents import DocumentStates, Dtype, document_key
 
@@ -116,7 +116,7 @@ def _converted(path: Path, digest: str) -> Path:
             values.pop("quantization_config", None)
             plain = type(network)(type(network.config).from_dict(values))
             plain.load_state_dict(network.state_dict())
-            with replacing(folder) as partial:
+            with atomic_path(folder) as partial:
                 plain.save_pretrained(partial)
                 tokenizer.save_pretrained(partial)
     return folder
@@ -134,8 +134,8 @@ def _load(folder: str, model: str) -> tuple[Any, Any]:
         network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise UserError(
-            f"cannot load model '{model}' ({said(error)}): give a folder in Hugging Face form, "
-            f"a .gguf file, a reachable hub repository, or {DEFAULT}"
+            f"cannot load model '{model}' ({describe_error(error)}): give a folder in Hugging Face "
+            f"form, a .gguf file, a reachable hub repository, or {DEFAULT}"
         ) from None
     return network, tokenizer
 

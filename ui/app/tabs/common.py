@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 import gradio as gr
 from markupsafe import Markup
 
-from stategate.stores.errors import ModelUnavailable, UserError, fault, said
+from stategate.stores.errors import ModelUnavailable, UserError, describe_error, error_with_type
 from stategate.ui.app.render.html import macros, note
 from stategate.ui.app.workspace import Workspace, Workspaces
 
@@ -129,7 +129,9 @@ def data_of(event: Any) -> dict[str, Any]:
 
 def problem_of(error: BaseException) -> str:
     """Tell an error in one line."""
-    return said(error, 1000) if isinstance(error, UserError) else fault(error, 300)
+    return (
+        describe_error(error, 1000) if isinstance(error, UserError) else error_with_type(error, 300)
+    )
 
 
 def worth_retrying(error: BaseException) -> bool:

@@ -8,7 +8,7 @@ import gradio as gr
 from stategate.evals.agents.replay import NOTHING, Replay, calls_in, replay
 from stategate.graph.exported import from_plain, read_messages
 from stategate.stores.errors import UserError
-from stategate.stores.files import json_of
+from stategate.stores.files import parse_json
 from stategate.ui.app.render.html import empty
 from stategate.ui.app.render.messages import render_call, render_summary
 from stategate.ui.app.tabs.common import QUIET, App, Update, button, telling
@@ -130,7 +130,7 @@ class MessagesTab:
 
 def _pasted(text: str | None) -> list[Any]:
     try:
-        values = json_of(text or "")
+        values = parse_json(text or "")
     except ValueError:
         raise UserError("what was pasted is no JSON: paste a list of messages") from None
     return from_plain(values, "what was pasted")
