@@ -32,13 +32,13 @@ from stategate.envs.messages.history import tokens_of
 from stategate.graph.recall_tool import recall_tool
 from stategate.nodes.build_context.messages.audit import Audit, untouched
 from stategate.nodes.build_context.messages.context import HistoryContext
-from stategate.nodes.build_context.messages.decisions import Decisions, Shown
+from stategate.nodes.build_context.messages.decisions import Decisions, HistorySettings, Shown
 from stategate.nodes.models.asking import cached_of, cost_of, usage_of
-from stategate.nodes.protocols import UpdaterParams
 from stategate.stores.errors import describe_error, warn_once
 from stategate.stores.tokens import count_tokens
 
 _KEY = "stategate"
+__all__ = ["ContextMiddleware", "HistorySettings", "build_messages"]
 
 
 class ContextState(AgentState[Any]):
@@ -50,14 +50,15 @@ class ContextState(AgentState[Any]):
 class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     """Show each model call what a context builder keeps of the history, within a budget.
 
-    ``kind`` is any context kind (``stategate kinds``), ``parameters`` are its own. ``budget`` counts
-    tokens of the whole prompt, tools and system message included; once it is passed, one cut goes
-    down to ``low`` of it, and until the next cut every call repeats the one before byte for byte. A
-    new result larger than ``fresh`` tokens (by default a fortieth of the budget) is shortened at
-    once, unless a tool named in ``whole`` gave it (pages that the agent acts on). ``tail`` tokens may
-    bring back what the newest messages name (by default none where the agent can recall it). With
+    ``kind`` is any context kind (``stategate kinds``), ``budget`` counts tokens of the whole prompt,
+    tools and system message included. Once it is passed, one cut goes down to ``low_watermark`` of
+    it, and until the next cut every call repeats the one before byte for byte. A new result larger
+    than ``max_new_result`` tokens (by default a fortieth of the budget) is shortened at once, unless a
+    tool named in ``keep_whole`` gave it (pages that the agent acts on). ``appendix_tokens`` may bring
+    back what the newest messages name (by default none where the agent can recall it). With
     ``recall`` the agent gets a tool that shows a shortened result whole. ``updater`` (``"gru"``,
-    ``"ssm"``, ``"ema"``) keeps a recurrent state for kinds that read it.
+    ``"ssm"``, ``"ema"``) keeps a recurrent state for kinds that read it. All settings with their
+    defaults: :class:`HistorySettings`; what is none of them is a parameter of the kind.
 
     What goes wrong here never stops the agent: after ``timeout`` seconds, or where a builder raises or
     lacks its checkpoint, the call reads the untouched messages, and an event and a warning say so.
@@ -67,37 +68,12 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     state_schema = ContextState
 
     def __init__(
-        self,
-        kind: str = "compress",
-        budget: int = 16_000,
-        updater: "str | Mapping[str, Any] | UpdaterParams | None" = None,
-        *,
-        embedder: str | Mapping[str, Any] | None = None,
-        low: float = 0.5,
-        fresh: int | None = None,
-        tail: int | None = None,
-        recall: bool = True,
-        whole: Sequence[str] = (),
-        timeout: float = 5.0,
-        token_counter: Callable[[str], int] | None = None,
-        **parameters: Any,
+        self, kind: str = "compress", budget: int = 16_000, *, timeout: float = 5.0, **settings: Any
     ) -> None:
         super().__init__()
-        self.context = HistoryContext(
-            kind,
-            budget,
-            updater=updater,
-            embedder=embedder,
-            low=low,
-            fresh=fresh,
-            tail=tail,
-            recall=recall,
-            whole=whole,
-            token_counter=token_counter,
-            parameters=parameters,
-        )
+        self.context = HistoryContext(kind, budget, **settings)
         self.timeout = timeout
-        self.tools = [recall_tool(budget // 2)] if recall else []
+        self.tools = [recall_tool(budget // 2)] if self.context.limits.with_recall else []
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -165,7 +141,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         tokens = 0
         with suppress(Exception):  # what the builder could not read may not be countable either
             tokens = sum(tokens_of(message, count_tokens) for message in messages)
-        audit = untouched(self.context.kind, self.context.settings.budget, tokens, problem[:300])
+        audit = untouched(self.context.kind, self.context.limits.budget, tokens, problem[:300])
         return Shown(tuple(messages), None, audit)
 
     def _tell(self, audit: Audit) -> None:
@@ -191,10 +167,7 @@ def build_messages(
 
     ``settings`` are those of :class:`ContextMiddleware`. Raises ``UserError`` for wrong ones.
     """
-    recall = bool(settings.pop("recall", False))
-    known = ("updater", "embedder", "low", "fresh", "tail", "whole", "token_counter")
-    own = {name: settings.pop(name) for name in known if name in settings}
-    context = HistoryContext(kind, budget, recall=recall, parameters=settings, **own)
+    context = HistoryContext(kind, budget, **{"recall": False, **settings})
     return list(context(messages, Decisions(), system, tools, model).messages)
 
 

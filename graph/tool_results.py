@@ -34,7 +34,14 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         # The result is the only thing that may be cut, and the rest of the history is free.
         self.context, self.without_recall = (
-            HistoryContext(kind, 10**9, fresh=tokens, tail=0, recall=recall, parameters=parameters)
+            HistoryContext(
+                kind,
+                10**9,
+                max_new_result=tokens,
+                appendix_tokens=0,
+                recall=recall,
+                parameters=parameters,
+            )
             for recall in (bool(keep_original), False)
         )
         self._in_store = keep_original == "store"
@@ -69,7 +76,7 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
                 return result
             told = {**result.response_metadata, SHORTENED: True}
             message: Any = with_text(result, short).model_copy(update={"response_metadata": told})
-            if context.settings.with_recall:
+            if context.limits.with_recall:
                 kept = {**(result.artifact or {}), **kept_as(whole, store)}
                 message = message.model_copy(update={"artifact": kept})
         except Exception as error:  # builders and stores may raise anything: the result is there

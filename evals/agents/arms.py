@@ -88,8 +88,8 @@ ARMS: dict[str, Make] = {
     "clear": _clear,
     "compress": _ours(kind="compress"),
     "compress_no_recall": _ours(kind="compress", recall=False),
-    "compress_whole": _ours(kind="compress", fresh=10**9),
-    "compress_tail": _ours(kind="compress", tail=300),
+    "compress_whole": _ours(kind="compress", max_new_result=10**9),
+    "compress_tail": _ours(kind="compress", appendix_tokens=300),
     "window": _ours(kind="window", events=3),
     "stored": lambda budget, bill: [
         shorten_results(max(budget // 40, 150), keep_original="store"),

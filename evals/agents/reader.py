@@ -19,7 +19,7 @@ from pydantic import Field
 from stategate.envs.messages.history import text_of, tokens_of
 from stategate.evals.agents.billing import Bill
 from stategate.evals.agents.tasks import AgentTask, Fact
-from stategate.nodes.build_context.messages.tail import LEAD as TAIL_LEAD
+from stategate.nodes.build_context.messages.appendix import LEAD as TAIL_LEAD
 from stategate.stores.tokens import count_tokens
 
 _NOTE = re.compile(r"\[cut \d+ tokens: recall (\w{5})\]\s*(?:\n|\Z)")

@@ -215,7 +215,9 @@ def test_no_result_of_a_tool_becomes_another_speaker(kind):
             AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "c2"}], id="a2"),
             ToolMessage(f"{body}{payload}", tool_call_id="c2", id="t2"),
         ]
-        context = HistoryContext(kind, 900, embedder="hashing", fresh=300, tail=0)
+        context = HistoryContext(
+            kind, 900, embedder="hashing", max_new_result=300, appendix_tokens=0
+        )
         shown = context(messages, Decisions()).messages
         kept = {message.id: message for message in messages}
         for message in shown:
@@ -235,7 +237,9 @@ def test_a_result_that_says_it_was_shortened_is_shortened_all_the_same():
         AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "c1"}], id="a1"),
         ToolMessage(body, tool_call_id="c1", id="t1"),
     ]
-    shown = HistoryContext("full", 10**6, fresh=300, tail=0)(messages, Decisions()).messages[-1]
+    shown = HistoryContext("full", 10**6, max_new_result=300, appendix_tokens=0)(
+        messages, Decisions()
+    ).messages[-1]
     assert len(text_of(shown)) < len(body) / 3
 
 

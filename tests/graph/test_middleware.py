@@ -91,7 +91,7 @@ def test_async_reads_the_same() -> None:
 def test_what_was_shown_is_shown_again_until_a_cut() -> None:
     model = Recorder(calls=20, prompts=[])
     agent = agent_of(
-        model, [ContextMiddleware(budget=6000, fresh=3000)], checkpointer=InMemorySaver()
+        model, [ContextMiddleware(budget=6000, max_new_result=3000)], checkpointer=InMemorySaver()
     )
     config = {"configurable": {"thread_id": "t"}}
     audits = audits_of(agent.stream(ASK, config=config, stream_mode="custom"))
@@ -206,7 +206,7 @@ class Recaller(Recorder):
 
 def test_a_shortened_result_comes_back_whole() -> None:
     model = Recaller(calls=30, prompts=[])
-    agent = agent_of(model, [ContextMiddleware(budget=4000, fresh=3000)])
+    agent = agent_of(model, [ContextMiddleware(budget=4000, max_new_result=3000)])
     out = agent.invoke(ASK)
     back = next(m for m in out["messages"] if isinstance(m, ToolMessage) and m.name == "recall")
     assert back.text in [read_page.invoke({"number": i}) for i in range(30)]
@@ -236,7 +236,9 @@ class Listener(BaseCallbackHandler):
 
 def test_traces_carry_the_numbers_of_their_own_call() -> None:
     listener = Listener()
-    agent = agent_of(Recorder(calls=6, prompts=[]), [ContextMiddleware(budget=3000, fresh=2000)])
+    agent = agent_of(
+        Recorder(calls=6, prompts=[]), [ContextMiddleware(budget=3000, max_new_result=2000)]
+    )
     agent.invoke(ASK, config={"callbacks": [listener]})
     before = [m["stategate_tokens_before"] for m in listener.metadata]
     assert before == sorted(set(before))
@@ -276,7 +278,9 @@ def test_as_a_hook_decisions_are_kept_where_the_state_has_room_for_them() -> Non
 
     model = Recorder(calls=14, prompts=[])
     builder = StateGraph(State)
-    builder.add_node("shorten", ContextMiddleware(budget=4000, fresh=3000, recall=False).hook)
+    builder.add_node(
+        "shorten", ContextMiddleware(budget=4000, max_new_result=3000, recall=False).hook
+    )
     builder.add_node("model", lambda s: {"messages": [model.invoke(s["llm_input_messages"])]})
     builder.add_node("tools", ToolNode([read_page]))
     builder.add_edge(START, "shorten")
@@ -314,12 +318,14 @@ def test_one_tool_s_results_are_shortened_before_they_are_kept() -> None:
 
 def test_recalled_parts_come_at_the_end() -> None:
     model = Recorder(calls=14, prompts=[])
-    agent = agent_of(model, [ContextMiddleware("recall", 4000, tail=300, extractor="rules")])
+    agent = agent_of(
+        model, [ContextMiddleware("recall", 4000, appendix_tokens=300, extractor="rules")]
+    )
     audits = audits_of(agent.stream(ASK, stream_mode="custom"))
     assert not any(a["problem"] for a in audits)
-    assert any(a["tail"] for a in audits)
+    assert any(a["appendix"] for a in audits)
     assert any(
-        a["tail"] and a["tail"] in str(p[-1].content)
+        a["appendix"] and a["appendix"] in str(p[-1].content)
         for a, p in zip(audits, model.prompts, strict=True)
     )
 

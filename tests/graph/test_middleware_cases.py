@@ -127,7 +127,7 @@ def test_a_system_prompt_that_changes_is_counted() -> None:
     def prompt(request: Any) -> str:
         return "Be kind. " * next(sizes)
 
-    middleware: Any = [prompt, ContextMiddleware(budget=4000, fresh=3000)]
+    middleware: Any = [prompt, ContextMiddleware(budget=4000, max_new_result=3000)]
     agent = agent_of(Scripted.of(pages(*range(6)), "done"), middleware)
     audits = audits_of(agent.stream(ASK, stream_mode="custom"))
     assert [a["fixed"] > 2000 for a in audits] == [False] * 3 + [True] * 2 + [False] * 2
@@ -194,7 +194,7 @@ def test_blocks_that_are_no_text_pass_untouched() -> None:
         ToolMessage(LONG, tool_call_id="c2", id="u"),
     ]
     before = [repr(m) for m in messages]
-    shown = build_messages(messages, budget=8000, low=0.8, fresh=300)
+    shown = build_messages(messages, budget=8000, low_watermark=0.8, max_new_result=300)
     assert [repr(m) for m in messages] == before
     assert shown[0] is messages[0]
     assert shown[1] is messages[1]

@@ -95,7 +95,7 @@ def test_threads_resume_fork_and_go_back_with_their_world(garden: Any) -> None:
 def test_built_in_worlds_and_the_middleware(kind: str) -> None:
     model = Scripted.of([("reset", {}), *steps("look", "help", "look")], "done")
     tools = world_tools(kind)
-    middleware: Any = [ContextMiddleware(budget=800, whole=["reset", "step"])]
+    middleware: Any = [ContextMiddleware(budget=800, keep_whole=["reset", "step"])]
     agent: Any = create_agent(model, tools, middleware=middleware)
     out = agent.invoke(ASK)
     assert "Actions:\n- " in texts(out)[0]

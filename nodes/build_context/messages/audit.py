@@ -43,7 +43,7 @@ class Audit:
     fixed: int = 0
     over_by: int = 0
     is_cut: bool = False
-    tail: str = ""
+    appendix: str = ""
     seconds: float = 0.0
     problem: str = ""
     whole: int = 0

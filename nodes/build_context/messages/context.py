@@ -1,7 +1,7 @@
 """A context kind by its name, made ready for histories: its builder, state, tokens, and settings."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
@@ -10,16 +10,22 @@ from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from stategate.envs.messages.history import Count, events_of, tokens_of
+from stategate.nodes.build_context.baselines import Window
 from stategate.nodes.build_context.experience import AdvisedContext
 from stategate.nodes.build_context.messages.decide import Decider
-from stategate.nodes.build_context.messages.decisions import RECALL, Decisions, Settings, Shown
+from stategate.nodes.build_context.messages.decisions import (
+    RECALL,
+    Decisions,
+    HistorySettings,
+    Limits,
+    Shown,
+)
 from stategate.nodes.build_context.recall import ConversationContext
 from stategate.nodes.observe.messages import MessagesEnv
 from stategate.nodes.protocols import (
     BuiltContext,
     ContextBuilder,
     ContextParams,
-    UpdaterParams,
     Vector,
 )
 from stategate.nodes.registry import registry
@@ -30,7 +36,7 @@ from stategate.stores.assets.weights import read_meta
 from stategate.stores.errors import UserError
 from stategate.stores.tokens import count_tokens
 
-_LEAST_FRESH = 150  # tokens of a new result that are always shown
+_MIN_NEW_RESULT = 150  # tokens of a new result that are always shown
 _KNOWN_SIZES = 4096  # messages whose size is remembered
 
 
@@ -41,52 +47,29 @@ class HistoryContext:
     loaded by the first call that has to decide something.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        budget: int,
-        *,
-        updater: "str | Mapping[str, Any] | UpdaterParams | None" = None,
-        embedder: "str | Mapping[str, Any] | None" = None,
-        low: float = 0.5,
-        fresh: int | None = None,
-        tail: int | None = None,
-        recall: bool = True,
-        whole: Sequence[str] = (),
-        token_counter: Count | None = None,
-        parameters: Mapping[str, Any] | None = None,
-    ) -> None:
-        if not 0 < low <= 1 or budget < 1:
-            raise UserError("budget is a number of tokens, and low a share of it between 0 and 1")
+    def __init__(self, kind: str = "compress", budget: int = 16_000, **settings: Any) -> None:
+        chosen = HistorySettings.of(kind, budget, settings)
         self.kind = kind
-        chosen = dict(parameters or {})
-        self._updater: Any = None if updater is None else registry().parse("updater", updater)
-        can_weigh = _can_weigh(self._updater) or "checkpoint" in chosen
-        asked = _params(kind, budget, chosen, can_weigh)
+        self._updater: Any = (
+            None if chosen.updater is None else registry().parse("updater", chosen.updater)
+        )
+        can_weigh = _can_weigh(self._updater) or "checkpoint" in chosen.parameters
+        params = _params(kind, budget, chosen.parameters, can_weigh)
         # A kind that adds to a prompt says what comes at its end; another what stays in place.
-        is_adding = isinstance(asked, ConversationContext | AdvisedContext)
-        self._advising = asked if is_adding else None
-        self.params = asked
-        if isinstance(asked, AdvisedContext):
-            self.params = asked.inner
+        is_adding = isinstance(params, ConversationContext | AdvisedContext)
+        self._advising = params if is_adding else None
+        self.params = params
+        if isinstance(params, AdvisedContext):
+            self.params = params.inner
         elif is_adding:
             self.params = _params("compress", budget, {}, can_weigh=False)
         self._resources = Resources(
-            embedder=registry().parse("embedder", embedder or "minilm"),  # type: ignore[arg-type]
+            embedder=registry().parse("embedder", chosen.embedder or "minilm"),  # type: ignore[arg-type]
             updater=self._updater,  # type: ignore[arg-type]
             env=MessagesEnv(),
         )
-        self.settings = Settings(
-            kind=kind,
-            budget=budget,
-            low=low,
-            fresh=max(budget // 40, _LEAST_FRESH) if fresh is None else fresh,
-            tail=(0 if recall and not is_adding else budget // 16) if tail is None else tail,
-            newest=getattr(self.params, "events", None),
-            with_recall=recall,
-            whole=frozenset({*whole, RECALL}),
-        )
-        self._counter = token_counter
+        self.limits = _limits(chosen, is_adding, self.params)
+        self._counter = chosen.token_counter
         self._sizes: dict[str, tuple[Any, Any, int]] = {}
         self._remembered: dict[Count, Count] = {}
         self._schemas: dict[int, tuple[Any, str]] = {}
@@ -105,7 +88,7 @@ class HistoryContext:
         fixed += sum(count(self._schema(tool)) for tool in tools)
         decisions, state = self._read(messages, decisions)
         decide = Decider(
-            self.settings,
+            self.limits,
             self._builder(self.params),
             lambda: self._resources.embedder,
             count,
@@ -163,6 +146,26 @@ class HistoryContext:
         size = tokens_of(message, count)
         self._sizes[message.id] = (message.content, calls, size)
         return size
+
+
+def _limits(chosen: HistorySettings, is_adding: bool, params: ContextParams) -> Limits:
+    """Return the settings with their defaults resolved for a kind."""
+    appendix = chosen.appendix_tokens
+    if appendix is None:
+        appendix = 0 if chosen.recall and not is_adding else chosen.budget // 16
+    newest = params.events if isinstance(params, Window) else None
+    return Limits(
+        kind=chosen.kind,
+        budget=chosen.budget,
+        low_watermark=chosen.low_watermark,
+        max_new_result=max(chosen.budget // 40, _MIN_NEW_RESULT)
+        if chosen.max_new_result is None
+        else chosen.max_new_result,
+        appendix_tokens=appendix,
+        newest=newest,
+        with_recall=chosen.recall,
+        keep_whole=frozenset({*chosen.keep_whole, RECALL}),
+    )
 
 
 def _can_weigh(updater: Any) -> bool:

@@ -28,13 +28,14 @@ from stategate.envs.messages.history import (
 )
 from stategate.envs.messages.view import MessagesView
 from stategate.envs.protocols import Observation
+from stategate.nodes.build_context.messages.appendix import Hidden, appendix_for
 from stategate.nodes.build_context.messages.audit import Audit
-from stategate.nodes.build_context.messages.decisions import Decisions, Settings, Shown
+from stategate.nodes.build_context.messages.decisions import Decisions, Limits, Shown
 from stategate.nodes.build_context.messages.render import Rendering, bare, rendered
 from stategate.nodes.build_context.messages.slots import (
     Slot,
     calls_in,
-    is_tail,
+    is_appendix,
     joined,
     orphan_rows,
     rows_of,
@@ -42,13 +43,12 @@ from stategate.nodes.build_context.messages.slots import (
     slots_of,
     was_shortened,
 )
-from stategate.nodes.build_context.messages.tail import Hidden, tail_for
 from stategate.nodes.protocols import ContextBuilder, ContextRequest, Embedder, Vector
 from stategate.nodes.retrieval.history import HistorySource
 from stategate.stores.tokens import count_tokens, truncate
 
 #: Kinds of pieces that are no part of what is in place: they go after everything else.
-TAIL_KINDS = ("passage", "memory", "fact", "entity", "relation", "experience")
+APPENDED_KINDS = ("passage", "memory", "fact", "entity", "relation", "experience")
 _NOTE_TOKENS = 14
 _QUERY_TOKENS = 120
 _VIEW = MessagesView()
@@ -59,14 +59,14 @@ class Decider:
 
     def __init__(
         self,
-        settings: Settings,
+        limits: Limits,
         builder: ContextBuilder,
         embedder: Callable[[], Embedder] | None = None,
         count: Count = count_tokens,
         size_of: Callable[[BaseMessage], int] | None = None,
         advise: ContextBuilder | None = None,
     ) -> None:
-        self.settings, self._builder, self._embedder = settings, builder, embedder
+        self.limits, self._builder, self._embedder = limits, builder, embedder
         self._advise = advise
         self._count = count
         self._size_of = size_of or (lambda message: tokens_of(message, count))
@@ -79,33 +79,37 @@ class Decider:
         state: Vector | None = None,
     ) -> Shown:
         """Return what a call reads of ``messages``, beside ``fixed`` tokens of tools and system."""
-        settings = self.settings
+        limits = self.limits
         if quick := self._untouched(messages, decisions, fixed):
             return quick
         repair = repaired(messages)
         slots = slots_of(messages, repair, self._size_of, self._count)
-        floor = self._floor(slots, decisions.floor)
+        start = self._start(slots, decisions.window_start)
         self._freeze(slots, decisions)
-        self._leave_out(slots, floor)
+        self._leave_out(slots, start)
         self._shorten_new(slots, messages, state)
-        tails = {
-            key: text for key, text in decisions.tails.items() if any(s.key == key for s in slots)
+        appendices = {
+            key: text
+            for key, text in decisions.appendices.items()
+            if any(s.key == key for s in slots)
         }
         is_cut = False
-        if self._total(slots, tails, fixed) > settings.budget:
+        if self._total(slots, appendices, fixed) > limits.budget:
             is_cut = True
-            tails = {}
-            floor = self._cut(slots, messages, fixed, state)
-        tail = ""
-        if settings.tail and slots:
-            room = min(settings.tail, settings.budget - self._total(slots, tails, fixed))
+            appendices = {}
+            start = self._cut(slots, messages, fixed, state)
+        appendix = ""
+        if limits.appendix_tokens and slots:
+            room = min(
+                limits.appendix_tokens, limits.budget - self._total(slots, appendices, fixed)
+            )
             anchor = slots[-1].key
             may_follow = slots[-1].message.type in ("human", "tool")  # nothing waits for an answer
-            if may_follow and anchor not in tails and not is_tail(slots[-1].message):
-                tail = self._tail(slots, messages, room - MESSAGE_TOKENS, state, tails)
-                if tail:
-                    tails = {**tails, anchor: tail}
-        shown = shown_messages(slots, tails)
+            if may_follow and anchor not in appendices and not is_appendix(slots[-1].message):
+                appendix = self._appendix(slots, messages, room - MESSAGE_TOKENS, state, appendices)
+                if appendix:
+                    appendices = {**appendices, anchor: appendix}
+        shown = shown_messages(slots, appendices)
         rows = (
             *rows_of(slots),
             *orphan_rows(messages, repair.places, repair.orphans, self._size_of),
@@ -114,7 +118,7 @@ class Decider:
             r.tokens_before for r in rows if r.fate == "orphan"
         )
         after = sum(slot.shown_size for slot in slots)
-        after += self._tails_size(slots, tails)
+        after += self._appendices_size(slots, appendices)
         kept = replace(
             decisions,
             frozen={
@@ -122,19 +126,19 @@ class Decider:
                 for s in slots
                 if s.rendering is not None and not s.is_out
             },
-            tails=tails,
-            floor=floor,
+            appendices=appendices,
+            window_start=start,
             cuts=decisions.cuts + is_cut,
         )
         audit = Audit(
-            settings.kind,
-            settings.budget,
+            limits.kind,
+            limits.budget,
             fixed + before,
             fixed + after,
             fixed,
-            max(fixed + after - settings.budget, 0),
+            max(fixed + after - limits.budget, 0),
             is_cut,
-            tail,
+            appendix,
             whole=len(messages) - len(rows),
             rows=rows,
         )
@@ -144,10 +148,10 @@ class Decider:
         self, messages: Sequence[BaseMessage], decisions: Decisions, fixed: int
     ) -> Shown | None:
         """Return the messages as they are where that is clear at a glance, else None."""
-        if decisions.frozen or decisions.tails or decisions.floor:
+        if decisions.frozen or decisions.appendices or decisions.window_start:
             return None
         tokens = fixed + sum(self._size_of(message) for message in messages)
-        if tokens > self.settings.budget:
+        if tokens > self.limits.budget:
             return None
         waiting: set[str] = set()
         for message in messages:
@@ -162,11 +166,11 @@ class Decider:
         for message in reversed(messages):
             if not isinstance(message, ToolMessage):
                 break
-            is_whole = message.name in self.settings.whole
-            if not is_whole and self._size_of(message) > self.settings.fresh:
+            is_whole = message.name in self.limits.keep_whole
+            if not is_whole and self._size_of(message) > self.limits.max_new_result:
                 return None
         audit = Audit(
-            self.settings.kind, self.settings.budget, tokens, tokens, fixed, whole=len(messages)
+            self.limits.kind, self.limits.budget, tokens, tokens, fixed, whole=len(messages)
         )
         return Shown(tuple(messages), decisions, audit)
 
@@ -181,31 +185,35 @@ class Decider:
                 slot.is_new = False
 
     @staticmethod
-    def _floor(slots: Sequence[Slot], floor: str) -> str:
-        return floor if any(slot.key == floor for slot in slots) else ""
+    def _start(slots: Sequence[Slot], start: str) -> str:
+        return start if any(slot.key == start for slot in slots) else ""
 
     @staticmethod
-    def _leave_out(slots: Sequence[Slot], floor: str, why: str = "before the floor") -> None:
-        """Leave out what is before ``floor``: rounds of its turn, earlier turns whole; never system."""
-        at = next((i for i, slot in enumerate(slots) if slot.key == floor), 0)
+    def _leave_out(slots: Sequence[Slot], start: str, why: str = "before the window") -> None:
+        """Leave out what is before ``start``: rounds of its turn, earlier turns whole; never system."""
+        at = next((i for i, slot in enumerate(slots) if slot.key == start), 0)
         turn = slots[at].turn if slots else 0
         for slot in slots[:at]:
             stays = slot.role == "system" or (slot.role == "human" and slot.turn == turn)
             if not stays:
                 slot.is_out, slot.rendering, slot.why = True, None, why
 
-    def _total(self, slots: Sequence[Slot], tails: Mapping[str, str], fixed: int) -> int:
-        return fixed + sum(slot.shown_size for slot in slots) + self._tails_size(slots, tails)
+    def _total(self, slots: Sequence[Slot], appendices: Mapping[str, str], fixed: int) -> int:
+        return (
+            fixed
+            + sum(slot.shown_size for slot in slots)
+            + self._appendices_size(slots, appendices)
+        )
 
-    def _tails_size(self, slots: Sequence[Slot], tails: Mapping[str, str]) -> int:
+    def _appendices_size(self, slots: Sequence[Slot], appendices: Mapping[str, str]) -> int:
         size = 0
-        for slot in slots if tails else ():
-            if (tail := tails.get(slot.key)) is None or slot.is_out:
+        for slot in slots if appendices else ():
+            if (added := appendices.get(slot.key)) is None or slot.is_out:
                 continue
             if slot.is_result:
-                size += self._count(joined(slot, tail)) - slot.shown_text_size
+                size += self._count(joined(slot, added)) - slot.shown_text_size
             else:
-                size += MESSAGE_TOKENS + self._count(tail)
+                size += MESSAGE_TOKENS + self._count(added)
         return size
 
     # What is decided now --------------------------------------------------------------------------
@@ -215,13 +223,15 @@ class Decider:
     ) -> None:
         """Shorten new results that are larger than their share, by what they were asked for."""
         for slot in slots:
-            is_large = slot.is_new and not slot.is_out and slot.text_size > self.settings.fresh
+            is_large = (
+                slot.is_new and not slot.is_out and slot.text_size > self.limits.max_new_result
+            )
             if (
                 is_large
                 and not was_shortened(slot.message)
-                and slot.tool not in self.settings.whole
+                and slot.tool not in self.limits.keep_whole
             ):
-                self._shorten_one(slot, messages, self.settings.fresh, state)
+                self._shorten_one(slot, messages, self.limits.max_new_result, state)
                 slot.why = "larger than a new result may be"
 
     def _shorten_one(
@@ -243,19 +253,19 @@ class Decider:
     def _cut(
         self, slots: list[Slot], messages: Sequence[BaseMessage], fixed: int, state: Vector | None
     ) -> str:
-        """Decide everything anew, down to the low watermark; returns the new floor."""
-        settings = self.settings
-        low = round(settings.budget * settings.low)
+        """Decide everything anew, down to the low watermark; returns the new start of the window."""
+        limits = self.limits
+        low = round(limits.budget * limits.low_watermark)
         for slot in slots:
             if slot.is_out:
                 slot.is_out, slot.rendering = False, None
-        floor = self._floor_for(slots, max(low * 3 // 5, low - fixed // 2), fixed)
-        self._leave_out(slots, floor, "the oldest rounds, which no longer fit")
+        start = self._start_for(slots, max(low * 3 // 5, low - fixed // 2), fixed)
+        self._leave_out(slots, start, "the oldest rounds, which no longer fit")
         old = [s for s in slots if s.is_result and not s.is_out and not s.is_new]
         for slot in old:
             slot.rendering = None
         held = fixed + sum(s.shown_size for s in slots) - sum(s.text_size for s in old)
-        chosen = old[-settings.newest :] if settings.newest is not None else old
+        chosen = old[-limits.newest :] if limits.newest is not None else old
         for slot in old:
             slot.rendering = self._bare(slot)
             slot.why = "older than the newest results"
@@ -264,12 +274,12 @@ class Decider:
             found = self._select(chosen, messages, room, state, messages)
             for slot in chosen:
                 slot.rendering = found[slot.key]
-                slot.why = f"by {settings.kind}"
+                slot.why = f"by {limits.kind}"
         for slot in old:
             if slot.rendering is not None and slot.rendering.text == slot.text:
                 slot.rendering, slot.why = None, ""
         self._hold(slots, messages, fixed, state)
-        return floor
+        return start
 
     def _hold(
         self,
@@ -282,7 +292,7 @@ class Decider:
         for is_new in (False, True):
             results = [s for s in slots if s.is_result and not s.is_out and s.is_new == is_new]
             for slot in results if not is_new else sorted(results, key=lambda s: -s.shown_size):
-                over = self._total(slots, {}, fixed) - self.settings.budget
+                over = self._total(slots, {}, fixed) - self.limits.budget
                 if over <= 0:
                     return
                 if is_new:
@@ -292,9 +302,9 @@ class Decider:
                 slot.why = "to hold the budget"
 
     def _bare(self, slot: Slot) -> Rendering:
-        return bare(slot.name, slot.text, slot.text_size, self.settings.with_recall, self._count)
+        return bare(slot.name, slot.text, slot.text_size, self.limits.with_recall, self._count)
 
-    def _floor_for(self, slots: Sequence[Slot], room: int, fixed: int) -> str:
+    def _start_for(self, slots: Sequence[Slot], room: int, fixed: int) -> str:
         """Return the first message to show so that all but results' texts fits ``room`` tokens.
 
         Rounds of the last turn go only when earlier turns are gone; its last round never goes.
@@ -340,7 +350,7 @@ class Decider:
                 slot.text,
                 source.by_result[slot.key],
                 pieces,
-                self.settings.with_recall,
+                self.limits.with_recall,
                 self._count,
             )
             for slot in slots
@@ -374,20 +384,20 @@ class Decider:
             view=_VIEW,
         )
 
-    def _tail(
+    def _appendix(
         self,
         slots: Sequence[Slot],
         messages: Sequence[BaseMessage],
         room: int,
         state: Vector | None,
-        tails: Mapping[str, str],
+        appendices: Mapping[str, str],
     ) -> str:
         """Return what may help from elsewhere: by a kind that adds to a prompt, else by words."""
         hidden = [s for s in slots if s.is_result and (s.is_out or s.rendering is not None)]
         hidden = [s for s in hidden if not s.is_new]
         last = max((slot.place for slot in slots if not slot.is_result), default=0)
         newest = " ".join(s.text + " " + calls_text(s.message) for s in slots if s.place >= last)
-        already = " ".join(tails.values())
+        already = " ".join(appendices.values())
         if self._advise is None:
             calls = calls_in(slots)
             parts = [
@@ -400,7 +410,7 @@ class Decider:
                 )
                 for s in hidden
             ]
-            return tail_for(parts, newest, already, room)
+            return appendix_for(parts, newest, already, room)
         source = HistorySource([(s.key, s.text) for s in hidden], self._embedder)
         if room < 20:
             return ""
@@ -409,7 +419,7 @@ class Decider:
         budget = room + self._count(query) + _NOTE_TOKENS  # its own line of the query is not shown
         request = replace(request, instruction=query, budget=budget)
         pieces = [
-            p for p in self._advise(request).pieces if p.kind in TAIL_KINDS and p.text.strip()
+            p for p in self._advise(request).pieces if p.kind in APPENDED_KINDS and p.text.strip()
         ]
         added = "".join(p.text for p in pieces if p.text.strip() not in already).strip()
         return added if added and self._count(added) <= room else ""

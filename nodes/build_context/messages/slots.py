@@ -23,7 +23,7 @@ from stategate.nodes.build_context.messages.render import Rendering
 
 #: In a message's metadata: this result was shortened before it was kept.
 SHORTENED = "stategate_shortened"
-_TAIL_ID = "stategate-tail-"
+_APPENDIX_ID = "stategate-appendix-"
 
 
 @dataclass(eq=False)
@@ -98,33 +98,33 @@ def slots_of(
     return slots
 
 
-def shown_messages(slots: Sequence[Slot], tails: dict[str, str]) -> tuple[BaseMessage, ...]:
+def shown_messages(slots: Sequence[Slot], appendices: dict[str, str]) -> tuple[BaseMessage, ...]:
     """Return the messages that a call reads; those that are shown whole are the very same objects."""
     shown: list[BaseMessage] = []
     for slot in slots:
-        tail = tails.get(slot.key, "")
+        appendix = appendices.get(slot.key, "")
         if slot.is_out:
             continue
         message = slot.message
-        if slot.is_result and tail:
-            message = with_text(message, joined(slot, tail))
+        if slot.is_result and appendix:
+            message = with_text(message, joined(slot, appendix))
         elif slot.rendering is not None:
             message = with_text(message, slot.rendering.text)
         shown.append(message)
-        if tail and not slot.is_result:
-            shown.append(HumanMessage(tail, id=f"{_TAIL_ID}{slot.name}"))
+        if appendix and not slot.is_result:
+            shown.append(HumanMessage(appendix, id=f"{_APPENDIX_ID}{slot.name}"))
     return tuple(shown)
 
 
-def joined(slot: Slot, tail: str) -> str:
-    """Return what is shown of a result, with the tail after it."""
+def joined(slot: Slot, appendix: str) -> str:
+    """Return what is shown of a result, with the appendix after it."""
     text = slot.text if slot.rendering is None else slot.rendering.text
-    return f"{text}\n\n{tail}"
+    return f"{text}\n\n{appendix}"
 
 
-def is_tail(message: BaseMessage) -> bool:
+def is_appendix(message: BaseMessage) -> bool:
     """Say whether an earlier call added this message."""
-    return str(message.id or "").startswith(_TAIL_ID)
+    return str(message.id or "").startswith(_APPENDIX_ID)
 
 
 def was_shortened(message: BaseMessage) -> bool:

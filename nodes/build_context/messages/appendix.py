@@ -1,4 +1,4 @@
-"""What the newest messages need of earlier results that are no longer shown: brought back at the tail.
+"""What the newest messages need of earlier results that are no longer shown: an appendix.
 
 By words alone: a part comes back where it holds rare words (names, numbers) of what was just said,
 called or returned. What comes back is text of results, quoted with its source and what leads it.
@@ -29,7 +29,7 @@ class Hidden:
     shown: str
 
 
-def tail_for(hidden: Sequence[Hidden], query: str, already: str, room: int) -> str:
+def appendix_for(hidden: Sequence[Hidden], query: str, already: str, room: int) -> str:
     """Return a few parts of ``hidden`` results (oldest first) that ``query`` names.
 
     They have at most ``room`` tokens; "" where nothing fits or is worth it.
@@ -46,7 +46,7 @@ def tail_for(hidden: Sequence[Hidden], query: str, already: str, room: int) -> s
     order = sorted(range(len(rows)), key=lambda i: (-scores[i], -i))
     least = _LEAST
     chosen: dict[str, list[int]] = {}
-    tail = ""
+    appendix = ""
     for i in order[:_TRIED]:
         result, place, chunk = rows[i]
         text = " ".join(shown_text(chunk).split())
@@ -59,8 +59,8 @@ def tail_for(hidden: Sequence[Hidden], query: str, already: str, room: int) -> s
         tried = {**chosen, result.key: [*chosen.get(result.key, ()), place]}
         longer = _quoted(hidden, tried)
         if count_tokens(longer) <= room:
-            chosen, tail = tried, longer
-    return tail
+            chosen, appendix = tried, longer
+    return appendix
 
 
 def _quoted(hidden: Sequence[Hidden], chosen: dict[str, list[int]]) -> str:
