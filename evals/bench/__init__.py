@@ -1,1 +1,1 @@
-"""Benchmarks: how long things take, and how many bytes."""
+"""Benchmarks: how long things take, each measured into a run directory, none asserted."""

@@ -1,39 +1,37 @@
-"""Serving many, and for long: sessions at once, bytes of checkpoints, growth over many steps.
-
-The model is a stand-in on loopback that thinks for a set time, so that what is measured is ours.
-"""
+"""Speed of serving: conversations at once with a stand-in model, and one middleware decision."""
 
 import asyncio
-import gc
 import json
 import tempfile
-import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from langchain.agents.middleware import ClearToolUsesEdit, ContextEditingMiddleware
+from langchain.agents.middleware.types import ModelRequest
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from stategate.evals.core.task import Parts, Row
-from stategate.evals.webshop.bench import LONG_WALK, resident_memory
 from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
-from stategate.graph.retention import threads
+from stategate.graph.middleware import ContextMiddleware
+from stategate.nodes.build_context.messages.decisions import Decisions
 from stategate.stores.runs import with_errors
 
-#: What the stand-in says; nobody reads it.
-_REPLY = "The lake turned red because of algae."
+_RUNS = 40
 
 
 def session_parts(sessions: int, turns: int, seconds: float, db: str | None) -> Parts:
     """Return a part for each saver: conversations at once, each asking ``turns`` questions in a row."""
-    with_files = {"in memory": "memory", "SQLite": "", **({"PostgreSQL": db} if db else {})}
+    places = {"in memory": "memory", "SQLite": "", **({"PostgreSQL": db} if db else {})}
     return {
         name: partial(_sessions, name, where, sessions, turns, seconds)
-        for name, where in with_files.items()
+        for name, where in places.items()
     }
 
 
@@ -41,7 +39,6 @@ def _sessions(name: str, where: str, sessions: int, turns: int, seconds: float) 
     with tempfile.TemporaryDirectory() as folder:
         place = where or str(Path(folder) / "checkpoints.sqlite")
         took, busy, times = asyncio.run(_converse(place, sessions, turns, seconds))
-    beside = [1000 * (t - seconds) for t in times]
     return [
         {
             "agent": f"{sessions} sessions, {name}",
@@ -51,7 +48,7 @@ def _sessions(name: str, where: str, sessions: int, turns: int, seconds: float) 
             "processor_ms_per_step": 1000 * busy / len(times),
             "step_p50_ms": float(np.quantile(times, 0.5)) * 1000,
             "step_p95_ms": float(np.quantile(times, 0.95)) * 1000,
-            **with_errors({"beside_model_ms": beside}),
+            **with_errors({"beside_model_ms": [1000 * (t - seconds) for t in times]}),
         }
     ]
 
@@ -95,18 +92,11 @@ async def _converse(
 @asynccontextmanager
 async def _model(seconds: float) -> AsyncIterator[str]:
     """Serve answers that take ``seconds`` each, however many are asked for at once."""
-    message = {"role": "assistant", "content": _REPLY}
+    message = {"role": "assistant", "content": "The lake turned red because of algae."}
     choice = {"index": 0, "finish_reason": "stop", "message": message}
     usage = {"prompt_tokens": 100, "completion_tokens": 8, "total_tokens": 108}
-    body = {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "stand-in",
-        "choices": [choice],
-        "usage": usage,
-    }
-    raw = json.dumps(body).encode()
+    body = {"id": "x", "object": "chat.completion", "created": 0, "model": "stand-in"}
+    raw = json.dumps({**body, "choices": [choice], "usage": usage}).encode()
     head = (
         f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(raw)}\r\n\r\n"
     )
@@ -129,98 +119,64 @@ async def _model(seconds: float) -> AsyncIterator[str]:
         server.close()
 
 
-def checkpoint_parts(steps: int, db: str | None) -> Parts:
-    """Return a part for each saver and state: what a step of WebShop writes into checkpoints."""
-    places = {"SQLite": "", **({"PostgreSQL": db} if db else {})}
+def middleware_parts(messages: int = 200, budget: int = 16_000) -> Parts:
+    """Return parts: milliseconds of one decision without a model, ours beside LangChain's clearing.
+
+    ``no-op`` is within the budget; ``repeat`` repeats earlier decisions; ``cut`` decides anew.
+    """
+    made = history(messages)
     return {
-        f"{name}, {updater}": partial(_checkpoints, name, where, updater, steps)
-        for name, where in places.items()
-        for updater in ("none", "gru")
+        "no-op": partial(_ours, made, 10**7, "no-op"),
+        "repeat": partial(_ours, made, budget, "repeat"),
+        "cut": partial(_ours, made, budget, "cut"),
+        "clear": partial(_clear, made, budget),
     }
 
 
-def _checkpoints(name: str, where: str, updater: str, steps: int) -> list[Row]:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "checkpoints.sqlite"
-        settings = {
-            "updater": updater,
-            "context": "full",
-            "memory": ["short_term"],
-            "max_steps": steps,
-            "actor": {"kind": "scripted", "actions": (LONG_WALK * steps)[:steps]},
-            "checkpoints": where or str(file),
-        }
-        graph = build_graph(load_config(settings))
-        thread = f"3f2a91c4-7b1e-4b3a-9f60-{time.time_ns() % 10**12:012d}"
-        out = graph.invoke({"task": {"goal": 3}}, {"configurable": {"thread_id": thread}})
-        taken = int(out["steps"])
-        own = next(t for t in threads(graph.checkpointer) if t.thread_id == thread)
-        row: Row = {
-            "agent": f"{name}, updater {updater}",
-            "n": taken,
-            "checkpoints": own.checkpoints,
-            "written_bytes_per_step": own.size / taken,
-        }
-        if not where:
-            graph.checkpointer.conn.execute("pragma wal_checkpoint(truncate)")  # type: ignore[union-attr]
-            row["file_bytes_per_step"] = file.stat().st_size / taken
-    return [row]
+def history(messages: int) -> list[BaseMessage]:
+    """Return a history of so many messages: calls in turn with results of about 500 tokens."""
+    made: list[BaseMessage] = [HumanMessage("Report the gate code of depot 7.", id="h")]
+    for i in range(messages // 2):
+        lines = [f'{{"depot": {i}, "row": {n}, "gate": "A{i * n % 9973}"}}' for n in range(25)]
+        call = {"name": "read", "args": {"depot": i}, "id": f"c{i}"}
+        made.append(AIMessage("", tool_calls=[call], id=f"a{i}"))
+        made.append(ToolMessage("\n".join(lines), tool_call_id=f"c{i}", id=f"t{i}"))
+    return made[:messages]
 
 
-def endurance_parts(steps: int, every: int) -> Parts:
-    """Return the one part: ``steps`` steps in this process, looked at ``every`` so many."""
-    return {"endurance": lambda: list(_endure(steps, every))}
+def _ours(messages: list[BaseMessage], budget: int, what: str) -> list[Row]:
+    middleware = ContextMiddleware(budget=budget)
+    first = middleware.context(messages, Decisions()).decisions
+    kept = first.plain() if what == "repeat" and first is not None else {}
+    request = _request(messages, {"messages": messages, "stategate": kept})
+    answer: Any = type("Answer", (), {"result": []})()
+    return [
+        _row(f"compress, {what}", lambda: middleware.wrap_model_call(request, lambda _: answer))
+    ]
 
 
-def _endure(steps: int, every: int) -> Iterator[Row]:
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        settings = {
-            "actor": "rule",
-            "updater": "none",
-            "max_steps": 15,
-            "memory": [{"kind": "short_term"}, {"kind": "trace", "path": str(place / "t.sqlite")}],
-            "checkpoints": str(place / "c.sqlite"),
-        }
-        graph = build_graph(load_config(settings))
-        saver: Any = graph.checkpointer
-        taken = episode = 0
-        started, looked_at = time.perf_counter(), 0
-        while taken < steps:
-            config: Any = {"configurable": {"thread_id": f"t{episode}"}}
-            # A checkpoint an episode: syncing five a step to the disk is most of a step's time.
-            out = graph.invoke({"task": {"goal": episode % 30}}, config, durability="exit")
-            taken += int(out["steps"])
-            saver.delete_thread(f"t{episode}")  # as retention does with those that are done
-            episode += 1
-            if taken // every > looked_at:
-                looked_at = taken // every
-                gc.collect()
-                yield {
-                    "agent": f"after {taken} steps",
-                    "n": taken,
-                    "episodes": episode,
-                    "resident_mb": resident_memory() / 1e6,
-                    "descriptors": len(list(Path("/proc/self/fd").iterdir())),
-                    "threads": threading.active_count(),
-                    "objects": len(gc.get_objects()),
-                    "checkpoint_file_mb": _size(place / "c.sqlite") / 1e6,
-                    "log_mb": _size(place / "c.sqlite-wal") / 1e6,
-                    "lock_files": len(list((place / "c.sqlite.locks").iterdir())),
-                    "trace_bytes_per_step": _size(place / "t.sqlite") / taken,
-                    "ms_per_step": 1000 * (time.perf_counter() - started) / taken,
-                }
+def _clear(messages: list[BaseMessage], budget: int) -> list[Row]:
+    middleware = ContextEditingMiddleware(edits=[ClearToolUsesEdit(trigger=budget)])
+    request = _request(messages, {})
+    answer: Any = None
+    call = lambda: middleware.wrap_model_call(request, lambda _: answer)  # noqa: E731
+    return [_row("ClearToolUsesEdit", call)]
 
 
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
+def _request(messages: list[BaseMessage], state: Any) -> Any:
+    given: Any = list(messages)
+    return ModelRequest(model=FakeListChatModel(responses=[""]), messages=given, state=state)
 
 
-def growth(rows: Sequence[Row]) -> list[Row]:
-    """Return ``rows``, and one that says what the last has more than the one at a fifth of the way."""
-    if len(rows) < 5:
-        return list(rows)
-    early, late = rows[len(rows) // 5], rows[-1]
-    names = ("resident_mb", "descriptors", "threads", "objects", "checkpoint_file_mb", "lock_files")
-    more = {name: late[name] - early[name] for name in names}
-    return [*rows, {"agent": "last beside a fifth of the way", "n": late["n"] - early["n"], **more}]
+def _row(name: str, work: Callable[[], Any]) -> Row:
+    for _ in range(3):
+        work()
+    spent, cpu = [], []
+    for _ in range(_RUNS):
+        started, worked = time.perf_counter(), time.process_time()
+        work()
+        spent.append(1000 * (time.perf_counter() - started))
+        cpu.append(1000 * (time.process_time() - worked))
+    middle, late = np.percentile(spent, (50, 95))
+    row = {"agent": name, "n": _RUNS, "p50_ms": float(middle), "p95_ms": float(late)}
+    return {**row, "cpu_ms": float(np.median(cpu))}

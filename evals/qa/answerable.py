@@ -1,175 +1,29 @@
-"""Questions with and without an answer: what an actor gets right, gets wrong, and declines.
+"""Fits the probability that a quoted sentence answers the question: nodes/act/support.json.
 
-    stategate eval answers --out runs/answers                            # held-out questions, extract
-    stategate eval answers --set actor.kind=answer --limit 8 --out runs/answers-model
-    python -m evals.qa.answerable runs/answers-fit                   # fits nodes/act/support.json
+    python -m stategate.evals.qa.answerable runs/answers-fit
 
-The held-out questions (``marked/answerable.yaml``) are asked through the graph, each on a thread of its
-own without long-term memory. The chance is fitted on other questions: multi-hop ones that others marked
-and those of the sample corpus, each put twice, with the documents that bear the evidence and without
-them, and those of six corpora of our own (``marked/answerable_dev.yaml``). The label is whether the
-sentence that would be quoted holds the answer.
+It is fitted on multi-hop questions with marked evidence and on those of the sample corpus, each put
+twice, with the documents that bear the evidence and without them, and on those of six corpora of our
+own (``answerable_dev.yaml``). The label is whether the sentence that would be quoted holds the answer.
 """
 
-import hashlib
 import json
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
-from stategate.evals.core.statistics import interval
-from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from stategate.stores.errors import UserError
 from stategate.stores.runs import provenance
 
-KINDS = ("answered", "same", "other")
-_CALIBRATED = 18  # questions of each multi-hop set that the chance is fitted on
+_CALIBRATED = 18  # questions of each multi-hop set that the probability is fitted on
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A question: of which corpus and kind, and the words that a right answer holds (any of them)."""
-
-    corpus: str
-    kind: str
-    question: str
-    right: tuple[str, ...] = ()
-
-
-def marked(split: str = "test") -> tuple[list[Asked], dict[str, dict[str, str]], str]:
-    """Return the questions of ``split``, the documents of each corpus by name, and a hash of both."""
-    name = {"test": "answerable.yaml", "dev": "answerable_dev.yaml"}[split]
-    raw = files("stategate.evals.qa").joinpath("marked", name).read_bytes()
-    articles = files("stategate.envs.qa.sample").joinpath("articles.yaml").read_bytes()
-    asked: list[Asked] = []
-    corpora: dict[str, dict[str, str]] = {}
-    for part in yaml.safe_load(raw):
-        name = part["corpus"]
-        known = {f"{row['id']}.md": row["text"] for row in yaml.safe_load(articles)}
-        corpora[name] = part.get("documents") or known
-        for line in part["answered"]:
-            question, _, right = line.partition(" :: ")
-            asked.append(Asked(name, "answered", question, tuple(right.split("|"))))
-        asked += [Asked(name, kind, q) for kind in ("same", "other") for q in part.get(kind, ())]
-    return asked, corpora, hashlib.sha256(raw + articles).hexdigest()
-
-
-def run_answers(
-    out: str,
-    config: str = "qa",
-    overrides: Sequence[str] = (),
-    limit: int | None = None,
-    split: Literal["test", "dev"] = "test",
-) -> dict[str, Any]:
-    """Ask the marked questions and return the summary; ``limit`` is of each corpus and kind.
-
-    "test" is held out: three corpora; "dev" the six that ``extract`` was developed on.
-    """
-    asked, corpora, sha256 = marked(split)
-    groups: dict[tuple[str, str], int] = {}
-    chosen = []
-    for one in asked:
-        place = groups[one.corpus, one.kind] = groups.get((one.corpus, one.kind), 0) + 1
-        if limit is None or place <= limit:
-            chosen.append(one)
-    samples = [
-        Sample({"corpus": one.corpus, "kind": one.kind, "question": one.question}, one)
-        for one in chosen
-    ]
-    args = {
-        "data": {"name": "answerable", "split": split, "sha256": sha256},
-        "config": config,
-        "overrides": list(overrides),
-        "limit": limit,
-        "seed": 0,
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        for name, documents in corpora.items():
-            for file, text in documents.items():
-                path = Path(folder) / name / file
-                path.parent.mkdir(exist_ok=True)
-                path.write_text(text, encoding="utf-8")
-
-        def solver(agent: str) -> Solver:
-            return _solver(config, overrides, folder)
-
-        from stategate.graph.config import load_config
-
-        kind = load_config(config, list(overrides)).actor.kind
-        task = Task([kind], lambda _: samples, solver, _score, unit="question")
-        return run_task(task, out, args)
-
-
-def _solver(config: str, overrides: Sequence[str], folder: str) -> Solver:
-    from langgraph.checkpoint.memory import InMemorySaver
-
-    from stategate.envs.protocols import answered
-    from stategate.graph.build import build_graph
-    from stategate.graph.config import load_config
-    from stategate.graph.session import Session
-    from stategate.nodes.act.support import NOTHING_FOUND
-
-    alone = ["context.memory=null", "memory=[conversation]"]
-
-    @cache
-    def graph_of(corpus: str) -> Any:
-        where = f"env.corpus={Path(folder) / corpus}"
-        return build_graph(load_config(config, [*alone, *overrides, where]), InMemorySaver())
-
-    def solve(sample: Sample, attempt: Attempt) -> None:
-        one: Asked = sample.data
-        thread = hashlib.sha256(f"{one.corpus}{one.question}".encode()).hexdigest()
-        session = Session(graph_of(one.corpus), thread, task={"question": one.question})
-        result = session.step()
-        said = answered(result.decision.action) or ""
-        is_declined = said == NOTHING_FOUND
-        is_right = any(right.lower() in said.lower() for right in one.right)
-        attempt.rows[0] |= {
-            "said": said,
-            "reason": result.decision.reason,
-            "outcome": "declined" if is_declined else "correct" if is_right else "wrong",
-        }
-
-    return solve
-
-
-def _score(rows: Sequence[Row]) -> Summary:
-    """Return right, wrong and declined by kind, over all corpora and of each, with intervals."""
-    scored = []
-    for agent in dict.fromkeys(row["agent"] for row in rows):
-        for corpus in ("all", *dict.fromkeys(row["corpus"] for row in rows)):
-            for kind in KINDS:
-                own = [
-                    row["outcome"]
-                    for row in rows
-                    if row["agent"] == agent
-                    and row["kind"] == kind
-                    and "outcome" in row
-                    and corpus in ("all", row["corpus"])
-                ]
-                if not own:
-                    continue
-                line: Row = {"agent": agent, "corpus": corpus, "kind": kind, "n": len(own)}
-                line |= {name: own.count(name) for name in ("correct", "wrong", "declined")}
-                wanted = "correct" if kind == "answered" else "declined"
-                spread = interval([float(outcome == wanted) for outcome in own])
-                line |= {"as_wanted": own.count(wanted) / len(own)}
-                scored.append({**line, "low": spread.low, "high": spread.high})
-    return scored, []
-
-
-# What the chance is fitted on.
-
-
-def _development(data: str | None) -> Iterator[tuple[str, str, list[str], list[str], list[str]]]:
-    """Yield (id, question, titles, texts, what a right sentence holds), with evidence and without."""
+def _questions(data: str | None) -> Iterator[tuple[str, str, list[str], list[str], list[str]]]:
+    """Yield (id, question, titles, texts, words of a right sentence), with evidence and without."""
     from stategate.envs.qa.questions import load_questions as load_sample
     from stategate.envs.qa.questions import sample_folder
     from stategate.evals.rerank.data import data_folder, load_questions
@@ -191,7 +45,7 @@ def _development(data: str | None) -> Iterator[tuple[str, str, list[str], list[s
             titles = [d.title or d.id for d in kept_documents]
             texts = [d.text for d in kept_documents]
             yield f"sample-{number}", asked.question, titles, texts, [p.lower() for p in held]
-    raw = files("stategate.evals.qa").joinpath("marked", "answerable_dev.yaml").read_text("utf-8")
+    raw = files("stategate.evals.qa").joinpath("answerable_dev.yaml").read_text("utf-8")
     for part in yaml.safe_load(raw):
         heads = [text.strip().partition("\n") for text in part["documents"].values()]
         titles, texts = [h[0].lstrip("# ") for h in heads], [" ".join(h[2].split()) for h in heads]
@@ -221,7 +75,7 @@ def fit(out: str, data: str | None = None) -> dict[str, Any]:
 
     embedder = Resources(None, load_config("qa").embedder).embedder
     rows, labels, groups = [], [], []
-    for id_, question, titles, texts, right in _development(data):
+    for id_, question, titles, texts, right in _questions(data):
         index = TextIndex(texts, embedder, titles)
         quotable = [
             support.Quotable(" ".join(part.split()), titles[place], titles[place])
@@ -263,7 +117,7 @@ def fit(out: str, data: str | None = None) -> dict[str, Any]:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        raise SystemExit("usage: python -m evals.qa.answerable RUN_DIRECTORY")
+        raise SystemExit("usage: python -m stategate.evals.qa.answerable RUN_DIRECTORY")
     try:
         print(json.dumps(fit(sys.argv[1])))  # noqa: T201 - a script's output
     except UserError as error:

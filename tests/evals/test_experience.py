@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stategate.evals.bench.bank import bank_parts
+from stategate.evals.bench.stores import bank_parts
 from stategate.evals.worlds.experience import agents_for, run_experience
 from stategate.nodes.build_context.experience import contrasts
 from stategate.nodes.models.embedders import Hashing

@@ -1,23 +1,37 @@
 """Planted experience: a row is trusted as its source is, and what is not trusted does not advise."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
-from stategate.evals.webshop.poison import HARM, plant
 from stategate.nodes.build_context.experience import Experience
 from stategate.nodes.build_context.trace_advice import ExperienceTrace
 from stategate.nodes.experience.episode import annotate
 from stategate.nodes.experience.grow import add_episode, make_of, trust_of
 from stategate.nodes.experience.states import online_state
 from stategate.nodes.models.embedders import Hashing
-from stategate.stores.bank.bank import Entry, Row, merge, open_bank
+from stategate.stores.bank.bank import Entry, Row, merge, open_bank, with_vectors
 from stategate.stores.bank.state_bank import StateBank
 from stategate.trainers.bank.build import build_trace_bank
 from tests.nodes.test_experience_context import VIEW, folder, item, resources, trajectory
 
 __all__ = ["folder", "resources"]
+HARM = {"search": "search_kind", "option": "buy now", "features": "buy now", "buy now": "< prev"}
 GATES = [{}, {"gate": "alike", "pick": "proven", "top_k": 60}, {"key": "text", "gate": "fits"}]
+
+
+def plant(bank, count, harm, trust):
+    """Add copies of real rows that advise another move, with the best worth there is."""
+    rng, planted = Random(0), []
+    rows = [row for row in bank.rows() if row.data.get("move") in harm]
+    for i in range(count):
+        real = rng.choice(rows)
+        data = {**real.data, "move": harm[real.data["move"]], "trust": trust, "by": "planted"}
+        row = replace(real, id=f"planted-{i}", q=10.0, data=data, n=-1)
+        planted.append(Entry(row, with_vectors(bank, [real])[0].vectors))
+    bank.add(planted)
+    return [entry.row.id for entry in planted]
 
 
 @pytest.mark.parametrize("gate", GATES, ids=str)

@@ -121,7 +121,7 @@ def test_ctrl_c_while_it_thinks_ends_in_a_line_and_loses_nothing(notes, monkeypa
     ("words", "slow"),
     [
         (("run", "demo", "--episodes", "2"), "stategate.evals.worlds.live.run_live"),
-        (("eval", "answers", "--out", "OUT"), "stategate.evals.qa.answerable.run_answers"),
+        (("eval", "qa", "--out", "OUT"), "stategate.evals.qa.experiments.run_qa"),
         (
             ("ingest", "NOTES", "--corpus", "n", "--embedder", "hashing"),
             "stategate.ui.cli.ingest._read",

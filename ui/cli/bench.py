@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 from stategate.ui.cli.evaluating import WORKERS, Run, evaluation
@@ -38,10 +37,10 @@ def _measured(
 @_bench("stategate eval bench webshop --out runs/bench-webshop")
 def webshop(run: Run, data: _Data = "sample") -> Any:
     """Load WebShop's world, walk it at random, and search."""
-    from stategate.evals.webshop.bench import measure_world
+    from stategate.evals.bench.worlds import measure_webshop
     from stategate.stores.home import data_folder
 
-    parts = {"world": partial(measure_world, data_folder(data, "webshop"), seed=run.seed)}
+    parts = {"world": partial(measure_webshop, data_folder(data, "webshop"), seed=run.seed)}
     return _measured("webshop", parts, run, data=data)
 
 
@@ -54,11 +53,11 @@ def alfworld(
     ] = False,
 ) -> Any:
     """Load ALFWorld's games and walk them at random, or play every walkthrough."""
-    from stategate.evals.alfworld.speed import measure_games, play_walkthroughs
+    from stategate.evals.bench.worlds import measure_alfworld, play_walkthroughs
     from stategate.stores.home import data_folder
 
     folder = data_folder(data, "alfworld")
-    parts: Any = {"speed": partial(measure_games, folder, seed=run.seed)}
+    parts: Any = {"speed": partial(measure_alfworld, folder, seed=run.seed)}
     if walkthroughs:
         parts = {"walkthroughs": partial(play_walkthroughs, folder)}
     return _measured("alfworld", parts, run, data=data)
@@ -67,21 +66,9 @@ def alfworld(
 @_bench("stategate eval bench step --out runs/bench-step")
 def step(run: Run, data: _Data = "sample") -> Any:
     """Measure a step without the model, part by part, beside a bare LangGraph loop."""
-    from stategate.evals.webshop.bench import beside_bare_loop, step_parts
+    from stategate.evals.bench.worlds import beside_bare_loop, step_parts
 
     return _measured("step", step_parts(data, run.seed), run, beside_bare_loop, data=data)
-
-
-@_bench_of_config("stategate eval bench workers --workers 2 --out runs/bench-workers")
-def workers(
-    run: Run,
-    goals: Annotated[int, opt("Episodes to play.", min=1)] = 40,
-    count: Annotated[int, opt("Processes.", "--workers", min=2)] = 2,
-) -> Any:
-    """Play the same episodes in one process and in several, and give out jobs that do nothing."""
-    from stategate.evals.bench.workers import worker_parts
-
-    return _measured("workers", worker_parts(run.config, goals, count), run)
 
 
 @_bench_of_config(
@@ -93,7 +80,7 @@ def bank(
     sizes: Annotated[str, opt("Numbers of states.")] = "10000,100000",
 ) -> Any:
     """Search in state banks of growing size, and embed one text."""
-    from stategate.evals.bench.bank import bank_parts
+    from stategate.evals.bench.stores import bank_parts
     from stategate.graph.config import load_config
     from stategate.nodes.resources import Resources
     from stategate.stores.bank.state_bank import StateBank
@@ -111,31 +98,13 @@ def memory(
         "500,1000,2000,4000,6000,8000,10000"
     ),
     db: _Db = None,
-    most: Annotated[int | None, opt("Also a memory of at most so many facts.", min=20)] = None,
 ) -> Any:
-    """Write and recall as one user's long-term memory grows, with a plot; no model is timed."""
-    from stategate.evals.bench.memory import memory_parts, plot_growth
-    from stategate.stores.runs import parse_numbers, read_rows
+    """Write and recall as one user's long-term memory grows; no model is timed."""
+    from stategate.evals.bench.stores import memory_parts
+    from stategate.stores.runs import parse_numbers
 
-    parts = memory_parts(parse_numbers(sizes), db, run.seed, most)
-    measure = _measured("memory", parts, run, sizes=sizes, db=_named(db), most=most)
-
-    def drawn() -> Any:
-        summary = measure()
-        rows = [row for part in read_rows(Path(run.out) / "parts.jsonl") for row in part["rows"]]
-        if rows:
-            plot_growth(rows, Path(run.out) / "growth.png")
-        return summary
-
-    return drawn
-
-
-@_bench("stategate eval bench embedding --out runs/bench-embedding")
-def embedding(run: Run, count: Annotated[int, opt("Texts.", min=16)] = 256) -> Any:
-    """Embed texts one by one and together, with the local model and no cache."""
-    from stategate.evals.bench.memory import embedding_parts
-
-    return _measured("embedding", embedding_parts(count, run.seed), run, count=count)
+    parts = memory_parts(parse_numbers(sizes), _url(db), run.seed)
+    return _measured("memory", parts, run, sizes=sizes, db=_named(db))
 
 
 @_bench("stategate eval bench middleware --out runs/bench-middleware")
@@ -145,9 +114,9 @@ def middleware(
     budget: Annotated[int, opt("Tokens that force a cut.")] = 16_000,
 ) -> Any:
     """Decide what one model call of another's agent reads, beside LangChain's own middleware."""
-    from stategate.evals.bench.middleware import middleware_parts
+    from stategate.evals.bench.serving import middleware_parts
 
-    parts = middleware_parts(messages, budget, run.seed)
+    parts = middleware_parts(messages, budget)
     return _measured("middleware", parts, run, messages=messages, budget=budget)
 
 
@@ -170,30 +139,6 @@ def sessions(
         "db": _named(db),
     }
     return _measured("sessions", parts, run, **settings)
-
-
-@_bench("stategate eval bench checkpoints --out runs/bench-saver")
-def checkpoints(
-    run: Run, steps: Annotated[int, opt("Steps of the episode.", min=1)] = 100, db: _Db = None
-) -> Any:
-    """Sum what a step of WebShop writes into checkpoints, without and with a recurrent state."""
-    from stategate.evals.bench.serving import checkpoint_parts
-
-    parts = checkpoint_parts(steps, _url(db))
-    return _measured("checkpoints", parts, run, steps=steps, db=_named(db))
-
-
-@_bench("stategate eval bench endurance --out runs/bench-endurance")
-def endurance(
-    run: Run,
-    steps: Annotated[int, opt("Steps to play.", min=1)] = 10_000,
-    every: Annotated[int, opt("Steps between two looks.", min=1)] = 1000,
-) -> Any:
-    """Play many episodes in one process, and look at its memory, files, descriptors and threads."""
-    from stategate.evals.bench.serving import endurance_parts, growth
-
-    parts = endurance_parts(steps, every)
-    return _measured("endurance", parts, run, growth, steps=steps, every=every)
 
 
 def _url(db: str | None) -> str | None:

@@ -9,7 +9,7 @@ import typer
 
 from stategate.ui.cli.bench import bench_app
 from stategate.ui.cli.evaluating import WORKERS, Run, evaluation, names
-from stategate.ui.cli.output import Config, Limit, Overrides, command, command_group, opt, say
+from stategate.ui.cli.output import Limit, command, command_group, opt, say
 
 eval_app = command_group(
     "Compare agents on the same tasks; each run is a directory that tables are made from.",
@@ -50,62 +50,6 @@ def live(
 
     chosen = parse_agents(agents, agent or ())
     return partial(run_live, run.config, chosen, goals, run.out, run.overrides, run.seed)
-
-
-@evaluation(
-    eval_app, "stategate eval budget --goals 0-99 --budgets 100,400 --ratios 0.4 --out runs/b"
-)
-def budget(
-    run: Run,
-    builders: Annotated[str, opt("Context kinds.")] = "full,retrieve,compress",
-    agent: _Agent = None,
-    budgets: Annotated[str, opt("In tokens.")] = "100,150,200,300,400,600,1000",
-    ratios: Annotated[str, opt("Shares of each page, 0.3,0.5, for builders with a ratio.")] = "",
-    goals: _Goals = "0-9",
-) -> Any:
-    """Play with growing token budgets: success by budget, a curve a builder, with a plot."""
-    from stategate.evals.worlds.budget import parse_budgets, parse_ratios, run_budget
-
-    how = (run.overrides, run.seed, parse_ratios(ratios))
-    kinds, sizes, own = builders.split(","), parse_budgets(budgets), agent or ()
-    return partial(run_budget, run.config, kinds, own, sizes, goals, run.out, *how)
-
-
-@evaluation(
-    eval_app, "stategate eval retry --agent w2=context.kind=window,context.events=2 --out runs/r"
-)
-def retry(
-    run: Run,
-    agents: Annotated[str, opt("Context kinds, comma-separated.")] = "",
-    agent: _Agent = None,
-    goals: _Goals = "0-9",
-    trials: Annotated[int, opt("Trials a task.", min=1)] = 3,
-) -> Any:
-    """Reflect and retry: up to three trials a task, each told what the failed ones found out."""
-    from stategate.evals.worlds.live import parse_agents
-    from stategate.evals.worlds.retry import run_retry
-
-    chosen = parse_agents(agents, agent or ())
-    return partial(run_retry, run.config, chosen, goals, run.out, trials, run.overrides, run.seed)
-
-
-@command(eval_app, "stategate eval picture --config alfworld --task 6 --agents full --out e.png")
-def picture(
-    out: Annotated[str, opt("The PNG to write.", metavar="FILE")],
-    task: Annotated[int, opt("Number of the world's task.", "--task", "--goal", min=0)] = 0,
-    agents: Annotated[str, opt("Context kinds, comma-separated; the first one plays.")] = "",
-    agent: _Agent = None,
-    config: Config = "alfworld",
-    overrides: Overrides = None,
-) -> None:
-    """Draw one episode: what each agent shows of every earlier step, and what decisions needed."""
-    from stategate.evals.core.report import table
-    from stategate.evals.worlds.live import parse_agents
-    from stategate.evals.worlds.picture import draw_episode
-
-    told = draw_episode(config, parse_agents(agents, agent or ()), task, out, overrides or ())
-    typer.echo(table(told["rows"], "simple"))
-    typer.echo(f"picture: {out}")
 
 
 @evaluation(
@@ -150,53 +94,6 @@ def experience(
 
 
 @evaluation(
-    eval_app, "stategate eval poison --state-bank banks/s --out runs/p", config="webshop-experience"
-)
-def poison(
-    run: Run,
-    state_bank: Annotated[str, opt("Copied, and left as it is.", metavar="FOLDER")],
-    goals: _Goals = "0-99",
-    records: Annotated[int, opt("Planted records.", min=1)] = 10,
-    targeted: Annotated[bool, opt("Where the first goals begin.", "--targeted")] = False,
-) -> Any:
-    """Plant harmful records in a bank of WebShop, and see what gate and trust let through."""
-    from stategate.evals.webshop.poison import run_poison
-
-    how = (state_bank, records, targeted, run.overrides, run.seed)
-    return partial(run_poison, run.config, goals, run.out, *how)
-
-
-@evaluation(
-    eval_app,
-    "stategate eval retrieval --data traces.jsonl --updater none --out runs/r",
-    without=("overrides",),
-)
-def retrieval(
-    run: Run,
-    data: Annotated[str, opt("See stategate data trajectories.", metavar="FILE")],
-    updater: Annotated[str, opt("gru, ssm or none.")] = "gru",
-) -> Any:
-    """Rank the chunks of the pages on which an expert acted: recall of the one it acted on."""
-    from stategate.evals.worlds.retrieval import run_retrieval
-
-    return partial(run_retrieval, data, run.out, updater, run.config, run.seed)
-
-
-@evaluation(eval_app, "stategate eval strangers --data react.jsonl,human.jsonl --out runs/s")
-def strangers(
-    run: Run,
-    data: Annotated[str, opt("Of stategate data convert, comma-separated.", metavar="FILE")],
-    limit: Limit = None,
-    clicks: Annotated[bool, opt("Rank what was clicked, too; --no-clicks: actions.")] = True,
-) -> Any:
-    """Measure retriever and state on episodes that other agents and people played."""
-    from stategate.evals.worlds.strangers import run_strangers
-
-    how = (run.config, run.overrides, limit, run.seed, clicks)
-    return partial(run_strangers, names(data), run.out, *how)
-
-
-@evaluation(
     eval_app,
     "stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa",
     config="qa",
@@ -235,71 +132,21 @@ def memory(
 
 @evaluation(
     eval_app,
-    "stategate eval entities --agents rules,spacy,model --out runs/entities",
-    config="qa",
-    without=("seed",),
+    "stategate eval replay --data threads.jsonl --out runs/replay",
+    without=("config", "overrides"),
 )
-def entities(
+def replay(
     run: Run,
-    agents: Annotated[str, opt("Of rules, spacy, model.")] = "rules,spacy",
-    data: Annotated[str, opt("'articles' of many fields, 'turns', or 'sample'.")] = "articles",
-    split: _Split = "test",
-) -> Any:
-    """Compare the extractors of names, and their follow-ups, with what was marked by hand."""
-    from stategate.evals.qa.entities import run_entities
-
-    return partial(run_entities, run.out, names(agents), data, split, run.config, run.overrides)
-
-
-@evaluation(
-    eval_app,
-    "stategate eval answers --set actor.kind=answer --limit 8 --out runs/a",
-    config="qa",
-    without=("seed",),
-)
-def answers(run: Run, split: _Split = "test", limit: Limit = None) -> Any:
-    """Ask what small corpora answer and what they don't: right, wrong, declined."""
-    from stategate.evals.qa.answerable import run_answers
-
-    return partial(run_answers, run.out, run.config, _extractive(run), limit, split)
-
-
-@evaluation(
-    eval_app,
-    "stategate eval agents --split dev --n 60 --out runs/agents-dev",
-    without=("config", "overrides", "seed"),
-)
-def agents(
-    run: Run,
-    split: _Split = "dev",
-    n: Annotated[int, opt("Tasks, as many of each family.", min=1)] = 60,
-    arms: Annotated[str, opt("Comma-separated; see evals/agents/arms.py.")] = "",
+    data: Annotated[str, opt("JSON lines of {id, task, messages}.", metavar="FILE")],
+    arms: Annotated[str, opt("nothing, last, clear, or context kinds.")] = "",
     budget: Annotated[int, opt("Tokens of a prompt, the same for every arm.", min=500)] = 8000,
-    seed: Annotated[int, opt("Of the first task of each family.")] = 0,
-    llmlingua: Annotated[str, opt("The arm's weights: a folder, or a name on a hub.")] = "",
+    limit: Limit = None,
 ) -> Any:
-    """Give other people's agents our middleware and others': success, billed cost, tokens, time."""
-    from stategate.evals.agents.run import DEFAULT_ARMS, run_agents
+    """Read recorded threads again under each arm: tokens, billed cost, what calls needed."""
+    from stategate.evals.replay.run import DEFAULT_ARMS, run_replay
 
-    what = (split, n, names(arms) or DEFAULT_ARMS, budget, (), seed, llmlingua)
-    return partial(run_agents, run.out, *what)
-
-
-@evaluation(eval_app, "stategate eval tools --out runs/tools", without=("seed",), config="files")
-def tools(
-    run: Run,
-    player: Annotated[str, opt("'model', the configured one, or a kind of actor.")] = "model",
-    n: Annotated[int, opt("Tasks, from the first on.", min=1)] = 10,
-    arms: Annotated[str, opt("Comma-separated; see evals/agents/arms.py.")] = "",
-    budget: Annotated[int, opt("Tokens of a prompt, the same for every arm.", min=500)] = 3000,
-    calls: Annotated[int, opt("That the model has for a task.", min=1)] = 50,
-    llmlingua: Annotated[str, opt("The arm's weights: a folder, or a name on a hub.")] = "",
-) -> Any:
-    """Give agents real tools, a world or (config "files") a folder, and our middleware and others'."""
-    from stategate.evals.agents.with_tools import TOOL_ARMS, run_tools
-
-    what = (run.config, player, n, names(arms) or TOOL_ARMS, budget, calls, run.overrides)
-    return partial(run_tools, run.out, *what, lingua=llmlingua)
+    what = (data, names(arms) or DEFAULT_ARMS, budget, run.out, limit, run.seed)
+    return partial(run_replay, *what)
 
 
 @evaluation(

@@ -7,8 +7,8 @@ from langchain_core.messages import AIMessage, BaseMessage
 from markupsafe import Markup
 
 from stategate.envs.messages.history import calls_text, key_of, text_of, tokens_of
-from stategate.evals.agents.billing import BILLERS
-from stategate.evals.agents.replay import Reading, Replay
+from stategate.evals.replay.billing import BILLERS
+from stategate.evals.replay.threads import Reading, Replay
 from stategate.nodes.build_context.messages.audit import Row
 from stategate.stores.tokens import count_tokens
 from stategate.ui.app.render.html import macros

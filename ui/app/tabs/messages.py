@@ -5,7 +5,7 @@ from typing import Any
 
 import gradio as gr
 
-from stategate.evals.agents.replay import NOTHING, Replay, calls_in, replay
+from stategate.evals.replay.threads import NOTHING, Replay, calls_in, replay
 from stategate.graph.exported import from_plain, read_messages
 from stategate.stores.errors import UserError
 from stategate.stores.files import parse_json

@@ -38,7 +38,6 @@ class Bill:
     dollars: dict[str, float] = field(default_factory=lambda: dict.fromkeys(BILLERS, 0.0))
     read: int = 0
     cached: int = 0
-    written: int = 0
     _last: list[tuple[Any, int]] = field(default_factory=list)
 
     def call(self, messages: Sequence[BaseMessage], answer: BaseMessage | str) -> None:
@@ -56,32 +55,21 @@ class Bill:
         self.dollars["openai"] += _dollars("openai", tokens, out, steps, 0)
         self.read += tokens
         self.cached += blocks
-        self.written += out
         self._last = rows
 
-    def row(self, calls: int, orphans: int, spent: float, problems: int) -> dict[str, Any]:
-        """Return what every row says of a run; ``spent`` are the seconds of all decisions."""
+    def row(self, calls: int, orphans: int, seconds: float) -> dict[str, float]:
+        """Return what a row says of a thread; ``seconds`` are those of all decisions together."""
         count = max(calls, 1)
         return {
-            "calls": calls,
+            "calls": float(calls),
             "orphans": float(orphans),
-            "problems": problems,
-            "errors": 0,
             "dollars_anthropic": self.dollars["anthropic"],
             "dollars_openai": self.dollars["openai"],
-            "model_tokens": self.read,
+            "model_tokens": float(self.read),
             "tokens_per_call": self.read / count,
             "cached_share": self.cached / max(self.read, 1),
-            "written": self.written,
-            "decide_ms": 1000 * spent / count,
+            "decide_ms": 1000 * seconds / count,
         }
-
-    def aside(self, tokens: int, out: int) -> None:
-        """Add a call that shares no prefix with the others, such as one that writes a summary."""
-        for biller in BILLERS:
-            self.dollars[biller] += _dollars(biller, tokens, out, 0, 0)
-        self.read += tokens
-        self.written += out
 
 
 def _dollars(biller: str, tokens: int, out: int, cached: int, new: int) -> float:

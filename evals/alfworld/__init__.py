@@ -1,1 +1,0 @@
-"""Evaluations of ALFWorld itself."""

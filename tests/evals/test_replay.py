@@ -1,0 +1,106 @@
+"""Recorded threads under other arms: prompts, bills, what calls needed; exports in any form."""
+
+import json
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from stategate.evals.replay.billing import Bill
+from stategate.evals.replay.run import orphans_in, run_replay
+from stategate.evals.replay.threads import NOTHING, replay
+from stategate.graph.exported import from_plain, read_messages
+from stategate.stores.errors import UserError
+
+OPENAI = [
+    {"role": "user", "content": "Read."},
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "read", "arguments": '{"n": 1}'}}
+        ],
+    },
+    {
+        "role": "tool",
+        "tool_call_id": "c",
+        "content": "\n".join(f"line {i} of it" for i in range(900)),
+    },
+    {"role": "assistant", "content": "Done."},
+]
+
+
+def test_exports_are_read_in_any_form(tmp_path):
+    from langchain_core.messages import messages_to_dict
+
+    messages = from_plain(OPENAI)
+    for name, values in {
+        "a": OPENAI,
+        "b": {"messages": OPENAI},
+        "c": {"values": {"messages": OPENAI}},
+        "d": messages_to_dict(messages),
+        "e": [m.model_dump() for m in messages],
+    }.items():
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(values))
+        found = read_messages(str(path))
+        assert [m.type for m in found] == ["human", "ai", "tool", "ai"]
+        assert found[1].tool_calls[0]["args"] == {"n": 1}
+    for bad in ("{", "[]", '{"a": 1}', '[{"role": "king", "content": "x"}]'):
+        (tmp_path / "bad.json").write_text(bad)
+        with pytest.raises(UserError):
+            read_messages(str(tmp_path / "bad.json"))
+
+
+def test_a_repeated_prefix_is_billed_at_a_tenth_and_a_changed_one_is_not():
+    first = [HumanMessage("word " * 3000)]
+    more = [*first, AIMessage("yes"), HumanMessage("and?")]
+    other = [HumanMessage("other " * 3000), AIMessage("yes"), HumanMessage("and?")]
+    rates = {"in": 3e-6, "write": 3.75e-6, "read": 0.3e-6, "out": 15e-6}
+    bills = []
+    for second in (more, other):
+        bill = Bill(0)
+        bill.call(first, AIMessage("yes"))
+        once = bill.dollars["anthropic"]
+        bill.call(second, AIMessage("no"))
+        bills.append(bill.dollars["anthropic"] - once)
+        assert once == pytest.approx(3004 * rates["write"] + 5 * rates["out"], rel=0.01)
+    assert bills[0] == pytest.approx(3004 * rates["read"] + 10 * rates["write"], rel=0.1)
+    assert bills[1] > 9 * bills[0]
+
+
+def test_a_thread_is_read_again_through_another_arm():
+    messages = from_plain(OPENAI)
+    plain, short = (replay(messages, kind, 2000) for kind in (NOTHING, "compress"))
+    assert len(plain.readings) == len(short.readings) == 2
+    assert short.tokens < plain.tokens / 2
+    assert short.dollars["anthropic"] < plain.dollars["anthropic"]
+    with pytest.raises(UserError, match="no model said"):
+        replay(messages[:1], "compress", 2000)
+
+
+def test_threads_are_measured_under_each_arm_and_go_on(tmp_path):
+    later = {"id": "d", "function": {"name": "read", "arguments": '{"n": "line 777 of it"}'}}
+    calls = [{**later, "type": "function"}]
+    messages = [*OPENAI[:3], {"role": "assistant", "content": "", "tool_calls": calls}]
+    lines = [{"id": i, "task": i // 2, "messages": messages} for i in range(4)]
+    data = tmp_path / "threads.jsonl"
+    data.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arms = ("nothing", "last", "clear", "compress")
+    summary = run_replay(str(data), arms, 1000, str(tmp_path / "run"))
+    rows = {row["agent"]: row for row in summary["rows"]}
+    assert set(rows) == set(arms)
+    assert rows["nothing"]["needs_shown"] == 1.0
+    assert rows["compress"]["needs_shown"] < 1.0
+    assert rows["compress"]["tokens_per_call"] < rows["nothing"]["tokens_per_call"] / 2
+    assert all(row["orphans"] == 0 and not row["errors"] for row in rows.values())
+    assert {row["groups"] for row in rows.values()} == {2}
+    assert run_replay(str(data), arms, 1000, str(tmp_path / "run")) == summary
+    with pytest.raises(UserError):
+        run_replay(str(data), ("other",), 1000, str(tmp_path / "other"))
+
+
+def test_orphans_are_counted():
+    call = AIMessage("", tool_calls=[{"name": "a", "args": {}, "id": "1"}])
+    assert orphans_in([call, ToolMessage("x", tool_call_id="1")]) == 0
+    assert orphans_in([ToolMessage("x", tool_call_id="1")]) == 1
+    assert orphans_in([call, HumanMessage("so?")]) == 1
