@@ -18,9 +18,9 @@ from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Tas
 from stategate.evals.replay.threads import NOTHING, arm_of, calls_in, replay
 from stategate.graph.exported import from_plain
 from stategate.stores.assets.downloads import sha256
-from stategate.stores.errors import UserError, told_as
+from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import json_of
-from stategate.stores.runs import shown_path
+from stategate.stores.runs import public_path
 
 METRICS = (
     "needs_shown",
@@ -42,7 +42,7 @@ def read_threads(path: str) -> list[tuple[str, str, list[BaseMessage]]]:
     A line is ``{"id", "task", "messages"}``; threads of one task hang together. Raises ``UserError``.
     """
     file = Path(path).expanduser()
-    with told_as(f"cannot read threads from '{path}'"):
+    with user_error_context(f"cannot read threads from '{path}'"):
         raw = file.read_bytes()
         text = (gzip.decompress(raw) if file.suffix == ".gz" else raw).decode("utf-8")
         lines = [json_of(line) for line in text.splitlines() if line.strip()]
@@ -113,7 +113,7 @@ def run_replay(
     for arm in arms:
         arm_of(arm, budget)
     args = {
-        "data": {"name": shown_path(data), "sha256": sha256(Path(data).expanduser())},
+        "data": {"name": public_path(data), "sha256": sha256(Path(data).expanduser())},
         "arms": list(arms),
         "budget": budget,
         "limit": limit,
