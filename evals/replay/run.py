@@ -19,7 +19,7 @@ from stategate.evals.replay.threads import NOTHING, arm_of, calls_in, replay
 from stategate.graph.exported import from_plain
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError, user_error_context
-from stategate.stores.files import json_of
+from stategate.stores.files import parse_json
 from stategate.stores.runs import public_path
 
 METRICS = (
@@ -45,7 +45,7 @@ def read_threads(path: str) -> list[tuple[str, str, list[BaseMessage]]]:
     with user_error_context(f"cannot read threads from '{path}'"):
         raw = file.read_bytes()
         text = (gzip.decompress(raw) if file.suffix == ".gz" else raw).decode("utf-8")
-        lines = [json_of(line) for line in text.splitlines() if line.strip()]
+        lines = [parse_json(line) for line in text.splitlines() if line.strip()]
     found = []
     for i, line in enumerate(lines):
         name = str(line.get("id", i)) if isinstance(line, Mapping) else str(i)
