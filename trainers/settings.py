@@ -1,4 +1,4 @@
-"""The settings of every trainer: YAML in ``configs/train`` with overrides, checked field by field.
+"""The settings of every trainer: a recipe of ``recipes.yaml`` or a file, with overrides.
 
 What a trainer writes of its settings into its run directory and its checkpoint is here too. Nothing
 here needs torch, so a mistake is told, and help given, before anything heavy is loaded.
@@ -17,7 +17,7 @@ from stategate.stores.errors import UserError, describe_error
 from stategate.stores.runs import RunDirectory, provenance, public_config
 from stategate.stores.yaml_text import read_yaml
 
-TRAINING_CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "train"
+RECIPES = Path(__file__).with_name("recipes.yaml")
 #: A kind, or a mapping with a kind and its parameters.
 Named = str | dict[str, Any]
 #: A file, or several.
@@ -63,11 +63,6 @@ class StateSettings(RecordedSettings):
     d_state: int = Field(default=512, ge=8)
     d_event: int = Field(default=256, ge=8)
     drop_inputs: float = Field(default=0.1, ge=0, lt=1, description="share of input numbers zeroed")
-    pointer: float = Field(
-        default=0.0,
-        ge=0,
-        description="weight of a second head, which points at the command itself; 0: none",
-    )
 
 
 class RetrieverSettings(RecordedSettings):
@@ -81,28 +76,6 @@ class AllocatorSettings(RecordedSettings):
 
     state: str = Field(description="the state model's checkpoint")
     retriever: str = Field(description="the retriever's checkpoint, which reads the mixtures")
-
-
-class GatesSettings(RecordedSettings):
-    """Which earlier steps a decision needs, learned from what an actor does without them."""
-
-    state: str = Field(
-        default="", description="a state model's checkpoint, which stays as it is; '' for none"
-    )
-    tuned: str = Field(
-        default="",
-        description="where a new state model goes, which learns along with the gates; '' for none",
-    )
-    d_state: int = Field(default=256, ge=8, description="of the new state model")
-    d_event: int = Field(default=192, ge=8)
-    drop_inputs: float = Field(default=0.1, ge=0, lt=1, description="share of input numbers zeroed")
-    foresee: float = Field(
-        default=0.3, ge=0, description="weight of the next action's class beside what is needed"
-    )
-    actor: Named = Field(description="whose decisions tell what was needed")
-    memory: dict[str, int] = Field(
-        default={}, description="of short_term, as the preset of the world has it"
-    )
 
 
 class ReaderSettings(BaseModel):
@@ -153,36 +126,6 @@ class DaggerSettings(Settings, ReaderSettings):
     max_steps: int = Field(default=20, ge=1)
 
 
-class ReinforceSettings(Settings, ReaderSettings):
-    """The ``policy`` actor improves on the world's own reward.
-
-    An epoch is ``every`` iterations and one held-out play.
-    """
-
-    data: str = Field(description="'sample', 'official' or a folder of the world's files")
-    course: str = Field(
-        default="stategate.trainers.webshop.course",
-        description="the module that names the tasks to train on, and those held out",
-    )
-    start: str = Field(description="the imitation policy's checkpoint")
-    embedder: Named = Field(default="hashing", description="that of the builders")
-    groups: int = Field(default=32, ge=1, description="goals an iteration")
-    group: int = Field(default=8, ge=2, description="episodes a goal")
-    every: int = Field(default=5, ge=1, description="iterations between held-out plays")
-    entropy: float = Field(default=0.005, ge=0, description="weight of the entropy bonus")
-    kl: float = Field(default=0.01, ge=0, description="weight of the KL to the imitation policy")
-    max_steps: int = Field(default=20, ge=1)
-    success: float = Field(
-        default=0.0, ge=0, le=1, description="weight of the whole reward beside its size"
-    )
-    discount: float = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="what a reward is worth a step later: below 1 haste pays",
-    )
-
-
 class AlignerSettings(Settings):
     """What an instruction asks, excludes or leaves open, learned from many wordings."""
 
@@ -201,21 +144,19 @@ TRAINERS: dict[str, type[Settings]] = {
     "state": StateSettings,
     "retriever": RetrieverSettings,
     "allocator": AllocatorSettings,
-    "gates": GatesSettings,
     "actor": ActorSettings,
     "dagger": DaggerSettings,
-    "reinforce": ReinforceSettings,
 }
 S = TypeVar("S", bound=Settings)
 
 
-def read_settings(cls: type[S], path: str | Path, overrides: Sequence[str] = ()) -> S:
-    """Read ``path`` (a file, or a name in ``configs/train``) with ``field=value`` overrides."""
-    place = Path(path)
-    if not place.is_file() and (TRAINING_CONFIGS / f"{path}.yaml").exists():
-        place = TRAINING_CONFIGS / f"{path}.yaml"
+def read_settings(cls: type[S], name: str | Path, overrides: Sequence[str] = ()) -> S:
+    """Return the settings of the recipe ``name`` (or of a YAML file), with ``field=value`` overrides.
+
+    Raises ``UserError`` for an unknown recipe or a wrong field.
+    """
     try:
-        values: dict[str, Any] = read_yaml(place.read_text("utf-8")) or {}
+        values = _values(name)
         for item in overrides:
             key, equals, value = item.partition("=")
             if not equals:
@@ -223,14 +164,26 @@ def read_settings(cls: type[S], path: str | Path, overrides: Sequence[str] = ())
             values[key] = read_yaml(value) if value else ""
         return cls(**values)
     except OSError as error:
-        known = ", ".join(sorted(place.stem for place in TRAINING_CONFIGS.glob("*.yaml")))
+        known = ", ".join(read_yaml(RECIPES.read_text("utf-8")))
         raise UserError(
-            f"cannot read the settings '{path}' ({error.strerror}): name a YAML file, or {known}"
+            f"cannot read the settings '{name}' ({error.strerror}): name a YAML file, or {known}"
         ) from None
     except ValidationError as error:
-        raise UserError(f"'{path}': {first_problem(error)}") from None
+        raise UserError(f"'{name}': {first_problem(error)}") from None
     except (yaml.YAMLError, TypeError, ValueError) as error:
-        raise UserError(f"'{path}': {describe_error(error)}") from None
+        raise UserError(f"'{name}': {describe_error(error)}") from None
+
+
+def _values(name: str | Path) -> dict[str, Any]:
+    """Return the fields of a recipe, with those of the recipe that it is ``like``, or of a file."""
+    if Path(name).is_file():
+        return dict(read_yaml(Path(name).read_text("utf-8")) or {})
+    recipes = read_yaml(RECIPES.read_text("utf-8"))
+    if name not in recipes:
+        return dict(read_yaml(Path(name).read_text("utf-8")) or {})
+    own = dict(recipes[name])
+    base = own.pop("like", None)
+    return {**(recipes[base] if base else {}), **own}
 
 
 def open_run(settings: Settings, facts: dict[str, Any] | None = None) -> RunDirectory:

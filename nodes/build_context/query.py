@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 #: From a request to a unit query vector (d_text,) and a weight for each match feature.
 Query = Callable[[ContextRequest], tuple[Vector, Vector]]
-_LIKELY = 8  # commands that a pointer's query is made of
 NO_FEATURES: Vector = np.zeros(len(FEATURES), dtype=np.float32)
 
 
@@ -125,26 +124,12 @@ def trained_query(resources: "Resources", checkpoint: str, kind: str) -> "Query"
 
 
 def zero_shot_query(resources: "Resources", kind: str) -> "Query":
-    """Return a query from the state model alone: what it expects next.
+    """Return a query from the state model alone: the action classes that it expects, by prototype.
 
-    That is the commands that its pointer expects, in any world; without one the expected action
-    classes, each by its prototype. Raises ``UserError`` where those are another world's.
+    Raises ``UserError`` where those are another world's.
     """
     updater = needs_state(resources, kind)
     actions = resources.view.actions
-    if updater.model.pointer is not None:
-
-        def pointed(request: ContextRequest) -> tuple[Vector, Vector]:
-            readout, done = readout_of(request, updater), done_in(request.events)
-            chances = updater.point(readout, request.instruction, request.observation, done)
-            likely = sorted(chances, key=lambda action: -chances[action])[:_LIKELY]
-            told = [actions.general(action) for action in likely]
-            wish, *rest = resources.embedder.embed([request.instruction, *told])
-            known = dict(zip(likely, rest, strict=True))
-            expected = {action: chances[action] for action in likely} or {"": 1.0}
-            return mix_prototypes(expected, wish, known), NO_FEATURES
-
-        return pointed
     if updater.classes != tuple(actions.classes):
         raise UserError(
             f"context.query=zero_shot expects {resources.view.name}'s classes of actions, and "

@@ -4,17 +4,16 @@ torch is imported only when one is built.
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from stategate.envs.protocols import INPUT_KINDS, Observation, StateInput, View
+from stategate.envs.protocols import INPUT_KINDS, StateInput, View
 from stategate.nodes.models.small import load_trained, small_inference
 from stategate.nodes.protocols import Embedder, UpdaterParams, Vector
 from stategate.nodes.resources import Resources
-from stategate.nodes.update_state.pointing import offered
 from stategate.stores.errors import UserError, needs
 from stategate.stores.traces import Event
 
@@ -129,25 +128,6 @@ class StateUpdater:
             places = torch.tensor([every.index(name) for name in self.classes])
             chances = self.model.classify(readout)[places].softmax(-1).tolist()
         return dict(zip(self.classes, chances, strict=True))
-
-    def point(
-        self, state: Vector, instruction: str, observation: Observation, done: Collection[str]
-    ) -> dict[str, float]:
-        """Return the probability of each command of the page, in whatever world ({} without a head).
-
-        ``done`` are earlier actions, in lower case.
-        """
-        import torch
-
-        commands = offered(self._view, instruction, observation, done)
-        if self.model.pointer is None or not commands:
-            return {}
-        with small_inference():
-            readout = torch.from_numpy(state[-self.model.d_state :].astype(np.float32))
-            texts = torch.from_numpy(self.embedder.embed([c.text for c in commands]))
-            facts = torch.tensor([c.facts for c in commands])
-            chances = self.model.pointer(readout, texts, facts).softmax(-1).tolist()
-        return {c.action: p for c, p in zip(commands, chances, strict=True)}
 
 
 def type_of(row: StateInput) -> int:

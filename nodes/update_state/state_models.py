@@ -38,24 +38,6 @@ class EventEncoder(nn.Module):
         return encoded
 
 
-class Pointer(nn.Module):
-    """Points at one of the things that can be done now, in whatever world."""
-
-    def __init__(self, d_text: int, d_state: int, facts: int) -> None:
-        super().__init__()
-        hidden = 128
-        self.known = nn.Sequential(nn.LayerNorm(d_state), nn.Linear(d_state, hidden))
-        self.offered = nn.Linear(d_text + facts, hidden)
-        self.score = nn.Sequential(nn.GELU(), nn.Linear(hidden, 1))
-
-    def forward(self, readout: Tensor, texts: Tensor, facts: Tensor) -> Tensor:
-        """Return logits (…, n) from readouts (…, d_state), texts (…, n, d_text), facts (…, n, k)."""
-        known = self.known(readout).unsqueeze(-2)
-        offered = self.offered(torch.cat([texts, facts], dim=-1))
-        logits: Tensor = self.score(known + offered + known * offered).squeeze(-1)
-        return logits
-
-
 class StateModel(nn.Module):
     """A recurrent model of constant-size state with an action head."""
 
@@ -71,15 +53,11 @@ class StateModel(nn.Module):
         d_event: int = 256,
         d_state: int = 512,
         classes: int = CLASSES,
-        pointer: int = 0,
     ) -> None:
         super().__init__()
         self.d_text, self.d_event, self.d_state = d_text, d_event, d_state
         self.encoder = EventEncoder(d_text, d_type, d_event)
         self.head = nn.Sequential(nn.LayerNorm(d_state), nn.Linear(d_state, classes))
-        #: Facts that the pointer reads of a command beside its text; 0 where there is no pointer.
-        self.facts = pointer
-        self.pointer = Pointer(d_text, d_state, pointer) if pointer else None
 
     @abstractmethod
     def scan(self, events: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -107,7 +85,6 @@ class StateModel(nn.Module):
     @property
     def architecture(self) -> dict[str, Any]:
         """What a checkpoint's JSON must say to build this model again."""
-        pointer = {"pointer": self.facts} if self.facts else {}
         return {
             "kind": self.kind,
             "d_text": self.d_text,
@@ -115,7 +92,6 @@ class StateModel(nn.Module):
             "d_event": self.d_event,
             "d_state": self.d_state,
             "classes": self.head[1].out_features,
-            **pointer,
         }
 
 

@@ -14,7 +14,6 @@ from stategate.nodes.build_context.needed import needed
 from stategate.nodes.conformance import check_built
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
-from stategate.nodes.update_state.state_models import GruModel
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
@@ -109,15 +108,3 @@ def test_gates_without_a_state_need_no_updater_and_others_need_theirs(moments, r
     bound = _saved(tmp_path / "bound", network, state_sha256="0" * 64, state="gru", state_name="s")
     with pytest.raises(UserError, match="was trained on state model 's'.*train gates again"):
         resources.get(params.model_copy(update={"gates": bound}))
-
-
-def test_a_state_model_may_have_a_pointer_and_older_ones_load_without():
-    model = GruModel(d_text=16, d_event=8, d_state=8, classes=3, pointer=6)
-    assert (
-        GruModel(**{k: v for k, v in model.architecture.items() if k != "kind"}).pointer is not None
-    )
-    logits = model.pointer(torch.zeros(2, 8), torch.zeros(2, 5, 16), torch.zeros(2, 5, 6))
-    assert logits.shape == (2, 5)
-    plain = GruModel(d_text=16, d_event=8, d_state=8, classes=3)
-    assert "pointer" not in plain.architecture
-    assert not any(name.startswith("pointer") for name in plain.state_dict())

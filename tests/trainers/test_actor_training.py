@@ -1,4 +1,4 @@
-"""Imitation and reinforcement of the policy actor, on the sample catalogue."""
+"""Imitation: training of the policy actor, on the sample catalogue."""
 
 import json
 import random
@@ -17,16 +17,14 @@ from stategate.nodes.resources import Resources
 from stategate.stores.assets.weights import read_meta
 from stategate.stores.errors import UserError
 from stategate.stores.traces.trajectories import read_trajectories
-from stategate.trainers import fitting
+from stategate.trainers import trainer as trainer_module
 from stategate.trainers.episodes import Readers, decisions_of, make_resources, parse_builder
-from stategate.trainers.policy import imitation, reinforce
+from stategate.trainers.policy import imitation
 from stategate.trainers.policy.imitation import choices
-from stategate.trainers.policy.reinforce import Decided, decided
-from stategate.trainers.policy.rollout import Rollout, Start, collate, roll, sized_batches
-from stategate.trainers.settings import ActorSettings, ReinforceSettings, read_settings
+from stategate.trainers.policy.rollout import Start, collate, roll, sized_batches
+from stategate.trainers.settings import ActorSettings, read_settings
 from stategate.trainers.webshop.collect import collect_practice
 from stategate.trainers.webshop.goals import practice
-from stategate.trainers.webshop.lookalikes import with_lookalikes
 from stategate.trainers.webshop.teacher import good_actions
 
 
@@ -69,25 +67,6 @@ def _settings(folder, out, *more):
             f"run={out / 'run'}",
             "validation=0.3",
             f"checkpoint={out / 'policy'}",
-            *more,
-        ],
-    )
-
-
-def _reinforced(imitated, out, *more):
-    return read_settings(
-        ReinforceSettings,
-        "reinforce",
-        [
-            "data=sample",
-            f"start={imitated.checkpoint}",
-            f"run={out / 'run'}",
-            "group=4",
-            "groups=3",
-            f"checkpoint={out / 'policy'}",
-            "epochs=2",
-            "every=1",
-            "max_steps=8",
             *more,
         ],
     )
@@ -179,14 +158,14 @@ def test_the_expert_s_query_is_matched_to_the_most_alike(folder):
 
 def _stopped_after(calls, monkeypatch):
     """Make the loop stop, as by Ctrl-C, when it has kept ``calls`` epochs."""
-    real, count = fitting._keep, iter(range(100))
+    real, count = trainer_module._keep, iter(range(100))
 
     def keep(*words, **named):
         real(*words, **named)
         if next(count) == calls:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(fitting, "_keep", keep)
+    monkeypatch.setattr(trainer_module, "_keep", keep)
 
 
 def test_imitation_learns_resumes_and_says_what_it_is(folder, imitated, tmp_path, monkeypatch):
@@ -209,19 +188,6 @@ def test_imitation_learns_resumes_and_says_what_it_is(folder, imitated, tmp_path
     assert len(json.loads((tmp_path / "run/history.json").read_text())) == 2
     imitation.train(stopped)
     assert read_meta(stopped.checkpoint)["sha256"] == meta["sha256"]  # same seed, same weights
-
-
-def test_a_group_s_advantage_is_over_its_mean_and_even_groups_teach_nothing():
-    start = Start({"goal": 0}, "rich", None)
-    seen = object()
-    rollouts = [Rollout(start, [seen, seen], [0, 1], [-1.0, -2.0], reward) for reward in (1.0, 0.0)]
-    rollouts += [Rollout(start, [seen], [0], [-1.0], 0.5) for _ in range(2)]
-    data = decided(rollouts, 2)
-    assert [d.pick for d in data] == [0, 1, 0, 1]
-    assert data[0].advantage == data[1].advantage == -data[2].advantage > 0
-    near = [Rollout(start, [seen], [0], [-1.0], reward) for reward in (0.5, 0.9)]
-    assert decided(near, 2)
-    assert not decided(near, 2, success=1.0)  # neither is a whole one
 
 
 def test_the_teacher_reads_features_leaves_what_is_wrong_and_buys_what_is_right(shop):
@@ -247,68 +213,6 @@ def test_the_teacher_reads_features_leaves_what_is_wrong_and_buys_what_is_right(
         rewards.append(page.reward)
     assert done[FEATURES] > 20 < done[PREV]
     assert sum(reward == 1 for reward in rewards) >= 24
-
-
-def test_an_update_makes_the_rewarded_choice_likelier_and_kl_holds_it_back(imitated, folder):
-    readers = readers_of({"full": 1.0})
-    trajectories = read_trajectories(folder / "heldout.jsonl")[:6]
-    decisions = choices(trajectories, readers, LEXICAL, 0)
-
-    def gained(kl, steps=25):
-        torch.manual_seed(0)
-        scorer, _meta = load_scorer(imitated.checkpoint)
-        before, _ = load_scorer(imitated.checkpoint)
-        settings = ReinforceSettings(data="x", start="x", run="x", checkpoint="x", kl=kl, entropy=0)
-        optimizer = torch.optim.AdamW(scorer.parameters(), lr=1e-3)
-        told = {}
-        for _ in range(steps):
-            with torch.no_grad():
-                logp = scorer(
-                    *collate([c.seen for c in decisions], torch.device("cpu"))
-                ).log_softmax(-1)
-            batch = [Decided(c.seen, 0, float(logp[i, 0]), 1.0) for i, c in enumerate(decisions)]
-            told = reinforce.update(scorer, before, batch, optimizer, settings, torch.device("cpu"))
-        return float(logp[:, 0].exp().mean()), told
-
-    (free, told), (held, told_held) = gained(0.0), gained(5.0)
-    start = gained(0.0, steps=1)[0]
-    assert free > start + 0.1
-    assert held < free
-    assert told_held["kl"] < told["kl"]
-
-
-def test_reinforcement_logs_resumes_and_never_plays_what_is_held_out(
-    imitated, tmp_path, monkeypatch
-):
-    played = set()
-    real = roll
-
-    def spy(worlds, readers, reading, starts, scorer, generator=None, *rest):
-        if generator is not None:
-            played.update(start.task["goal"] for start in starts)
-        return real(worlds, readers, reading, starts, scorer, generator, *rest)
-
-    monkeypatch.setattr(reinforce, "roll", spy)
-    whole = _reinforced(imitated, tmp_path / "whole")
-    summary = reinforce.train(whole)
-    assert [row["agent"] for row in summary["rows"]] == ["imitation", "reinforced"]
-    history = json.loads((tmp_path / "whole/run/history.json").read_text())
-    assert {"entropy", "kl", "train_score", "heldout_score", "heldout_success"} <= set(history[-1])
-    assert (tmp_path / "whole/run/curves.png").exists()
-    assert played
-    plan = with_lookalikes(practice(WebShop.load("sample")), 0, "train", "develop")
-    assert played <= set(plan.training)
-    meta = read_meta(whole.checkpoint)
-    assert meta["trained"] == "imitation, then reinforcement"
-    assert meta["episodes"] == 24
-    monkeypatch.undo()
-    parts = _reinforced(imitated, tmp_path / "parts")
-    with monkeypatch.context() as patch:
-        _stopped_after(1, patch)
-        with pytest.raises(KeyboardInterrupt):
-            reinforce.train(parts)
-    reinforce.train(parts)
-    assert read_meta(parts.checkpoint)["sha256"] == meta["sha256"]
 
 
 def test_batches_hold_every_page_once(folder):

@@ -1,4 +1,4 @@
-"""What the policy actor is trained on in ALFWorld: games of ``train``, and invented ones.
+"""The ALFWorld course of the policy: games of ``train``, and invented ones.
 
 Some rooms of ``train`` are held out. The invented games have words of their own in each game, so that
 what is asked must be found out and can't be known by its name; of their seeds none ships.
@@ -13,7 +13,7 @@ from stategate.envs.alfworld.files import Library, open_library
 from stategate.envs.alfworld.sample.make import domain, invent_game
 from stategate.nodes.observe.alfworld import AlfWorldEnv
 from stategate.trainers.alfworld.teacher import good_commands
-from stategate.trainers.policy.reinforce import Course
+from stategate.trainers.policy.rollout import Course
 
 _HELD_OUT = 0.1  # of the rooms
 _INVENTED = "invented"

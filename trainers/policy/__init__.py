@@ -1,1 +1,1 @@
-"""Trainers of the policy actor: by imitation of an expert, then by the world's own reward."""
+"""Trainers of the policy actor: imitation of recorded experts, and of a teacher on its own play."""

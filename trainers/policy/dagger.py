@@ -14,30 +14,33 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Generator, nn
-from torch.optim import Optimizer
+from torch import Generator, Tensor, nn
 
-from stategate.nodes.act.encoding import Encoder, encoder
+from stategate.nodes.act.encoding import Encoded, Encoder, encoder
 from stategate.nodes.act.policy import load_scorer, make_scorer
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.runs import mean, provenance, with_errors
 from stategate.trainers.episodes import Readers, make_resources
-from stategate.trainers.fitting import Figures, descend, fit, pick_device
-from stategate.trainers.policy.reinforce import Course
-from stategate.trainers.policy.rollout import Rollout, Start, collate, roll, sized_batches
+from stategate.trainers.policy.rollout import (
+    Course,
+    Rollout,
+    Start,
+    collate,
+    roll,
+    sized_batches,
+)
 from stategate.trainers.settings import DaggerSettings, open_run, read_settings
+from stategate.trainers.trainer import Trainer, pick_device
 
 _HELPED = 0.5  # of an epoch's episodes the teacher helps, at this share of their steps
 
 
-class _School:
+class School:
     """A world's course, how contexts are made of its episodes, and its teacher's word."""
 
     def __init__(self, settings: DaggerSettings, reading: Encoder, device: torch.device) -> None:
         self.course: Course = import_module(settings.course).course(settings.data, settings.seed)
-        if self.course.teacher is None:
-            raise UserError(f"{settings.course} has no teacher: train by imitation (train actor)")
         self.resources = make_resources(settings.embedder, settings.updater, self.course.env)
         self._readers = Readers(
             settings.builders, self.resources, settings.low, settings.high, settings.memory
@@ -81,16 +84,92 @@ class _School:
         )
 
 
+#: Pages, and the places of the good candidates on each.
+Batch = tuple[list[Encoded], list[tuple[int, ...]]]
+
+
 def train(settings: DaggerSettings) -> dict[str, Any]:
     """Train, report on tasks held out, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
     reading = encoder(settings.encoder)
     others = [read_settings(DaggerSettings, *one) for one in settings.also.items()]
-    schools = [_School(one, reading, device) for one in (settings, *others)]
+    schools = [School(one, reading, device) for one in (settings, *others)]
     names = [school.resources.view.name for school in schools]
     hashes = [school.course.fingerprint for school in schools]
     data = {"sha256": hashes if others else hashes[0]}
     run = open_run(settings, {"data": data})
+    scorer, sizes = _scorer(settings, reading, device)
+    recent: deque[list[Rollout]] = deque(maxlen=settings.keep)
+
+    def batches(generator: Generator) -> Iterator[Batch]:
+        own = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
+        scorer.eval()
+        rollouts = [x for s in schools for x in s.play(scorer, s.drawn(own), generator)]
+        trainer.figures |= {
+            "train_success": [float(one.reward == 1) for one in rollouts],
+            "agreement": [float(p in good) for one in rollouts for p, good in _taught(one)],
+        }
+        recent.append(rollouts)
+        scorer.train()
+        yield from _batches([x for epoch in recent for x in epoch], settings, generator)
+
+    def loss(batch: Batch) -> Tensor:
+        rows, page, absent = collate(batch[0], device)
+        is_good = torch.zeros_like(absent)
+        for line, good in enumerate(batch[1]):
+            is_good[line, list(good)] = True
+        logp = scorer(rows, page, absent).log_softmax(-1)
+        return -logp.masked_fill(~is_good, -1e9).logsumexp(-1).mean()
+
+    def examined() -> list[list[Rollout]]:
+        scorer.eval()
+        return [school.play(scorer, school.exam, None) for school in schools]
+
+    def metric() -> dict[str, float]:
+        won = [mean([float(one.reward == 1) for one in rollouts]) for rollouts in examined()]
+        each = dict(zip((f"heldout_{name}" for name in names), won, strict=True)) if others else {}
+        return {"heldout_success": mean(won), **each}
+
+    trainer = Trainer(batches, scorer, loss, metric)
+    history = trainer.fit(settings)
+    rows = [
+        {
+            "agent": f"policy, {name}" if others else "policy",
+            "n": len(rollouts),
+            **with_errors(
+                {
+                    "success": [float(one.reward == 1) for one in rollouts],
+                    "steps": [float(one.steps) for one in rollouts],
+                }
+            ),
+        }
+        for name, rollouts in zip(names, examined(), strict=True)
+    ]
+    every = (settings, *others)
+    meta = {
+        "kind": "policy",
+        "architecture": sizes,
+        "encoder": reading.name,
+        "world": ", ".join(names),
+        "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
+        "embedder": None,
+        "trained": "imitation of a teacher on its own episodes",
+        "builders": settings.builders,
+        "metrics": rows if others else rows[0],
+        "epochs": len(history) - 1,
+        "episodes": sum(one.games for one in every) * (len(history) - 1),
+        "data": {"name": ", ".join(Path(one.data).name for one in every), **data},
+        "seed": settings.seed,
+        **provenance(),
+    }
+    save_weights(settings.checkpoint, scorer.state_dict(), meta, half=False)
+    return run.summarise(rows, [])
+
+
+def _scorer(
+    settings: DaggerSettings, reading: Encoder, device: torch.device
+) -> tuple[nn.Module, dict[str, int]]:
+    """Return a scorer and its sizes, with the weights of ``settings.start`` if that is named."""
     torch.manual_seed(settings.seed)
     sizes = {
         "d_row": len(reading.row_features),
@@ -105,66 +184,18 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
                 f"'{settings.start}' has another width: set hidden as it has, or no start"
             )
         scorer.load_state_dict(before.state_dict())
-    recent: deque[list[Rollout]] = deque(maxlen=settings.keep)
+    return scorer, sizes
 
-    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
-        own = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
-        scorer.eval()
-        rollouts = [one for s in schools for one in s.play(scorer, s.drawn(own), generator)]
-        yield {
-            "train_success": mean([float(one.reward == 1) for one in rollouts]),
-            "agreement": mean([float(p in good) for one in rollouts for p, good in _taught(one)]),
-        }
-        recent.append(rollouts)
-        played = [one for epoch in recent for one in epoch]
-        seen = [s for one in played for s, good in zip(one.seen, one.good, strict=True) if good]
-        good = [good for one in played for good in one.good if good]
-        scorer.train()
-        for _ in range(settings.passes):
-            for places in sized_batches(seen, settings.batch, generator):
-                rows, page, absent = collate([seen[i] for i in places], device)
-                is_good = torch.zeros_like(absent)
-                for line, i in enumerate(places):
-                    is_good[line, list(good[i])] = True
-                logp = scorer(rows, page, absent).log_softmax(-1)
-                loss = -logp.masked_fill(~is_good, -1e9).logsumexp(-1).mean()
-                yield {"train_loss": descend(scorer, loss, optimizer)}
 
-    def examined() -> list[list[Rollout]]:
-        scorer.eval()
-        return [school.play(scorer, school.exam, None) for school in schools]
-
-    def validate() -> dict[str, float]:
-        won = [mean([float(one.reward == 1) for one in rollouts]) for rollouts in examined()]
-        each = dict(zip((f"heldout_{name}" for name in names), won, strict=True)) if others else {}
-        return {"heldout_success": mean(won), **each}
-
-    history = fit(scorer, settings, "heldout_success", train_epoch, validate)
-    rows = []
-    for name, rollouts in zip(names, examined(), strict=True):
-        values = {"success": [float(one.reward == 1) for one in rollouts]}
-        values["steps"] = [float(one.steps) for one in rollouts]
-        agent = f"policy, {name}" if others else "policy"
-        rows.append({"agent": agent, "n": len(rollouts), **with_errors(values)})
-    games = sum(one.games for one in (settings, *others))
-    meta = {
-        "kind": "policy",
-        "architecture": sizes,
-        "encoder": reading.name,
-        "world": ", ".join(names),
-        "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
-        "embedder": None,
-        "trained": "imitation of a teacher on its own episodes",
-        "builders": settings.builders,
-        "metrics": rows if others else rows[0],
-        "epochs": len(history) - 1,
-        "episodes": games * (len(history) - 1),
-        "data": {"name": ", ".join(Path(one.data).name for one in (settings, *others)), **data},
-        "seed": settings.seed,
-        **provenance(),
-    }
-    save_weights(settings.checkpoint, scorer.state_dict(), meta, half=False)
-    return run.summarise(rows, [])
+def _batches(
+    played: Sequence[Rollout], settings: DaggerSettings, generator: Generator
+) -> Iterator[Batch]:
+    """Yield the decisions that the teacher had a word on, ``settings.passes`` times."""
+    seen = [s for one in played for s, good in zip(one.seen, one.good, strict=True) if good]
+    good = [good for one in played for good in one.good if good]
+    for _ in range(settings.passes):
+        for places in sized_batches(seen, settings.batch, generator):
+            yield [seen[i] for i in places], [good[i] for i in places]
 
 
 def _taught(one: Rollout) -> list[tuple[int, tuple[int, ...]]]:

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
-from torch.optim import Optimizer
 from tqdm import tqdm
 
 from stategate.nodes.act.encoding import Encoded, Encoder, encoder
@@ -26,9 +25,9 @@ from stategate.stores.errors import UserError
 from stategate.stores.runs import mean, standard_error
 from stategate.stores.traces.trajectories import Trajectory
 from stategate.trainers.episodes import Readers, decisions_of, read_sides, resources_of
-from stategate.trainers.fitting import Figures, descend, fit, pick_device
 from stategate.trainers.policy.rollout import collate, sized_batches
 from stategate.trainers.settings import ActorSettings, files_of, open_run, result
+from stategate.trainers.trainer import Trainer, pick_device
 
 
 @dataclass(frozen=True)
@@ -75,25 +74,30 @@ def train(settings: ActorSettings) -> dict[str, Any]:
     reading = encoder(settings.encoder)
     readers = Readers(settings.builders, resources, settings.low, settings.high, settings.memory)
     names = ("train", "validation", "heldout")
-    data = [choices(sides[i], readers, reading, settings.seed + i, names[i]) for i in range(3)]
-    if not data[0] or not data[1]:
+    fitted, validation, heldout = (
+        choices(side, readers, reading, settings.seed + i, name)
+        for i, (side, name) in enumerate(zip(sides, names, strict=True))
+    )
+    if not fitted or not validation:
         raise UserError(f"'{settings.data}' holds too few decisions: record more episodes")
     torch.manual_seed(settings.seed)
-    sizes = {"d_row": data[0][0].seen.rows.shape[1], "d_page": len(reading.page_features)}
+    sizes = {"d_row": fitted[0].seen.rows.shape[1], "d_page": len(reading.page_features)}
     sizes["hidden"] = settings.hidden
     scorer = make_scorer(**sizes).to(device)
 
-    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
-        for places in sized_batches([c.seen for c in data[0]], settings.batch, generator):
-            loss = cross_entropy(*_logits(scorer, [data[0][i] for i in places], device))
-            yield {"train_loss": descend(scorer, loss, optimizer)}
+    def batches(generator: Generator) -> Iterator[list[Choice]]:
+        for places in sized_batches([c.seen for c in fitted], settings.batch, generator):
+            yield [fitted[i] for i in places]
 
-    def validate() -> dict[str, float]:
-        right, loss = hits(scorer, data[1], device)
-        return {"accuracy": mean(right), "validation_loss": mean(loss)}
+    def loss(batch: list[Choice]) -> Tensor:
+        return cross_entropy(*_logits(scorer, batch, device))
 
-    history = fit(scorer, settings, "accuracy", train_epoch, validate)
-    rows = _rows(scorer, data[2] or data[1], reading, device)
+    def metric() -> dict[str, float]:
+        right, losses = hits(scorer, validation, device)
+        return {"accuracy": mean(right), "validation_loss": mean(losses)}
+
+    history = Trainer(batches, scorer, loss, metric).fit(settings)
+    rows = _rows(scorer, heldout or validation, reading, device)
     meta: dict[str, Any] = {
         "kind": "policy",
         "architecture": sizes,

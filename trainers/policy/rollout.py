@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from stategate.envs.protocols import Observation, Session, World
 from stategate.nodes.act.encoding import Encoded, Encoder
+from stategate.nodes.protocols import EnvParams
 from stategate.stores.traces import Event
 from stategate.trainers.episodes import Reader, Readers, Walk
 
@@ -59,9 +60,25 @@ class Start:
     helped: float = 0.0
 
 
+@dataclass(frozen=True)
+class Course:
+    """What to train a policy on.
+
+    ``worlds`` are the same world in its modes, by name; ``exams`` are tasks held out, by sort;
+    ``teacher`` says which commands are good.
+    """
+
+    env: EnvParams
+    fingerprint: str
+    worlds: Mapping[str, World]
+    training: Sequence[Mapping[str, Any]]
+    exams: Mapping[str, Sequence[Mapping[str, Any]]]
+    teacher: Teacher
+
+
 @dataclass
 class Rollout:
-    """A played episode: what was seen and chosen at each decision, and its log-probability.
+    """A played episode: what was seen and chosen at each decision.
 
     ``good`` are, for each, the candidates that a teacher calls good; where it helped, it took one of
     them in place of what was chosen.
@@ -70,7 +87,6 @@ class Rollout:
     start: Start
     seen: list[Encoded] = field(default_factory=list)
     picks: list[int] = field(default_factory=list)
-    logp: list[float] = field(default_factory=list)
     reward: float = 0.0
     steps: int = 0
     done: bool = False
@@ -113,8 +129,8 @@ def roll(
     for step in range(max_steps):
         view = readers.resources.view
         seen = [reading.encode(one.walk.look(one.page), step, view) for one in live]
-        picks, logp = choose(scorer, seen, generator, device)
-        for one, what, pick, chance in zip(live, seen, picks, logp, strict=True):
+        picks = choose(scorer, seen, generator, device)
+        for one, what, pick in zip(live, seen, picks, strict=True):
             if what.actions:
                 if teacher is not None:
                     known = one.world, one.session, one.past, one.page, one.walk.events
@@ -123,7 +139,6 @@ def roll(
                     one.rollout.good.append(places)
                 one.rollout.seen.append(what)
                 one.rollout.picks.append(pick)
-                one.rollout.logp.append(chance)
                 taken = pick
                 if teacher is not None and places and _chance(generator) < one.rollout.start.helped:
                     taken = places[int(_chance(generator) * len(places))]
@@ -142,9 +157,9 @@ def choose(
     seen: Sequence[Encoded],
     generator: torch.Generator | None,
     device: torch.device | None = None,
-) -> tuple[list[int], list[float]]:
-    """Return (picks, log-probabilities); a page without candidates gets (-1, 0)."""
-    picks, chances = [-1] * len(seen), [0.0] * len(seen)
+) -> list[int]:
+    """Return the place of the action picked on each page, -1 where there is none."""
+    picks = [-1] * len(seen)
     order = sorted((i for i, s in enumerate(seen) if s.actions), key=lambda i: len(seen[i].actions))
     for at in range(0, len(order), _BLOCK):
         block = order[at : at + _BLOCK]
@@ -155,10 +170,9 @@ def choose(
                 picked = logp.argmax(-1)
             else:
                 picked = torch.multinomial(logp.exp(), 1, generator=generator).squeeze(-1)
-            chance = logp.gather(1, picked.unsqueeze(1)).squeeze(1).tolist()
-        for i, pick, value in zip(block, picked.tolist(), chance, strict=True):
-            picks[i], chances[i] = pick, value
-    return picks, chances
+        for i, pick in zip(block, picked.tolist(), strict=True):
+            picks[i] = pick
+    return picks
 
 
 def _take(one: _Live, action: str) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy, dropout, normalize
-from torch.optim import Optimizer
 
 from stategate.envs.protocols import Observation
 from stategate.nodes.build_context.allocators import make_weigher
@@ -24,10 +23,10 @@ from stategate.nodes.retrieval.page import describe, render, text_of
 from stategate.stores.assets.weights import load_weights, require_match, save_weights
 from stategate.stores.runs import mean, standard_error
 from stategate.stores.tokens import count_tokens
-from stategate.trainers.fitting import Figures, descend, fit
 from stategate.trainers.settings import AllocatorSettings, result
 from stategate.trainers.state.data import Decisions, Frozen, freeze
 from stategate.trainers.state.retriever import scored
+from stategate.trainers.trainer import Trainer
 
 #: How sharply the frozen reader chooses (inverse temperature of its cosines).
 _SHARPNESS = 20.0
@@ -72,16 +71,17 @@ def train(settings: AllocatorSettings) -> dict[str, Any]:
         scores = scored(retriever, readouts, wishes, normalize(mixed, dim=-1), features)
         return (_SHARPNESS * scores).masked_fill(absent, -1e4)
 
-    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
+    def data(generator: Generator) -> Iterator[tuple[Tensor, Tensor]]:
         order = torch.randperm(len(fitted), generator=generator)
         for rows in torch.split(order, settings.batch):
-            fraction = 0.05 + 0.55 * torch.rand(len(rows), generator=generator)
-            first = torch.zeros(len(rows), dtype=torch.long, device=device)
-            readouts = dropout(fitted.readouts[rows], _DROPPED).to(device)
-            own = weights(fitted, rows, readouts)
-            loss = cross_entropy(picked(fitted, rows, fraction, own.softmax(-1)), first)
-            loss = loss + _DIRECT * cross_entropy(own, first)
-            yield {"train_loss": descend(weigher, loss, optimizer, clip=None)}
+            yield rows, 0.05 + 0.55 * torch.rand(len(rows), generator=generator)
+
+    def loss(batch: tuple[Tensor, Tensor]) -> Tensor:
+        rows, fraction = batch
+        first = torch.zeros(len(rows), dtype=torch.long, device=device)
+        own = weights(fitted, rows, dropout(fitted.readouts[rows], _DROPPED).to(device))
+        chosen = cross_entropy(picked(fitted, rows, fraction, own.softmax(-1)), first)
+        return chosen + _DIRECT * cross_entropy(own, first)
 
     def sufficiency(decisions: Decisions, fraction: float, is_learned: bool) -> list[float]:
         with torch.inference_mode():
@@ -93,11 +93,11 @@ def train(settings: AllocatorSettings) -> dict[str, Any]:
             logits = picked(decisions, rows, torch.full((len(rows),), fraction), shares)
             return [float(hit) for hit in logits.argmax(-1) == 0]
 
-    def validate() -> dict[str, float]:
+    def metric() -> dict[str, float]:
         scores = [mean(sufficiency(frozen.validation, f, is_learned=True)) for f in _FRACTIONS]
         return {"sufficiency": mean(scores)}
 
-    history = fit(weigher, settings, "sufficiency", train_epoch, validate)
+    history = Trainer(data, weigher, loss, metric, clip=None).fit(settings)
     rows: list[dict[str, Any]] = []
     for world, decisions in frozen.reported.items():
         of = f" on {world}" if len(frozen.reported) > 1 else ""

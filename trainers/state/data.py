@@ -16,7 +16,6 @@ from stategate.nodes.protocols import Embedder
 from stategate.nodes.retrieval.align import match
 from stategate.nodes.retrieval.page import describe
 from stategate.nodes.update_state.learned import load_model, type_of
-from stategate.nodes.update_state.pointing import offered, stands_for
 from stategate.nodes.update_state.state_models import StateModel
 from stategate.stores.assets.weights import require_match
 from stategate.stores.errors import UserError
@@ -24,8 +23,8 @@ from stategate.stores.runs import RunDirectory
 from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory
 from stategate.trainers.episodes import embedder_of, group_of, read_sides, views_of
-from stategate.trainers.fitting import pick_device
 from stategate.trainers.settings import AllocatorSettings, RetrieverSettings, open_run
+from stategate.trainers.trainer import pick_device
 
 T = TypeVar("T")
 
@@ -128,47 +127,6 @@ def batches(
         rows = torch.tensor([i for i, e in enumerate(chosen) for _ in e.places])
         places = torch.tensor([p for e in chosen for p in e.places])
         yield Batch(texts.to(device), types.to(device), rows.to(device), places.to(device), chosen)
-
-
-@dataclass(frozen=True)
-class Pointed:
-    """Decisions that are a command of their page.
-
-    Rows ``texts`` (n, m) of the text table (-1 behind), ``facts`` (n, m, k), the ``chosen`` command's
-    place (n,), which of the episode's ``decisions`` they are, and their ``actions``.
-    """
-
-    texts: Tensor
-    facts: Tensor
-    chosen: Tensor
-    decisions: tuple[int, ...]
-    actions: tuple[tuple[str, ...], ...]
-
-
-def commands_of(episode: Sequenced, table: TextTable) -> Pointed | None:
-    """Return the commands that an episode chose among, None where no choice was one of them."""
-    texts, facts, chosen, decisions, actions = [], [], [], [], []
-    events = episode.trajectory.events
-    for i, (page, action) in enumerate(zip(episode.pages, episode.choices, strict=True)):
-        done = done_in(events[: episode.before[i]])
-        commands = offered(episode.view, episode.trajectory.instruction, page, done)
-        place = stands_for(action, commands)
-        if place is None:
-            continue
-        texts.append(torch.tensor([table.add(c.text) for c in commands]))
-        facts.append(torch.tensor([c.facts for c in commands]))
-        chosen.append(place)
-        decisions.append(i)
-        actions.append(tuple(c.action for c in commands))
-    if not texts:
-        return None
-    return Pointed(
-        pad_sequence(texts, batch_first=True, padding_value=-1),
-        pad_sequence(facts, batch_first=True),
-        torch.tensor(chosen),
-        tuple(decisions),
-        tuple(actions),
-    )
 
 
 @dataclass(frozen=True)

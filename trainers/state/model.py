@@ -11,26 +11,22 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy, dropout
-from torch.optim import Optimizer
 
 from stategate.envs.protocols import View
 from stategate.nodes.update_state.learned import make_model
-from stategate.nodes.update_state.pointing import FACTS
 from stategate.nodes.update_state.state_models import StateModel
 from stategate.stores.assets.weights import save_weights
-from stategate.stores.runs import mean
 from stategate.trainers.episodes import embedder_of, group_of, read_sides, views_of
-from stategate.trainers.fitting import Figures, descend, fit, pick_device
 from stategate.trainers.settings import StateSettings, open_run, result
 from stategate.trainers.state.data import (
-    Pointed,
+    Batch,
     Sequenced,
     TextTable,
     batches,
-    commands_of,
     error_over_groups,
     sequence,
 )
+from stategate.trainers.trainer import Trainer, pick_device
 
 
 def train(settings: StateSettings) -> dict[str, Any]:
@@ -41,41 +37,31 @@ def train(settings: StateSettings) -> dict[str, Any]:
     run = open_run(settings)
     table = TextTable()
     sets = [[sequence(t, table, view_of(t)) for t in side] for side in sides]
-    points: dict[int, Pointed | None] = {}
-    if settings.pointer:
-        points = {id(e): commands_of(e, table) for side in sets for e in side}
     table.embed(embedder)
     worlds = {episode.view.name: episode.view for side in sets for episode in side}
     classes = classes_of(worlds, [episode for side in sets for episode in side])
     torch.manual_seed(settings.seed)
     sizes = {"d_text": embedder.dimension, "d_event": settings.d_event, "d_state": settings.d_state}
-    pointer = {"pointer": len(FACTS)} if settings.pointer else {}
-    model = make_model({"kind": settings.model, "classes": len(classes), **sizes, **pointer})
+    model = make_model({"kind": settings.model, "classes": len(classes), **sizes})
     model.to(device)
 
-    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
-        for batch in batches(sets[0], table, settings.batch, device, generator):
-            texts = dropout(batch.texts, settings.drop_inputs, training=True)
-            states = model(texts, batch.types)
-            readouts = states[batch.rows, batch.places]
-            labels = torch.cat([torch.from_numpy(truth(e, classes)) for e in batch.episodes])
-            loss = cross_entropy(model.classify(readouts), labels.to(device))
-            if model.pointer is not None:
-                own = [
-                    pointing_loss(model, states[i], episode, points[id(episode)], table)
-                    for i, episode in enumerate(batch.episodes)
-                ]
-                loss = loss + settings.pointer * torch.stack(own).mean()
-            yield {"train_loss": descend(model, loss, optimizer)}
+    def data(generator: Generator) -> Iterator[Batch]:
+        return batches(sets[0], table, settings.batch, device, generator)
+
+    def loss(batch: Batch) -> Tensor:
+        texts = dropout(batch.texts, settings.drop_inputs, training=True)
+        readouts = model(texts, batch.types)[batch.rows, batch.places]
+        labels = torch.cat([torch.from_numpy(truth(e, classes)) for e in batch.episodes])
+        return cross_entropy(model.classify(readouts), labels.to(device))
 
     def guessed(episodes: Sequence[Sequenced]) -> list[Predicted]:
         return predictions(model, episodes, classes, table, device)
 
-    def validate() -> dict[str, float]:
+    def metric() -> dict[str, float]:
         right = [hit for _, guess, true in guessed(sets[1]) for hit in guess == true]
         return {"accuracy": float(np.mean(right))}
 
-    history = fit(model, settings, "accuracy", train_epoch, validate)
+    history = Trainer(data, model, loss, metric).fit(settings)
     reported = sets[2] or sets[1]
     rows: list[dict[str, Any]] = []
     for name in worlds:
@@ -85,9 +71,6 @@ def train(settings: StateSettings) -> dict[str, Any]:
         if not own:
             continue
         rows.append(scored(settings.model + of, guessed(own), settings.group))
-        if model.pointer is not None:
-            parts = model, own, points, table, classes, settings.group
-            rows.append(pointed(f"{settings.model}, pointer{of}", *parts))
         if learnt:
             simple = baselines(learnt, own, classes, settings.group)
             rows += [{**row, "agent": row["agent"] + of} for row in simple]
@@ -105,61 +88,6 @@ def classes_of(worlds: Mapping[str, View], episodes: Sequence[Sequenced]) -> tup
         seen = {label for e in episodes if e.view.name == name for label in e.labels}
         classes |= dict.fromkeys(tuple(view.actions.classes) or sorted(seen))
     return tuple(classes)
-
-
-def pointing_loss(
-    model: StateModel, states: Tensor, episode: Sequenced, points: Pointed | None, table: TextTable
-) -> Tensor:
-    """Return the cross entropy of the commands that were chosen in one episode, given its readouts."""
-    if points is None:
-        return states.new_zeros(())
-    return cross_entropy(_points(model, states, episode, points, table), points.chosen)
-
-
-def _points(
-    model: StateModel, states: Tensor, episode: Sequenced, points: Pointed, table: TextTable
-) -> Tensor:
-    """Return the pointer's logits (n, m)."""
-    assert model.pointer is not None  # noqa: S101 - callers ask only then
-    readouts = states[[episode.places[i] for i in points.decisions]]
-    texts = table.vectors[points.texts.clamp_min(0)].to(states.device)
-    logits: Tensor = model.pointer(readouts, texts, points.facts.to(states.device))
-    return logits.masked_fill((points.texts < 0).to(states.device), -1e9)
-
-
-def pointed(
-    name: str,
-    model: StateModel,
-    episodes: Sequence[Sequenced],
-    points: Mapping[int, Pointed | None],
-    table: TextTable,
-    classes: Sequence[str],
-    group: str,
-) -> dict[str, Any]:
-    """Return a summary row: classes of the commands pointed at, and how often it is the very command.
-
-    Over the decisions that are one of their page's commands.
-    """
-    found: list[Predicted] = []
-    hits: list[float] = []
-    with torch.inference_mode():
-        for episode in episodes:
-            own = points[id(episode)]
-            if own is None:
-                continue
-            texts = table.vectors[list(episode.texts)].unsqueeze(0)
-            states = model(texts, torch.tensor(episode.types).unsqueeze(0))[0]
-            picks = _points(model, states, episode, own, table).argmax(-1)
-            labels = [
-                classes.index(episode.view.actions.class_of(episode.pages[i].text, actions[pick]))
-                for i, pick, actions in zip(own.decisions, picks.tolist(), own.actions, strict=True)
-            ]
-            true = truth(episode, classes)[list(own.decisions)]
-            found.append((episode, np.array(labels, dtype=np.int64), true))
-            hits.append(float((picks == own.chosen).float().mean()))
-    groups = [group_of(episode.trajectory, group) for episode, _, _ in found]
-    error = error_over_groups(hits, groups, mean)
-    return {**scored(name, found, group), "command": mean(hits), "command_se": error}
 
 
 def truth(episode: Sequenced, classes: Sequence[str]) -> "np.ndarray[Any, Any]":

@@ -11,15 +11,14 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import dropout
-from torch.optim import Optimizer
 
 from stategate.nodes.build_context.query import make_projection
 from stategate.nodes.retrieval.align import FEATURES
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.runs import mean
-from stategate.trainers.fitting import Figures, descend, fit
 from stategate.trainers.settings import RetrieverSettings, result
 from stategate.trainers.state.data import Decisions, TextTable, error_over_groups, freeze
+from stategate.trainers.trainer import Trainer
 
 _MARGIN, _NEGATIVES = 0.2, 16
 _DROPPED = 0.1  # share of the readout's numbers zeroed
@@ -37,21 +36,23 @@ def train(settings: RetrieverSettings) -> dict[str, Any]:
     }
     projection = make_projection(**sizes).to(device)
 
-    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
+    def data(generator: Generator) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         order = torch.randperm(len(fitted), generator=generator)
         for rows in torch.split(order, settings.batch):
-            readouts = dropout(fitted.readouts[rows], _DROPPED).to(device)
-            chosen, features = _with_negatives(fitted, rows, _NEGATIVES, table, generator)
-            wishes, chunks = fitted.wishes[rows].to(device), table.vectors[chosen].to(device)
-            scores = scored(projection, readouts, wishes, chunks, features.to(device))
-            loss = (_MARGIN + scores[:, 1:] - scores[:, :1]).relu().mean()
-            yield {"train_loss": descend(projection, loss, optimizer, clip=None)}
+            yield rows, *_with_negatives(fitted, rows, _NEGATIVES, table, generator)
 
-    def validate() -> dict[str, float]:
+    def loss(batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        rows, chosen, features = batch
+        readouts = dropout(fitted.readouts[rows], _DROPPED).to(device)
+        wishes, chunks = fitted.wishes[rows].to(device), table.vectors[chosen].to(device)
+        scores = scored(projection, readouts, wishes, chunks, features.to(device))
+        return (_MARGIN + scores[:, 1:] - scores[:, :1]).relu().mean()
+
+    def metric() -> dict[str, float]:
         ranks = _ranks(projection, frozen.validation, table, device)
         return {"rank_accuracy": float((ranks < 1).float().mean())}
 
-    history = fit(projection, settings, "rank_accuracy", train_epoch, validate)
+    history = Trainer(data, projection, loss, metric, clip=None).fit(settings)
     rows: list[dict[str, Any]] = []
     for world, decisions in frozen.reported.items():
         of = f" on {world}" if len(frozen.reported) > 1 else ""

@@ -21,7 +21,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
-from torch.optim import Optimizer
 from tqdm import tqdm
 
 from stategate.envs.asking.meaning import SIZE, reduced
@@ -37,8 +36,8 @@ from stategate.envs.webshop.wordings import TEMPLATE, names_of, reword
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.runs import mean, provenance
 from stategate.stores.text import stem
-from stategate.trainers.fitting import Figures, descend, fit
 from stategate.trainers.settings import AlignerSettings, open_run
+from stategate.trainers.trainer import Trainer
 from stategate.trainers.webshop.goals import load_shop, practice
 from stategate.trainers.webshop.recombined import recombined
 from stategate.trainers.webshop.roles import (
@@ -204,7 +203,6 @@ def _fit_subjects(
         "subjects",
         len(rows),
         loss,
-        "subjects_right",
         lambda: _subjects_right(model, held),
     )
 
@@ -381,7 +379,6 @@ def _fit_words(
         name,
         len(fitted),
         loss,
-        "roles_right",
         lambda: roles_right(model.word, held),
         batch=settings.batch // 2,
     )
@@ -396,9 +393,11 @@ def _fit_values(
         return cross_entropy(logits, targets) + 0.5 * ruling
 
     def validate() -> dict[str, float]:
-        return {f"validation_{name}": value for name, value in measure(model, held).items()}
+        figures = measure(model, held)
+        figures = {"fair": figures.pop("fair"), **figures}  # what decides stands first
+        return {f"validation_{name}": value for name, value in figures.items()}
 
-    return _fit(model, settings, "values", len(fitted), loss, "validation_fair", validate)
+    return _fit(model, settings, "values", len(fitted), loss, validate)
 
 
 def _fit(
@@ -407,19 +406,17 @@ def _fit(
     name: str,
     size: int,
     loss: Callable[[Tensor], Tensor],
-    metric: str,
     validate: Callable[[], dict[str, float]],
     batch: int | None = None,
 ) -> int:
     """Fit by the ``loss`` of some of ``size`` rows at a time; returns the number of epochs."""
 
-    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
+    def data(generator: Generator) -> Iterator[Tensor]:
         order = torch.randperm(size, generator=generator)
-        for part in torch.split(order, batch or settings.batch):
-            yield {"train_loss": descend(model, loss(part), optimizer)}
+        yield from torch.split(order, batch or settings.batch)
 
     own = settings.model_copy(update={"run": f"{settings.run}/{name}"})
-    return len(fit(model, own, metric, train_epoch, validate)) - 1
+    return len(Trainer(data, model, loss, validate).fit(own)) - 1
 
 
 def batch(

@@ -1,8 +1,8 @@
-"""What the policy actor is reinforced on in WebShop: training goals in many wordings, both modes."""
+"""The WebShop course of the policy: training goals in many wordings, in both observation modes."""
 
 from stategate.envs.webshop.wordings import reworded
 from stategate.nodes.observe.webshop import WebShopEnv
-from stategate.trainers.policy.reinforce import Course
+from stategate.trainers.policy.rollout import Course
 from stategate.trainers.webshop.goals import MODES, draw, load_shop, practice
 from stategate.trainers.webshop.lookalikes import weight, with_lookalikes
 from stategate.trainers.webshop.teacher import good_actions

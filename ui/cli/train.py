@@ -25,7 +25,6 @@ _TRAINERS = {
         "stategate.trainers.state.allocator",
         "The shares of compress; after state and retriever.",
     ),
-    "gates": ("stategate.trainers.state.gates", "Which earlier steps compress shows; after state."),
     "actor": (
         "stategate.trainers.policy.imitation",
         "The policy actor, by imitation of an expert.",
@@ -34,21 +33,17 @@ _TRAINERS = {
         "stategate.trainers.policy.dagger",
         "The policy actor, by a teacher's word on its own play.",
     ),
-    "reinforce": (
-        "stategate.trainers.policy.reinforce",
-        "The policy actor further, by the world's reward.",
-    ),
 }
 train_app = command_group(
     "Train a checkpoint; the same command goes on where a stopped run ended.",
     "stategate train state && stategate train retriever && stategate train allocator",
-    "stategate train actor && stategate train reinforce",
+    "stategate train dagger --config dagger_webshop",
 )
 
 
 def _command(name: str, module: str) -> Callable[..., None]:
     def command(
-        config: Annotated[str, opt("YAML file or a name in configs/train.")] = name,
+        config: Annotated[str, opt("A recipe's name, or a YAML file.")] = name,
         overrides: Annotated[
             list[str] | None, opt("Repeatable.", "--set", metavar="FIELD=VALUE")
         ] = None,

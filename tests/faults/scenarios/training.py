@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from stategate.stores.assets.weights import load_weights, save_weights
-from stategate.trainers.fitting import descend, fit
 from stategate.trainers.settings import Settings
+from stategate.trainers.trainer import Trainer
 
 EPOCHS = 5
 
@@ -24,17 +24,19 @@ def _run(folder, told):
     x = torch.arange(32.0).reshape(8, 4) / 32
     y = x.sum(1, keepdim=True)
 
-    def train_epoch(optimizer, generator):
+    def data(generator):
         told(["began", generator.initial_seed()])
         for _ in range(3):
-            rows = torch.randperm(8, generator=generator)[:4]
-            yield {"loss": descend(model, ((model(x[rows]) - y[rows]) ** 2).mean(), optimizer)}
+            yield torch.randperm(8, generator=generator)[:4]
 
-    def validate():
+    def loss(rows):
+        return ((model(x[rows]) - y[rows]) ** 2).mean()
+
+    def metric():
         with torch.no_grad():
             return {"gain": -float(((model(x) - y) ** 2).mean())}
 
-    fit(model, settings, "gain", train_epoch, validate)
+    Trainer(data, model, loss, metric).fit(settings)
     save_weights(settings.checkpoint, model.state_dict(), {"kind": "t", "architecture": {}}, False)
     told(["saved", 0])
 

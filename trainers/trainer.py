@@ -1,16 +1,16 @@
-"""The loop that all trainers share: epochs, early stopping, resuming, learning curves.
+"""One trainer for all checkpoints: data, model, loss, metric.
 
-The run directory holds ``last.safetensors`` (weights, optimiser and history: one file, so that a kill
-leaves an epoch done or not done), ``history.json`` (the same history, a row an epoch, to read),
-``best.safetensors`` and ``curves.png``. Each epoch draws from its own seed, so a run
-that was stopped and resumed ends in the same weights as one that was not.
+The run directory holds ``last.safetensors`` (weights, optimiser and history in one file, so that a kill
+leaves an epoch done or not done), ``history.json`` (a row an epoch), ``best.safetensors`` and
+``curves.png``. Each epoch draws from its own seed, so a run that was stopped and resumed ends in the
+same weights as one that was not.
 """
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -23,6 +23,7 @@ from stategate.stores.plots import new_plot, save_plot
 from stategate.stores.runs import mean
 from stategate.trainers.settings import Settings
 
+B = TypeVar("B")  # a batch
 #: One row of figures an epoch, by name.
 History = list[dict[str, Any]]
 #: Figures by name.
@@ -40,71 +41,77 @@ def pick_device(wanted: str) -> torch.device:
     return torch.device(wanted)
 
 
-def fit(
-    model: nn.Module,
-    settings: Settings,
-    metric: str,
-    train_epoch: Callable[[Optimizer, Generator], Iterator[Figures]],
-    validate: Callable[[], Figures],
-    weight_decay: float = 0.01,
-) -> History:
-    """Train ``model`` to its best ``metric`` (higher is better) on validation; load that in.
+class Trainer(Generic[B]):
+    """Fits a model to the best of a validation metric, with early stopping, and loads that in.
 
-    ``train_epoch`` yields figures, of which the epoch's row has the means; the first row is made
-    before any training (epoch 0), so curves show what training added.
+    ``data(generator)`` yields an epoch's batches; ``loss`` of one is a scalar to minimise; ``metric``
+    returns validation figures; the first (higher is better) decides what is kept. Gradients are
+    clipped to the norm ``clip``; the learning rate falls to 0 by a cosine.
     """
-    folder = Path(settings.run)
-    trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=settings.learning_rate, weight_decay=weight_decay)
-    history = _resume(model, optimizer, folder)
-    if not history:
-        model.eval()
-        history = [{"epoch": 0, **validate()}]
-        _keep(model, optimizer, folder, history, is_best=True)
-    write_json(folder / "history.json", history, indent=1)  # a kill may have kept it from that
-    with tqdm(
-        total=settings.epochs, initial=history[-1]["epoch"], unit="epoch", disable=None
-    ) as bar:
-        while (
-            history[-1]["epoch"] < settings.epochs and _waited(history, metric) < settings.patience
-        ):
-            epoch = history[-1]["epoch"] + 1
-            decay = 0.5 * (1 + math.cos(math.pi * (epoch - 1) / settings.epochs))
-            for group in optimizer.param_groups:  # from the epoch alone, so that it resumes
-                group["lr"] = settings.learning_rate * decay
-            torch.manual_seed(settings.seed * 100_003 + epoch)
-            generator = Generator().manual_seed(settings.seed * 100_003 + epoch)
-            model.train()
-            figures: dict[str, list[float]] = {}
-            for step in train_epoch(optimizer, generator):
-                for name, value in step.items():
-                    figures.setdefault(name, []).append(value)
+
+    def __init__(
+        self,
+        data: Callable[[Generator], Iterable[B]],
+        model: nn.Module,
+        loss: Callable[[B], Tensor],
+        metric: Callable[[], Figures],
+        clip: float | None = 1.0,
+    ) -> None:
+        self.data, self.model, self.loss, self.metric, self.clip = data, model, loss, metric, clip
+        #: Further figures of the epoch in progress, which ``data`` may add to.
+        self.figures: dict[str, list[float]] = {}
+
+    def fit(self, settings: Settings) -> History:
+        """Train; return one row of figures an epoch, the first (epoch 0) from before any training."""
+        folder, model = Path(settings.run), self.model
+        trained = [p for p in model.parameters() if p.requires_grad]
+        optimizer = torch.optim.AdamW(trained, lr=settings.learning_rate, weight_decay=0.01)
+        history = _resume(model, optimizer, folder)
+        if not history:
             model.eval()
-            row: dict[str, Any] = {"epoch": epoch, **{n: mean(v) for n, v in figures.items()}}
-            row |= validate()
-            history.append(row)
-            is_best = row[metric] >= max(r[metric] for r in history)
-            _keep(model, optimizer, folder, history, is_best)
-            bar.set_postfix({metric: f"{row[metric]:.4f}"})
-            bar.update()
-    from safetensors.torch import load_file
+            history = [{"epoch": 0, **self.metric()}]
+            _keep(model, optimizer, folder, history, is_best=True)
+        write_json(folder / "history.json", history, indent=1)  # a kill may have kept it from that
+        name = next(key for key in history[0] if key != "epoch")
+        with tqdm(
+            total=settings.epochs, initial=history[-1]["epoch"], unit="epoch", disable=None
+        ) as bar:
+            while (
+                history[-1]["epoch"] < settings.epochs
+                and _epochs_without_gain(history, name) < settings.patience
+            ):
+                history.append(self._epoch(history[-1]["epoch"] + 1, optimizer, settings))
+                is_best = history[-1][name] >= max(row[name] for row in history)
+                _keep(model, optimizer, folder, history, is_best)
+                bar.set_postfix({name: f"{history[-1][name]:.4f}"})
+                bar.update()
+        from safetensors.torch import load_file
 
-    model.load_state_dict(load_file(folder / "best.safetensors"))
-    model.eval()
-    plot_history(history, folder / "curves.png", metric)
-    return history
+        model.load_state_dict(load_file(folder / "best.safetensors"))
+        model.eval()
+        plot_history(history, folder / "curves.png", name)
+        return history
 
-
-def descend(
-    model: nn.Module, loss: Tensor, optimizer: Optimizer, clip: float | None = 1.0
-) -> float:
-    """Take one step down the gradient of ``loss``, clipped to the norm ``clip``; return the loss."""
-    optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    if clip is not None:
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-    optimizer.step()
-    return loss.item()
+    def _epoch(self, epoch: int, optimizer: Optimizer, settings: Settings) -> dict[str, Any]:
+        """Train one epoch; return its row."""
+        decay = 0.5 * (1 + math.cos(math.pi * (epoch - 1) / settings.epochs))
+        for group in optimizer.param_groups:  # from the epoch alone, so that it resumes
+            group["lr"] = settings.learning_rate * decay
+        torch.manual_seed(settings.seed * 100_003 + epoch)
+        generator = Generator().manual_seed(settings.seed * 100_003 + epoch)
+        self.model.train()
+        self.figures = {}
+        for batch in self.data(generator):
+            loss = self.loss(batch)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            if self.clip is not None:
+                nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+            optimizer.step()
+            self.figures.setdefault("train_loss", []).append(loss.item())
+        self.model.eval()
+        means = {name: mean(values) for name, values in self.figures.items()}
+        return {"epoch": epoch, **means, **self.metric()}
 
 
 def plot_history(history: History, path: Path, metric: str) -> None:
@@ -120,7 +127,7 @@ def plot_history(history: History, path: Path, metric: str) -> None:
     save_plot(figure, path)
 
 
-def _waited(history: History, metric: str) -> int:
+def _epochs_without_gain(history: History, metric: str) -> int:
     best = max(range(len(history)), key=lambda i: (history[i][metric], i))
     return len(history) - 1 - best
 
