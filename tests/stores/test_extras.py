@@ -100,7 +100,9 @@ print("reward", out["reward"], out["done"], sorted(loaded))
 )
 def test_a_command_without_its_extra_says_so_in_one_line(words, extra, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    play = "import sys\nsys.argv[1:] = sys.argv[2:]\nfrom ui.cli.main import main\nmain()\n"
+    play = (
+        "import sys\nsys.argv[1:] = sys.argv[2:]\nfrom stategate.ui.cli.main import main\nmain()\n"
+    )
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "args.json").write_text('{"command": "x"}')
     (tmp_path / "run" / "summary.json").write_text('{"rows": [], "tests": []}')

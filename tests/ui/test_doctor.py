@@ -9,8 +9,7 @@ from stategate.stores.home import home
 from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
 from stategate.ui.cli import doctor
-from stategate.ui.cli.doctor_models import embedder, model
-from stategate.ui.cli.doctor_stores import servers, stores
+from stategate.ui.cli.doctor import DoctorSettings
 
 
 @pytest.fixture(autouse=True)
@@ -20,28 +19,30 @@ def place(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def told(found):
-    return [(one.what, one.ok, one.text) for one in found]
+def told(name, *overrides, deep=False):
+    """Return what the check ``name`` says."""
+    settings = DoctorSettings(overrides=overrides, deep=deep)
+    return [(one.what, one.ok, one.text) for one in doctor.CHECKS[name](settings)]
 
 
 def test_a_damaged_store_is_named_with_what_to_do():
-    assert told(stores()) == [("stores", None, "none yet")]
+    assert told("stores") == [("stores", None, "none yet")]
     path = home() / "traces.sqlite"
     TraceStore(path).write_step("e", 0, [Event("OBS", "x" * 30_000, 0)])
-    ((what, ok, text),) = told(stores())
+    ((what, ok, text),) = told("stores")
     assert (what, ok) == ("stores", True)
     assert "1 databases are whole" in text
     (home() / "long_term.sqlite").write_bytes(b"no database at all " * 100)
-    found = told(stores())
+    found = told("stores")
     assert found[0][1] is False
     assert "long_term.sqlite is damaged" in found[0][2]
     assert "restore a backup" in found[0][2]
 
 
 def test_a_server_that_is_named_and_not_there_is_wrong(monkeypatch):
-    assert told(servers()) == []
+    assert told("servers") == []
     monkeypatch.setenv("STATEGATE_POSTGRES", "postgresql://ann:secret7@127.0.0.1:9/none")
-    ((what, ok, text),) = told(servers())
+    ((what, ok, text),) = told("servers")
     assert (what, ok) == ("postgresql", False)
     assert "start it" in text
     assert "secret7" not in text
@@ -50,7 +51,7 @@ def test_a_server_that_is_named_and_not_there_is_wrong(monkeypatch):
 def test_servers_that_answer_are_well(monkeypatch, postgres, chroma):
     monkeypatch.setenv("STATEGATE_POSTGRES", postgres)
     monkeypatch.setenv("STATEGATE_CHROMA", chroma)
-    assert [(what, ok) for what, ok, _ in told(servers())] == [
+    assert [(what, ok) for what, ok, _ in told("servers")] == [
         ("postgresql", True),
         ("chroma", True),
     ]
@@ -58,24 +59,25 @@ def test_servers_that_answer_are_well(monkeypatch, postgres, chroma):
 
 def test_a_model_without_its_key_and_an_embedder_without_its_packages(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    found = list(doctor.findings("webshop", ["llm={kind: openai}", "embedder.kind=hashing"]))
+    unkeyed = DoctorSettings(overrides=("llm={kind: openai}", "embedder.kind=hashing"))
+    found = list(doctor.findings(unkeyed))
     by_name = {one.what: one for one in found}
     assert by_name["model"].ok is False
     assert "OPENAI_API_KEY" in by_name["model"].text
     assert by_name["embedder"].ok
-    monkeypatch.setattr("stategate.ui.cli.doctor_models.find_spec", lambda name: None)
-    ((_, ok, text),) = told(embedder("webshop", (), False))
+    monkeypatch.setattr("stategate.ui.cli.doctor.find_spec", lambda name: None)
+    ((_, ok, text),) = told("embedder")
     assert ok is False
     assert "stategate[local]" in text
-    ((_, ok, text),) = told(model("webshop", (), False))
+    ((_, ok, text),) = told("model")
     assert ok is False
     assert "llm.kind=openai" in text
 
 
 def test_deep_asks_for_real():
     fake = ["llm={kind: fake, replies: ['yes']}", "embedder.kind=hashing"]
-    assert [one.ok for one in model("webshop", fake, True)] == [True]
-    ((_, ok, text),) = told(embedder("webshop", fake, True))
+    assert [ok for _, ok, _ in told("model", *fake, deep=True)] == [True]
+    ((_, ok, text),) = told("embedder", *fake, deep=True)
     assert ok
     assert "numbers a text" in text
 
@@ -83,6 +85,6 @@ def test_deep_asks_for_real():
 def test_a_full_disk_is_wrong(monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(1 << 40, 1 << 40, 5_000_000))
-    found = told(doctor._home())
+    found = told("home")
     assert {ok for _, ok, _ in found} == {False}
     assert "checkpoints prune" in found[0][2]

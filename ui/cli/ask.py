@@ -4,51 +4,60 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from stategate.stores.settings import ConfigName, JsonFile, Overrides, Settings, argument, option
 from stategate.ui.cli import output
-from stategate.ui.cli.output import Config, JsonFile, Overrides, opt
+from stategate.ui.cli.settings_command import command, single
 
 if TYPE_CHECKING:
     from stategate.graph.session import Session, StepResult
 
-ASK_EXAMPLES = (
+ask_app, chat_app = single(), single()
+
+
+class ChatSettings(Settings):
+    """Which conversation, about what, and whose memory it reads."""
+
+    corpus: str | None = option(None, "A folder, or an ingested corpus.", metavar="FOLDER|NAME")
+    config: ConfigName = "qa"
+    thread: str | None = option(None, "A conversation to begin or to go on with.")
+    user: str | None = option(None, "Whose long-term memory; by default yours.")
+    overrides: Overrides = ()
+
+
+class AskSettings(ChatSettings):
+    """One question."""
+
+    question: str = argument(...)
+    show: bool = option(False, "Print what the model read, and scores.")
+    json_target: JsonFile = None
+
+
+@command(
+    ask_app,
     'stategate ask "What did we decide about the boat?" --corpus notes/',
     'stategate ask "Where is that?" --thread monday --set actor.kind=extract',
 )
-CHAT_EXAMPLES = ("stategate chat --corpus notes --thread monday --config qa-stm",)
-_Corpus = Annotated[str | None, opt("A folder, or an ingested corpus.", metavar="FOLDER|NAME")]
-_Thread = Annotated[str | None, opt("A conversation to begin or to go on with.")]
-_User = Annotated[str | None, opt("Whose long-term memory; by default yours.")]
-
-
-def ask(
-    question: Annotated[str, typer.Argument(show_default=False)],
-    corpus: _Corpus = None,
-    config: Config = "qa",
-    thread: _Thread = None,
-    user: _User = None,
-    overrides: Overrides = None,
-    show: Annotated[bool, opt("Print what the model read, and scores.", "--show")] = False,
-    json_target: JsonFile = None,
-) -> None:
+def ask(settings: AskSettings) -> None:
     """Answer one question from a corpus and from memory."""
     from stategate.stores.errors import UserError
 
+    question, json_target = settings.question, settings.json_target
     if not question.strip():
         raise UserError("the question is empty: ask something")
     output.check_target(json_target)
-    name = thread or f"ask-{uuid.uuid4().hex[:10]}"
-    session = open_session(config, corpus, user, overrides, name, thread is not None)
+    name = settings.thread or f"ask-{uuid.uuid4().hex[:10]}"
+    session = open_session(settings, name, settings.thread is not None)
     out = output.console(stderr=json_target == "-")
     open_corpus(session)
     load_model(session)
-    with _going_on(name) if thread is not None else nullcontext():
+    with _going_on(name) if settings.thread is not None else nullcontext():
         result = speak(session, question, out)
-    titles = _titles(session) if show or json_target is not None else {}
-    if show:
+    titles = _titles(session) if settings.show or json_target is not None else {}
+    if settings.show:
         out.print(result.context.text, markup=False, style="dim")
         output.show_scores(out, result.context.pieces, titles)
     if json_target is not None:
@@ -56,16 +65,11 @@ def ask(
         output.write_json(json_target, {**reply, "thread": name})
 
 
-def chat(
-    corpus: _Corpus = None,
-    config: Config = "qa",
-    thread: _Thread = None,
-    user: _User = None,
-    overrides: Overrides = None,
-) -> None:
+@command(chat_app, "stategate chat --corpus notes --thread monday --config qa-stm")
+def chat(settings: ChatSettings) -> None:
     """Talk with the agent; an empty line or /quit ends, and --thread goes on later."""
-    name = thread or f"chat-{uuid.uuid4().hex[:10]}"
-    session = open_session(config, corpus, user, overrides, name, True)
+    name = settings.thread or f"chat-{uuid.uuid4().hex[:10]}"
+    session = open_session(settings, name, True)
     out = output.console()
     output.say(f"thread {name}; an empty line ends", "dim")
     open_corpus(session)
@@ -93,14 +97,7 @@ def _going_on(thread: str) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def open_session(
-    config: str,
-    corpus: str | None,
-    user: str | None,
-    overrides: list[str] | None,
-    thread: str,
-    is_kept: bool,
-) -> "Session":
+def open_session(settings: ChatSettings, thread: str, is_kept: bool) -> "Session":
     """Return a thread of the agent; ``is_kept`` conversations have their checkpoints on disk."""
     from stategate.graph.build import build_graph
     from stategate.graph.config import load_config
@@ -109,16 +106,15 @@ def open_session(
     from stategate.ui.cli.run import durable
     from stategate.ui.memory import of_user, thread_of
 
-    extra = [f"env.corpus={corpus}"] if corpus is not None else []
-    settled = load_config(config, [*extra, *(overrides or ())])
-    if not settled.env.conversational:
-        raise UserError(f"config '{config}' is no conversation: use one whose env is qa")
-    settled = of_user(settled, user)
-    graph = build_graph(durable(settled) if is_kept else settled)
-    session = Session(graph, thread_of(settled, thread))
-    names_corpus = any(
-        one.startswith(("env.corpus=", "env={")) for one in (*extra, *(overrides or ()))
-    )
+    corpus = () if settings.corpus is None else (f"env.corpus={settings.corpus}",)
+    words = (*corpus, *settings.overrides)
+    config = load_config(settings.config, words)
+    if not config.env.conversational:
+        raise UserError(f"config '{settings.config}' is no conversation: use one whose env is qa")
+    config = of_user(config, settings.user)
+    graph = build_graph(durable(config) if is_kept else config)
+    session = Session(graph, thread_of(config, thread))
+    names_corpus = any(word.startswith(("env.corpus=", "env={")) for word in words)
     return _with_corpus(session, names_corpus) if is_kept else session
 
 

@@ -1,87 +1,180 @@
 """``stategate bank``: make banks of experience from recorded episodes."""
 
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from pydantic import AfterValidator
 
 from stategate.stores.errors import UserError
-from stategate.ui.cli.evaluating import Ray, Workers, crew_of
-from stategate.ui.cli.output import (
+from stategate.stores.settings import (
+    ConfigName,
     JsonFile,
     Limit,
     Overrides,
-    command,
-    command_group,
-    opt,
-    say,
-    working,
-    wrote,
+    Ray,
+    Settings,
+    Workers,
+    argument,
+    option,
 )
+from stategate.ui.cli.evaluating import crew_of
+from stategate.ui.cli.output import say, working, wrote
+from stategate.ui.cli.settings_command import command, command_group
 
 if TYPE_CHECKING:
+    from stategate.graph.config import Config
     from stategate.nodes.resources import Resources
     from stategate.trainers.bank.build import Built
     from stategate.trainers.bank.hindsight import Hindsight
 
-
-def _place(name: str | None, kind: str = "state") -> str | Path:
-    """Return where a bank is that is called by its name or folder (None: the default one)."""
-    from stategate.stores.bank.places import bank_place
-
-    return bank_place(name, kind)
-
-
-bank_app = command_group(
+app = command_group(
     "Make, look at, and tend banks of experience.",
     "stategate bank search state 'Find me a red wool scarf'",
     "stategate run webshop-experience --goal 3 --set context.bank=state",
 )
-_Traces = Annotated[
-    list[Path], typer.Argument(help="Trace databases, JSON or JSONL files, or folders of them.")
-]
-_Config = Annotated[str, opt("Preset or YAML file: its embedder, llm, updater.")]
-_Kind = Literal["state", "trace"]
-_Annotator = Literal["return", "hindsight"]
-_Calls = Annotated[int, opt("Model calls at once.", min=1)]
-_PerMinute = Annotated[float, opt("Model calls a minute; 0: any.", min=0)]
-_Trust = Annotated[
-    float, opt("Of who made them: 1 is yourself; advice needs 0.5 or more.", min=0, max=1)
-]
-_Folder = Annotated[Path, typer.Argument(metavar="BANK", help="Its name or folder.", parser=_place)]
 
 
-@command(bank_app, "stategate bank build runs/p.sqlite --include-incorrect")
-def build(
-    traces: _Traces,
-    out: Annotated[
-        str | None, opt("Else 'state' or 'trace'; goes on if there.", metavar="NAME|FOLDER")
-    ] = None,
-    kind: Annotated[_Kind, opt("'state' (advice a step) or 'trace' (a task).")] = "state",
-    annotator: Annotated[_Annotator, opt("Calls no model, or once a task.")] = "return",
-    include_incorrect: Annotated[
-        bool, opt("Failed episodes too, with blame.", "--include-incorrect")
-    ] = False,
-    updater: Annotated[bool, opt("Keep the config's recurrent states.", "--updater")] = False,
-    trust: _Trust = 1.0,
-    limit: Limit = None,
-    concurrency: _Calls = 1,
-    per_minute: _PerMinute = 0,
-    config: _Config = "webshop",
-    overrides: Overrides = None,
-    workers: Workers = 1,
-    ray: Ray = None,
-) -> None:
+def _place(name: str | None, kind: str = "state") -> str:
+    """Return where a bank is that is called by its name or folder (None: the default one)."""
+    from stategate.stores.bank.places import bank_place
+
+    return str(bank_place(name, kind))
+
+
+Bank = Annotated[str, AfterValidator(_place), argument(..., "Its name or folder.", metavar="BANK")]
+Traces = Annotated[
+    tuple[Path, ...], argument(..., "Trace databases, JSON or JSONL files, or folders of them.")
+]
+Trust = Annotated[
+    float, option(..., "Of who made them: 1 is yourself; advice needs 0.5 or more.", ge=0, le=1)
+]
+
+
+class BankConfig(Settings):
+    """Whose embedder, model and updater."""
+
+    config: ConfigName = "webshop"
+    overrides: Overrides = ()
+
+    def load(self) -> "tuple[Config, Resources]":
+        """Return the config and its heavy parts."""
+        from stategate.graph.config import load_config
+        from stategate.nodes.resources import Resources
+
+        config = load_config(self.config, self.overrides)
+        return config, Resources(config.llm, config.embedder, env=config.env)
+
+
+class JudgeSettings(BankConfig):
+    """How often a model is called."""
+
+    limit: Limit = None
+    concurrency: int = option(1, "Model calls at once.", ge=1)
+    per_minute: float = option(0, "Model calls a minute; 0: any.", ge=0)
+
+
+class BuildSettings(JudgeSettings):
+    """Of which episodes which bank is made, and how."""
+
+    traces: Traces
+    out: str | None = option(
+        None, "Else 'state' or 'trace'; goes on if there.", metavar="NAME|FOLDER"
+    )
+    kind: Literal["state", "trace"] = option(
+        "state", "'state' (advice a step) or 'trace' (a task)."
+    )
+    annotator: Literal["return", "hindsight"] = option("return", "Calls no model, or once a task.")
+    include_incorrect: bool = option(False, "Failed episodes too, with blame.")
+    updater: bool = option(False, "Keep the config's recurrent states.")
+    trust: Trust = 1.0
+    workers: Workers = 1
+    ray: Ray = None
+
+
+class HindsightSettings(JudgeSettings):
+    """Which bank's advice is written anew."""
+
+    folder: Bank
+    traces: Traces
+    watch: float = option(0, "Look again after so many seconds; 0: once.", ge=0)
+
+
+class PracticeSettings(BankConfig):
+    """Which goals are played, and how."""
+
+    out: Path = option(..., "Trace database; goes on if there.", metavar="FILE")
+    goals: str = option("0-99", "0-99; or of the official data: train or beside.")
+    styles: str = option("", "How the rule actor plays, comma-separated; else all.")
+    workers: Workers = 1
+    ray: Ray = None
+
+
+class ShowSettings(Settings):
+    """Which rows."""
+
+    folder: Bank
+    limit: int = option(5, "Rows to show, those of most worth.", ge=0)
+    episode: str | None = option(None, "Only rows of this episode.")
+    json_target: JsonFile = None
+
+
+class SearchSettings(BankConfig):
+    """What is looked for."""
+
+    folder: Bank
+    text: str = argument(..., "A question, or a whole state as text.")
+    k: int = option(5, "How many rows.", "-k", ge=1, le=100)
+    json_target: JsonFile = None
+
+
+class EditSettings(Settings):
+    """What is changed of a row."""
+
+    folder: Bank
+    row: str = argument(..., "The row's id (see show).")
+    q: float | None = option(None, "Its new worth.", ge=0, le=10)
+    experience: str | None = option(None, "Its new advice; '' for none.")
+    remove: bool = option(False, "Remove the row.")
+
+
+class PruneSettings(Settings):
+    """Which rows go."""
+
+    folder: Bank
+    keep: int | None = option(None, "Rows to keep at most.", ge=0)
+    min_q: float | None = option(None, "Remove rows worth less.")
+    older_than_days: float | None = option(None, "Of rows that never advised.", ge=0)
+    useless: bool = option(False, "Remove what was tried and earned nothing.")
+
+
+class MergeSettings(Settings):
+    """Which banks go where."""
+
+    folders: tuple[str, ...] = argument(..., "Banks to put together.", metavar="BANKS")
+    out: str = option(..., "The bank they go to.", metavar="NAME|FOLDER")
+    trust: Trust = 1.0
+
+
+class ExportSettings(Settings):
+    """Where rows go."""
+
+    folder: Bank
+    target: Path = argument(..., "The JSONL file to write.")
+
+
+@command(app, "stategate bank build runs/p.sqlite --include-incorrect")
+def build(settings: BuildSettings) -> None:
     """Build a bank from recorded episodes; run it again after a kill and it goes on."""
     from stategate.trainers.bank.build import build_state_bank, build_trace_bank
     from stategate.trainers.bank.sources import read_episodes
 
-    crew = crew_of(workers, ray)
-    settled, resources = _resources(config, overrides)
+    crew = crew_of(settings.workers, settings.ray)
+    config, resources = settings.load()
     with working("reading the episodes"):
-        read = read_episodes(traces, include_incorrect, trust)
-    episodes = read.found[:limit]
+        read = read_episodes(settings.traces, settings.include_incorrect, settings.trust)
+    episodes = read.found[: settings.limit]
     _tell_problems(read.problems, "not read")
     if not episodes:
         raise UserError("no episode to learn from: give other traces, or --include-incorrect")
@@ -91,15 +184,15 @@ def build(
         captions = Captions(resources.llm, resources.llm_params.model_dump_json())
         episodes = [captions.caption(episode) for episode in episodes]
         _tell_problems(captions.problems, "without a caption")
-    place = _place(out, kind)
-    if kind == "trace":
+    place = _place(settings.out, settings.kind)
+    if settings.kind == "trace":
         with working("building the bank"):
             built = build_trace_bank(place, episodes, resources, crew)
         _tell(built, place)
         return
-    is_judged = annotator == "hindsight"
-    judge = _judge(resources, episodes, concurrency, per_minute) if is_judged else None
-    params = settled.updater if updater else None
+    is_judged = settings.annotator == "hindsight"
+    judge = _judge(resources, episodes, settings) if is_judged else None
+    params = config.updater if settings.updater else None
     with working("building the bank"):
         built = build_state_bank(place, episodes, resources, judge, params, crew=crew)
     _tell(built, place)
@@ -107,34 +200,25 @@ def build(
         _tell_cost(judge)
 
 
-@command(bank_app, "stategate bank hindsight state runs/traces.sqlite --watch 60 &")
-def hindsight(
-    folder: _Folder,
-    traces: _Traces,
-    limit: Limit = None,
-    concurrency: _Calls = 1,
-    per_minute: _PerMinute = 0,
-    watch: Annotated[float, opt("Look again after so many seconds; 0: once.", min=0)] = 0,
-    config: _Config = "webshop",
-    overrides: Overrides = None,
-) -> None:
+@command(app, "stategate bank hindsight state runs/traces.sqlite --watch 60 &")
+def hindsight(settings: HindsightSettings) -> None:
     """Replace return-based advice by a model's, while agents go on using the bank."""
     from stategate.trainers.bank.build import upgrade, waiting_in
     from stategate.trainers.bank.sources import read_episodes
 
-    _, resources = _resources(config, overrides)
+    _, resources = settings.load()
     tried: set[str] = set()
     is_first = True
-    while is_first or watch:
+    while is_first or settings.watch:
         if not is_first:
-            time.sleep(watch)
-        read = read_episodes(traces, include_incorrect=True)
-        there = waiting_in(folder) - tried
-        todo = [episode for episode in read.found[:limit] if episode.id in there]
+            time.sleep(settings.watch)
+        read = read_episodes(settings.traces, include_incorrect=True)
+        there = waiting_in(settings.folder) - tried
+        todo = [episode for episode in read.found[: settings.limit] if episode.id in there]
         if todo or is_first:
             _tell_problems(read.problems, "not read")
-            judge = _judge(resources, todo, concurrency, per_minute)
-            done = upgrade(folder, todo, judge, resources.view)
+            judge = _judge(resources, todo, settings)
+            done = upgrade(settings.folder, todo, judge, resources.view)
             say(f"{done.rows} rows of {done.read} episodes have a model's advice now")
             _tell_problems(done.problems, "left as they were")
             _tell_cost(judge)
@@ -142,38 +226,23 @@ def hindsight(
         is_first = False
 
 
-@command(bank_app, "stategate bank practice --goals train --out p.sqlite --set env.data=official")
-def practice(
-    out: Annotated[Path, opt("Trace database; goes on if there.", metavar="FILE")],
-    goals: Annotated[str, opt("0-99; or of the official data: train or beside.")] = "0-99",
-    styles: Annotated[str, opt("How the rule actor plays, comma-separated; else all.")] = "",
-    config: _Config = "webshop",
-    overrides: Overrides = None,
-    workers: Workers = 1,
-    ray: Ray = None,
-) -> None:
+@command(app, "stategate bank practice --goals train --out p.sqlite --set env.data=official")
+def practice(settings: PracticeSettings) -> None:
     """Play goals with the rule actor in several styles, mistakes included, to learn from."""
     from stategate.trainers.webshop.practice import practise
 
-    named: dict[str, Any] = {"styles": styles.split(",")} if styles else {}
-    crew = crew_of(workers, ray)
-    played = practise(config, goals, out, overrides or (), crew=crew, **named)
-    say(f"{played} episodes played, in {out}")
+    named: dict[str, Any] = {"styles": settings.styles.split(",")} if settings.styles else {}
+    named["crew"] = crew_of(settings.workers, settings.ray)
+    played = practise(settings.config, settings.goals, settings.out, settings.overrides, **named)
+    say(f"{played} episodes played, in {settings.out}")
 
 
-@command(bank_app, "stategate bank show state --limit 5")
-def show(
-    folder: _Folder,
-    limit: Annotated[int, opt("Rows to show, those of most worth.", min=0)] = 5,
-    episode: Annotated[str | None, opt("Only rows of this episode.")] = None,
-    json_target: JsonFile = None,
-) -> None:
+@command(app, "stategate bank show state --limit 5")
+def show(settings: ShowSettings) -> None:
     """Show what a bank holds: numbers, what it was made with, and its rows of most worth."""
-    from collections import Counter
-
     from stategate.stores.bank.bank import open_bank
 
-    bank = open_bank(folder)
+    bank, episode = open_bank(settings.folder), settings.episode
     rows = [r for r in bank.rows() if episode is None or r.data.get("episode") == episode]
     facts: dict[str, Any] = {
         "kind": bank.kind,
@@ -186,8 +255,8 @@ def show(
         "mean_q": sum(row.q for row in rows) / len(rows) if rows else 0.0,
         "used": sum(row.uses for row in rows),
     }
-    best = sorted(rows, key=lambda row: (row.n if episode else -row.q, row.n))[:limit]
-    if wrote(json_target, {**facts, "shown": [_plain(row) for row in best]}):
+    best = sorted(rows, key=lambda row: (row.n if episode else -row.q, row.n))[: settings.limit]
+    if wrote(settings.json_target, {**facts, "shown": [_plain(row) for row in best]}):
         return
     for key, value in facts.items():
         shown = f"{value:.2f}" if isinstance(value, float) else value
@@ -198,116 +267,81 @@ def show(
         _print(row)
 
 
-@command(bank_app, "stategate bank search state 'Find me a red wool scarf' -k 3")
-def search(
-    folder: _Folder,
-    text: Annotated[str, typer.Argument(help="A question, or a whole state as text.")],
-    k: Annotated[int, opt("How many rows.", "-k", min=1, max=100)] = 5,
-    config: _Config = "webshop",
-    overrides: Overrides = None,
-    json_target: JsonFile = None,
-) -> None:
+@command(app, "stategate bank search state 'Find me a red wool scarf' -k 3")
+def search(settings: SearchSettings) -> None:
     """Find the rows nearest to a text."""
-    if not text.strip():
+    if not settings.text.strip():
         raise UserError("nothing to search for: give a question or a state")
     from stategate.ui.memory import nearest_rows
 
-    settled, resources = _resources(config, overrides)
-    hits = nearest_rows(folder, text, k, resources, resources.get(settled.env))
-    if wrote(json_target, [{"score": hit.score, **_plain(hit.row)} for hit in hits]):
+    config, resources = settings.load()
+    world = resources.get(config.env)
+    hits = nearest_rows(settings.folder, settings.text, settings.k, resources, world)
+    if wrote(settings.json_target, [{"score": hit.score, **_plain(hit.row)} for hit in hits]):
         return
     for hit in hits:
         _print(hit.row, hit.score)
 
 
-@command(bank_app, "stategate bank edit state 1f2e3d --q 0")
-def edit(
-    folder: _Folder,
-    row: Annotated[str, typer.Argument(help="The row's id (see show).")],
-    q: Annotated[float | None, opt("Its new worth.", min=0, max=10)] = None,
-    experience: Annotated[str | None, opt("Its new advice; '' for none.")] = None,
-    remove: Annotated[bool, opt("Remove the row.", "--remove")] = False,
-) -> None:
+@command(app, "stategate bank edit state 1f2e3d --q 0")
+def edit(settings: EditSettings) -> None:
     """Change the worth or the advice of one row, or remove it."""
     from stategate.stores.bank.bank import open_bank
 
-    bank = open_bank(folder)
-    if remove:
-        bank.remove([bank.row(row).n])
+    bank, q, experience = open_bank(settings.folder), settings.q, settings.experience
+    if settings.remove:
+        bank.remove([bank.row(settings.row).n])
         say("1 row removed")
         return
     if q is None and experience is None:
         raise UserError("nothing to change: give --q, --experience or --remove")
     changes = {} if experience is None else {"experience": experience, "by": "edited"}
-    _print(bank.change(row, q=q, **changes))
+    _print(bank.change(settings.row, q=q, **changes))
 
 
-@command(bank_app, "stategate bank prune state --keep 50000 --useless")
-def prune(
-    folder: _Folder,
-    keep: Annotated[int | None, opt("Rows to keep at most.", min=0)] = None,
-    min_q: Annotated[float | None, opt("Remove rows worth less.")] = None,
-    older_than_days: Annotated[float | None, opt("Of rows that never advised.", min=0)] = None,
-    useless: Annotated[bool, opt("Remove what was tried and earned nothing.", "--useless")] = False,
-) -> None:
+@command(app, "stategate bank prune state --keep 50000 --useless")
+def prune(settings: PruneSettings) -> None:
     """Let go of rows by worth, age or uselessness."""
     from stategate.nodes.experience.grow import prune as let_go
     from stategate.stores.bank.bank import open_bank
 
-    if keep is None and min_q is None and older_than_days is None and not useless:
+    days = settings.older_than_days
+    how = settings.model_dump(include={"keep", "min_q", "useless"})
+    if days is None and all(value in (None, False) for value in how.values()):
         raise UserError("nothing to prune by: give --keep, --min-q, --older-than-days or --useless")
-    age = None if older_than_days is None else older_than_days * 86400
-    bank = open_bank(folder)
-    gone = let_go(bank, keep=keep, min_q=min_q, older_than=age, useless=useless)
+    bank = open_bank(settings.folder)
+    gone = let_go(bank, older_than=None if days is None else days * 86400, **how)
     say(f"{gone} rows removed, {len(bank)} left")
 
 
-@command(bank_app, "stategate bank merge a b --out all")
-def merge(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="BANKS", help="Banks to put together.", parser=_place),
-    ],
-    out: Annotated[str, opt("The bank they go to.", metavar="NAME|FOLDER")],
-    trust: _Trust = 1.0,
-) -> None:
+@command(app, "stategate bank merge a b --out all")
+def merge(settings: MergeSettings) -> None:
     """Put banks of one make together; a row that is in several comes once."""
     from stategate.stores.bank import bank
 
-    sources = [bank.open_bank(folder) for folder in folders]
-    place = _place(out)
-    added = sum(bank.merge(source, place, trust) for source in sources)
+    sources = [bank.open_bank(_place(folder)) for folder in settings.folders]
+    place = _place(settings.out)
+    added = sum(bank.merge(source, place, settings.trust) for source in sources)
     say(f"{added} new rows in {place}")
 
 
-@command(bank_app, "stategate bank export state rows.jsonl")
-def export(
-    folder: _Folder, target: Annotated[Path, typer.Argument(help="The JSONL file to write.")]
-) -> None:
+@command(app, "stategate bank export state rows.jsonl")
+def export(settings: ExportSettings) -> None:
     """Write all rows, without vectors, as JSON lines."""
     from stategate.stores.bank.bank import export_rows, open_bank
 
-    count = export_rows(open_bank(folder), target)
-    say(f"{count} rows in {target}")
+    count = export_rows(open_bank(settings.folder), settings.target)
+    say(f"{count} rows in {settings.target}")
 
 
-def _resources(config: str, overrides: list[str] | None) -> "tuple[Any, Resources]":
-    from stategate.graph.config import load_config
-    from stategate.nodes.resources import Resources
-
-    settled = load_config(config, overrides or ())
-    return settled, Resources(settled.llm, settled.embedder, env=settled.env)
-
-
-def _judge(
-    resources: "Resources", episodes: list[Any], concurrency: int, per_minute: float
-) -> "Hindsight":
+def _judge(resources: "Resources", episodes: list[Any], settings: JudgeSettings) -> "Hindsight":
     from stategate.trainers.bank.hindsight import Hindsight
 
     params = resources.llm_params
     name = str(getattr(params, "model", params.kind))
     room = int(getattr(params, "n_ctx", 16_000)) - 300
-    judge = Hindsight(resources.llm, resources.view, name, room, concurrency, per_minute)
+    pace = (settings.concurrency, settings.per_minute)
+    judge = Hindsight(resources.llm, resources.view, name, room, *pace)
     tokens_in, tokens_out, cost = judge.estimate(episodes)
     tokens = f"about {tokens_in} tokens in, {tokens_out} out"
     say(f"{len(episodes)} calls at most once each: {tokens}, {_money(cost)}")

@@ -5,7 +5,8 @@ from functools import partial
 from typing import Annotated, Any
 
 from stategate.ui.cli.evaluating import WORKERS, Run, evaluation
-from stategate.ui.cli.output import command_group, opt
+from stategate.ui.cli.output import opt
+from stategate.ui.cli.settings_command import command_group
 
 bench_app = command_group(
     "Measure how long things take; compare figures of one machine and one table only.",

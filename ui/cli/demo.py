@@ -2,11 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from stategate.stores.errors import UserError
+from stategate.stores.settings import (
+    CommaList,
+    ConfigName,
+    JsonFile,
+    Overrides,
+    Settings,
+    option,
+)
 from stategate.ui.cli import output
-from stategate.ui.cli.output import JsonFile, Overrides, opt
+from stategate.ui.cli.settings_command import command, single
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,10 +23,7 @@ if TYPE_CHECKING:
     from stategate.graph.build import Graph
     from stategate.graph.session import Session, StepResult
 
-EXAMPLES = (
-    "stategate demo",
-    "stategate demo --goal 3 --budget 300 --builders full,window,compress",
-)
+app = single()
 #: Tasks that are tried until the memories end differently.
 _TASKS = 30
 _LINES = 14  # of a prompt that are shown
@@ -53,14 +58,25 @@ class Play:
         return sum(tokens_cut(step) for step in self.steps)
 
 
-def demo(
-    goal: Annotated[int | None, opt("Play this task instead of looking for one.", min=0)] = None,
-    budget: Annotated[int, opt("Tokens that each memory may show.", min=1)] = 150,
-    builders: Annotated[str, opt("The memories, comma-separated.")] = "full,query_rag,compress",
-    config: output.Config = "demo",
-    overrides: Overrides = None,
-    json_target: JsonFile = None,
-) -> None:
+class DemoSettings(Settings):
+    """Which task, with which memories."""
+
+    goal: int | None = option(None, "Play this task instead of looking for one.", ge=0)
+    budget: int = option(150, "Tokens that each memory may show.", ge=1)
+    builders: CommaList = option(
+        ("full", "query_rag", "compress"), "The memories, comma-separated."
+    )
+    config: ConfigName = "demo"
+    overrides: Overrides = ()
+    json_target: JsonFile = None
+
+
+@command(
+    app,
+    "stategate demo",
+    "stategate demo --goal 3 --budget 300 --builders full,window,compress",
+)
+def demo(settings: DemoSettings) -> None:
     """Play one task with several memories at the same budget, and show where they part.
 
     The task is the first of the world's whose endings differ in reward, whoever does better.
@@ -69,17 +85,16 @@ def demo(
     from stategate.graph.build import build_graph
     from stategate.graph.config import load_config
     from stategate.nodes.registry import registry
-    from stategate.ui.cli.evaluating import names
     from stategate.ui.cli.run import task_of
 
-    output.check_target(json_target)
-    kinds = names(builders)
+    goal, budget, kinds = settings.goal, settings.budget, settings.builders
+    output.check_target(settings.json_target)
     if len(kinds) < 2:
         raise UserError("name two memories or more: --builders full,compress")
-    settled = load_config(config, overrides or ())
+    settled = load_config(settings.config, settings.overrides)
     for kind in kinds:
         registry().parse("context", {"kind": kind, "budget": budget})
-    out = output.console(stderr=json_target == "-")
+    out = output.console(stderr=settings.json_target == "-")
     out.print(f"The same task with {', '.join(kinds)}: {budget} tokens a step for each.")
     graph = build_graph(settled)
     world = graph.agent.bound().world  # type: ignore[attr-defined]
@@ -93,8 +108,8 @@ def demo(
             f"task {number}: all end with reward {plays[0].reward:.2f}; the next", style="dim"
         )
     show(out, plays, number, is_chosen=goal is None)
-    if json_target is not None:
-        output.write_json(json_target, _as_json(plays, number, budget))
+    if settings.json_target is not None:
+        output.write_json(settings.json_target, _as_json(plays, number, budget))
 
 
 def play_with(graph: "Graph", kind: str, budget: int, task: dict[str, Any]) -> Play:

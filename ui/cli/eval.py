@@ -9,7 +9,8 @@ import typer
 
 from stategate.ui.cli.bench import bench_app
 from stategate.ui.cli.evaluating import WORKERS, Run, evaluation, names
-from stategate.ui.cli.output import Limit, command, command_group, opt, say
+from stategate.ui.cli.output import Limit, command, opt, say
+from stategate.ui.cli.settings_command import command_group
 
 eval_app = command_group(
     "Compare agents on the same tasks; each run is a directory that tables are made from.",

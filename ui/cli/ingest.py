@@ -1,40 +1,46 @@
 """``stategate ingest``: files, pages and Wikipedia articles into a corpus."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from stategate.ui.cli.evaluating import Ray, Workers, crew_of
-from stategate.ui.cli.output import JsonFile, Overrides, opt, say, working, write_json
+from stategate.stores.settings import JsonFile, Overrides, Ray, Settings, Workers, argument, option
+from stategate.ui.cli.evaluating import crew_of
+from stategate.ui.cli.output import say, working, write_json
+from stategate.ui.cli.settings_command import command, single
 
 if TYPE_CHECKING:
     from stategate.stores.corpus.corpus import Changes, Corpus
     from stategate.stores.corpus.documents import Document, Skipped
     from stategate.stores.workers import Crew
 
+app = single()
 _COUNTED = ("added", "updated", "unchanged", "removed")
-EXAMPLES = (
+
+
+class IngestSettings(Settings):
+    """What is read, into which corpus, and how it is cut and indexed."""
+
+    sources: tuple[str, ...] = argument(..., metavar="FOLDER|FILE|URL|wikipedia:TITLE…")
+    corpus: str = option(..., "The corpus to fill.", metavar="NAME|$STATEGATE_POSTGRES#NAME")
+    chunking: str = option("fixed-256-50", "Or recursive-512-50 (size, overlap).")
+    embedder: str = option("minilm", "Kind of embedder: minilm, openai, hashing.")
+    fresh: bool = option(False, "Fetch pages again.")
+    max_mb: float = option(20, "Skip larger files.", ge=0.001)
+    vectors: str | None = option(None, "A Chroma server; else a folder.", metavar="URL")
+    overrides: Overrides = ()
+    json_target: JsonFile = None
+    workers: Workers = 1
+    ray: Ray = None
+
+
+@command(
+    app,
     "stategate ingest https://example.org/page.html wikipedia:Brinicle --corpus nature",
     "stategate ingest notes/ --corpus big --embedder openai --set embedder.base_url=http://…/v1",
 )
-
-
-def ingest(
-    sources: Annotated[
-        list[str], typer.Argument(metavar="FOLDER|FILE|URL|wikipedia:TITLE…", show_default=False)
-    ],
-    corpus: Annotated[str, opt("The corpus to fill.", metavar="NAME|$STATEGATE_POSTGRES#NAME")],
-    chunking: Annotated[str, opt("Or recursive-512-50 (size, overlap).")] = "fixed-256-50",
-    embedder: Annotated[str, opt("Kind of embedder: minilm, openai, hashing.")] = "minilm",
-    fresh: Annotated[bool, opt("Fetch pages again.", "--fresh")] = False,
-    max_mb: Annotated[float, opt("Skip larger files.", min=0.001)] = 20,
-    vectors: Annotated[str | None, opt("A Chroma server; else a folder.", metavar="URL")] = None,
-    overrides: Overrides = None,
-    json_target: JsonFile = None,
-    workers: Workers = 1,
-    ray: Ray = None,
-) -> None:
+def ingest(settings: IngestSettings) -> None:
     """Read documents into a corpus and index them; again: change what changed, drop what is gone."""
     from stategate.graph.config import load_config
     from stategate.nodes.models.embedding_crew import embed_ahead
@@ -45,16 +51,17 @@ def ingest(
     from stategate.stores.corpus.web_pages import is_web
     from stategate.stores.errors import UserError
 
-    crew = crew_of(workers, ray)
-    chosen = [f"embedder.kind={embedder}", *(overrides or ())]
+    corpus, chunking = settings.corpus, settings.chunking
+    crew = crew_of(settings.workers, settings.ray)
+    chosen = [f"embedder.kind={settings.embedder}", *settings.overrides]
     settled = load_config({"env": {"kind": "qa"}}, chosen)
-    env = QaEnv(corpus=corpus, chunking=chunking, vectors=vectors)  # refuses before any work
+    env = QaEnv(corpus=corpus, chunking=chunking, vectors=settings.vectors)  # refuses at once
     is_known = corpus in corpus_names()
     target = Corpus(corpus)
     is_known = is_known or (target.is_shared and not target.is_new())
     try:
         with working("reading the documents"):
-            changes = _read(target, sources, fresh, int(max_mb * 1e6), crew)
+            changes = _read(target, settings, crew)
         with working(f"indexing corpus {target.title}"):
             if crew is not None:
                 cuts = Chunking.parse(chunking)
@@ -67,22 +74,22 @@ def ingest(
             target.remove()
         raise
     counts = {name: len(getattr(changes, name)) for name in _COUNTED}
-    if json_target is not None:
+    if settings.json_target is not None:
         skipped = [{"id": s.id, "why": s.why} for s in changes.skipped]
-        write_json(json_target, {**counts, "skipped": skipped, "passages": len(index.passages)})
+        write_json(
+            settings.json_target, {**counts, "skipped": skipped, "passages": len(index.passages)}
+        )
     else:
         for document in changes.skipped:
             say(f"skipped {document.id}: {document.why}", "yellow")
         summary = ", ".join(f"{count} {name}" for name, count in counts.items())
         say(f"corpus {target.title}: {summary}; {len(index.passages)} passages ({chunking})")
     # A file of a folder may be skipped; what was asked for by name was to be read.
-    if {s.id for s in changes.skipped} & {name for name in sources if is_web(name)}:
+    if {s.id for s in changes.skipped} & {name for name in settings.sources if is_web(name)}:
         raise typer.Exit(2)
 
 
-def _read(
-    corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int, crew: "Crew | None"
-) -> "Changes":
+def _read(corpus: "Corpus", settings: IngestSettings, crew: "Crew | None") -> "Changes":
     from tqdm import tqdm
 
     from stategate.stores.corpus.corpus import Changes
@@ -90,6 +97,7 @@ def _read(
     from stategate.stores.corpus.web_pages import is_web, read_web
     from stategate.stores.errors import UserError
 
+    sources, max_bytes = settings.sources, int(settings.max_mb * 1e6)
     folders = {name: Path(name).expanduser() for name in sources if not is_web(name)}
     listed = {name: files_in(folder) for name, folder in folders.items()}  # refuse before any work
     total = Changes()
@@ -103,7 +111,7 @@ def _read(
                 documents.extend(read_folder(folders[name], max_bytes, crew))
                 bar.update(len(listed[name]))
             else:
-                documents.append(read_web(name, fresh, max_bytes=max_bytes))
+                documents.append(read_web(name, settings.fresh, max_bytes=max_bytes))
                 bar.update(1)
             total.extend(corpus.sync(origin, documents))
     if total.read or total.removed:

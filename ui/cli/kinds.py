@@ -3,11 +3,13 @@
 import json
 import types
 import typing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from stategate.ui.cli.output import JsonFile, console, opt, write_json
+from stategate.stores.settings import JsonFile, Settings, argument, option
+from stategate.ui.cli.output import console, write_json
+from stategate.ui.cli.settings_command import command, single
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -15,23 +17,31 @@ if TYPE_CHECKING:
 
     from stategate.nodes.registry import Registry
 
+app = single()
 
-def kinds(
-    slot: Annotated[str | None, typer.Argument(help="One slot, such as context; else all.")] = None,
-    json_target: JsonFile = None,
-    as_markdown: Annotated[bool, opt("Write a table for a README.", "--markdown")] = False,
-) -> None:
+
+class KindsSettings(Settings):
+    """Which slot, and how it is written."""
+
+    slot: str | None = argument(None, "One slot, such as context; else all.")
+    json_target: JsonFile = None
+    as_markdown: bool = option(False, "Write a table for a README.", "--markdown")
+
+
+@command(app, "stategate kinds context", "stategate kinds --json -")
+def kinds(settings: KindsSettings) -> None:
     """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
     from stategate.nodes.protocols import SLOTS
     from stategate.nodes.registry import registry
     from stategate.stores.errors import UserError
 
+    slot = settings.slot
     if slot is not None and slot not in SLOTS:
         raise UserError(f"no slot '{slot}': the slots are {', '.join(SLOTS)}")
     described = catalogue(registry(), SLOTS if slot is None else (slot,))
-    if json_target is not None:
-        write_json(json_target, described)
-    elif as_markdown:
+    if settings.json_target is not None:
+        write_json(settings.json_target, described)
+    elif settings.as_markdown:
         typer.echo(markdown(described))
     else:
         _show(described, console())

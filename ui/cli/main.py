@@ -1,38 +1,43 @@
 """The ``stategate`` command.
 
-Only typer is imported here: everything heavy is imported inside the command that needs it, so that
-``stategate --help`` answers at once. A mistake of the caller's is one line on stderr and exit code 2.
+Each command is imported when it is called, so that ``stategate --help`` answers at once. A mistake
+of the caller's is one line on stderr and exit code 2.
 """
 
 import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from stategate.ui.cli import ask as cli_ask
-from stategate.ui.cli import backup as cli_backup
-from stategate.ui.cli import demo as cli_demo
-from stategate.ui.cli import doctor as cli_doctor
-from stategate.ui.cli import ingest as cli_ingest
-from stategate.ui.cli import kinds as cli_kinds
-from stategate.ui.cli import mcp as cli_mcp
-from stategate.ui.cli import rank as cli_rank
-from stategate.ui.cli import run as cli_run
-from stategate.ui.cli import ui as cli_ui
 from stategate.ui.cli.arguments import hide_passwords
-from stategate.ui.cli.bank import bank_app
-from stategate.ui.cli.checkpoints import checkpoints_app
-from stategate.ui.cli.data import data_app
-from stategate.ui.cli.eval import eval_app
-from stategate.ui.cli.memory import memory_app
-from stategate.ui.cli.output import command, examples
-from stategate.ui.cli.traces import traces_app
-from stategate.ui.cli.train import train_app
+from stategate.ui.cli.settings_command import Lazy, LazyGroup, examples
+
+_CLI = "stategate.ui.cli"
+COMMANDS: dict[str, Lazy] = {
+    "demo": (f"{_CLI}.demo:app", "Play one task with several memories, and show where they part."),
+    "run": (f"{_CLI}.run:app", "Play an episode and show it step by step, or play many."),
+    "ask": (f"{_CLI}.ask:ask_app", "Answer one question from a corpus and from memory."),
+    "chat": (f"{_CLI}.ask:chat_app", "Talk with the agent; --thread goes on later."),
+    "ingest": (f"{_CLI}.ingest:app", "Read documents into a corpus and index them."),
+    "memory": (f"{_CLI}.memory:app", "Look into long-term memory: what is remembered of whom."),
+    "kinds": (f"{_CLI}.kinds:app", "Show what can fill each slot: kinds and their parameters."),
+    "data": (f"{_CLI}.data:app", "Fetch the data that worlds read."),
+    "train": (f"{_CLI}.train:app", "Train a checkpoint; the same command goes on after a stop."),
+    "eval": (f"{_CLI}.eval:eval_app", "Compare agents on the same tasks."),
+    "bank": (f"{_CLI}.bank:app", "Make, look at, and tend banks of experience."),
+    "traces": (f"{_CLI}.traces:app", "Look at recorded episodes and export them."),
+    "checkpoints": (f"{_CLI}.checkpoints:app", "Look at the checkpoints of threads; prune them."),
+    "rank": (f"{_CLI}.rank:app", "Weigh documents for a question by the model's own gradient."),
+    "ui": (f"{_CLI}.ui:app", "Open the app: play, fork and compare."),
+    "mcp": (f"{_CLI}.mcp:app", "Serve memory, documents and experience to other assistants."),
+    "doctor": (f"{_CLI}.doctor:app", "Check whether everything is here that is needed."),
+}
 
 
-class Commands(TyperGroup):
-    """A command group that tells errors in one line: ``stategate: ...``, exit code 2."""
+class Commands(LazyGroup):
+    """The commands; errors are one line: ``stategate: ...``, exit code 2."""
+
+    lazy = COMMANDS
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line and exit with its code."""
@@ -141,27 +146,6 @@ def stategate(
     """Run an agent whose memory is a set of plug-in nodes, and measure which of them help."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
-
-
-command(app, *cli_demo.EXAMPLES)(cli_demo.demo)
-command(app, *cli_run.EXAMPLES)(cli_run.run)
-command(app, *cli_ask.ASK_EXAMPLES)(cli_ask.ask)
-command(app, *cli_ask.CHAT_EXAMPLES)(cli_ask.chat)
-command(app, *cli_ingest.EXAMPLES)(cli_ingest.ingest)
-app.add_typer(memory_app, name="memory")
-command(app, "stategate kinds context", "stategate kinds --json -")(cli_kinds.kinds)
-app.add_typer(data_app, name="data")
-app.add_typer(train_app, name="train")
-app.add_typer(eval_app, name="eval")
-app.add_typer(bank_app, name="bank")
-app.add_typer(traces_app, name="traces")
-app.add_typer(checkpoints_app, name="checkpoints")
-command(app, *cli_backup.BACKUP_EXAMPLES)(cli_backup.backup)
-command(app, *cli_backup.RESTORE_EXAMPLES)(cli_backup.restore)
-command(app, *cli_rank.EXAMPLES)(cli_rank.rank)
-command(app, *cli_ui.EXAMPLES)(cli_ui.ui)
-command(app, *cli_mcp.EXAMPLES)(cli_mcp.mcp)
-command(app, "stategate doctor --json -")(cli_doctor.doctor)
 
 
 def main() -> None:

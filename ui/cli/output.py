@@ -17,6 +17,7 @@ import typer
 from stategate.stores import files
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.text import printable
+from stategate.ui.cli.settings_command import examples
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,29 +45,11 @@ JsonFile = Annotated[str | None, opt("Write all of it; - is stdout.", "--json", 
 Limit = Annotated[int | None, opt("Only the first so many.", min=1)]
 
 
-def command_group(about: str, *lines: str) -> typer.Typer:
-    """Return a group of commands that alone shows its help, with ``lines`` as examples."""
-    group = typer.Typer(epilog=examples(*lines))
-
-    @group.callback(invoke_without_command=True, help=about)
-    def show_help(context: typer.Context) -> None:
-        if context.invoked_subcommand is None:
-            typer.echo(context.get_help())
-
-    return group
-
-
 def command(
     group: typer.Typer, *lines: str, name: str | None = None
 ) -> Callable[[Command], Command]:
-    """Return what makes a function a command of ``group``, with ``lines`` as examples in its help."""
+    """Return what makes a function a command of ``group`` (evaluations; others take settings)."""
     return group.command(name, epilog=examples(*lines))
-
-
-def examples(*lines: str) -> str:
-    """Return a help epilog that shows ``lines`` as examples, one a line."""
-    plain = (line.replace("[", "\\[") for line in lines)  # no rich markup
-    return "\n".join(["[bold]Examples[/bold]", *(f"  {line}" for line in plain)])
 
 
 @cache

@@ -1,36 +1,41 @@
 """``stategate rank``: which documents a question needs, by the model's own gradient."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from stategate.ui.cli.evaluating import names
-from stategate.ui.cli.output import JsonFile, bar, check_target, console, opt, say, write_json
+from stategate.stores.settings import CommaList, JsonFile, Settings, argument, option
+from stategate.ui.cli.output import bar, check_target, console, say, write_json
+from stategate.ui.cli.settings_command import command, single
 
 if TYPE_CHECKING:
     from stategate.nodes.build_context.rico.rankers import Weighed
     from stategate.nodes.models.decoders.backend import Document
 
-EXAMPLES = (
-    """stategate rank "Who wrote the song Counterparts?" --corpus notes/ --top 3""",
-    """stategate rank "Which film is older?" --corpus films.json --answer --json -""",
-)
+app = single()
 _PARTNERS = ("bm25", "bm25_stem", "embedder")
 _CORPUS = "An ingested corpus, sample, or a folder or file, as `ingest` reads them."
 
 
-def rank(
-    question: Annotated[str, typer.Argument(help="What the documents should explain.")],
-    corpus: Annotated[str, opt(_CORPUS, metavar="NAME|PATH")],
-    top: Annotated[int, opt("How many documents to show.", min=1)] = 10,
-    ranker: Annotated[str, opt("single_gradient, multistep, loss, …")] = "single_gradient",
-    fuse_with: Annotated[str, opt("Scores to add: bm25, …", "--with")] = "bm25_stem,embedder",
-    alone: Annotated[bool, opt("The ranker's own score only.", "--alone")] = False,
-    candidates: Annotated[int, opt("Weigh only so many, the BM25-best.", min=1)] = 20,
-    model: Annotated[str, opt("Asset, folder, .gguf file, hub name.")] = "smollm2-135m",
-    answer: Annotated[bool, opt("Also answer from the mixed state.", "--answer")] = False,
-    json_target: JsonFile = None,
-) -> None:
+class RankSettings(Settings):
+    """Which documents, by which scores."""
+
+    question: str = argument(..., "What the documents should explain.")
+    corpus: str = option(..., _CORPUS, metavar="NAME|PATH")
+    top: int = option(10, "How many documents to show.", ge=1)
+    ranker: str = option("single_gradient", "single_gradient, multistep, loss, …")
+    fuse_with: CommaList = option(("bm25_stem", "embedder"), "Scores to add: bm25, …", "--with")
+    alone: bool = option(False, "The ranker's own score only.")
+    candidates: int = option(20, "Weigh only so many, the BM25-best.", ge=1)
+    model: str = option("smollm2-135m", "Asset, folder, .gguf file, hub name.")
+    answer: bool = option(False, "Also answer from the mixed state.")
+    json_target: JsonFile = None
+
+
+@command(
+    app,
+    """stategate rank "Who wrote the song Counterparts?" --corpus notes/ --top 3""",
+    """stategate rank "Which film is older?" --corpus films.json --answer --json -""",
+)
+def rank(settings: RankSettings) -> None:
     """Weigh documents for a question by how much attending to them would help predict it."""
     from stategate.nodes.build_context.rico.rankers import Weigher, documents_of
     from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
@@ -38,25 +43,27 @@ def rank(
     from stategate.nodes.resources import Resources
     from stategate.stores.errors import UserError
 
-    partners = names(fuse_with)
+    question, partners, json_target = settings.question, settings.fuse_with, settings.json_target
     unknown = [name for name in partners if name not in _PARTNERS]
     if unknown:
         raise UserError(f"--with knows {', '.join(_PARTNERS)}, not '{unknown[0]}'")
     if not question.strip():
         raise UserError("the question is empty: ask something")
     check_target(json_target)
-    documents = _first_stage(question, documents_of(corpus), candidates)
+    documents = _first_stage(question, documents_of(settings.corpus), settings.candidates)
     if not documents:
-        raise UserError(f"there is no text in '{corpus}': put a file into it, or name another")
+        raise UserError(
+            f"there is no text in '{settings.corpus}': put a file into it, or name another"
+        )
     weigher = Weigher(
-        DocumentMemory(lambda: shared_backend(model)),
+        DocumentMemory(lambda: shared_backend(settings.model)),
         lambda: MiniLM().build(Resources()),
-        ranker,
-        () if alone else partners,  # type: ignore[arg-type]
+        settings.ranker,
+        () if settings.alone else partners,  # type: ignore[arg-type]
     )
     weighed = weigher.weigh(question, documents, quiet=False)
-    order = weighed.order()[:top]
-    reply = _answer(weigher, question, documents, weighed) if answer else None
+    order = weighed.order()[: settings.top]
+    reply = _answer(weigher, question, documents, weighed) if settings.answer else None
     rows = [
         {
             "title": documents[i].title,

@@ -2,80 +2,95 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from pydantic import model_validator
 
 from stategate.stores.errors import UserError
+from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
 from stategate.ui.cli import output
-from stategate.ui.cli.output import JsonFile, Overrides, Show, opt
+from stategate.ui.cli.output import Show
+from stategate.ui.cli.settings_command import command, single
 
 if TYPE_CHECKING:
     from stategate.envs.protocols import World
     from stategate.graph.config import Config
     from stategate.graph.session import Session, StepResult
 
-EXAMPLES = (
+app = single()
+
+
+class RunSettings(Settings):
+    """What ``stategate run`` is told."""
+
+    config: str = argument("demo", "A preset (demo, webshop) or a YAML file.")
+    goal: int | None = option(None, "Which of the world's tasks to play.", "--goal", "--game", ge=0)
+    task: tuple[str, ...] = option(
+        (), "The world's own words; repeatable, YAML.", metavar="KEY=VALUE"
+    )
+    overrides: Overrides = ()
+    actor: str | None = option(None, "Who acts: chat, rule, human, your own kind, …")
+    model: str | None = option(None, "The llm's model: default, small, a .gguf file, …")
+    budget: int | None = option(None, "Tokens the built context may have.")
+    max_steps: int | None = option(None, "Steps an episode may take.")
+    show: Show = option("page", "Of each step: the page, the context (prompt), or none.")
+    json_target: JsonFile = None
+    thread: str | None = option(None, "Keep checkpoints, to resume it.", metavar="ID")
+    resume: bool = option(False, "Go on with --thread's unfinished episode.")
+    episodes: int | None = option(None, "Play so many tasks.", ge=1, metavar="N")
+    start: int | None = option(None, "The first task of --episodes.", ge=0)
+    out: str | None = option(None, "Run directory of --episodes.", metavar="DIR")
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> "RunSettings":
+        given = {name for name, value in self if value not in (None, False, ())}
+        for names, why in (
+            ({"task", "goal"}, "--task says what to play: leave --goal out"),
+            ({"task", "episodes"}, "--task says what to play: leave --episodes out"),
+            ({"episodes", "thread"}, "--thread is for one episode; many are resumed by --out"),
+            ({"goal", "start"}, "name the first of --episodes once: --start N"),
+        ):
+            if names <= given:
+                raise UserError(why)
+        for name, needed in (("resume", "thread"), ("start", "episodes"), ("out", "episodes")):
+            if name in given and needed not in given:
+                raise UserError(f"--{name} needs --{needed}")
+        if self.thread is not None and not self.thread.strip():
+            raise UserError("--thread needs a name")
+        return self
+
+    def load(self) -> "Config":
+        """Return the config with this system's user in its memory; ``--set`` wins over shortcuts."""
+        from stategate.graph.config import load_config
+        from stategate.ui.memory import of_user
+
+        shortcuts = {
+            "actor.kind": self.actor,
+            "llm.model": self.model,
+            "context.budget": self.budget,
+            "max_steps": self.max_steps,
+        }
+        words = [f"{key}={value}" for key, value in shortcuts.items() if value is not None]
+        return of_user(load_config(self.config, [*words, *self.overrides]), None)
+
+
+@command(
+    app,
     "stategate run mine.yaml --task room=cellar --show context --json episode.json",
     "stategate run webshop --episodes 50 --start 100 --out runs/first",
     "stategate run demo --thread mine --resume",
 )
-
-
-def run(
-    config: Annotated[
-        str, typer.Argument(help="A preset (demo, webshop) or a YAML file.")
-    ] = "demo",
-    goal: Annotated[
-        int | None, opt("Which of the world's tasks to play.", "--goal", "--game", min=0)
-    ] = None,
-    task: Annotated[
-        list[str] | None, opt("The world's own words; repeatable, YAML.", metavar="KEY=VALUE")
-    ] = None,
-    overrides: Overrides = None,
-    actor: Annotated[str | None, opt("Who acts: chat, rule, human, your own kind, …")] = None,
-    model: Annotated[str | None, opt("The llm's model: default, small, a .gguf file, …")] = None,
-    budget: Annotated[int | None, opt("Tokens the built context may have.")] = None,
-    max_steps: Annotated[int | None, opt("Steps an episode may take.")] = None,
-    show: Annotated[Show, opt("Of each step: the page, the context (prompt), or none.")] = "page",
-    json_target: JsonFile = None,
-    thread: Annotated[str | None, opt("Keep checkpoints, to resume it.", metavar="ID")] = None,
-    resume: Annotated[bool, opt("Go on with --thread's unfinished episode.", "--resume")] = False,
-    episodes: Annotated[int | None, opt("Play so many tasks.", min=1, metavar="N")] = None,
-    start: Annotated[int | None, opt("The first task of --episodes.", min=0)] = None,
-    out: Annotated[str | None, opt("Run directory of --episodes.", metavar="DIR")] = None,
-) -> None:
+def run(settings: RunSettings) -> None:
     """Play an episode and show it step by step, or play many and summarise them."""
-    for is_wrong, why in (
-        (resume and thread is None, "--resume needs the thread to go on with: --thread ID"),
-        (thread is not None and not thread.strip(), "--thread needs a name"),
-        (task and (goal, episodes) != (None, None), "--task says what to play: leave --goal out"),
-        (episodes is None and start is not None, "--start goes with --episodes N"),
-        (episodes is None and out is not None, "--out goes with --episodes N"),
-        (None not in (episodes, thread), "--thread is for one episode; many are resumed by --out"),
-        (None not in (episodes, goal, start), "name the first of --episodes once: --start N"),
-    ):
-        if is_wrong:
-            raise UserError(why)
-    from stategate.graph.config import load_config
-    from stategate.ui.memory import of_user
-
-    shortcuts = {
-        "actor.kind": actor,
-        "llm.model": model,
-        "context.budget": budget,
-        "max_steps": max_steps,
-    }
-    # ``--set`` comes after the shortcuts and so wins.
-    words = [f"{key}={value}" for key, value in shortcuts.items() if value is not None]
-    settled = of_user(load_config(config, [*words, *(overrides or ())]), None)
-    if episodes is None:
-        play(settled, goal, task or (), json_target, thread, resume, show)
-        return
-    if settled.actor.kind == "human":
+    config = settings.load()
+    if settings.episodes is None:
+        play(config, settings)
+    elif config.actor.kind == "human":
         raise UserError("a person plays one episode at a time: leave --episodes out")
-    first = start if start is not None else goal or 0
-    play_many(settled, range(first, first + episodes), out, json_target)
+    else:
+        first = settings.start if settings.start is not None else settings.goal or 0
+        play_many(config, range(first, first + settings.episodes), settings)
 
 
 def task_of(world: "World", goal: int | None, pairs: Sequence[str]) -> dict[str, Any]:
@@ -116,21 +131,14 @@ def _read_task(pairs: Sequence[str]) -> dict[str, Any]:
     return task
 
 
-def play(
-    config: "Config",
-    goal: int | None = None,
-    task: Sequence[str] = (),
-    json_target: str | None = None,
-    thread: str | None = None,
-    resume: bool = False,
-    show: Show = "page",
-) -> None:
+def play(config: "Config", settings: RunSettings) -> None:
     """Play one episode and print it. Raises ``UserError`` and ``typer.Exit(130)`` on Ctrl-C."""
     from stategate.ui.cli.human import play_by_hand
     from stategate.ui.cli.transcript import Transcript
 
+    show, json_target, thread = settings.show, settings.json_target, settings.thread
     output.check_target(json_target)
-    session = open_session(config, goal, task, thread, resume)
+    session = open_session(config, settings)
     by_hand = config.actor.kind == "human"
     out = output.console(stderr=json_target == "-")
     transcript = Transcript(out, config, session.agent.resources.view, show)
@@ -174,9 +182,7 @@ def _watched(session: "Session", out: Any) -> Generator["StepResult", None, None
         yield result
 
 
-def open_session(
-    config: "Config", goal: int | None, task: Sequence[str], thread: str | None, resume: bool
-) -> "Session":
+def open_session(config: "Config", settings: RunSettings) -> "Session":
     """Return the session to play: a new episode, or the unfinished one of ``thread``.
 
     Raises ``UserError`` if there is nothing to resume, or if a new episode would bury an
@@ -188,21 +194,22 @@ def open_session(
     from stategate.graph.build import build_graph
     from stategate.graph.session import Session
 
+    thread, goal = settings.thread, settings.goal
     # A thread id that no other run has keeps the traces of runs apart.
     name = thread or f"run-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
     session = Session(build_graph(config if thread is None else durable(config)), name)
     values: Mapping[str, Any] = session.values if thread is not None else {}
     unfinished = "session" in values and not session.done
-    if unfinished and not resume:
+    if unfinished and not settings.resume:
         at = f"thread '{thread}' has an unfinished episode (step {values['steps']})"
         raise UserError(f"{at}: add --resume, or name another --thread")
-    asked = task_of(session.agent.bound().world, goal, task)
-    if not resume:
+    asked = task_of(session.agent.bound().world, goal, settings.task)
+    if not settings.resume:
         return session.start(asked)
     if not unfinished:
         why = "its episode is over" if values else "there is no such thread"
         raise UserError(f"nothing to resume on thread '{thread}': {why}; leave --resume out")
-    _check_resumed(session, asked if goal is not None or task else None)
+    _check_resumed(session, asked if goal is not None or settings.task else None)
     return session
 
 
@@ -297,10 +304,8 @@ def _step(session: "Session", result: "StepResult") -> dict[str, Any]:
     }
 
 
-def play_many(
-    config: "Config", goals: Sequence[int], out: str | None, json_target: str | None
-) -> None:
-    """Play ``goals`` and print the summary; without ``out`` nothing but the summary is kept.
+def play_many(config: "Config", goals: Sequence[int], settings: RunSettings) -> None:
+    """Play ``goals`` and print the summary; without ``--out`` nothing but the summary is kept.
 
     Exit code 1 if every episode failed; 130 on Ctrl-C, with what to do about it.
     """
@@ -308,13 +313,13 @@ def play_many(
 
     from stategate.ui.cli.evaluating import finish, resumable
 
-    output.check_target(json_target)
+    output.check_target(settings.json_target)
     agents: dict[str, list[str]] = {config.context.kind: []}
     values = config.model_dump(mode="json")
     with tempfile.TemporaryDirectory(prefix="stategate-") as passing:
-        folder = out or passing
-        with resumable(out), output.working(f"playing {len(goals)} episodes"):
+        folder = settings.out or passing
+        with resumable(settings.out), output.working(f"playing {len(goals)} episodes"):
             from stategate.evals.worlds.live import run_live
 
             summary = run_live(values, agents, goals, folder)
-        finish(summary, folder, json_target, is_kept=out is not None)
+        finish(summary, folder, settings.json_target, is_kept=settings.out is not None)

@@ -2,12 +2,12 @@
 
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from stategate.stores.errors import UserError
-from stategate.ui.cli.output import JsonFile, command, command_group, console, opt, say, wrote
+from stategate.stores.settings import JsonFile, Settings, argument, option
+from stategate.ui.cli.output import console, say, wrote
+from stategate.ui.cli.settings_command import command, command_group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,25 +15,54 @@ if TYPE_CHECKING:
     from stategate.stores.traces import ContextPiece
     from stategate.stores.traces.store import TraceStore
 
-traces_app = command_group(
+app = command_group(
     "Look at recorded episodes (every event of every episode) and export them.",
     "stategate traces list --min-reward 1",
     "stategate traces export all.jsonl",
 )
-Database = Annotated[
-    Path | None, opt("The database; $STATEGATE_HOME/traces.sqlite.", "--db", metavar="FILE")
-]
 _BEST, _ID = 5, 10  # pieces of a context that a line names, and characters of their ids
 
 
-@command(traces_app, "stategate traces list --min-reward 1 --json -", name="list")
-def list_traces(
-    db: Database = None,
-    min_reward: Annotated[float | None, opt("Only episodes with at least this.")] = None,
-    env: Annotated[str | None, opt("Only episodes in this world.")] = None,
-    limit: Annotated[int, opt("The newest so many.", min=1)] = 20,
-    json_target: JsonFile = None,
-) -> None:
+class TraceSettings(Settings):
+    """Which database."""
+
+    db: Path | None = option(None, "The database; $STATEGATE_HOME/traces.sqlite.", metavar="FILE")
+
+    def open(self) -> "TraceStore":
+        """Open it; one that was named must be there, or a slip would look like no episodes."""
+        from stategate.stores.home import home
+        from stategate.stores.traces.store import TraceStore
+
+        if self.db is not None and not self.db.expanduser().is_file():
+            raise UserError(f"no trace database '{self.db}': the default one needs no --db")
+        return TraceStore(self.db or home() / "traces.sqlite")
+
+
+class ListSettings(TraceSettings):
+    """Which episodes."""
+
+    min_reward: float | None = option(None, "Only episodes with at least this.")
+    env: str | None = option(None, "Only episodes in this world.")
+    limit: int = option(20, "The newest so many.", ge=1)
+    json_target: JsonFile = None
+
+
+class ShowSettings(TraceSettings):
+    """Which episode."""
+
+    episode: str = argument(..., "An episode id, or the beginning of one.")
+    json_target: JsonFile = None
+
+
+class ExportSettings(TraceSettings):
+    """Which episodes, and where they go."""
+
+    target: Path = argument(..., "The JSONL file to write.")
+    episode: tuple[str, ...] = option((), "Only this episode; repeatable; else all.")
+
+
+@command(app, "stategate traces list --min-reward 1 --json -", name="list")
+def list_traces(settings: ListSettings) -> None:
     """List recorded episodes, newest first."""
     import time
 
@@ -42,8 +71,9 @@ def list_traces(
 
     from stategate.ui.actions import task_in_words
 
-    episodes = _open(db).episodes(min_reward=min_reward, env=env, limit=limit)
-    if wrote(json_target, episodes):
+    wanted = settings.model_dump(include={"min_reward", "env", "limit"})
+    episodes = settings.open().episodes(**wanted)
+    if wrote(settings.json_target, episodes):
         return
     if not episodes:
         say("no episodes are recorded yet: stategate run demo --goal 3")
@@ -57,18 +87,14 @@ def list_traces(
     console().print(table)
 
 
-@command(traces_app, "stategate traces show run-20260301-101500-ab12cd")
-def show(
-    episode: Annotated[str, typer.Argument(help="An episode id, or the beginning of one.")],
-    db: Database = None,
-    json_target: JsonFile = None,
-) -> None:
+@command(app, "stategate traces show run-20260301-101500-ab12cd")
+def show(settings: ShowSettings) -> None:
     """Show the events of one episode, and what its contexts were made of."""
     from rich.text import Text
 
-    store = _open(db)
-    row = _find(store, episode)
-    if wrote(json_target, store.exported(row)):
+    store = settings.open()
+    row = _find(store, settings.episode)
+    if wrote(settings.json_target, store.exported(row)):
         return
     contexts = _contexts(store.pieces(row["episode_id"]))
     out = console()
@@ -84,17 +110,13 @@ def show(
         out.print(Text.assemble((head, "dim"), (text, styles.get(event.kind, ""))))
 
 
-@command(traces_app, "stategate traces export one.jsonl --episode run-20260301")
-def export(
-    target: Annotated[Path, typer.Argument(help="The JSONL file to write.")],
-    episode: Annotated[list[str] | None, opt("Only this episode; repeatable; else all.")] = None,
-    db: Database = None,
-) -> None:
+@command(app, "stategate traces export one.jsonl --episode run-20260301")
+def export(settings: ExportSettings) -> None:
     """Write episodes to JSONL, one a line, whole or not at all."""
-    store = _open(db)
-    wanted = [_find(store, name)["episode_id"] for name in episode] if episode else None
-    count = store.export_jsonl(target, wanted)
-    say(f"{count} episodes in {target}")
+    store = settings.open()
+    wanted = [_find(store, name)["episode_id"] for name in settings.episode]
+    count = store.export_jsonl(settings.target, wanted or None)
+    say(f"{count} episodes in {settings.target}")
 
 
 def _contexts(pieces: "Sequence[ContextPiece]") -> dict[int, str]:
@@ -107,16 +129,6 @@ def _contexts(pieces: "Sequence[ContextPiece]") -> dict[int, str]:
         best = ", ".join(f"{name[:_ID]} {score:.2f}" for score, name in scored[:_BEST])
         lines[step] = f"{shown} of {whole} tokens" + (f"; {best}" if best else "")
     return lines
-
-
-def _open(db: Path | None) -> "TraceStore":
-    """Open a database; one that was named must be there, or a slip would look like no episodes."""
-    from stategate.stores.home import home
-    from stategate.stores.traces.store import TraceStore
-
-    if db is not None and not db.expanduser().is_file():
-        raise UserError(f"no trace database '{db}': the default one needs no --db")
-    return TraceStore(db or home() / "traces.sqlite")
 
 
 def _find(store: "TraceStore", name: str) -> dict[str, Any]:

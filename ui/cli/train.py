@@ -1,11 +1,14 @@
 """``stategate train``: make the checkpoints that nodes load."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from importlib import import_module
 
 import typer
+from pydantic import BaseModel
 
-from stategate.ui.cli.output import command_group, console, examples, opt
+from stategate.stores.settings import Settings, option
+from stategate.ui.cli.output import console
+from stategate.ui.cli.settings_command import command, command_group
 
 #: The module of each trainer, and what it makes.
 _TRAINERS = {
@@ -34,54 +37,54 @@ _TRAINERS = {
         "The policy actor, by a teacher's word on its own play.",
     ),
 }
-train_app = command_group(
+app = command_group(
     "Train a checkpoint; the same command goes on where a stopped run ended.",
     "stategate train state && stategate train retriever && stategate train allocator",
     "stategate train dagger --config dagger_webshop",
 )
 
 
-def _command(name: str, module: str) -> Callable[..., None]:
-    def command(
-        config: Annotated[str, opt("A recipe's name, or a YAML file.")] = name,
-        overrides: Annotated[
-            list[str] | None, opt("Repeatable.", "--set", metavar="FIELD=VALUE")
-        ] = None,
-        show: Annotated[bool, opt("List every field, train nothing.", "--settings")] = False,
-    ) -> None:
+class TrainSettings(Settings):
+    """Which recipe, and what is changed of it."""
+
+    config: str | None = option(None, "A recipe's name, or a YAML file.")
+    overrides: tuple[str, ...] = option((), "Repeatable.", "--set", metavar="FIELD=VALUE")
+    show: bool = option(False, "List every field, train nothing.", "--settings")
+
+
+def _trainer(name: str) -> Callable[[TrainSettings], None]:
+    def train(settings: TrainSettings) -> None:
+        from stategate.stores.errors import needs
         from stategate.trainers.settings import TRAINERS, read_settings
 
-        settings = read_settings(TRAINERS[name], config, overrides or ())
-        if show:
-            _list(settings)
+        recipe = read_settings(TRAINERS[name], settings.config or name, settings.overrides)
+        if settings.show:
+            _list(recipe)
             return
-        from importlib import import_module
-
-        from stategate.stores.errors import needs
-
         try:
             with needs("train"):
-                summary = import_module(module).train(settings)
+                summary = import_module(_TRAINERS[name][0]).train(recipe)
         except KeyboardInterrupt:
             typer.echo("stategate: stopped; the same command goes on from the last epoch", err=True)
             raise typer.Exit(130) from None
         from stategate.evals.core.report import table
 
         typer.echo(table(summary["rows"], "simple"))
-        typer.echo(f"checkpoint: {settings.checkpoint}; curves: {settings.run}/curves.png")
+        typer.echo(f"checkpoint: {recipe.checkpoint}; curves: {recipe.run}/curves.png")
 
-    return command
+    train.__doc__ = _TRAINERS[name][1]
+    return train
 
 
-for _name, (_module, _help) in _TRAINERS.items():
+for _name in _TRAINERS:
     _lines = (f"stategate train {_name} --settings", f"stategate train {_name} --set epochs=3")
-    train_app.command(_name, help=_help, epilog=examples(*_lines))(_command(_name, _module))
+    command(app, *_lines, name=_name)(_trainer(_name))
 
 
-def _list(settings: Any) -> None:
+def _list(recipe: BaseModel) -> None:
     from rich.table import Table
 
     table = Table("field", "value", "", box=None, pad_edge=False)
-    for field, info in type(settings).model_fields.items():
-        table.add_row(field, str(getattr(settings, field)), info.description or "")
+    for field, info in type(recipe).model_fields.items():
+        table.add_row(field, str(getattr(recipe, field)), info.description or "")
     console().print(table, markup=False)

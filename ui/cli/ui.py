@@ -2,48 +2,51 @@
 
 import threading
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from stategate.stores.errors import UserError, needs
-from stategate.ui.cli.output import Overrides, opt
+from stategate.stores.settings import Overrides, Settings, option
+from stategate.ui.cli.settings_command import command, single
 
-EXAMPLES = (
+app = single()
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class UiSettings(Settings):
+    """What the app begins with, and who may connect."""
+
+    config: str = option("ui", "A preset or a YAML file to begin with.")
+    overrides: Overrides = ()
+    port: int | None = option(None, "Else the first free one from 7860.", ge=1, le=65535)
+    host: str = option("127.0.0.1", "Who may connect: this machine only, by default.")
+    auth: str | None = option(
+        None,
+        "Ask who it is: a file of accounts (--new-account), or one.",
+        metavar="FILE|USER:PASSWORD",
+    )
+    new_account: str | None = option(
+        None, "Print a line for the accounts file, and end.", metavar="USER"
+    )
+    messages: str = option("", "An agent's thread to look into.", metavar="FILE|DATABASE#THREAD")
+
+
+@command(
+    app,
     "stategate ui --config webshop",
     "stategate ui --new-account ann >> accounts",
     "stategate ui --host 0.0.0.0 --auth accounts",
 )
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
-def ui(
-    config: Annotated[str, opt("A preset or a YAML file to begin with.")] = "ui",
-    overrides: Overrides = None,
-    port: Annotated[int | None, opt("Else the first free one from 7860.", min=1, max=65535)] = None,
-    host: Annotated[str, opt("Who may connect: this machine only, by default.")] = "127.0.0.1",
-    auth: Annotated[
-        str | None,
-        opt(
-            "Ask who it is: a file of accounts (--new-account), or one.",
-            metavar="FILE|USER:PASSWORD",
-        ),
-    ] = None,
-    new_account: Annotated[
-        str | None, opt("Print a line for the accounts file, and end.", metavar="USER")
-    ] = None,
-    messages: Annotated[
-        str, opt("An agent's thread to look into.", metavar="FILE|DATABASE#THREAD")
-    ] = "",
-) -> None:
+def ui(settings: UiSettings) -> None:
     """Open the app: play, fork and compare, look into the state, the memory and the runs."""
     from stategate.graph.config import load_config
 
-    if new_account is not None:
-        typer.echo(account_line(new_account))
+    if settings.new_account is not None:
+        typer.echo(account_line(settings.new_account))
         return
-    settled = load_config(config, overrides or ())
-    login = parse_auth(auth)
+    config = load_config(settings.config, settings.overrides)
+    login, host, messages = parse_auth(settings.auth), settings.host, settings.messages
     if messages:
         from stategate.graph.exported import read_messages
 
@@ -55,7 +58,7 @@ def ui(
         from stategate.ui.app.web import serve
 
     typer.echo("starting …", err=True)
-    url = serve(settled, host=host, port=port, auth=login, block=False, messages=messages)
+    url = serve(config, host=host, port=settings.port, auth=login, block=False, messages=messages)
     typer.echo(f"Stategate is at {url} (stop it with Ctrl-C)")
     wait()
 

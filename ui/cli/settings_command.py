@@ -1,0 +1,211 @@
+"""Commands from settings: a pydantic model is a command's flags, a function of it is the command."""
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+    from pydantic.fields import FieldInfo
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+#: A command that is imported when it is called: ``module:typer app``, and its line in the help.
+Lazy = tuple[str, str]
+_PLAIN = (str, int, float, bool, Path)
+
+
+def examples(*lines: str) -> str:
+    """Return a help epilog that shows ``lines`` as examples, one a line."""
+    plain = (line.replace("[", "\\[") for line in lines)  # no rich markup
+    return "\n".join(["[bold]Examples[/bold]", *(f"  {line}" for line in plain)])
+
+
+def single() -> typer.Typer:
+    """Return the app of one command; a group has ``command_group``."""
+    return typer.Typer(add_completion=False, rich_markup_mode="rich")
+
+
+def command_group(about: str, *lines: str, **commands: Lazy) -> typer.Typer:
+    """Return a group of commands that alone shows its help, with ``lines`` as examples.
+
+    ``commands`` are imported when they are called; others are added by ``command``.
+    """
+
+    class Group(LazyGroup):
+        lazy = commands
+
+    group = typer.Typer(
+        cls=Group, epilog=examples(*lines), add_completion=False, rich_markup_mode="rich"
+    )
+
+    @group.callback(invoke_without_command=True, help=about)
+    def show_help(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    return group
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported when they are called; its help needs none of them."""
+
+    lazy: Mapping[str, Lazy] = {}
+    _is_listing = False
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        stubs = {name: TyperCommand(name, help=about) for name, (_, about) in self.lazy.items()}
+        self.commands = {**stubs, **self.commands}
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command ``cmd_name``, None if there is none."""
+        if self._is_listing or cmd_name not in self.lazy:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = self.lazy[cmd_name][0].partition(":")
+        found = typer.main.get_command(getattr(import_module(module), name))
+        found.name = cmd_name
+        return found
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help: one line a command."""
+        self._is_listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._is_listing = False
+
+
+def command(
+    group: typer.Typer, *lines: str, name: str | None = None
+) -> Callable[[Function], Function]:
+    """Return what makes ``function(settings)`` a command of ``group``; ``lines`` are its examples.
+
+    The function's one parameter is annotated with its settings, a pydantic model; its docstring is
+    the help.
+    """
+
+    def register(function: Function) -> Function:
+        group.command(name, epilog=examples(*lines))(flags_of(function))
+        return function
+
+    return register
+
+
+def flags_of(function: Callable[..., Any], model: "type[BaseModel] | None" = None) -> Any:
+    """Return ``function(settings)`` as a function of one parameter a flag, as typer reads it."""
+    chosen: type[BaseModel] = (
+        model
+        or next(iter(inspect.signature(function, eval_str=True).parameters.values())).annotation
+    )
+
+    @functools.wraps(function)
+    def run(**given: Any) -> Any:
+        return function(read_flags(chosen, given))
+
+    parameters = [_parameter(name, chosen.model_fields[name]) for name in _ordered(chosen)]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
+
+
+def read_flags(model: "type[BaseModel]", given: dict[str, Any]) -> Any:
+    """Return the settings that flags mean. Raises ``UserError``, which names the wrong flag."""
+    from pydantic import ValidationError
+
+    from stategate.stores.errors import UserError
+
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        raise UserError(_problem(model, error)) from None
+
+
+def _problem(model: "type[BaseModel]", error: "ValidationError") -> str:
+    from stategate.nodes.registry import first_problem
+
+    where, colon, what = first_problem(error).partition(":")
+    name = where.partition(".")[0]
+    field = model.model_fields.get(name)
+    return f"{_names(name, field)[0] if field else where}{colon}{what}"
+
+
+def _ordered(model: "type[BaseModel]") -> list[str]:
+    """Return a model's fields: arguments first, then its own, then those of its bases."""
+    from stategate.stores.settings import command_line_of
+
+    fields = model.model_fields
+    own = [name for name in fields if name in model.__annotations__]
+    ordered = [*own, *(name for name in fields if name not in own)]
+    return sorted(ordered, key=lambda name: not command_line_of(fields[name]).get("positional"))
+
+
+def _names(name: str, field: "FieldInfo") -> list[str]:
+    from stategate.stores.settings import command_line_of
+
+    line = command_line_of(field)
+    if line.get("positional"):
+        return [line.get("metavar") or name]
+    return list(line.get("names") or [f"--{name.replace('_', '-')}"])
+
+
+def _parameter(name: str, field: "FieldInfo") -> inspect.Parameter:
+    from annotated_types import Ge, Le
+
+    from stategate.stores.settings import command_line_of
+
+    line = command_line_of(field)
+    default: Any = inspect.Parameter.empty
+    if not field.is_required():
+        default = field.get_default(call_default_factory=True, validated_data={})
+    kind = _flag_type(field)
+    if kind is str and isinstance(default, Sequence):
+        default = default if isinstance(default, str) else ",".join(default)
+    elif isinstance(default, tuple):
+        default = list(default)
+    how: dict[str, Any] = {"help": field.description, "metavar": line.get("metavar")}
+    for limit in field.metadata:
+        if isinstance(limit, Ge):
+            how["min"] = limit.ge
+        elif isinstance(limit, Le):
+            how["max"] = limit.le
+    if line.get("positional"):
+        info = typer.Argument(**how)
+    else:
+        is_switch = kind is bool and default is True  # --name and --no-name
+        info = typer.Option(*(() if is_switch else _names(name, field)), **how)
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=Annotated[kind, info],
+        default=default,
+    )
+
+
+def _flag_type(field: "FieldInfo") -> Any:
+    """Return the type by which typer reads a flag; pydantic checks what it read."""
+    from pydantic import BeforeValidator
+
+    from stategate.stores.settings import comma_list
+
+    before = [limit.func for limit in field.metadata if isinstance(limit, BeforeValidator)]
+    if comma_list in before:
+        return str
+    return _plain_type(field.annotation)
+
+
+def _plain_type(annotation: Any) -> Any:
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        rest = [_plain_type(part) for part in inner if part is not type(None)]
+        return (rest[0] if len(rest) == 1 else str) | (None if type(None) in inner else rest[0])
+    if origin in (list, tuple):
+        return list[_plain_type(inner[0])]  # type: ignore[misc]
+    return annotation if annotation in _PLAIN or origin is Literal else str
