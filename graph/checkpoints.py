@@ -18,7 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from stategate.graph.checkpoint_parts import SCHEMA, Packed, PackedWrites, Parts, PartsSerde
-from stategate.stores.errors import needs, user_error_context
+from stategate.stores.errors import require_extra, user_error_context
 from stategate.stores.loopback import from_environment
 from stategate.stores.sqlite import connect
 
@@ -263,7 +263,7 @@ class _AdvisoryLocks:
 
 
 def _postgres(url: str) -> BaseCheckpointSaver[Any]:
-    with needs("postgres"):
+    with require_extra("postgres"):
         from langgraph.checkpoint.postgres import PostgresSaver
         from psycopg import Connection, Error
         from psycopg.rows import dict_row

@@ -126,7 +126,7 @@ def _traces(
     if place is None or not (is_database(place) or Path(place).exists()):
         return 0
     store = TraceStore(place)
-    copies = [(e, step) for e, step, thread in store.holding(texts) if thread not in alive]
+    copies = [(e, step) for e, step, thread in store.steps_with(texts) if thread not in alive]
     count = store.forget([*erased.turns, *copies], threads)
     if not is_database(place):
         _compact(Path(place))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.tools import BaseTool, StructuredTool
 
-from stategate.stores.errors import UserError, needs
+from stategate.stores.errors import UserError, require_extra
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -21,7 +21,7 @@ _ABOUT = "Memory, documents and experience that outlive a conversation."
 
 def mcp_server(tools: Sequence[BaseTool]) -> "MCPServer[Any]":
     """Return a server of ``tools``. Raises ``MissingExtra`` without the SDK."""
-    with needs("mcp"):
+    with require_extra("mcp"):
         from mcp.server import MCPServer
 
     server: MCPServer[Any] = MCPServer("stategate", instructions=_ABOUT, log_level="WARNING")

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from stategate.stores.errors import needs
+from stategate.stores.errors import require_extra
 
 #: ``STATEGATE_LOG=steps`` writes a line a node to stderr; a program may turn this logger on instead.
 LOG = "STATEGATE_LOG"
@@ -147,7 +147,7 @@ def _is_exported() -> bool:
 @cache
 def _set_up() -> None:
     """Send spans to the endpoint that the environment names, unless the program does so itself."""
-    with needs("otel"):
+    with require_extra("otel"):
         from opentelemetry import trace
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource

@@ -86,7 +86,7 @@ _CALLED = {
 
 
 @contextmanager
-def needs(extra: str) -> Iterator[None]:
+def require_extra(extra: str) -> Iterator[None]:
     """Turn a missing package of the optional part ``extra`` into a line that says how to get it."""
     try:
         yield

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from stategate.stores.errors import needs
+from stategate.stores.errors import require_extra
 from stategate.stores.files import atomic_path
 
 
@@ -12,7 +12,7 @@ def new_plot(rows: int = 1, columns: int = 1, **how: Any) -> tuple[Any, Any]:
 
     Raises ``UserError`` without matplotlib.
     """
-    with needs("eval"):
+    with require_extra("eval"):
         from matplotlib.figure import Figure
     figure = Figure(**how)
     return figure, figure.subplots(rows, columns)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stategate.stores.errors import UserError, needs, user_error_context
+from stategate.stores.errors import UserError, require_extra, user_error_context
 from stategate.stores.loopback import from_environment
 from stategate.stores.sqlite import SqliteFile, belonging
 from stategate.stores.text import storable, without_password
@@ -94,7 +94,7 @@ class PostgresTables:
 
     @contextmanager
     def _link(self) -> Iterator["Link"]:
-        with needs("postgres"):
+        with require_extra("postgres"):
             import psycopg
             from psycopg_pool import PoolTimeout
         what, fix = self._words
@@ -204,7 +204,7 @@ def open_pool(url: str, least: int, settings: Mapping[str, Any]) -> Any:
 
     Raises psycopg's error where the first cannot be had.
     """
-    with needs("postgres"):
+    with require_extra("postgres"):
         import psycopg
         from psycopg_pool import ConnectionPool
 
@@ -231,7 +231,7 @@ def open_pool(url: str, least: int, settings: Mapping[str, Any]) -> Any:
 @lru_cache(maxsize=8)
 def _pool(url: str, process: int) -> Any:
     """Return the connections of a process to a database."""
-    with needs("postgres"):
+    with require_extra("postgres"):
         import psycopg
 
     def with_names(cursor: Any) -> Any:

@@ -40,7 +40,7 @@ from stategate.stores.errors import (
     UserError,
     describe_error,
     error_with_type,
-    needs,
+    require_extra,
     user_error_context,
 )
 
@@ -343,7 +343,7 @@ class Behind:
 
 
 def _ray_hire(start: Start, crew: Crew, own: dict[str, str]) -> Callable[[], _Actor]:
-    with needs("ray"):
+    with require_extra("ray"):
         import ray
     packed = _packed(start)
     if not ray.is_initialized():

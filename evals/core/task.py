@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from stategate.stores.errors import ModelUnavailable, UserError, error_with_type, needs
+from stategate.stores.errors import ModelUnavailable, UserError, error_with_type, require_extra
 from stategate.stores.runs import RunDirectory, provenance
 from stategate.stores.workers import Crew, work
 
@@ -91,7 +91,7 @@ def run_task(task: Task, out: str, args: Mapping[str, Any]) -> dict[str, Any]:
     ``args`` are written to ``args.json``, with what identifies the code; raises ``UserError`` where
     ``out`` has others.
     """
-    with needs("eval"):  # before the work that they are to sum up
+    with require_extra("eval"):  # before the work that they are to sum up
         import scipy  # noqa: F401
         import tabulate  # noqa: F401
 

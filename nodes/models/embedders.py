@@ -18,7 +18,7 @@ from stategate.nodes.models.llms import OPENAI, own_client
 from stategate.nodes.protocols import Embedder, EmbedderParams, Vector
 from stategate.nodes.resources import Resources
 from stategate.stores.embeddings import embedding_cache
-from stategate.stores.errors import ModelUnavailable, UserError, needs
+from stategate.stores.errors import ModelUnavailable, UserError, require_extra
 
 #: Texts from which a call is bulk: they go through the local model together, longest first.
 BULK, _BATCH = 16, 32
@@ -78,7 +78,7 @@ def load_minilm() -> Any:
     """Load the sentence model itself."""
     from stategate.stores.assets.fetch import asset_path
 
-    with needs("local"):
+    with require_extra("local"):
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
 

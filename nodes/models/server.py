@@ -31,7 +31,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
-from stategate.stores.errors import ModelUnavailable, UserError, needs, user_error_context
+from stategate.stores.errors import ModelUnavailable, UserError, require_extra, user_error_context
 from stategate.stores.files import write_json
 from stategate.stores.workers import shared_folder
 
@@ -217,7 +217,7 @@ def _found(record: Path | None, model: Path, header: GgufHeader, n_ctx: int) -> 
 
 def require_library() -> None:
     """Raise ``UserError`` where llama.cpp is not installed. The library stays out of this process."""
-    with needs("local"):
+    with require_extra("local"):
         if find_spec("xllamacpp") is None:
             raise ModuleNotFoundError("xllamacpp", name="xllamacpp")
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stategate.nodes.models.transport import limited_client
 from stategate.nodes.protocols import Embedder
 from stategate.stores.corpus.lexical import Lexical, stemmer, stop_words
-from stategate.stores.errors import ModelUnavailable, UserError, needs, user_error_context
+from stategate.stores.errors import ModelUnavailable, UserError, require_extra, user_error_context
 from stategate.stores.loopback import on_loopback
 
 Scores = NDArray[np.float64]
@@ -173,7 +173,7 @@ def rerank_locally(model: str, query: str, documents: Sequence[str]) -> list[flo
 def _cross_encoder(model: str) -> Any:
     if not model:
         raise UserError("rerank=cross_encoder needs rerank_model: a folder or a hub name")
-    with needs("local"):
+    with require_extra("local"):
         from sentence_transformers import CrossEncoder
 
     with user_error_context(

@@ -14,7 +14,7 @@ from stategate.envs.protocols import INPUT_KINDS, StateInput, View
 from stategate.nodes.models.small import load_trained, small_inference
 from stategate.nodes.protocols import Embedder, UpdaterParams, Vector
 from stategate.nodes.resources import Resources
-from stategate.stores.errors import UserError, needs
+from stategate.stores.errors import UserError, require_extra
 from stategate.stores.traces import Event
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def type_of(row: StateInput) -> int:
 
 def make_model(architecture: Mapping[str, Any]) -> "StateModel":
     """Build an untrained model. Raises ``UserError`` for an architecture nobody here knows."""
-    with needs("local"):
+    with require_extra("local"):
         from stategate.nodes.update_state.state_models import GruModel, SsmModel
 
     known: dict[str, type[StateModel]] = {"gru": GruModel, "ssm": SsmModel}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stategate.stores.errors import UserError, needs, user_error_context
+from stategate.stores.errors import UserError, require_extra, user_error_context
 from stategate.stores.files import parse_json, write_bytes, write_json
 from stategate.stores.home import home
 
@@ -28,7 +28,7 @@ def save_weights(
 
     ``meta`` must hold ``kind`` and ``architecture``. ``half`` stores fp16 (half of the bytes).
     """
-    with needs("local"):
+    with require_extra("local"):
         from safetensors.torch import save
 
     target = Path(path).with_suffix("")
@@ -74,7 +74,7 @@ def load_weights(name: str, kind: str) -> "tuple[dict[str, Tensor], dict[str, An
 
     Raises ``UserError`` for a missing, damaged or different checkpoint.
     """
-    with needs("local"):
+    with require_extra("local"):
         from safetensors.torch import load
 
     tensors, meta = _read(name, kind, load)

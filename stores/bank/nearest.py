@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stategate.stores.bank.bank import Bank, Vector
-from stategate.stores.errors import UserError, needs
+from stategate.stores.errors import UserError, require_extra
 from stategate.stores.files import atomic_path
 
 FLAT = 20_000
@@ -31,7 +31,7 @@ class MappedIndex:
     """One index file; ``last`` is the number of the newest row in it."""
 
     def __init__(self, path: Path, last: int) -> None:
-        with needs("local"):
+        with require_extra("local"):
             import faiss
 
         self.last = last
@@ -151,7 +151,7 @@ class Searcher:
 
 def write_index(bank: Bank, key: str, generation: str) -> tuple[Path, int]:
     """Make the search file of ``key``; return it and its newest row's number. Older ones go."""
-    with needs("local"):
+    with require_extra("local"):
         import faiss
 
     count = int(bank.query("select count(*) from vectors where key = ?", (key,))[0][0])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.stores.errors import needs
+from stategate.stores.errors import require_extra
 from stategate.stores.files import parse_json
 
 Tokenise = Callable[[str], list[str]]
@@ -36,7 +36,7 @@ class Lexical:
         b: float = 0.75,
         repeats: bool = True,
     ) -> None:
-        with needs("qa"):
+        with require_extra("qa"):
             import bm25s
 
         self.size = len(texts)
@@ -75,7 +75,7 @@ class Lexical:
     @classmethod
     def load(cls, folder: Path) -> "Lexical":
         """Read what :meth:`save` kept. Raises ``OSError``, ``ValueError`` or ``KeyError``."""
-        with needs("qa"):
+        with require_extra("qa"):
             import bm25s
 
         size = parse_json((folder / _SIZE).read_text())
@@ -157,7 +157,7 @@ def words(text: str) -> list[str]:
 @lru_cache(maxsize=1)
 def stop_words() -> frozenset[str]:
     """Return the most common English words."""
-    with needs("qa"):
+    with require_extra("qa"):
         from bm25s.stopwords import STOPWORDS_EN_PLUS
 
     return frozenset(STOPWORDS_EN_PLUS)
@@ -166,7 +166,7 @@ def stop_words() -> frozenset[str]:
 @lru_cache(maxsize=2)
 def stemmer(algorithm: str) -> Any:
     """Return Snowball's stemmer of that name ("english", "porter")."""
-    with needs("qa"):
+    with require_extra("qa"):
         import Stemmer
 
     return Stemmer.Stemmer(algorithm)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from stategate.stores.corpus.formats import Unreadable, html_text, mail_text, pdf_text
-from stategate.stores.errors import needs
+from stategate.stores.errors import require_extra
 
 SECONDS, MEMORY, PAGES, CHARACTERS = 20.0, 2 << 30, 5_000, 20_000_000
 
@@ -42,7 +42,7 @@ class Reader:
     def read(self, raw: bytes, suffix: str, charset: str | None = None) -> tuple[str, str]:
         """Return title and text of a page (".html") or a PDF. Raises ``Unreadable``."""
         package = "pypdf" if suffix == ".pdf" else "bs4"
-        with needs("qa"):
+        with require_extra("qa"):
             if find_spec(package) is None:
                 __import__(package)
         with self._turn:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.stores.errors import UserError, describe_error, needs
+from stategate.stores.errors import UserError, describe_error, require_extra
 
 Vector = NDArray[np.float32]
 _BLOCK = 2000  # rows a request; Chroma's own limit is above 5000
@@ -141,7 +141,7 @@ def is_server(where: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _client(where: str) -> Any:
-    with needs("qa"):
+    with require_extra("qa"):
         import chromadb
         from chromadb.config import Settings
 

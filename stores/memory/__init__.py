@@ -1,6 +1,6 @@
 """Long-term memory: facts, entities and relations that outlive a conversation."""
 
-from stategate.stores.errors import needs
+from stategate.stores.errors import require_extra
 
-with needs("qa"):
+with require_extra("qa"):
     import sqlalchemy as _  # noqa: F401 - all below is built on it: told here, in one line

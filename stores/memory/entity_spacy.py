@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
-from stategate.stores.errors import needs
+from stategate.stores.errors import require_extra
 from stategate.stores.memory.entities import described, distinct, merged, regions
 from stategate.stores.memory.names import (
     LETTERS,
@@ -43,7 +43,7 @@ class SpacyExtractor:
     """
 
     def __init__(self) -> None:
-        with needs("qa"):
+        with require_extra("qa"):
             if find_spec("spacy") is None:
                 raise ModuleNotFoundError(name="spacy")
 

@@ -1,158 +1,165 @@
 """Every event of every episode: written as it happens, idempotent by episode and step.
 
-In a SQLite file, or in a PostgreSQL database (see ``stores.tables``).
-
 Beside the events of a step stands what became of each chunk in its context, with the builder's score
 (:class:`~stores.traces.ContextPiece`); the context's text is not kept.
 """
 
 import json
-import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
-from stategate.stores.files import parse_json, write_lines
-from stategate.stores.tables import open_tables
-from stategate.stores.text import storable
+import sqlalchemy as sa
+
+from stategate.stores.files import write_lines
+from stategate.stores.sql import Database, Json, Real, Schema, Text, Whole, create_tables
 from stategate.stores.traces import ContextPiece, Event
 
-_SCHEMA = """
-create table if not exists episodes (
-    episode_id text primary key, thread_id text, task text, instruction text, agent text,
-    started real, reward real, done integer, steps integer
-);
-create table if not exists events (
-    episode_id text, step integer, place integer, kind text, text text,
-    primary key (episode_id, step, place)
-);
-create table if not exists pieces (
-    episode_id text, step integer, place integer, id text, kind text, score real,
-    tokens_before integer, tokens_after integer, primary key (episode_id, step, place)
-);
-"""
-#: The tables that hold rows of steps, and their columns behind the episode.
-_STEPPED = {
-    "events": "step, place, kind, text",
-    "pieces": "step, place, id, kind, score, tokens_before, tokens_after",
-}
+_metadata = sa.MetaData()
+_episodes = sa.Table(
+    "episodes",
+    _metadata,
+    sa.Column("episode_id", Text, primary_key=True),
+    sa.Column("thread_id", Text),
+    sa.Column("task", Json),
+    sa.Column("instruction", Text),
+    sa.Column("agent", Json),
+    sa.Column("started", Real),
+    sa.Column("reward", Real),
+    sa.Column("done", Whole),
+    sa.Column("steps", Whole),
+)
+_STEP = ("episode_id", "step", "place")
+
+
+def _step_table(name: str, *columns: sa.Column[Any]) -> sa.Table:
+    keys = (
+        sa.Column(key, Text if key == "episode_id" else Whole, primary_key=True) for key in _STEP
+    )
+    return sa.Table(name, _metadata, *keys, *columns)
+
+
+_events = _step_table("events", sa.Column("kind", Text), sa.Column("text", Text))
+_pieces = _step_table(
+    "pieces",
+    sa.Column("id", Text),
+    sa.Column("kind", Text),
+    sa.Column("score", Real),
+    sa.Column("tokens_before", Whole),
+    sa.Column("tokens_after", Whole),
+)
+_TRACES = Schema("traces", (create_tables(_episodes, _events, _pieces),))
+
+
+class EpisodeFacts(TypedDict, total=False):
+    """What a step says of its episode."""
+
+    thread_id: str
+    task: Mapping[str, Any]
+    instruction: str
+    reward: float | None
+    done: bool
 
 
 class TraceStore:
-    """A trace database. Safe to open from several threads and processes.
+    """A trace database: a SQLite file, or a PostgreSQL place (see ``stores.sql``).
 
-    Every method raises ``UserError`` where the file is no SQLite database, is damaged, or cannot be
-    written, or where the server does not answer.
+    Safe to open from several threads and processes. Every method raises ``UserError`` where the
+    database is damaged, cannot be written, or does not answer.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self._file = open_tables(path, "traces", (_SCHEMA,))
-        self.path = self._file.path
-        self.place = str(path)
+    def __init__(self, place: str | Path) -> None:
+        self._db = Database(place, _TRACES)
+        self.path = self._db.path
+        self.place = str(place)
 
     def write_step(
         self,
         episode_id: str,
         step: int,
         events: Sequence[Event],
-        *,
-        thread_id: str = "",
-        task: Mapping[str, Any] | None = None,
-        instruction: str = "",
-        agent: Mapping[str, Any] | None = None,
-        reward: float | None = 0.0,
-        done: bool = False,
         pieces: Sequence[ContextPiece] = (),
+        **facts: Unpack[EpisodeFacts],
     ) -> None:
         """Keep ``events`` and ``pieces`` as step ``step``, instead of this and later steps' old ones.
 
         Later steps go because a step written again was stepped back to: its old future is gone.
         """
-        with self._file.transaction() as db:
-            for table in ("events", "pieces"):
-                gone = f"delete from {table} where episode_id = ? and step >= ?"  # noqa: S608
-                db.execute(gone, (episode_id, step))
-            db.executemany(
-                "insert into pieces values (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    (episode_id, step, i, storable(p.id), *astuple(p)[2:])
-                    for i, p in enumerate(pieces)
-                ),
-            )
-            db.executemany(
-                "insert into events values (?, ?, ?, ?, ?)",
-                ((episode_id, step, i, e.kind, storable(e.text)) for i, e in enumerate(events)),
-            )
-            db.execute(
-                "insert into episodes values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (episode_id)"
-                " do update set thread_id = excluded.thread_id, task = excluded.task,"
-                " instruction = excluded.instruction, agent = excluded.agent,"
-                " reward = excluded.reward, done = excluded.done, steps = excluded.steps",
-                (
-                    episode_id,
-                    thread_id,
-                    json.dumps(dict(task or {})),
-                    storable(instruction),
-                    json.dumps(dict(agent or {})),
-                    time.time(),
-                    reward,
-                    int(done),
-                    step + 1,
-                ),
-            )
+        key = {"episode_id": episode_id, "step": step}
+        rows = {
+            _events: [
+                {**key, "place": i, "kind": event.kind, "text": event.text}
+                for i, event in enumerate(events)
+            ],
+            _pieces: [{**key, "place": i, **_without_step(p)} for i, p in enumerate(pieces)],
+        }
+        values: dict[str, Any] = {
+            "thread_id": facts.get("thread_id", ""),
+            "task": facts.get("task") or {},
+            "instruction": facts.get("instruction", ""),
+            "agent": {},
+            "reward": facts.get("reward", 0.0),
+            "done": int(facts.get("done", False)),
+            "steps": step + 1,
+        }
+        upsert = self._db.insert(_episodes).values(
+            episode_id=episode_id, started=time.time(), **values
+        )
+        with self._db.write() as db:
+            for table, new in rows.items():
+                old = table.c.step >= step
+                db.execute(table.delete().where(table.c.episode_id == episode_id, old))
+                if new:
+                    db.execute(table.insert(), new)
+            db.execute(upsert.on_conflict_do_update(index_elements=["episode_id"], set_=values))
 
-    def holding(self, texts: Sequence[str]) -> list[tuple[str, int, str]]:
+    def steps_with(self, texts: Sequence[str]) -> list[tuple[str, int, str]]:
         """Return (episode, step, thread) of every step that holds one of ``texts``.
 
         A step also holds what its episode's instruction and task do.
         """
-        found: dict[tuple[str, int, str], None] = {}
-        query = (
-            "select v.episode_id, v.step, v.text, e.instruction, e.task, e.thread_id from events v"
-            " left join episodes e on e.episode_id = v.episode_id where v.text like ? escape '!'"
-            " or e.instruction like ? escape '!' or e.task like ? escape '!'"
-        )
+        joined = _events.outerjoin(_episodes, _episodes.c.episode_id == _events.c.episode_id)
+        task = sa.type_coerce(_episodes.c.task, Text)
+        columns = (_events.c.text, _episodes.c.instruction, task)
+        keys = (_events.c.episode_id, _events.c.step, _episodes.c.thread_id)
+        holding: dict[tuple[str, int, str], None] = {}
         for text in texts:
             quoted = json.dumps(text)[1:-1]
-            for row in self._file.query(query, [_like(text), _like(text), _like(quoted)]):
-                held = (row["text"] or "", row["instruction"] or "", row["task"] or "")
-                if any(words in part for words in (text, quoted) for part in held):
-                    found[row["episode_id"], row["step"], row["thread_id"] or ""] = None
-        return list(found)
+            near = [
+                column.contains(words[:200], autoescape=True)
+                for column, words in zip(columns, (text, text, quoted), strict=True)
+            ]
+            query = sa.select(*keys, *columns).select_from(joined).where(sa.or_(*near))
+            for episode, step, thread, *held in self._db.rows(query):
+                if any(words in (part or "") for words in (text, quoted) for part in held):
+                    holding[episode, step, thread or ""] = None
+        return list(holding)
 
     def forget(self, steps: Sequence[tuple[str, int]] = (), threads: Iterable[str] = ()) -> int:
         """Delete steps (episode, step) and whole threads; returns how many steps went.
 
         An episode that has no step left goes, and the instruction of one that lost a step.
         """
-        with self._file.transaction() as db:
-            doomed = list(steps)
-            for thread in threads:
-                doomed += [
-                    (row["episode_id"], row["step"])
-                    for row in db.execute(
-                        "select distinct e.episode_id, v.step from episodes e join events v"
-                        " on v.episode_id = e.episode_id where e.thread_id = ?",
-                        (thread,),
-                    )
-                ]
-            count = 0
+        joined = _events.join(_episodes, _episodes.c.episode_id == _events.c.episode_id)
+        of_threads = (
+            sa.select(_events.c.episode_id, _events.c.step)
+            .select_from(joined)
+            .where(_episodes.c.thread_id.in_(list(threads)))
+        )
+        count = 0
+        with self._db.write() as db:
+            doomed = [*steps, *((row[0], row[1]) for row in db.execute(of_threads))]
             for episode, step in dict.fromkeys(doomed):
-                here = (episode, step)
-                gone = db.execute("delete from events where episode_id = ? and step = ?", here)
+                for table in (_pieces, _events):
+                    here = table.c.episode_id == episode, table.c.step == step
+                    gone = db.execute(table.delete().where(*here))
                 count += bool(gone.rowcount)
-                db.execute("delete from pieces where episode_id = ? and step = ?", here)
-                db.execute(
-                    "update episodes set instruction = '', task = '{}' where episode_id = ?",
-                    (episode,),
-                )
-                db.execute(
-                    "delete from episodes where episode_id = ? and not exists"
-                    " (select 1 from events where events.episode_id = episodes.episode_id)",
-                    (episode,),
-                )
+                own = _episodes.c.episode_id == episode
+                db.execute(_episodes.update().where(own).values(instruction="", task={}))
+                is_left = sa.exists().where(_events.c.episode_id == episode)
+                db.execute(_episodes.delete().where(own, ~is_left))
         return count
 
     def fork(self, source: str, target: str, steps: int, thread_id: str = "") -> None:
@@ -162,20 +169,26 @@ class TraceStore:
         """
         if source == target:
             return
-        with self._file.transaction() as db:
-            for table, columns in _STEPPED.items():
-                db.execute(f"delete from {table} where episode_id = ?", (target,))  # noqa: S608
-                db.execute(
-                    f"insert into {table} select ?, {columns} from {table}"  # noqa: S608
-                    " where episode_id = ? and step < ?",
-                    (target, source, steps),
-                )
-            db.execute("delete from episodes where episode_id = ?", (target,))
-            db.execute(
-                "insert into episodes"
-                " select ?, ?, task, instruction, agent, ?, 0, 0, ? from episodes where episode_id = ?",
-                (target, thread_id or target, time.time(), steps, source),
-            )
+        new = {
+            "episode_id": target,
+            "thread_id": thread_id or target,
+            "started": time.time(),
+            "reward": 0.0,
+            "done": 0,
+            "steps": steps,
+        }
+        with self._db.write() as db:
+            for table in (_events, _pieces, _episodes):
+                db.execute(table.delete().where(table.c.episode_id == target))
+                changed = new if table is _episodes else {"episode_id": target}
+                copied = [
+                    sa.literal(changed[c.name], c.type) if c.name in changed else c
+                    for c in table.columns
+                ]
+                query = sa.select(*copied).where(table.c.episode_id == source)
+                if table is not _episodes:
+                    query = query.where(table.c.step < steps)
+                db.execute(table.insert().from_select(table.columns.keys(), query))
 
     def episodes(
         self,
@@ -186,44 +199,26 @@ class TraceStore:
         limit: int | None = None,
     ) -> list[dict[str, Any]]:
         """Return episodes, newest first, as dicts (``task`` and ``agent`` parsed)."""
-        query = (
-            "select * from episodes where (? is null or reward >= ?) and (? is null or done = ?)"
-            " order by started desc, episode_id"
-        )
-        read: dict[str, Callable[[Any], Any]] = {
-            "task": parse_json,
-            "agent": parse_json,
-            "done": bool,
-        }
-        rows = self._file.query(query, (min_reward, min_reward, done, done))
-        with self._file.belonging():
-            episodes = [dict(row) | {key: read[key](row[key]) for key in read} for row in rows]
-            for episode in episodes:
-                _require(episode, str, "episode_id", "thread_id", "instruction")
-                _require(episode, int | float | None, "started", "reward", "steps")
-                _require(episode, dict, "task", "agent")
-            return [e for e in episodes if env is None or e["task"].get("env") == env][:limit]
+        query = sa.select(_episodes).order_by(_episodes.c.started.desc(), _episodes.c.episode_id)
+        if min_reward is not None:
+            query = query.where(_episodes.c.reward >= min_reward)
+        if done is not None:
+            query = query.where(_episodes.c.done == int(done))
+        rows = [dict(row._mapping) for row in self._db.rows(query)]
+        with self._db.damage():
+            for row in rows:
+                row["done"] = bool(row["done"])
+                _require_values(row, "episode_id", "thread_id", "instruction", "task", "agent")
+            return [row for row in rows if env is None or row["task"].get("env") == env][:limit]
 
     def events(self, episode_id: str) -> list[Event]:
         """Return an episode's events in order ([] if there is no such episode)."""
-        rows = self._file.query(
-            "select kind, text, step from events where episode_id = ? order by step, place",
-            (episode_id,),
-        )
-        with self._file.belonging():
-            for row in rows:
-                _require(row, str, "kind", "text")
-                _require(row, int, "step")
-            return [Event(row["kind"], row["text"], row["step"]) for row in rows]
+        return [Event(*row) for row in self._steps_of(_events, episode_id, "kind", "text", "step")]
 
     def pieces(self, episode_id: str) -> list[ContextPiece]:
         """Return what became of the chunks of an episode's contexts, in order ([] if unknown)."""
-        rows = self._file.query(
-            "select step, id, kind, score, tokens_before, tokens_after from pieces"
-            " where episode_id = ? order by step, place",
-            (episode_id,),
-        )
-        return [ContextPiece(*row) for row in rows]
+        names = ("step", "id", "kind", "score", "tokens_before", "tokens_after")
+        return [ContextPiece(*row) for row in self._steps_of(_pieces, episode_id, *names)]
 
     def export_jsonl(self, path: str | Path, episodes: Sequence[str] | None = None) -> int:
         """Write episodes (all by default), oldest first, one JSON object a line; returns how many.
@@ -232,13 +227,12 @@ class TraceStore:
         episode's other facts, with ``pieces`` where contexts were kept. Nothing is left at ``path``
         if writing fails.
         """
-        wanted = None if episodes is None else set(episodes)
         return write_lines(
             path,
             (
                 self.exported(episode)
                 for episode in reversed(self.episodes())
-                if wanted is None or episode["episode_id"] in wanted
+                if episodes is None or episode["episode_id"] in episodes
             ),
         )
 
@@ -254,15 +248,17 @@ class TraceStore:
             row["pieces"] = [asdict(piece) for piece in pieces]
         return {**row, **{k: v for k, v in episode.items() if k not in row}}
 
+    def _steps_of(self, table: sa.Table, episode_id: str, *names: str) -> Sequence[sa.Row[Any]]:
+        query = sa.select(*(table.c[name] for name in names))
+        query = query.where(table.c.episode_id == episode_id)
+        return self._db.rows(query.order_by(table.c.step, table.c.place))
 
-def _require(row: Any, kind: Any, *names: str) -> None:
-    """Raise ``TypeError`` unless the values of these names are of ``kind``."""
+
+def _without_step(piece: ContextPiece) -> dict[str, Any]:
+    return {name: value for name, value in asdict(piece).items() if name != "t"}
+
+
+def _require_values(row: Mapping[str, Any], *names: str) -> None:
     for name in names:
-        if not isinstance(row[name], kind):
-            raise TypeError(f"{name} is {row[name]!r:.40}")
-
-
-def _like(text: str) -> str:
-    """Return the pattern of what holds the beginning of ``text``, with ``!`` to escape."""
-    plain = re.sub(r"([%_!])", r"!\1", text[:200])
-    return f"%{plain}%"
+        if row[name] is None:
+            raise ValueError(f"no {name}")

@@ -224,5 +224,5 @@ def test_copies_of_a_thread_are_cleared_and_others_who_said_the_same_keep_theirs
     assert (report.counts["trace steps"], report.counts["checkpoints"]) == (2, 2)
     left = {one.config["configurable"]["thread_id"] for one in saver.list(None)}
     assert left == {"bos", "t2"}
-    assert [e for e, _, _ in traces.holding([SECRET])] == ["of bos"]
+    assert [e for e, _, _ in traces.steps_with([SECRET])] == ["of bos"]
     assert len(other.store.facts(other.namespace)) == 1

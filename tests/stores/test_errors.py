@@ -2,13 +2,13 @@
 
 import pytest
 
-from stategate.stores.errors import MissingExtra, UserError, extra_of, missing_extra, needs
+from stategate.stores.errors import MissingExtra, UserError, extra_of, missing_extra, require_extra
 
 
 def test_a_missing_package_names_the_extra_that_brings_it():
     with (
         pytest.raises(MissingExtra, match=r"'nowhere' is not installed: .*stategate\[qa\]"),
-        needs("qa"),
+        require_extra("qa"),
     ):
         import nowhere.at.all  # noqa: F401
     assert issubclass(MissingExtra, UserError)
@@ -16,12 +16,15 @@ def test_a_missing_package_names_the_extra_that_brings_it():
 
 def test_a_missing_part_of_a_shared_folder_is_named_whole():
     """``langgraph`` is the core's own: it is a distribution beside it that is missing."""
-    with pytest.raises(MissingExtra, match=r"'langgraph\.checkpoint\.nowhere' is not"), needs("qa"):
+    with (
+        pytest.raises(MissingExtra, match=r"'langgraph\.checkpoint\.nowhere' is not"),
+        require_extra("qa"),
+    ):
         import langgraph.checkpoint.nowhere  # noqa: F401
 
 
 def test_other_errors_pass():
-    with pytest.raises(ImportError), needs("qa"):
+    with pytest.raises(ImportError), require_extra("qa"):
         from stategate.stores.errors import nothing_of_the_kind  # noqa: F401
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from stategate.stores.errors import needs
+from stategate.stores.errors import require_extra
 from stategate.stores.settings import option
 from stategate.ui.cli.memory import EmbedderKind, MemoryOf
 from stategate.ui.cli.settings_command import command, single
@@ -49,7 +49,7 @@ def mcp(settings: McpSettings) -> None:
         server.run("stdio")
         return
     token = os.environ.get(_TOKEN) or secrets.token_urlsafe(24)
-    with needs("mcp"):
+    with require_extra("mcp"):
         import uvicorn
 
     typer.echo(f"Stategate is at http://127.0.0.1:{settings.port}/mcp (Ctrl-C stops it)", err=True)

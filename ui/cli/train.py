@@ -54,7 +54,7 @@ class TrainSettings(Settings):
 
 def _trainer(name: str) -> Callable[[TrainSettings], None]:
     def train(settings: TrainSettings) -> None:
-        from stategate.stores.errors import needs
+        from stategate.stores.errors import require_extra
         from stategate.trainers.settings import TRAINERS, read_settings
 
         recipe = read_settings(TRAINERS[name], settings.config or name, settings.overrides)
@@ -62,7 +62,7 @@ def _trainer(name: str) -> Callable[[TrainSettings], None]:
             _list(recipe)
             return
         try:
-            with needs("train"):
+            with require_extra("train"):
                 summary = import_module(_TRAINERS[name][0]).train(recipe)
         except KeyboardInterrupt:
             typer.echo("stategate: stopped; the same command goes on from the last epoch", err=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from stategate.stores.errors import UserError, needs
+from stategate.stores.errors import UserError, require_extra
 from stategate.stores.settings import Overrides, Settings, option
 from stategate.ui.cli.settings_command import command, single
 
@@ -54,7 +54,7 @@ def ui(settings: UiSettings) -> None:
     if host not in _LOOPBACK:
         how = "over plain HTTP" if login else "without a password (add --auth user:password)"
         typer.echo(f"warning: {host} lets other machines in, {how}", err=True)
-    with needs("ui"):
+    with require_extra("ui"):
         from stategate.ui.app.web import serve
 
     typer.echo("starting …", err=True)

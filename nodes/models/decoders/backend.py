@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from stategate.stores.corpus.lexical import stop_words
-from stategate.stores.errors import UserError, needs
+from stategate.stores.errors import UserError, require_extra
 from stategate.stores.text import one_line
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def answer_prompt(tokenizer: Any, question: str) -> list[int]:
     asked = one_line(question)
     text = f"{QUESTION} {asked}{ANSWER}"
     if getattr(tokenizer, "chat_template", None):
-        with needs("local"):
+        with require_extra("local"):
             import jinja2
 
         turns = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": asked}]

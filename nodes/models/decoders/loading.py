@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stategate.nodes.models.decoders.backend import Backend, Document, Loss, State
-from stategate.stores.errors import UserError, describe_error, needs
+from stategate.stores.errors import UserError, describe_error, require_extra
 from stategate.stores.files import atomic_path
 from stategate.stores.home import cache
 from stategate.stores.states.documents import DocumentStates, Dtype, document_key
@@ -97,7 +97,7 @@ def _converted(path: Path, digest: str) -> Path:
         return folder
     from filelock import FileLock
 
-    with needs("local"):
+    with require_extra("local"):
         for package in ("accelerate", "gguf"):  # transformers needs them, and names no fix
             import_module(package)
         import torch
@@ -123,7 +123,7 @@ def _converted(path: Path, digest: str) -> Path:
 
 
 def _load(folder: str, model: str) -> tuple[Any, Any]:
-    with needs("local"):
+    with require_extra("local"):
         import torch
         import transformers
 
