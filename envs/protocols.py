@@ -116,19 +116,52 @@ class Chunk:
     is_visited: bool = False
 
 
+#: What a fragment says. On a page: running "text" (shortened by clauses), words of a "title", a
+#: "quantity" (``amount`` is its number), another "fact" (shown whole or not at all), a "lead", which
+#: tells what follows and hardly ever goes. In a prompt's frame: what the user asks ("instruction"),
+#: what a follow-up refers to ("about"), an earlier step's "action", "outcome" and "note", a status
+#: "value", and of a conversation or a memory its "day", "speaker", "said", "question" and "answer".
+FragmentRole = Literal[
+    "text",
+    "title",
+    "quantity",
+    "fact",
+    "lead",
+    "instruction",
+    "about",
+    "action",
+    "outcome",
+    "note",
+    "value",
+    "day",
+    "speaker",
+    "said",
+    "question",
+    "answer",
+]
+
+
 @dataclass(frozen=True)
 class Fragment:
     """A stretch of a prompt line, and the affordance that it spells out, if any.
 
-    One with an affordance is shown whole or not at all. ``role`` says what may go first: running
-    "text" (by clauses), words of a "title", a "quantity" (``amount`` is its number), another "fact"
-    (each whole); a "lead" tells what the commands after it are and hardly ever goes.
+    One with an affordance is shown whole or not at all. ``label`` is the beginning of ``text`` that
+    names the value after it ("Price: "); ``name`` says of what a status "value" is. ``is_done`` marks
+    an affordance that was taken before.
     """
 
     text: str
     action: str | None = None
-    role: Literal["text", "title", "quantity", "fact", "lead"] = "text"
+    role: FragmentRole = "text"
     amount: float | None = None
+    label: str = ""
+    name: str = ""
+    is_done: bool = False
+
+    @property
+    def value(self) -> str:
+        """The text without its label."""
+        return self.text.removeprefix(self.label)
 
 
 @dataclass(frozen=True)
@@ -149,10 +182,15 @@ class Clause:
 
 @dataclass(frozen=True)
 class StatusLine:
-    """A line about what the page itself marks; ``is_settled`` if nothing is left to do there."""
+    """A line about what the page itself marks; ``is_settled`` if nothing is left to do there.
+
+    A line that ends in a value says of what it is: "Chosen: color = red" is ``red``, of ``color``.
+    """
 
     text: str
     is_settled: bool = True
+    name: str = ""
+    value: str = ""
 
 
 #: Kinds of inputs of a state model, in the order of its type embedding. Only append: checkpoints
@@ -335,7 +373,7 @@ class View:
         """Return what the page itself marks of the chunks ``shown``: here, the choices made."""
         choices = [chunk.choice for chunk in shown if chunk.choice is not None]
         return [
-            StatusLine(f"Chosen: {one_line(choice.name)} = {one_line(choice.chosen)}")
+            chosen_line(choice.name, one_line(choice.chosen))
             for choice in choices
             if choice.chosen is not None
         ]
@@ -401,12 +439,18 @@ def _role_of(actions: Sequence[str]) -> Role:
     return "pinned" if ANSWER in actions else "commands"
 
 
+def chosen_line(name: str, value: str) -> StatusLine:
+    """Return the status line of a choice that was made."""
+    name = one_line(name)
+    return StatusLine(f"Chosen: {name} = {value}", name=name, value=value)
+
+
 def listed(lead: str, actions: Sequence[str], labels: Sequence[str]) -> list[Fragment]:
     """Return the line of some commands: ``lead``, then their labels with bars between."""
     shown = [Fragment(lead, role="lead")] if lead else []
     for i, (action, label) in enumerate(zip(actions, labels, strict=True)):
         joint = " | " if i else " " if lead else ""
-        shown.append(Fragment(joint + one_line(label), action))
+        shown.append(Fragment(joint + one_line(label), action, label=joint))
     return shown
 
 

@@ -7,7 +7,7 @@ context schema hold; what ``build`` returns may be heavy, is made once and is ne
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -15,22 +15,40 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from stategate.envs.protocols import Chunk, Observation, View
+from stategate.envs.protocols import Chunk, Fragment, FragmentRole, Observation, View
 from stategate.stores.traces import Event
 
 Vector = NDArray[np.float32]
 SLOTS = ("env", "llm", "embedder", "updater", "context", "actor", "memory")
 
 
+#: Kinds of pieces that are a context's own frame, not the world's text.
+FRAME = frozenset(("instruction", "status", "history", "event", "experience", "question"))
+#: What the whole text of a piece says that has no fragments, by its kind.
+_PLAIN: Mapping[str, FragmentRole] = {"instruction": "instruction", "question": "instruction"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """An earlier step, as far as a prompt shows it; "" for what it does not show."""
+
+    action: str
+    outcome: str = ""
+    note: str = ""
+
+
 @dataclass(frozen=True)
 class Piece:
-    """What became of one chunk in a built context: the audit trail of a context builder.
+    """One part of a built context: what of a chunk, or of the frame, is shown, and what is not.
 
-    ``text`` is exactly what stands in the prompt ("" if dropped), ``actions`` the affordances still
-    readable there, ``tokens_before`` the chunk's size when shown whole, ``tokens_after`` the size
-    of ``text``. ``score`` is the builder's own (None if it does not score), ``reason`` why it was
-    left out, where its source says so. ``role`` is the chunk's, ``choice`` the name of the choice that
-    its actions settle, ``is_visited`` marks an entry that was opened before.
+    ``text`` is exactly what stands in the prompt ("" if dropped), and ``fragments`` are the same text
+    with the role of each stretch: joined they are ``text``. Actors read roles (:meth:`says`,
+    :attr:`step`) and never the prompt; where a builder gives no fragments they read ``text`` and
+    ``actions`` alone. ``actions`` are the affordances still readable there, ``tokens_before`` the
+    chunk's size when shown whole, ``tokens_after`` the size of ``text``. ``score`` is the builder's own
+    (None if it does not score), ``reason`` why the piece was left out, where its source says so.
+    ``role`` is the chunk's, ``choice`` the name of the choice that its actions settle, ``is_visited``
+    marks an entry that was opened before.
     """
 
     id: str
@@ -45,10 +63,43 @@ class Piece:
     role: str = ""
     choice: str = ""
     is_visited: bool = False
+    fragments: tuple[Fragment, ...] = ()
 
+    def says(self, role: FragmentRole) -> str:
+        """Return the shown text of one role, "" where there is none."""
+        if not self.fragments:
+            return self.text.strip() if _PLAIN.get(self.kind) == role else ""
+        return "".join(f.value for f in self.fragments if f.role == role).strip()
 
-#: Kinds of pieces that are a context's own frame, not the world's text.
-FRAME = frozenset(("instruction", "status", "history", "event", "experience", "question"))
+    @property
+    def step(self) -> Step | None:
+        """The earlier step that the piece shows, None where it shows none."""
+        if not any(f.role in ("action", "outcome") for f in self.fragments):
+            return None
+        return Step(self.says("action"), self.says("outcome"), self.says("note"))
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The status values that the piece shows, by name."""
+        return {f.name: f.value for f in self.fragments if f.role == "value"}
+
+    @property
+    def done_actions(self) -> tuple[str, ...]:
+        """The affordances that are marked as taken before."""
+        return tuple(f.action for f in self.fragments if f.is_done and f.action is not None)
+
+    def emptied(self, reason: str = "") -> "Piece":
+        """Return the piece as it is where nothing of it is shown."""
+        gone = tuple(dict.fromkeys((*self.actions, *self.dropped_actions)))
+        return replace(
+            self,
+            text="",
+            fragments=(),
+            actions=(),
+            tokens_after=0,
+            dropped_actions=gone,
+            reason=reason or self.reason,
+        )
 
 
 @dataclass(frozen=True)
@@ -82,6 +133,25 @@ class BuiltContext:
         """The prompt as one string."""
         return "".join(str(message.content) for message in self.messages)
 
+    @property
+    def instruction(self) -> str:
+        """What the user asks, as far as it is shown."""
+        return next(filter(None, (piece.says("instruction") for piece in self.pieces)), "")
+
+    @property
+    def steps(self) -> list[Step]:
+        """The earlier steps that are shown, oldest first."""
+        return [piece.step for piece in self.pieces if piece.step is not None]
+
+    @property
+    def status(self) -> dict[str, str]:
+        """The status values that are shown, by name."""
+        return {name: value for piece in self.pieces for name, value in piece.values.items()}
+
+    def shown(self, *kinds: str) -> list[Piece]:
+        """Return the pieces of these kinds that are shown."""
+        return [piece for piece in self.pieces if piece.kind in kinds and piece.text]
+
     def plus(self, pieces: Sequence[Piece]) -> "BuiltContext":
         """Return this context and behind it ``pieces``, as a message of their own."""
         spent = sum(piece.tokens_after for piece in pieces)
@@ -92,8 +162,7 @@ class BuiltContext:
     def part(self, *kinds: str) -> str:
         """Return the text of the pieces of these kinds: of :data:`FRAME`, or "page" for all others.
 
-        What a page says is never taken for what the frame says. Where no piece is of the frame (a
-        stranger's builder, which says nothing about its lines) it is the whole prompt.
+        Going: read fragments instead.
         """
         if not any(piece.kind in FRAME for piece in self.pieces):
             return self.text

@@ -113,7 +113,7 @@ class AlfWorldView(View):
     def status(self, observation: Observation, shown: Sequence[Chunk]) -> Sequence[StatusLine]:
         """Return what is in hand, as far as the page's commands tell."""
         held = held_by(observation.actions, observation.text)
-        return [StatusLine(f"In hand: {held}")] if held else []
+        return [StatusLine(f"In hand: {held}", name="in hand", value=held)] if held else []
 
     def inputs(self, event: Event) -> Sequence[StateInput]:
         """Return the goal and its parts at the start; of a page its words, and asked things in it."""

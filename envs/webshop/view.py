@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stategate.envs.protocols import (
@@ -14,6 +15,7 @@ from stategate.envs.protocols import (
     StateInput,
     StatusLine,
     View,
+    chosen_line,
     listed,
     target_of,
 )
@@ -57,11 +59,7 @@ class WebShopView(View):
     def status(self, observation: Observation, shown: Sequence[Chunk]) -> Sequence[StatusLine]:
         """Return what is chosen, and, on pages that mark choices at all, what is not."""
         choices = [chunk.choice for chunk in shown if chunk.choice is not None]
-        lines = [
-            StatusLine(f"Chosen: {one_line(choice.name)} = {choice.chosen}")
-            for choice in choices
-            if choice.chosen
-        ]
+        lines = [chosen_line(choice.name, choice.chosen) for choice in choices if choice.chosen]
         waiting = [one_line(choice.name) for choice in choices if not choice.chosen]
         marks = "[button]" in observation.text or "You have clicked " in observation.text
         if waiting and marks:
@@ -139,14 +137,16 @@ def _commands(chunk: Chunk) -> list[Fragment]:
     if "page" in chunk.data:
         lead = f"Page {chunk.data['page']} (Total results: {chunk.data['total']}). {lead}"
     labels = [a if a == SEARCH else one_line(target_of(a)) for a in chunk.actions]
-    return listed(lead, chunk.actions, labels)
+    first, *others = listed(lead, chunk.actions, labels)
+    return [replace(first, amount=chunk.data.get("page")), *others]
 
 
 def _product(chunk: Chunk) -> list[Fragment]:
     seen = " (seen)" if chunk.is_visited else ""
     fragments = [Fragment(str(chunk.data["asin"]).lower() + seen, chunk.actions[0])]
     if chunk.data["title"]:
-        fragments.append(Fragment(f" | {one_line(chunk.data['title'])}", role="title"))
+        title = f" | {one_line(chunk.data['title'])}"
+        fragments.append(Fragment(title, role="title", label=" | "))
     if chunk.data["price"]:
         fragments.append(_price(f" | {one_line(chunk.data['price'])}"))
     return fragments
@@ -154,7 +154,8 @@ def _product(chunk: Chunk) -> list[Fragment]:
 
 def _price(text: str) -> Fragment:
     amount = dollars(text)
-    return Fragment(text, role="title" if amount is None else "quantity", amount=amount)
+    role = "title" if amount is None else "quantity"
+    return Fragment(text, role=role, amount=amount, label=" | ")
 
 
 def _options(chunk: Chunk) -> list[Fragment]:
@@ -166,19 +167,22 @@ def _item(chunk: Chunk) -> list[Fragment]:
     title, *facts = [one_line(line) for line in chunk.data["lines"]] or [""]
     if not title:
         return []
-    fragments = [Fragment(f"Product: {title}" + "\n" * bool(facts), role="title")]
+    text = f"Product: {title}" + "\n" * bool(facts)
+    fragments = [Fragment(text, role="title", label="Product: ")]
     for i, line in enumerate(facts):
         end = "\n" if i < len(facts) - 1 else ""
         if line.startswith("Price: "):
-            fragments.append(Fragment(line + end, role="quantity", amount=dollars(line)))
+            amount = dollars(line)
+            fragments.append(Fragment(line + end, role="quantity", amount=amount, label="Price: "))
         else:
             fragments.append(Fragment(line + end, role="fact"))
     return fragments
 
 
 def _detail(chunk: Chunk) -> list[Fragment]:
-    lines = [one_line(line) for line in chunk.data["lines"]]
-    return [Fragment("\n".join(f"Text: {line}" for line in lines if line))]
+    lines = [f"Text: {text}" for line in chunk.data["lines"] if (text := one_line(line))]
+    ends = ["\n"] * (len(lines) - 1) + [""]
+    return [Fragment(t + end, label="Text: ") for t, end in zip(lines, ends, strict=False)]
 
 
 def _nothing(chunk: Chunk) -> list[Fragment]:

@@ -54,7 +54,7 @@ class ChatActor(TalkingActor):
     def _choose(self, context: BuiltContext) -> Talk[Decision]:
         offer = Offer(context.actions)
         if self._params.guide:
-            vain = vain_actions(context, self._view)
+            vain = vain_actions(context)
             fresh = tuple(a for a in context.actions if one_line(a) not in vain)
             offer = self._view.offer(context.text, fresh or context.actions)
         legal = offer.actions

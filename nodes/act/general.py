@@ -26,7 +26,7 @@ from stategate.envs.asking.request import read_request
 from stategate.envs.protocols import Clause, View, fill, takes_text, target_of, verb_of
 from stategate.nodes.act import offered
 from stategate.nodes.act.encoding import Encoded, most_alike
-from stategate.nodes.act.simple import ASKED, marked_in
+from stategate.nodes.act.simple import ASKED
 from stategate.nodes.protocols import FRAME, BuiltContext, Vector
 from stategate.nodes.retrieval.past import told_steps
 from stategate.stores.text import one_line, stem, words_of
@@ -271,7 +271,7 @@ class _Reading:
         self._candidates: list[tuple[str, str, bool]] = []  # action, the text beside it, is marked
         for piece in context.pieces:
             beside = one_line(piece.text) if len(piece.actions) == 1 else ""
-            marked = marked_in(piece, view)
+            marked = piece.done_actions
             for action in piece.actions:
                 if takes_text(action):
                     texts = list(self._offered.texts) or _texts(self._asked)

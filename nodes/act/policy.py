@@ -161,7 +161,7 @@ class PolicyActor:
             absent = torch.zeros(1, len(seen.actions), dtype=torch.bool)
             logits = self._scorer(rows, torch.from_numpy(seen.page).unsqueeze(0), absent)[0]
         values = logits.double().numpy()
-        vain = vain_actions(context, self._view)
+        vain = vain_actions(context)
         is_vain = np.asarray([one_line(action) in vain for action in seen.actions])
         if not is_vain.all():
             values[is_vain] = -np.inf

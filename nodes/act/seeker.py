@@ -17,14 +17,12 @@ from stategate.nodes.act.simple import ASKED
 from stategate.nodes.build_context.notes import VAIN
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.past import DONE, told_steps
+from stategate.nodes.retrieval.past import told_steps
 
-_MARKED = re.compile(rf"(\d+){re.escape(DONE)}")
 #: What experience says: "cup at shelf (3)", or a step of a like task: "Go to shelf."
 _TAUGHT = re.compile(r"([a-z -]+?) at ([a-z -]+) \((\d+)\)")
 _STEPPED = re.compile(r"\b(?:Go to|Open|Take [a-z -]+ from) ([a-z-]+)\b")
 _HOLDS = re.compile(r'"(?P<place>[a-z -]+ \d+) holds (?P<things>[^"]+)"')
-_HELD = re.compile(r"^In hand: ([a-z -]+ \d+)$", re.MULTILINE)
 
 
 class Seeker(ActorParams):
@@ -48,8 +46,7 @@ def seek(context: BuiltContext, step: int) -> Decision:
     for place in _marked(context):
         known.seen.setdefault(place, [])
         known.tried.setdefault(f"go to {place}", 1)
-    held = _HELD.search(context.text)
-    known.hand = held[1] if held else known.hand
+    known.hand = context.status.get("in hand", known.hand)
     usual = _remembered(context, instruction) | _usual(instruction, context.part("experience"))
     for place in _vain(context.part("experience")):
         known.tried[f"go to {place}"] = known.tried.get(f"go to {place}", 0) + 1
@@ -101,6 +98,4 @@ def _marked(context: BuiltContext) -> Iterator[str]:
     """Yield the places that are marked as those where one has been."""
     for piece in context.pieces:
         if piece.kind == "places":
-            kind = kind_of(command_of(piece.actions[0]).place) if piece.actions else ""
-            for number in _MARKED.findall(piece.text):
-                yield f"{kind} {number}"
+            yield from (command_of(action).place for action in piece.done_actions)

@@ -18,7 +18,6 @@ from stategate.nodes.retrieval.past import DONE, told_steps
 from stategate.stores.text import one_line, overlap, words_of
 
 ASKED = re.compile(r"^(?:Instruction|Question): (.+)$", re.MULTILINE)
-_ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 _TAKEN = 0.5  # what each time that a command was taken costs it
 _NEAR = 0.25  # what the text beside a command counts, beside the command's own words
 
@@ -38,9 +37,8 @@ class Explore(ActorParams):
         safe = resources.view.actions.safe
 
         def act(context: BuiltContext, step: int) -> Decision:
-            found = ASKED.search(context.part("instruction", "question"))
-            asked = found[1] if found else ""
-            taken = Counter(_ACTED.findall(context.part("history")))
+            asked = context.instruction
+            taken = Counter(p.step.action for p in context.shown("history") if p.step is not None)
             scores: dict[str, float] = {}
             for piece in context.pieces:
                 near = overlap(words_of(asked), piece.text) if asked else 0.0
@@ -131,34 +129,22 @@ class Slips(ActorParams):
         return act
 
 
-def vain_actions(context: BuiltContext, view: View) -> frozenset[str]:
+def vain_actions(context: BuiltContext) -> frozenset[str]:
     """Return what was done before, on one line each, where the last step was done again for nothing.
 
-    It goes by the lines of earlier steps that say what came of them, as far as a builder left that, and
-    by the marks at commands.
+    It goes by the steps whose outcome is shown, as far as a builder left that, and by the marks at
+    commands.
     """
-    answers: dict[str, str] = {}
+    outcomes: dict[str, str] = {}
     is_again = False
-    for action, answer in told_steps([p for p in context.pieces if p.kind == "event"]):
-        before = answers.get(action)
-        is_again = before is not None and (answer.startswith(before) or before.startswith(answer))
-        answers[action] = answer or before or ""
+    for step in (piece.step for piece in context.shown("event")):
+        if step is not None:
+            before = outcomes.get(step.action)
+            is_again = before is not None and (
+                step.outcome.startswith(before) or before.startswith(step.outcome)
+            )
+            outcomes[step.action] = step.outcome or before or ""
     if not is_again:
         return frozenset()
-    marked = (action for piece in context.pieces for action in marked_in(piece, view))
-    return frozenset((*answers, *map(one_line, marked)))
-
-
-def marked_in(piece: Piece, view: View) -> set[str]:
-    """Return the actions that a prompt line marks as done before."""
-    if DONE not in piece.text:
-        return set()
-    found, place, low = set(), 0, piece.text.lower()
-    for action in piece.actions:
-        label = one_line(view.actions.label(action)).lower()
-        at = low.find(label, place)
-        if at >= 0:
-            place = at + len(label)
-            if low[place : place + len(DONE)] == DONE:
-                found.add(action)
-    return found
+    marked = (action for piece in context.pieces for action in piece.done_actions)
+    return frozenset((*outcomes, *map(one_line, marked)))

@@ -19,9 +19,9 @@ from typing import Literal
 from langchain_core.messages import HumanMessage
 from pydantic import Field
 
-from stategate.envs.protocols import NOTE, Chunk, Fragment, View
+from stategate.envs.protocols import NOTE, Chunk, Fragment, StatusLine, View
 from stategate.nodes.protocols import BuiltContext, ContextParams, ContextRequest, Piece
-from stategate.nodes.retrieval.page import render, text_of
+from stategate.nodes.retrieval.page import BREAK, render, text_of
 from stategate.stores.text import one_line, without_line_breaks
 from stategate.stores.tokens import count_tokens, truncate
 from stategate.stores.traces import Event
@@ -59,8 +59,7 @@ def assemble(
     past = [chunk for chunk in page if chunk.role == "past"]
     history = 0 if past else history  # its lines hold the actions
     ids = {chunk.id for chunk in shown} | pinned
-    lead = f"Instruction: {one_line(request.instruction)}\n"
-    instruction = line_piece("instruction", "instruction", lead, request.budget)
+    instruction = instruction_piece(request)
     left = request.budget - instruction.tokens_after
     page_pieces, used = _page(request, page, ids, scores, left)
     chosen = [chunk for chunk in page if chunk.id in ids]
@@ -74,6 +73,13 @@ def assemble(
     before = past_pieces(request.view, [c for c in past if c.id in ids], scores, spare)
     dropped = [page_piece(c, render(request.view, c), (), None) for c in past if c.id not in ids]
     return built((instruction, *before, *dropped, *page_pieces, *extra, *tail))
+
+
+def instruction_piece(request: ContextRequest) -> Piece:
+    """Return the line that says what is asked, within the budget."""
+    lead = Fragment("Instruction: ", role="lead")
+    asked = Fragment(one_line(request.instruction), role="instruction")
+    return line_piece("instruction", "instruction", (lead, asked, BREAK), request.budget)
 
 
 def past_pieces(
@@ -102,8 +108,7 @@ def newest_within(pieces: Sequence[Piece], budget: int) -> list[Piece]:
     for piece in reversed(pieces):
         open_ = open_ and piece.tokens_after <= budget
         budget -= piece.tokens_after if open_ else 0
-        gone = replace(piece, text="", actions=(), tokens_after=0, dropped_actions=())
-        newest.append(piece if open_ else gone)
+        newest.append(piece if open_ else piece.emptied())
     return newest[::-1]
 
 
@@ -112,34 +117,47 @@ def fit(fragments: Sequence[Fragment], budget: int) -> list[Fragment]:
 
     Whole fragments first; a plain one may be cut at a token, one with an affordance may not.
     """
-    if count_tokens(text_of(fragments)) <= budget:
+    whole = text_of(fragments)
+    if count_tokens(whole) <= budget:
         return list(fragments)
-    head: list[Fragment] = []
-    for fragment in _stretches(fragments):
-        if count_tokens(text_of([*head, fragment, Fragment("\n")])) <= budget:
-            head.append(fragment)
+    ends = [0]
+    for size, is_plain in _stretches(fragments):
+        end = ends[-1] + size
+        if count_tokens(whole[:end] + "\n") <= budget:
+            ends.append(end)
             continue
-        room = budget - count_tokens(text_of(head)) - 1
-        if fragment.action is None and (cut := truncate(fragment.text, room).rstrip()):
-            head.append(Fragment(cut))
+        room = budget - count_tokens(whole[: ends[-1]]) - 1
+        if is_plain and (cut := truncate(whole[ends[-1] : end], room).rstrip()):
+            ends.append(ends[-1] + len(cut))
         break
-    if not any(fragment.text.strip() for fragment in head):
-        return []
-    while head and count_tokens(text_of([*head, Fragment("\n")])) > budget:
-        head.pop()
-    return [*head, Fragment("\n")] if head else []
+    while len(ends) > 1 and count_tokens(whole[: ends[-1]] + "\n") > budget:
+        ends.pop()
+    head = head_of(fragments, ends[-1])
+    return [*head, BREAK] if text_of(head).strip() else []
 
 
-def _stretches(fragments: Sequence[Fragment]) -> list[Fragment]:
-    """Join plain fragments that follow each other, so that a cut may fall anywhere in them."""
-    joined: list[Fragment] = []
+def head_of(fragments: Sequence[Fragment], length: int) -> list[Fragment]:
+    """Return the first ``length`` characters of ``fragments``; an amount that is cut is not known."""
+    head: list[Fragment] = []
     for fragment in fragments:
-        last = joined[-1] if joined else None
+        if length <= 0:
+            break
+        is_whole = len(fragment.text) <= length
+        text = fragment.text[:length]
+        head.append(fragment if is_whole else replace(fragment, text=text, amount=None))
+        length -= len(fragment.text)
+    return head
+
+
+def _stretches(fragments: Sequence[Fragment]) -> list[tuple[int, bool]]:
+    """Return (characters, may be cut) of stretches: plain fragments that follow each other are one."""
+    joined: list[tuple[int, bool]] = []
+    for fragment in fragments:
         is_plain = fragment.action is None and fragment.text != "\n"
-        if is_plain and last is not None and last.action is None:
-            joined[-1] = Fragment(last.text + fragment.text)
+        if is_plain and joined and joined[-1][1]:
+            joined[-1] = (joined[-1][0] + len(fragment.text), True)
         else:
-            joined.append(fragment)
+            joined.append((len(fragment.text), fragment.action is None))
     return joined
 
 
@@ -185,6 +203,7 @@ def page_piece(
         role=chunk.role,
         choice=chunk.choice.name if chunk.choice is not None else "",
         is_visited=chunk.is_visited,
+        fragments=tuple(shown),
     )
 
 
@@ -192,12 +211,21 @@ def _tail(
     request: ContextRequest, shown: Sequence[Chunk], history: int, budget: int
 ) -> list[Piece]:
     lines = request.view.status(request.observation, shown)
-    text = "".join(f"{without_line_breaks(line.text)}\n" for line in lines)
+    status = line_piece("status", "status", [f for line in lines for f in _status(line)])
     pieces: list[Piece] = []
-    if text and count_tokens(text) <= budget:
-        pieces.append(line_piece("status", "status", text, budget))
-        budget -= pieces[-1].tokens_after
+    if status.text and status.tokens_after <= budget:
+        pieces.append(status)
+        budget -= status.tokens_after
     return pieces + history_pieces(request.events, history, budget)
+
+
+def _status(line: StatusLine) -> list[Fragment]:
+    """Return a status line as a lead, and the value that it ends in, if it says one."""
+    text, value = without_line_breaks(line.text), without_line_breaks(line.value)
+    if not value or not text.endswith(value):
+        return [Fragment(f"{text}\n", role="fact")]
+    lead = Fragment(text.removesuffix(value), role="lead")
+    return [lead, Fragment(value, role="value", name=line.name), BREAK]
 
 
 def history_pieces(events: Sequence[Event], count: int, budget: int) -> list[Piece]:
@@ -207,10 +235,11 @@ def history_pieces(events: Sequence[Event], count: int, budget: int) -> list[Pie
     notes = {event.t - 1: one_line(event.text) for event in events if event.kind == "NOTE"}
     lines = []
     for e in acts:
-        line = f"{e.t + 1}. {one_line(e.text)}\n"
+        number = Fragment(f"{e.t + 1}. ", role="lead")
+        line = [number, Fragment(one_line(e.text), role="action"), BREAK]
         # A page that says what it said one step before needs no second note.
         if e.t in notes and notes[e.t] != notes.get(e.t - 1):
-            line += f"{NOTE}{notes[e.t]}\n"
+            line += [Fragment(NOTE, role="lead"), Fragment(notes[e.t], role="note"), BREAK]
         lines.append(line_piece(f"history:{e.t}", "history", line, 60))
     return headed(header, lines, budget)
 
@@ -223,11 +252,26 @@ def headed(header: Piece, lines: Sequence[Piece], budget: int) -> list[Piece]:
 
 
 def line_piece(
-    id_: str, kind: str, line: str, budget: int | None = None, score: float | None = None
+    id_: str,
+    kind: str,
+    line: str | Sequence[Fragment],
+    budget: int | None = None,
+    score: float | None = None,
 ) -> Piece:
-    """Make a piece of one prompt line, cut to ``budget`` tokens (None: whole)."""
-    text = line if budget is None else cut_line(line, budget)
-    return Piece(id_, kind, text, (), count_tokens(line), count_tokens(text), score)
+    """Make a piece of the frame, cut to ``budget`` tokens (None: whole); a plain text is a lead."""
+    whole = (Fragment(line, role="lead"),) if isinstance(line, str) else tuple(line)
+    shown = whole if budget is None else cut_lines(whole, budget)
+    before, text = count_tokens(text_of(whole)), text_of(shown)
+    return Piece(id_, kind, text, (), before, count_tokens(text), score, fragments=shown)
+
+
+def cut_lines(fragments: Sequence[Fragment], budget: int) -> tuple[Fragment, ...]:
+    """Return the head of lines within ``budget`` tokens, still ending in a break (() if none fits)."""
+    whole = text_of(fragments)
+    text = cut_line(whole, budget)
+    if text == whole:
+        return tuple(fragments)
+    return (*head_of(fragments, len(text) - 1), BREAK) if text else ()
 
 
 def cut_line(line: str, budget: int) -> str:

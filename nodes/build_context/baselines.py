@@ -1,12 +1,15 @@
 """``full``, ``window`` and ``query_rag``: what plain agents read. Nothing is learned here."""
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from stategate.nodes.build_context.assemble import FramedContext, assemble
-from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
+from stategate.envs.protocols import Fragment
+from stategate.nodes.build_context.assemble import FramedContext, assemble, head_of, line_piece
+from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
 from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import BREAK, text_of
 from stategate.stores.text import one_line
 from stategate.stores.tokens import count_tokens, truncate
 
@@ -50,10 +53,11 @@ class Window(FramedContext):
             recent = seen_or_done[-self.events :] if self.events else ()
             seen = []
             for event in (event for event in recent if event.kind == "OBS"):
-                line = f"Page seen at step {event.t + 1}: {one_line(event.text)}"
-                text = truncate(line, self.event_tokens).rstrip() + "\n"
-                sizes = count_tokens(line), count_tokens(text)
-                seen.append(Piece(f"event:{event.t}", "event", text, (), *sizes))
+                lead = Fragment(f"Page seen at step {event.t + 1}: ", role="lead")
+                page = (lead, Fragment(one_line(event.text)))
+                text = truncate(text_of(page), self.event_tokens).rstrip()
+                piece = line_piece(f"event:{event.t}", "event", (*head_of(page, len(text)), BREAK))
+                seen.append(replace(piece, tokens_before=count_tokens(text_of(page))))
             actions = sum(event.kind == "ACT" for event in recent)
             return assemble(
                 request, request.source.all(), history=min(self.history, actions), events=seen

@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from stategate.envs.protocols import Chunk
-from stategate.nodes.build_context.assemble import FramedContext, assemble, built, page_piece
+from stategate.envs.protocols import Chunk, Fragment
+from stategate.nodes.build_context.assemble import (
+    FramedContext,
+    assemble,
+    built,
+    instruction_piece,
+    page_piece,
+)
 from stategate.nodes.build_context.detail import (
-    INSTRUCTION,
     Ladder,
     chunk_ladder,
     echo_ladder,
@@ -29,7 +34,7 @@ from stategate.nodes.retrieval.history import HistorySource
 from stategate.nodes.retrieval.page import render, text_of
 from stategate.nodes.retrieval.past import LEGEND, done_before, marked
 from stategate.nodes.retrieval.quoting import shielded
-from stategate.stores.text import one_line, without_line_breaks
+from stategate.stores.text import without_line_breaks
 from stategate.stores.tokens import count_tokens
 
 if TYPE_CHECKING:
@@ -106,7 +111,7 @@ class Compress(FramedContext):
                     near = sorted(chunks, key=lambda chunk: -by_words[chunk.id])[:_WEIGHED]
                 weights = dict.fromkeys((chunk.id for chunk in chunks), _LEAST)
                 weights |= allocate(request, near)
-                frame = count_tokens(f"{INSTRUCTION}{one_line(request.instruction)}\n")
+                frame = instruction_piece(request).tokens_before
                 return fit_parts(request.source, request.budget - frame, weights)
             whole = assemble(replace(request, budget=_UNBOUNDED), chunks, history=self.history)
             ratio = self.ratio
@@ -224,23 +229,23 @@ def _ladder(
 ) -> Ladder:
     piece, view = pieces[i], request.view
     if piece.kind == "instruction":
-        return instruction_ladder(piece.text)
+        return instruction_ladder(piece)
     if piece.id in chunks:
         return chunk_ladder(view, chunks[piece.id], asked)
     if piece.kind == "past":
-        return plain_ladder(replace(piece, text=LEGEND), -1)
+        return plain_ladder([Fragment(LEGEND, role="lead")], -1)
     if piece.kind == "history":
-        if piece.id == "history":
-            return plain_ladder(piece, -1)
+        if piece.step is None:
+            return plain_ladder(piece.fragments, -1)
         tiers = _age_tiers(pieces, i, chunks)
-        action = piece.text.partition(". ")[2].partition("\n")[0]
-        if request.view.actions.is_echoed(action):
+        if request.view.actions.is_echoed(piece.step.action):
             return echo_ladder(piece, tiers[0])
-        return plain_ladder(piece, *tiers)
+        return plain_ladder(piece.fragments, *tiers)
     # What is settled must be known; what is open, the choices themselves tell.
     lines = view.status(request.observation, list(chunks.values()))
     settled = {without_line_breaks(line.text) for line in lines if line.is_settled}
-    return plain_ladder(piece, *(-1 if x in settled else 2 for x in piece.text.splitlines()))
+    tiers = [-1 if line in settled else 2 for line in piece.text.splitlines()]
+    return plain_ladder(piece.fragments, *tiers)
 
 
 def _age_tiers(pieces: Sequence[Piece], i: int, chunks: Mapping[str, Chunk]) -> tuple[int, int]:
@@ -274,7 +279,13 @@ def _shown(
                 fragments = list(shielded(fragments))
             shown.append(page_piece(chunk, whole, fragments, weights.get(chunk.id)))
         else:
-            text = text_of(fragments)
-            before, after = count_tokens(piece.text), count_tokens(text)
-            shown.append(replace(piece, text=text, tokens_before=before, tokens_after=after))
+            shown.append(
+                replace(
+                    piece,
+                    text=text_of(fragments),
+                    fragments=tuple(fragments),
+                    tokens_before=count_tokens(piece.text),
+                    tokens_after=count_tokens(text_of(fragments)),
+                )
+            )
     return built(shown)

@@ -24,16 +24,13 @@ from functools import lru_cache
 from stategate.envs.protocols import Chunk, Fragment, View
 from stategate.nodes.protocols import Piece
 from stategate.nodes.retrieval.align import Focus, headed, parts_of, stretches
-from stategate.nodes.retrieval.page import render
-from stategate.nodes.retrieval.past import ARROW
+from stategate.nodes.retrieval.page import ARROW, BREAK, render, text_of
 from stategate.stores.text import words_of
 from stategate.stores.tokens import count_tokens
 
 _WORD = re.compile(r"\s*\S+")
 #: Tokens from which a clause of the instruction is shown as far as it fits, and words of its stretches.
 _LONG, _WORDS = 48, 8
-#: How the line of the instruction begins.
-INSTRUCTION = "Instruction: "
 
 
 @dataclass(frozen=True)
@@ -49,8 +46,7 @@ class Unit:
 class _Part:
     """A stretch in page order. ``group`` ties separators to the words that they lead."""
 
-    text: str
-    action: str | None = None
+    fragment: Fragment
     unit: int | None = None
     group: int | None = None
 
@@ -64,7 +60,6 @@ class Ladder:
     def __init__(self, parts: Sequence[_Part], units: Sequence[Unit]) -> None:
         self._parts = tuple(parts)
         self.units = tuple(units)
-        self.is_bound = any(part.action is not None for part in parts)
 
     def show(self, places: Collection[int]) -> list[Fragment]:
         """Return the fragments with the units at the places ``places`` (and all affordances)."""
@@ -72,13 +67,12 @@ class Ladder:
         shown: list[Fragment] = []
         for part in self._parts:
             is_shown = part.unit in places if part.unit is not None else part.group in alive
-            if part.action is not None or is_shown:
-                shown.append(Fragment(part.text, part.action))
+            if part.fragment.action is not None or is_shown:
+                shown.append(part.fragment)
         if not shown:
             return []
-        first = shown[0]
-        shown[0] = Fragment(first.text.lstrip(), first.action)
-        return shown if shown[-1].text.endswith("\n") else [*shown, Fragment("\n")]
+        shown[0] = replace(shown[0], text=shown[0].text.lstrip())
+        return shown if shown[-1].text.endswith("\n") else [*shown, BREAK]
 
 
 def chunk_ladder(view: View, chunk: Chunk, asked: Focus) -> Ladder:
@@ -91,23 +85,22 @@ def chunk_ladder(view: View, chunk: Chunk, asked: Focus) -> Ladder:
         return _past_ladder(chunk, asked)
     for fragment in render(view, chunk):
         if fragment.action is not None:
-            parts.append(_Part(fragment.text, fragment.action))
+            parts.append(_Part(fragment))
             continue
-        for line in fragment.text.splitlines(keepends=True):
-            if not line.strip():
+        for text in fragment.text.splitlines(keepends=True):
+            if not text.strip():
                 continue
             groups += 1
+            line = replace(fragment, text=text)
             if fragment.role == "lead":
                 parts.append(_Part(line, unit=len(units)))
-                units.append(Unit(len(units), -1, _cost(line)))
+                units.append(Unit(len(units), -1, _cost(text)))
             elif chunk.role == "entry":
-                groups = _segments(
-                    chunk, replace(fragment, text=line), parts, units, asked, said, groups
-                )
+                groups = _segments(chunk, line, parts, units, asked, said, groups)
             else:
-                _line(chunk, replace(fragment, text=line), parts, units, asked, said, groups)
-    if parts and not parts[-1].text.endswith("\n"):
-        parts.append(_Part("\n", group=groups))
+                _line(chunk, line, parts, units, asked, said, groups)
+    if parts and not parts[-1].fragment.text.endswith("\n"):
+        parts.append(_Part(BREAK, group=groups))
     order = sorted(units, key=lambda u: (u.tier, u.place))
     return Ladder(parts, order)
 
@@ -118,8 +111,8 @@ def _past_ladder(chunk: Chunk, asked: Focus) -> Ladder:
     First come steps that say a thing that is asked, or that showed one; then those that showed a value
     that is asked. That one was at such a place is no news: marked commands tell.
     """
-    step, answer = str(chunk.data["step"]), str(chunk.data["answer"])
-    told = list(stretches(answer))
+    number, action = str(chunk.data["number"]), str(chunk.data["action"])
+    step, told = number + action, list(stretches(str(chunk.data["outcome"])))
     tier, news = 3, []
     if chunk.id != "event:start":  # what the first page offered, commands offer still
         said = frozenset(words_of(step))
@@ -128,31 +121,36 @@ def _past_ladder(chunk: Chunk, asked: Focus) -> Ladder:
         first = [i for i, words in enumerate(shows) if words & things]
         news = [] if said & things else first or [i for i, words in enumerate(shows) if words]
         tier = 1 if said & things or first else 2 if news else 3
-    parts = [_Part(step, unit=0), _Part(ARROW.rstrip(), group=0)]
+    parts = [
+        _Part(Fragment(number, role="lead"), unit=0),
+        _Part(Fragment(action, role="action"), unit=0),
+        _Part(Fragment(ARROW.rstrip(), role="lead"), group=0),
+    ]
     head = step + "".join(told[i] for i in news)
     units = [Unit(0, tier, _cost(head) + 1 + bool(news))]
     for i, text in enumerate(told):
         line = " " + text.lstrip()
         place = 0 if i in news else len(units)
-        parts.append(_Part(line, unit=place, group=0))
+        parts.append(_Part(Fragment(line, role="outcome"), unit=place, group=0))
         if place:
             units.append(Unit(place, 3, _cost(line) + 1))
-    parts.append(_Part("\n", unit=0))
+    parts.append(_Part(BREAK, unit=0))
     return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
 
 
-def instruction_ladder(text: str) -> Ladder:
+def instruction_ladder(piece: Piece) -> Ladder:
     """Take the instruction's line apart: only what the aligner takes for talk may go, part by part."""
-    lead = len(text) - len(text.removeprefix(INSTRUCTION))
-    asked = text[lead:].rstrip("\n")
+    lead, asked = piece.fragments[0].text, piece.fragments[1].text
     parts: list[_Part] = []
     units: list[Unit] = []
-    for start, end, is_talk in parts_of(asked):
-        clause = " " * (start == 0) + asked[start:end]
+    for start, stop, is_talk in parts_of(asked):
+        clause = " " * (start == 0) + asked[start:stop]
         for stretch in _stretches_of(clause):
             units.append(Unit(len(units), 3 if is_talk else -2, _cost(stretch) + (not parts)))
-            parts.append(_Part(stretch, unit=len(units) - 1, group=0))
-    parts = [_Part(text[:lead].rstrip(), group=0), *parts, _Part("\n", group=0)]
+            shown = Fragment(stretch, role="instruction")
+            parts.append(_Part(shown, unit=len(units) - 1, group=0))
+    first = _Part(Fragment(lead.rstrip(), role="lead"), group=0)
+    parts = [first, *parts, _Part(BREAK, group=0)]
     return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
 
 
@@ -164,21 +162,32 @@ def _stretches_of(clause: str) -> list[str]:
     return ["".join(found[i : i + _WORDS]) for i in range(0, len(found), _WORDS)]
 
 
-def plain_ladder(piece: Piece, *tiers: int) -> Ladder:
-    """Take any other piece apart by lines; each has the next of ``tiers``, the last one the rest."""
-    lines = piece.text.splitlines(keepends=True)
-    parts = [_Part(line, unit=i) for i, line in enumerate(lines)]
-    units = [Unit(i, tiers[min(i, len(tiers) - 1)], _cost(line)) for i, line in enumerate(lines)]
+def plain_ladder(fragments: Sequence[Fragment], *tiers: int) -> Ladder:
+    """Take a piece of the frame apart by lines; the last of ``tiers`` is that of all further lines."""
+    lines: list[list[Fragment]] = [[]]
+    for fragment in fragments:
+        if lines[-1] and lines[-1][-1].text.endswith("\n"):
+            lines.append([])
+        lines[-1].append(fragment)
+    parts = [_Part(fragment, unit=i) for i, line in enumerate(lines) for fragment in line]
+    units = [
+        Unit(i, tiers[min(i, len(tiers) - 1)], _cost(text_of(line))) for i, line in enumerate(lines)
+    ]
     return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
 
 
 def echo_ladder(piece: Piece, tier: int) -> Ladder:
     """Take a step apart that wrote what is asked: its first word stays, so that it can be seen."""
-    number, words = piece.text.split(" ", 1)
-    head, *rest = _WORD.findall(words)
-    texts = [f"{number} {head}", *([words[len(head) :]] if rest else ())]
-    units = [Unit(i, 3 if i else tier, _cost(text)) for i, text in enumerate(texts)]
-    return Ladder([_Part(text, unit=i) for i, text in enumerate(texts)], units)
+    number, action, *rest = piece.fragments
+    found = _WORD.match(action.text)
+    head = replace(action, text=found[0] if found else action.text)
+    more = replace(action, text=action.text[len(head.text) :])
+    parts = [_Part(number, unit=0), _Part(head, unit=0)]
+    units = [Unit(0, tier, _cost(number.text + head.text))]
+    if text := text_of((more, *rest)):
+        parts += [_Part(fragment, unit=1) for fragment in (more, *rest)]
+        units.append(Unit(1, 3, _cost(text)))
+    return Ladder(parts, units)
 
 
 def _segments(
@@ -191,20 +200,25 @@ def _segments(
     groups: int,
 ) -> int:
     """Add " | title | $12" of an entry: a segment's bar is shown with the first of its words."""
+    is_first = True
     for i, segment in enumerate(fragment.text.rstrip("\n").split(" | ")):
         if not segment.strip() and i == 0:
             continue
         groups += 1
-        parts.append(_Part(" |" if i else "", group=groups))
+        bar = Fragment(" |" if i else "", role="lead" if is_first else fragment.role)
+        parts.append(_Part(bar, group=groups))
+        is_first = False
         space = " " if i else ""
         if fragment.role in ("quantity", "fact"):
             tier = asked.amount_tier(fragment) if fragment.role == "quantity" else 3
-            parts.append(_Part(space + segment, unit=len(units), group=groups))
+            shown = replace(fragment, text=space + segment)
+            parts.append(_Part(shown, unit=len(units), group=groups))
             units.append(Unit(len(units), tier, _cost(" | " + segment)))
             continue
         lead = 1 if i else 0  # the bar's token is paid by the segment's first word
         for word in _WORD.findall(space + segment):
-            parts.append(_Part(word, unit=len(units), group=groups))
+            shown = replace(fragment, text=word)
+            parts.append(_Part(shown, unit=len(units), group=groups))
             units.append(Unit(len(units), asked.title_tier(chunk, word, said), _cost(word) + lead))
     return groups
 
@@ -222,11 +236,13 @@ def _line(
     line = fragment.text
     head, rest = headed(line)
     if head:
-        parts.append(_Part(f"{head}:", group=group))
+        role = "lead" if fragment.label else fragment.role
+        parts.append(_Part(Fragment(f"{head}:", role=role), group=group))
     lead = _cost(f"{head}:\n") if head else 1
     if fragment.role in ("quantity", "fact"):
         tier = min(asked.amount_tier(fragment), 2) if fragment.role == "quantity" else 3
-        parts.append(_Part(rest.rstrip("\n"), unit=len(units), group=group))
+        shown = replace(fragment, text=rest.rstrip("\n"))
+        parts.append(_Part(shown, unit=len(units), group=group))
         units.append(Unit(len(units), tier, _cost(rest) + lead))
     else:
         is_title = fragment.role == "title"
@@ -234,10 +250,11 @@ def _line(
             own = (
                 asked.title_tier(chunk, stretch, said) if is_title else asked.stretch_tier(stretch)
             )
-            parts.append(_Part(stretch, unit=len(units), group=group))
+            shown = replace(fragment, text=stretch)
+            parts.append(_Part(shown, unit=len(units), group=group))
             units.append(Unit(len(units), own, _cost(stretch) + lead))
     if line.endswith("\n"):
-        parts.append(_Part("\n", group=group))
+        parts.append(_Part(BREAK, group=group))
 
 
 @lru_cache(maxsize=65536)

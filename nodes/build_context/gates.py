@@ -46,10 +46,10 @@ def facts_of(request: ContextRequest, past: Sequence[Chunk]) -> Vector:
     wish = wish_of(request.view, request.instruction)
     thing, value = tuple(wish.words), tuple(wish.value_words)
     quality = [w for c in wish.clauses if c.role == "property" for w in words_of(c.text)]
-    steps = [str(chunk.data["step"]).partition(". ")[2] for chunk in past]
+    steps = [str(chunk.data["action"]) for chunk in past]
     rows = np.zeros((len(past), len(FACTS)), dtype=np.float32)
     for i, (chunk, step) in enumerate(zip(past, steps, strict=True)):
-        answer = str(chunk.data["answer"])
+        answer = str(chunk.data["outcome"])
         rows[i] = (
             _said(thing, step),
             _said(thing, answer),
@@ -69,8 +69,8 @@ def texts_of(request: ContextRequest, past: Sequence[Chunk]) -> list[tuple[str, 
     """Return (what was done, what came of it) of earlier steps, as the state model read them."""
     return [
         (
-            str(chunk.data["step"]).partition(". ")[2] or "start",
-            request.view.gist(str(chunk.data["answer"]), request.instruction) or "nothing",
+            str(chunk.data["action"]) or "start",
+            request.view.gist(str(chunk.data["outcome"]), request.instruction) or "nothing",
         )
         for chunk in past
     ]

@@ -15,7 +15,8 @@ from stategate.nodes.build_context.assemble import FramedContext, assemble
 from stategate.nodes.models.asking import ask, asking_problems
 from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.past import ARROW
+from stategate.nodes.retrieval.page import ARROW
+from stategate.nodes.retrieval.past import past_chunk
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
 from stategate.stores.tokens import truncate
@@ -72,5 +73,9 @@ class Summary(FramedContext):
 
 
 def _noted(place: int, line: str) -> Chunk:
-    step, _, answer = line.partition(ARROW)
-    return Chunk(f"note:{place}", "event", line, (), {"step": step, "answer": answer}, "past")
+    """Return a line of the model's notes as an earlier step, as far as it keeps a step's form."""
+    step, _, outcome = line.partition(ARROW)
+    number, dot, action = step.partition(". ")
+    if not (dot and number.isdigit()):
+        number, dot, action = step, "", ""
+    return past_chunk(f"note:{place}", number + dot, action, outcome)

@@ -9,6 +9,11 @@ from stategate.envs.protocols import Chunk, Fragment, Observation, View
 from stategate.nodes.protocols import Embedder, Vector
 from stategate.nodes.retrieval.quoting import shielded
 
+#: The end of a prompt line.
+BREAK = Fragment("\n", role="lead")
+#: Between a step's action and what came of it.
+ARROW = " => "
+
 
 class PageSource:
     """The chunks that ``view`` makes of one page.
@@ -58,13 +63,17 @@ def render(view: View, chunk: Chunk) -> tuple[Fragment, ...]:
     fragments = shielded(own)
     if not any(fragment.text.strip() for fragment in fragments):
         return ()
-    return (*fragments, Fragment("\n", role="lead"))
+    return (*fragments, BREAK)
 
 
 def past_line(chunk: Chunk) -> tuple[Fragment, ...]:
-    """Return the line of an earlier step: what was done, and what came of it."""
-    step = str(chunk.data["step"])
-    return (Fragment(step, role="lead"), Fragment(chunk.text[len(step) :]))
+    """Return the line of an earlier step: its number, what was done, and what came of it."""
+    line = [Fragment(str(chunk.data["number"]), role="lead")]
+    if action := str(chunk.data["action"]):
+        line.append(Fragment(action, role="action"))
+    if outcome := str(chunk.data["outcome"]):
+        line += [Fragment(ARROW, role="lead"), Fragment(outcome, role="outcome")]
+    return tuple(line)
 
 
 def text_of(fragments: Sequence[Fragment]) -> str:

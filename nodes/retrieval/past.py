@@ -4,22 +4,19 @@ They come from the recent events in graph state, which short-term memory keeps w
 builders stay pure, and a resumed or forked episode finds them in its checkpoint (docs/architecture.md).
 """
 
-import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from stategate.envs.protocols import Chunk, Fragment, View
 from stategate.nodes.protocols import Embedder, Piece, Source, Vector
-from stategate.nodes.retrieval.page import describe, nearest
+from stategate.nodes.retrieval.page import ARROW, describe, nearest
 from stategate.stores.text import one_line
 from stategate.stores.traces import Event
 
-#: Between a step's action and what came of it.
-ARROW = " => "
 #: What marks a command that was taken before, where a builder may drop the step itself.
 DONE = "*"
 #: The line that says so.
 LEGEND = f"So far ({DONE} marks what was done before):\n"
-_NUMBERED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 
 
 def past_chunks(events: Sequence[Event]) -> list[Chunk]:
@@ -31,29 +28,23 @@ def past_chunks(events: Sequence[Event]) -> list[Chunk]:
     acts = [event for event in events if event.kind == "ACT"]
     chunks = []
     if acts and acts[0].t == 0 and 0 in pages:
-        chunks.append(_chunk("event:start", "Start", pages[0]))
+        chunks.append(past_chunk("event:start", "Start", "", pages[0]))
     for act in acts:
-        step = f"{act.t + 1}. {one_line(act.text)}"
-        chunks.append(_chunk(f"event:{act.t}", step, pages.get(act.t + 1, "")))
+        number, outcome = f"{act.t + 1}. ", pages.get(act.t + 1, "")
+        chunks.append(past_chunk(f"event:{act.t}", number, one_line(act.text), outcome))
     return chunks
 
 
-def _chunk(id_: str, step: str, answer: str) -> Chunk:
-    line = step + (ARROW + answer if answer else "")
-    return Chunk(id_, "event", line, (), {"step": step, "answer": answer}, "past")
+def past_chunk(id_: str, number: str, action: str, outcome: str) -> Chunk:
+    """Return an earlier step as a chunk; ``data`` holds what its line is made of."""
+    data = {"number": number, "action": action, "outcome": outcome}
+    text = number + action + (ARROW + outcome if outcome else "")
+    return Chunk(id_, "event", text, (), data, "past")
 
 
 def told_steps(pieces: Sequence[Piece]) -> list[tuple[str, str]]:
-    """Return the (action, answer) pairs that a prompt's lines tell, oldest first; "" for no action."""
-    pairs: list[tuple[str, str]] = []
-    for piece in pieces:
-        if piece.kind == "event" and piece.text.strip():
-            line, _, answer = piece.text.strip().partition(ARROW)
-            number, dot, action = line.partition(". ")
-            pairs.append((action if dot and number.isdigit() else "", answer))
-        elif piece.kind == "history":
-            pairs += [(action, "") for action in _NUMBERED.findall(piece.text)]
-    return pairs
+    """Return the (action, outcome) pairs that the pieces show, oldest first; "" for no action."""
+    return [(p.step.action, p.step.outcome) for p in pieces if p.step is not None]
 
 
 class WithPast:
@@ -90,14 +81,13 @@ def candidates(
 
 def done_before(chunks: Sequence[Chunk]) -> frozenset[str]:
     """Return the actions of the earlier steps among ``chunks``."""
-    steps = (str(chunk.data["step"]) for chunk in chunks if chunk.role == "past")
-    return frozenset(step.partition(". ")[2] for step in steps)
+    return frozenset(str(chunk.data["action"]) for chunk in chunks if chunk.role == "past")
 
 
 def marked(fragments: Sequence[Fragment], done: frozenset[str]) -> list[Fragment]:
     """Mark the commands that were taken before."""
     return [
-        Fragment(f.text + DONE, f.action, f.role, f.amount)
+        replace(f, text=f.text + DONE, is_done=True)
         if f.action is not None and one_line(f.action) in done
         else f
         for f in fragments
