@@ -10,11 +10,10 @@ from typing import ClassVar, Literal
 from langgraph.types import interrupt
 from pydantic import Field
 
-from stategate.envs.protocols import View, fill, takes_text
-from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams, Piece
+from stategate.envs.protocols import fill, takes_text
+from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from stategate.nodes.registry import InnerActor
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.past import DONE, told_steps
 from stategate.stores.text import one_line, overlap, words_of
 
 ASKED = re.compile(r"^(?:Instruction|Question): (.+)$", re.MULTILINE)

@@ -23,6 +23,7 @@ from stategate.nodes.retrieval.page import PageSource
 from stategate.nodes.retrieval.past import WithPast, past_chunks
 from stategate.stores.errors import ModelUnavailable, UserError
 from stategate.stores.traces import Event
+from tests.kit import context_of, step_piece
 
 ACTIONS = ("click[< prev]", "click[dark blue]", 'click[28" x 28"]', "click[buy now]")
 
@@ -172,18 +173,17 @@ def test_a_group_is_asked_by_its_name():
 
 
 def test_what_brought_nothing_new_is_withheld_until_something_new_came():
-    lines = ["1. look => A room.", "2. look => A room."]
+    lines = [("look", "A room."), ("look", "A room.")]
     replies = '{"action": "look"}', '{"action": "go north"}'
 
     def chosen(*lines):
-        events = [Piece(str(i), "event", line + "\n", (), 9, 9) for i, line in enumerate(lines)]
         page = Piece("page", "line", "A room.\n", ("look", "go north"), 9, 9)
-        built = BuiltContext((HumanMessage("So far"),), (*events, page), 1)
+        built = context_of(*(step_piece(*line) for line in lines), page)
         return actor(*replies)(built, 0).action
 
     assert chosen(*lines[:1]) == "look"
     assert chosen(*lines) == "go north"
-    assert chosen(*lines, "3. go north => A wood.") == "look"
+    assert chosen(*lines, ("go north", "A wood.")) == "look"
 
 
 def played(seed, guided):

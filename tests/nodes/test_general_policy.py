@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from stategate.envs.alfworld.view import AlfWorldView
-from stategate.envs.protocols import Observation
+from stategate.envs.protocols import Fragment, Observation
 from stategate.graph import build_graph, load_config
 from stategate.nodes.act.encoding import encoder
 from stategate.nodes.act.general import GENERAL, PAGE_FEATURES, ROW_FEATURES
@@ -15,13 +15,14 @@ from stategate.nodes.build_context.compress import Compress
 from stategate.nodes.conformance import check_actor
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.observe.webshop import WebShopEnv
-from stategate.nodes.protocols import BuiltContext, ContextRequest, Piece
+from stategate.nodes.protocols import ContextRequest, Piece
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource
 from stategate.nodes.retrieval.past import WithPast, past_chunks
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
+from tests.kit import context_of, step_piece
 from tests.nodes.test_past import moments, request  # noqa: F401 - a fixture
 
 VIEW = AlfWorldView()
@@ -132,13 +133,14 @@ def test_shipped_policies_play_worlds_whose_words_they_never_saw(checkpoint, wor
 
 
 def test_what_was_done_is_left_alone_where_the_last_step_brought_nothing_new():
-    def vain(*lines):
-        events = [Piece(str(i), "event", line + "\n", (), 9, 9) for i, line in enumerate(lines)]
-        page = Piece("p", "places", "Go to bed 1 | 2*\n", ("go to bed 1", "go to bed 2"), 9, 9)
-        return vain_actions(BuiltContext((), (*events, page), 9), VIEW)
+    def vain(*steps):
+        marked = Fragment(" | 2*", "go to bed 2", is_done=True)
+        places = (Fragment("Go to bed 1", "go to bed 1"), marked)
+        page = Piece("p", "places", "Go to bed 1 | 2*", (), 9, 9, fragments=places)
+        return vain_actions(context_of(*(step_piece(*step) for step in steps), page))
 
-    assert vain("1. open it => A box.", "2. look => A room.") == frozenset()
-    again = vain("1. open it => A box.", "2. look => A room.", "3. open it => A box.")
-    assert again == {"open it", "look", "go to bed 2"}
-    assert vain("1. look => A room, a bed.", "2. look => A room") == {"look", "go to bed 2"}
-    assert vain("1. look => A room.", "2. look => A wood.") == frozenset()
+    box, room = ("open it", "A box."), ("look", "A room.")
+    assert vain(box, room) == frozenset()
+    assert vain(box, room, box) == {"open it", "look", "go to bed 2"}
+    assert vain(("look", "A room, a bed."), ("look", "A room")) == {"look", "go to bed 2"}
+    assert vain(room, ("look", "A wood.")) == frozenset()
