@@ -16,7 +16,7 @@ from stategate.stores.bank.bank import open_bank
 from stategate.stores.bank.state_bank import StateBank
 from stategate.stores.bank.trace_bank import TraceBank
 from stategate.stores.errors import UserError
-from stategate.stores.home import this_user
+from stategate.stores.home import home, this_user
 
 
 def of_user(config: Config, user: str | None) -> Config:
@@ -41,6 +41,13 @@ def thread_of(config: Config, thread: str) -> str:
     if user == this_user() and not thread.startswith("user="):
         return thread
     return f"user={quote(user, safe='')}/{thread}"
+
+
+def durable(config: Config) -> Config:
+    """Return ``config`` with checkpoints on disk, where it does not say otherwise."""
+    if config.checkpoints is not None:
+        return config
+    return config.model_copy(update={"checkpoints": str(home() / "checkpoints.sqlite")})
 
 
 def put_question(

@@ -103,8 +103,7 @@ def open_session(settings: ChatSettings, thread: str, is_kept: bool) -> "Session
     from stategate.graph.config import load_config
     from stategate.graph.session import Session
     from stategate.stores.errors import UserError
-    from stategate.ui.cli.run import durable
-    from stategate.ui.memory import of_user, thread_of
+    from stategate.ui.memory import durable, of_user, thread_of
 
     corpus = () if settings.corpus is None else (f"env.corpus={settings.corpus}",)
     words = (*corpus, *settings.overrides)
@@ -151,12 +150,12 @@ def _with_corpus(session: "Session", is_named: bool) -> "Session":
 
 def open_corpus(session: "Session") -> None:
     """Read and index what the session answers from, saying so where it takes time."""
+    from stategate.nodes.observe.qa import QaEnv
+
     env = session.agent.config.env
-    if not hasattr(env, "index"):
+    if not isinstance(env, QaEnv):
         return
-    if output.console(stderr=True).is_terminal:
-        output.say(f"reading {getattr(env, 'corpus', 'the documents')} …", "dim", stderr=True)
-    with output.working("indexing the documents"):
+    with output.working(f"reading {env.corpus}"):
         index = env.index(session.agent.resources)
     if not index.passages:
         output.say("there is no text in it: nothing can be found", "yellow", stderr=True)
@@ -221,10 +220,11 @@ def _answer_of(result: "StepResult") -> str:
 
 def _titles(session: "Session") -> dict[str, str]:
     """Return the titles of the corpus's passages by id; of a world without a corpus, none."""
-    index = getattr(session.agent.config.env, "index", None)
-    if index is None:
-        return {}
-    return {p.id: p.title or p.document for p in index(session.agent.resources).passages}
+    from stategate.nodes.observe.qa import QaEnv
+
+    env, resources = session.agent.config.env, session.agent.resources
+    passages = env.index(resources).passages if isinstance(env, QaEnv) else ()
+    return {passage.id: passage.title or passage.document for passage in passages}
 
 
 def _as_json(

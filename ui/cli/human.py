@@ -1,7 +1,10 @@
 """A person at the keyboard instead of an actor: the page with numbered choices, and their answer."""
 
 from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
 
 from stategate.envs.protocols import Chunk, Observation, View, takes_text, verb_of
 from stategate.stores.errors import UserError
@@ -20,17 +23,16 @@ def play_by_hand(session: "Session", out: "Console") -> Generator["StepResult", 
     ends in the middle.
     """
     view = session.agent.resources.view
-    world = session.agent.bound().world
     shown = -1
     while not session.done:
         observation = session.observation
-        values = session.values
-        if values["steps"] != shown:
-            shown = values["steps"]
+        if session.values["steps"] != shown:
+            shown = session.values["steps"]
             out.print()
             out.rule(f"[bold]step {shown + 1}[/bold]", align="left", style="dim")
-            out.print(world.instruction(values["session"]).strip(), style="bold", markup=False)
-            show_page(out, view, observation)
+            asked = session.agent.bound().world.instruction(session.values["session"])
+            out.print(asked.strip(), style="bold", markup=False)
+            out.print(page_table(view, observation))
             verbs = dict.fromkeys(verb_of(a) for a in observation.actions if takes_text(a))
             words = "".join(f"{verb} words, " for verb in verbs)
             out.print(f"type a number, {words}an action, or q to quit", style="dim")
@@ -69,40 +71,35 @@ def to_action(answer: str, observation: Observation, view: View) -> str:
     return chosen
 
 
-def show_page(out: "Console", view: View, observation: Observation) -> None:
-    """Print the page, each choice behind the number that takes it."""
-    from rich.table import Table
-    from rich.text import Text
-
+def page_table(view: View, observation: Observation) -> Table:
+    """Return the page, each choice behind the number that takes it."""
     from stategate.nodes.retrieval.page import describe
 
     numbers = {action: i for i, action in enumerate(observation.actions, 1)}
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(justify="right", style="bold cyan", no_wrap=True, min_width=2)
-    grid.add_column(overflow="fold")
+    table = Table.grid(padding=(0, 1))
+    table.add_column(justify="right", style="bold cyan", no_wrap=True, min_width=2)
+    table.add_column(overflow="fold")
     chunks = view.chunks(observation)
-    rest = [action for action in numbers if not any(action in chunk.actions for chunk in chunks)]
-    for chunk in [*chunks, Chunk("rest", "rest", "", tuple(rest), role="commands")]:
+    rest = tuple(a for a in numbers if not any(a in chunk.actions for chunk in chunks))
+    for chunk in [*chunks, Chunk("rest", "rest", "", rest, role="commands")]:
         here = {action: numbers.pop(action) for action in chunk.actions if action in numbers}
         if chunk.role == "entry" and here:
-            grid.add_row(str(next(iter(here.values()))), Text(describe(view, chunk)))
+            table.add_row(str(next(iter(here.values()))), Text(describe(view, chunk)))
             continue
         is_said = chunk.role != "frame" and (not here or chunk.role in ("text", "subject"))
         if is_said and (text := describe(view, chunk)):
-            grid.add_row("", Text(text))
+            table.add_row("", Text(text))
         if here:
-            grid.add_row("", _choices(view, chunk, here))
-    out.print(grid)
+            table.add_row("", _choices(view, chunk, here))
+    return table
 
 
-def _choices(view: View, chunk: Chunk, numbers: Mapping[str, int]) -> Any:
-    from rich.text import Text
-
-    choice = chunk.choice
-    lead = lead_of(view, chunk) if choice is None else f"{choice.name}:"
-    chosen = None
-    if choice is not None:
-        chosen = dict(zip(choice.values, chunk.actions, strict=False)).get(choice.chosen or "")
+def _choices(view: View, chunk: Chunk, numbers: Mapping[str, int]) -> Text:
+    lead, chosen = lead_of(view, chunk), None
+    if chunk.choice is not None:
+        lead = f"{chunk.choice.name}:"
+        by_value = dict(zip(chunk.choice.values, chunk.actions, strict=False))
+        chosen = by_value.get(chunk.choice.chosen or "")
     line = Text(f"{lead}  " if lead else "")
     for action, number in numbers.items():
         line.append(f"{number} ", "bold cyan")

@@ -4,11 +4,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from stategate.stores.settings import JsonFile, Settings, argument, option
 from stategate.stores.text import day_of, one_line
-from stategate.ui.cli.output import console, say, write_json, wrote
+from stategate.ui.cli.output import console, say, wrote
 from stategate.ui.cli.settings_command import command, command_group
 
 if TYPE_CHECKING:
@@ -24,7 +22,6 @@ app = command_group(
     "stategate memory search 'where does Ana live' --as-of 2024-06-01",
     "stategate memory why 'where does Ana live' --tokens 200",
     "stategate memory forget 3 7",
-    "stategate memory prove-forgotten 'Oslo'",
     "stategate memory export memory.jsonl",
 )
 _NAMED = 4  # turns of a fact that the list names, and users
@@ -105,16 +102,6 @@ class ForgetSettings(EmbeddedMemory):
     source: str | None = option(None, "All from a source, such as tool:web.")
     traces: _Traces = None
     checkpoints: _Checkpoints = None
-
-
-class ProveSettings(Settings):
-    """What must be nowhere, and where it is looked for."""
-
-    texts: tuple[str, ...] = argument(..., "What must be nowhere.", metavar="TEXT...")
-    traces: _Traces = None
-    checkpoints: _Checkpoints = None
-    db: str | None = option(None, "SQLite file or postgresql:// URL.", metavar="FILE|URL")
-    json_target: JsonFile = None
 
 
 class ExportSettings(MemoryOf):
@@ -251,26 +238,6 @@ def forget(settings: ForgetSettings) -> None:
         say(f"still quoted in the answer of: {numbers} (forget those, too?)", "yellow")
     for path in report.exports:
         say(f"turns of this user were exported to {path}: delete that file yourself", "yellow")
-
-
-@command(app, "stategate memory prove-forgotten 'Oslo'", name="prove-forgotten")
-def prove_forgotten(settings: ProveSettings) -> None:
-    """Search every store for words, byte by byte; exit code 1 where they still stand."""
-    from stategate.graph.forgetting import Places, search_everywhere
-    from stategate.stores.memory.long_term import open_long_term
-
-    places = Places.here(settings.traces, settings.checkpoints)
-    hits = search_everywhere(list(settings.texts), open_long_term(settings.db), places)
-    if settings.json_target is not None:
-        write_json(settings.json_target, [vars(hit) for hit in hits])
-    else:
-        for hit in hits:
-            say(f"{hit.store}: {hit.where} holds '{hit.text}'", "red")
-        if not hits:
-            count = len(settings.texts)
-            say(f"nowhere: {count} text{'' if count == 1 else 's'} searched")
-    if hits:
-        raise typer.Exit(1)
 
 
 @command(app, "stategate memory export memory.jsonl")

@@ -14,6 +14,8 @@ from stategate.ui.cli.output import Show
 from stategate.ui.cli.settings_command import command, single
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from stategate.envs.protocols import World
     from stategate.graph.config import Config
     from stategate.graph.session import Session, StepResult
@@ -117,6 +119,7 @@ def task_of(world: "World", goal: int | None, pairs: Sequence[str]) -> dict[str,
 def _read_task(pairs: Sequence[str]) -> dict[str, Any]:
     import yaml
 
+    from stategate.stores.errors import user_error_context
     from stategate.stores.yaml_text import read_yaml
 
     task: dict[str, Any] = {}
@@ -124,10 +127,10 @@ def _read_task(pairs: Sequence[str]) -> dict[str, Any]:
         key, equals, value = pair.partition("=")
         if not (equals and key.strip()):
             raise UserError(f"--task takes KEY=VALUE, not '{pair}'")
-        try:
+        with user_error_context(
+            f"--task {key.strip()}: '{value}' is no YAML", kinds=yaml.YAMLError
+        ):
             task[key.strip()] = read_yaml(value)
-        except yaml.YAMLError:
-            raise UserError(f"--task {key.strip()}: '{value}' is no YAML value") from None
     return task
 
 
@@ -169,12 +172,11 @@ def play(config: "Config", settings: RunSettings) -> None:
         output.write_json(json_target, episode)
 
 
-def _watched(session: "Session", out: Any) -> Generator["StepResult", None, None]:
+def _watched(session: "Session", out: "Console") -> Generator["StepResult", None, None]:
     """Take steps, with a spinner on terminals: a model may need many seconds for one."""
-    config = session.agent.config
-    if config.actor.kind == "chat" and out.is_terminal:
-        out.print("starting the model …", style="dim")
-        _ = session.agent.resources.llm  # here, since its download shows a bar of its own
+    from stategate.ui.cli.ask import load_model
+
+    load_model(session)
     while not session.done:
         label = f"step {session.values['steps'] + 1} …"
         with out.status(label) if out.is_terminal else nullcontext():
@@ -193,6 +195,7 @@ def open_session(config: "Config", settings: RunSettings) -> "Session":
 
     from stategate.graph.build import build_graph
     from stategate.graph.session import Session
+    from stategate.ui.memory import durable
 
     thread, goal = settings.thread, settings.goal
     # A thread id that no other run has keeps the traces of runs apart.
@@ -227,15 +230,6 @@ def _check_resumed(session: "Session", asked: Mapping[str, Any] | None) -> None:
     except (KeyError, UserError):
         why = "was played with another config: name that CONFIG and its --set"
         raise UserError(f"thread '{thread}' {why}") from None
-
-
-def durable(config: "Config") -> "Config":
-    """Return ``config`` with checkpoints on disk, where it does not say otherwise."""
-    if config.checkpoints is not None:
-        return config
-    from stategate.stores.home import home
-
-    return config.model_copy(update={"checkpoints": str(home() / "checkpoints.sqlite")})
 
 
 def _resume_hint(thread: str) -> str:
