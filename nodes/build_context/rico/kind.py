@@ -47,14 +47,6 @@ class Rico(FramedContext, ConversationContext):
     learning_rate: float = Field(default=0.1, gt=0, description="AdamW's (multistep, warm_start)")
     max_tokens: int = Field(default=300, ge=8, description="the model's tokens a chunk may have")
     states: Dtype = Field(default="fp16", description="how states are kept on disk")
-    layers: tuple[int, ...] | None = Field(
-        default=None, description="layers whose states are kept (null: all; -1 is the last)"
-    )
-    projection: int | None = Field(
-        default=None,
-        ge=1,
-        description="numbers a layer of a state space model's projected state (zero_state, naive)",
-    )
 
     def assets(self) -> tuple[str, ...]:
         """Name the weigher, where it is an asset."""
@@ -63,10 +55,7 @@ class Rico(FramedContext, ConversationContext):
     def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder; the model is loaded when there is first something to weigh."""
         memory = DocumentMemory(
-            lambda: shared_backend(
-                self.model, self.loss, self.max_tokens, self.layers, self.projection
-            ),
-            self.states,
+            lambda: shared_backend(self.model, self.loss, self.max_tokens), self.states
         )
         settings = Settings(self.steps, self.learning_rate)
         weigher = Weigher(memory, lambda: resources.embedder, self.ranker, self.fuse_with, settings)

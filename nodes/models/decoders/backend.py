@@ -73,8 +73,7 @@ class Backend(ABC):
     ``parameterisation`` says where an optimiser should move: along the weights themselves
     (``linear``, for states that add up) or along their logarithms (``log``, for attention).
     ``fingerprint`` names weights and text format; states of another fingerprint are useless.
-    ``layers`` keeps only some layers' states (all if None; -1 is the last), which makes an index that
-    much smaller. Documents are cut at ``max_tokens``. Safe for threads; calls wait for each other.
+    Documents are cut at ``max_tokens``. Safe for threads; calls wait for each other.
     """
 
     parameterisation: ClassVar[Literal["linear", "log"]]
@@ -87,18 +86,12 @@ class Backend(ABC):
         fingerprint: str,
         max_tokens: int = 300,
         loss: Loss = "content",
-        layers: Sequence[int] | None = None,
     ) -> None:
         context = int(getattr(model.config, "max_position_embeddings", 0) or 1 << 20)
         self.name = name
         self.max_tokens = min(max_tokens, max(context // 2, 1))
-        self.layers = count = int(model.config.num_hidden_layers)
-        chosen = range(count) if layers is None else layers
-        if not chosen or any(not -count <= int(layer) < count for layer in chosen):
-            raise UserError(f"{name} has layers 0 to {count - 1}, not {list(chosen)}")
-        self._layers = sorted({int(layer) % count for layer in chosen})
-        subset = "" if len(self._layers) == count else f"/layers{self._layers}"
-        self.fingerprint = f"{fingerprint}/{self.max_tokens}{subset}"
+        self.layers = int(model.config.num_hidden_layers)
+        self.fingerprint = f"{fingerprint}/{self.max_tokens}"
         self._model = model.eval().requires_grad_(False)
         self._tokenizer = tokenizer
         self._loss = loss

@@ -21,28 +21,22 @@ def load_backend(
     model: str = DEFAULT,
     loss: Loss = "content",
     max_tokens: int = 300,
-    layers: Sequence[int] | None = None,
-    projection: int | None = None,
 ) -> Backend:
     """Return the backend for ``model``: Mamba-2 if its config says so, else a transformer.
 
     ``model`` is an asset such as ``smollm2-135m`` or ``qwen2.5-coder-0.5b``, a folder, a .gguf file,
-    or a hub repository such as ``AntonV/mamba2-130m-hf``. ``projection`` is for Mamba-2.
+    or a hub repository such as ``AntonV/mamba2-130m-hf``.
     Raises ``UserError``.
     """
     folder, fingerprint = model_folder(model)
     network, tokenizer = _load(str(folder), model)
-    common = (network, tokenizer, model, fingerprint, max_tokens, loss, layers)
+    common = (network, tokenizer, model, fingerprint, max_tokens, loss)
     if getattr(network.config, "model_type", "") == "mamba2":
         from stategate.nodes.models.decoders.mamba2 import Mamba2Backend
 
-        return Mamba2Backend(*common, projection=projection)
+        return Mamba2Backend(*common)
     from stategate.nodes.models.decoders.transformer import TransformerBackend
 
-    if projection:
-        raise UserError(
-            f"{model} is a transformer, whose states cannot be projected: use layers, or int8 states"
-        )
     return TransformerBackend(*common)
 
 
@@ -50,11 +44,9 @@ def shared_backend(
     model: str = DEFAULT,
     loss: Loss = "content",
     max_tokens: int = 300,
-    layers: tuple[int, ...] | None = None,
-    projection: int | None = None,
 ) -> Backend:
     """Return this process's backend for these settings: one copy of the weights, whoever asks."""
-    return _shared(model, loss, max_tokens, layers, projection)  # all of them, however they came
+    return _shared(model, loss, max_tokens)  # all of them, however they came
 
 
 _shared = lru_cache(maxsize=4)(load_backend)

@@ -32,8 +32,7 @@ _ATTENTION = "stategate_rico"
 class TransformerBackend(Backend):
     """A Hugging Face decoder with rotary or no positions and a key-value cache, of most families.
 
-    A state is ``{"kv": (layers, 2, heads, tokens, head size)}``. In layers that are not among
-    ``layers`` the question sees no document.
+    A state is ``{"kv": (layers, 2, heads, tokens, head size)}``.
     """
 
     parameterisation: ClassVar[Literal["linear", "log"]] = "log"
@@ -71,9 +70,10 @@ class TransformerBackend(Backend):
                 cache = self._model.base_model(
                     torch.tensor(rows), position_ids=starts + torch.arange(longest), use_cache=True
                 ).past_key_values
-            layers = [cache.layers[number] for number in self._layers]
             for row, i in enumerate(batch):
-                parts = [torch.stack([layer.keys[row], layer.values[row]]) for layer in layers]
+                parts = [
+                    torch.stack([layer.keys[row], layer.values[row]]) for layer in cache.layers
+                ]
                 states[i] = {"kv": torch.stack(parts)[:, :, :, : len(ids[i])].float()}
         return [states[i] for i in range(len(ids))]
 
@@ -90,8 +90,7 @@ class TransformerBackend(Backend):
         together = torch.cat([state["kv"].to(self._model.dtype) for state in states], dim=-2)
         bias = weights.clamp_min(_NOTHING).log().repeat_interleave(lengths).to(together.dtype)
         documents = {
-            layer: Documents(keys, values, bias)
-            for layer, (keys, values) in zip(self._layers, together, strict=True)
+            layer: Documents(keys, values, bias) for layer, (keys, values) in enumerate(together)
         }
         cache, seen = DynamicCache(), 0
 

@@ -142,17 +142,6 @@ def test_mamba_states_continue_the_text(mamba):
     assert torch.allclose(torch.cat(steps, 1), whole, atol=1e-4)
 
 
-def test_mamba_options(mamba, mamba_folder):
-    states = mamba.encode(DOCUMENTS)
-    some = load_backend(str(mamba_folder), max_tokens=40, layers=[-1, 0])
-    assert some.fingerprint != mamba.fingerprint
-    kept = some.encode(DOCUMENTS)
-    assert torch.equal(kept[0]["ssm"], states[0]["ssm"][[0, 2]])
-    assert some.gradient(kept, torch.full((4,), 0.25), QUERY).slope.abs().max() > 0
-    with pytest.raises(UserError, match="layers 0 to 2"):
-        load_backend(str(mamba_folder), layers=[7])
-
-
 def test_loading_tells_what_is_wrong(tmp_path):
     with pytest.raises(UserError, match="no model at"):
         load_backend(str(tmp_path / "nothing"))
