@@ -12,18 +12,28 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from stategate.stores.home import cache
-from stategate.stores.sqlite import SqliteFile
+from stategate.stores.sql import Blob, Database, Schema, Text, create_tables
 
 Vector = NDArray[np.float32]
 Compute = Callable[[Sequence[str]], Vector]
 
-_SCHEMA = """create table if not exists embeddings (
-    embedder text not null, text_sha256 blob not null, vector blob not null,
-    primary key (embedder, text_sha256)) without rowid"""
-_QUESTION_MARKS = 500  # SQLite allows 999 parameters where it is old
+_embeddings = sa.Table(
+    "embeddings",
+    sa.MetaData(),
+    sa.Column("embedder", Text, primary_key=True),
+    sa.Column("text_sha256", Blob, primary_key=True),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+# Deleted vectors are overwritten: what somebody said can be guessed from them.
+_CACHE = Schema("embedding cache", (create_tables(_embeddings),), fix="delete it", secure=True)
+#: The vector as it is kept: a damaged one is dropped, not refused.
+_STORED = sa.type_coerce(_embeddings.c.vector, sa.types.NullType())
+_MOST_PARAMETERS = 500  # SQLite allows 999 where it is old
 _BLOCK = 64  # texts computed between two writes, so that a killed run keeps nearly all it did
 _SHOW_FROM = 128  # texts from which computing takes over two seconds
 
@@ -41,11 +51,11 @@ class EmbeddingCache:
         self._memory_bytes = 0
         self._memory_limit = int(memory_mb * 1e6)
         self._lock = threading.RLock()
-        self._file = SqliteFile(self.path, "embedding cache", (_SCHEMA,), fix="delete it")
+        self._db = Database(self.path, _CACHE)
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._db.close()
 
     def get(self, embedder: str, texts: Sequence[str], dimension: int = 0) -> dict[str, Vector]:
         """Return the known vectors among ``texts``, by text.
@@ -54,41 +64,43 @@ class EmbeddingCache:
         """
         keys = {_digest(text): text for text in texts}
         vectors: dict[str, Vector] = {}
+        own = _embeddings.c.embedder == embedder
         with self._lock:
             for key, text in keys.items():
                 if (embedder, key) in self._memory:
                     self._memory.move_to_end((embedder, key))
                     vectors[text] = self._memory[embedder, key]
-            wanted = [key for key, text in keys.items() if text not in vectors]
-            for start in range(0, len(wanted), _QUESTION_MARKS):
-                part = wanted[start : start + _QUESTION_MARKS]
-                marks = ",".join("?" * len(part))
-                rows = self._file.query(
-                    "select text_sha256, vector from embeddings "  # noqa: S608 (question marks only)
-                    f"where embedder = ? and text_sha256 in ({marks})",
-                    [embedder, *part],
-                )
-                hurt = [(embedder, key) for key, blob in rows if not _is_whole(blob, dimension)]
+            missing = [key for key, text in keys.items() if text not in vectors]
+            for start in range(0, len(missing), _MOST_PARAMETERS):
+                part = missing[start : start + _MOST_PARAMETERS]
+                query = sa.select(_embeddings.c.text_sha256, _STORED)
+                rows = self._db.rows(query.where(own, _embeddings.c.text_sha256.in_(part)))
+                damaged = [key for key, blob in rows if not _is_whole(blob, dimension)]
                 for key, blob in rows:
-                    if (embedder, key) not in hurt:
+                    if key not in damaged:
                         vectors[keys[key]] = self._remember(embedder, key, blob)
-                if hurt:
-                    statement = "delete from embeddings where embedder = ? and text_sha256 = ?"
-                    with self._file.transaction() as db:
-                        db.executemany(statement, hurt)
+                if damaged:
+                    with self._db.write() as db:
+                        gone = _embeddings.c.text_sha256.in_(damaged)
+                        db.execute(_embeddings.delete().where(own, gone))
         return vectors
 
     def put(self, embedder: str, texts: Sequence[str], vectors: Vector) -> None:
         """Keep one row of ``vectors`` (n, dimension) per text; the first vector of a text stays."""
         rows = [
-            (embedder, _digest(text), np.asarray(vector, dtype="<f4").tobytes())
+            {
+                "embedder": embedder,
+                "text_sha256": _digest(text),
+                "vector": np.asarray(vector, dtype="<f4").tobytes(),
+            }
             for text, vector in zip(texts, vectors, strict=True)
         ]
         with self._lock:
-            with self._file.transaction() as db:
-                db.executemany("insert or ignore into embeddings values (?, ?, ?)", rows)
-            for _, key, blob in rows:
-                self._remember(embedder, key, blob)
+            if rows:
+                with self._db.write() as db:
+                    db.execute(self._db.insert(_embeddings).on_conflict_do_nothing(), rows)
+            for row in rows:
+                self._remember(embedder, row["text_sha256"], row["vector"])
 
     def through(
         self, embedder: str, texts: Sequence[str], dimension: int, compute: Compute
@@ -112,23 +124,33 @@ class EmbeddingCache:
         return np.array([known[text] for text in texts], np.float32).reshape(-1, dimension)
 
     def drop(self, texts: Sequence[str]) -> int:
-        """Forget the vectors of ``texts`` by any embedder; returns how many there were."""
+        """Forget the vectors of ``texts`` by any embedder; returns how many there were.
+
+        Nothing of them is left in the file; in its log not either, unless another process reads it
+        (see :meth:`Database.compact`).
+        """
         keys = {_digest(text) for text in texts}
         with self._lock:
             for known in [key for key in self._memory if key[1] in keys]:
                 self._memory_bytes -= self._memory.pop(known).nbytes
-            with self._file.transaction() as db:
-                statement = "delete from embeddings where text_sha256 = ?"
-                return sum(db.execute(statement, (key,)).rowcount for key in keys)
+            with self._db.write() as db:
+                column = _embeddings.c.text_sha256
+                gone = [
+                    db.execute(_embeddings.delete().where(column == key)).rowcount for key in keys
+                ]
+            if sum(gone):
+                self._db.compact()
+        return sum(gone)
 
     def knows(self, texts: Sequence[str]) -> bool:
         """Say whether any embedder's vector of one of ``texts`` is kept."""
-        query = "select 1 from embeddings where text_sha256 = ?"
-        return any(self._file.query(query, (_digest(text),)) for text in texts)
+        query = sa.select(sa.literal(1))
+        column = _embeddings.c.text_sha256
+        return any(self._db.rows(query.where(column == _digest(text)).limit(1)) for text in texts)
 
     def __len__(self) -> int:
         """Return the number of vectors in the file."""
-        return int(self._file.query("select count(*) from embeddings")[0][0])
+        return int(self._db.scalar(sa.select(sa.func.count()).select_from(_embeddings)))
 
     def _remember(self, embedder: str, key: bytes, blob: bytes) -> Vector:
         vector = np.frombuffer(blob, dtype="<f4")  # not to be written to

@@ -11,6 +11,7 @@ import uuid
 
 import pytest
 
+from tests.kit import home, sample_shop, user_memory  # noqa: F401 - fixtures
 from tests.postgres_server import programs, running
 
 os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")

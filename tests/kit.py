@@ -1,12 +1,134 @@
-"""Fixtures that several rooms share."""
+"""Fixtures and helpers that tests share; ``tests/conftest.py`` hands the fixtures to every folder."""
 
-from collections.abc import Sequence
+import base64
+import inspect
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
 
+import pytest
 from langchain_core.messages import HumanMessage
 
 from stategate.envs.protocols import Fragment, FragmentRole
 from stategate.nodes.build_context.assemble import line_piece
 from stategate.nodes.protocols import BuiltContext, Piece
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A home of the test's own; returns its folder."""
+    from stategate.stores.tokens import encoding
+
+    encoding()  # found in the user's own cache
+    folder = tmp_path / "home"
+    monkeypatch.setenv("STATEGATE_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sample_shop():
+    """The sample shop, loaded once. Sessions are values, so tests may share it."""
+    from stategate import WebShop
+
+    return WebShop.load("sample")
+
+
+@pytest.fixture
+def user_memory(tmp_path):
+    """The memory of one user, Ana, in a file, with an embedder that needs no model."""
+    from stategate import Memory
+    from stategate.nodes.models.embedders import HashingEmbedder
+
+    return Memory(str(tmp_path / "memory.sqlite"), embedder=HashingEmbedder(), user="ana")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a fake server was asked."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+#: Returns status, content type and body for a request.
+Respond = Callable[[Request], tuple[int, str, bytes]]
+
+
+@contextmanager
+def http_server(respond: Respond) -> Iterator[tuple[str, list[Request]]]:
+    """Serve ``respond`` on a port of this machine; yields the URL and what was asked so far."""
+    asked: list[Request] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            request = Request(self.command, self.path, dict(self.headers), body)
+            asked.append(request)
+            status, kind, content = respond(request)
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = answer  # noqa: N815
+
+        def log_message(self, *words: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+_CALL = """
+import base64, importlib.util, pickle, sys
+path, name, arguments = sys.argv[1:]
+spec = importlib.util.spec_from_file_location("called", path)
+module = importlib.util.module_from_spec(spec)
+sys.modules["called"] = module
+spec.loader.exec_module(module)
+print("ready", flush=True)
+sys.stdin.readline()
+getattr(module, name)(*pickle.loads(base64.b64decode(arguments)))
+"""
+
+
+def run_processes(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[int]:
+    """Call a test module's ``function`` in fresh processes, begun at one moment; return exit codes."""
+    path = inspect.getsourcefile(function)
+    root = str(Path(__file__).resolve().parents[1])
+    started = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-c", _CALL, str(path), function.__name__),
+                base64.b64encode(pickle.dumps(arguments)).decode(),
+            ],
+            cwd=root,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for arguments in calls
+    ]
+    for process in started:
+        process.stdout.readline()
+    for process in started:
+        process.stdin.write(b"go\n")
+        process.stdin.close()
+    return [process.wait(120) for process in started]
 
 
 def piece_of(kind: str, *said: tuple[FragmentRole, str], actions: Sequence[str] = ()) -> Piece:

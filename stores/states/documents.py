@@ -5,28 +5,37 @@ was killed goes on where it stopped, and several processes may write at once.
 """
 
 import hashlib
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from stategate.stores.errors import UserError
-from stategate.stores.files import parse_json
-from stategate.stores.sqlite import SqliteFile
+from stategate.stores.sql import Blob, Database, Json, Schema, Text, Whole, create_tables
 
 Arrays = Mapping[str, NDArray[Any]]
 Dtype = Literal["fp32", "fp16", "int8"]
 _NUMPY: dict[str, str] = {"fp32": "<f4", "fp16": "<f2", "int8": "<i1"}
-_SCHEMA = """
-create table if not exists states (
-    n integer primary key, key text not null unique, parts text not null, arrays blob not null
-);
-create table if not exists made_with (fingerprint text not null, dtype text not null);
-"""
+_metadata = sa.MetaData()
+_states = sa.Table(
+    "states",
+    _metadata,
+    sa.Column("n", Whole, primary_key=True),
+    sa.Column("key", Text, nullable=False, unique=True),
+    sa.Column("parts", Json, nullable=False),
+    sa.Column("arrays", Blob, nullable=False),
+)
+_made_with = sa.Table(
+    "made_with",
+    _metadata,
+    sa.Column("fingerprint", Text, nullable=False),
+    sa.Column("dtype", Text, nullable=False),
+)
+_STATES = Schema("document states", (create_tables(_states, _made_with),), fix="delete the folder")
 
 
 def document_key(text: str) -> str:
@@ -44,16 +53,14 @@ class DocumentStates:
         """Open or make the index. Raises ``UserError`` for another model's, or another dtype."""
         self.folder = Path(folder)
         self.dtype: Dtype = dtype
-        self._file = SqliteFile(
-            self.folder / "states.sqlite", "document states", (_SCHEMA,), fix="delete the folder"
-        )
-        if not self._file.query("select 1 from made_with"):
-            with self._file.transaction() as db:
-                db.execute(
-                    "insert into made_with select ?, ? where not exists (select 1 from made_with)",
-                    (fingerprint, dtype),
-                )
-        made_with = self._file.query("select fingerprint, dtype from made_with")[0]
+        self._db = Database(self.folder / "states.sqlite", _STATES)
+        made_with = self._made_with()
+        if made_with is None:
+            with self._db.write() as db:
+                if db.execute(sa.select(_made_with)).first() is None:
+                    db.execute(_made_with.insert().values(fingerprint=fingerprint, dtype=dtype))
+            made_with = self._made_with()
+        assert made_with is not None  # noqa: S101 - written above
         if made_with[0] != fingerprint:
             raise UserError(
                 f"the document states in '{folder}' are those of another model or text format "
@@ -64,36 +71,40 @@ class DocumentStates:
                 f"the document states in '{folder}' are kept as {made_with[1]}: "
                 f"ask for {made_with[1]}, or name another folder"
             )
-        for old in self.folder.glob("shard-*.bin"):
-            old.unlink(missing_ok=True)  # of before SQLite: gigabytes that are read no more
+
+    def _made_with(self) -> sa.Row[Any] | None:
+        return next(iter(self._db.rows(sa.select(_made_with))), None)
 
     def __len__(self) -> int:
         """Return the number of documents."""
-        return int(self._file.query("select count(*) from states")[0][0])
+        return int(self._db.scalar(sa.select(sa.func.count()).select_from(_states)))
 
     def __iter__(self) -> Iterator[str]:
         """Yield the keys, in the order in which they were added."""
-        return iter([row["key"] for row in self._file.query("select key from states order by n")])
+        return iter(
+            [row.key for row in self._db.rows(sa.select(_states.c.key).order_by(_states.c.n))]
+        )
 
     def add(self, key: str, arrays: Arrays) -> None:
         """Keep a document's arrays, quantised; a key that is here already is left alone."""
-        parts = json.dumps({name: np.shape(array) for name, array in arrays.items()})
-        blob = b"".join(pack(np.asarray(array), self.dtype) for array in arrays.values())
-        with self._file.transaction() as db:
-            db.execute(
-                "insert or ignore into states (key, parts, arrays) values (?, ?, ?)",
-                (key, parts, blob),
-            )
+        row = {
+            "key": key,
+            "parts": {name: np.shape(array) for name, array in arrays.items()},
+            "arrays": b"".join(pack(np.asarray(array), self.dtype) for array in arrays.values()),
+        }
+        with self._db.write() as db:
+            db.execute(self._db.insert(_states).values(row).on_conflict_do_nothing())
 
     def get(self, key: str) -> dict[str, NDArray[np.float32]]:
         """Return a document's arrays as float32. Raises ``KeyError`` if it is not here."""
-        rows = self._file.query("select parts, arrays from states where key = ?", (key,))
+        query = sa.select(_states.c.parts, _states.c.arrays).where(_states.c.key == key)
+        rows = self._db.rows(query)
         if not rows:
             raise KeyError(key)
         arrays = {}
-        with self._file.belonging():
-            blob = np.frombuffer(rows[0]["arrays"], dtype=np.uint8)
-            for name, shape in parse_json(rows[0]["parts"]).items():
+        with self._db.damage():
+            blob = np.frombuffer(rows[0].arrays, dtype=np.uint8)
+            for name, shape in rows[0].parts.items():
                 arrays[name], used = unpack(blob, tuple(shape), self.dtype)
                 blob = blob[used:]
             if len(blob):
@@ -102,8 +113,12 @@ class DocumentStates:
 
     def missing(self, keys: Sequence[str]) -> list[str]:
         """Return the keys that are not here, in order, once each."""
-        there = "select 1 from states where key = ?"
-        return [key for key in dict.fromkeys(keys) if not self._file.query(there, (key,))]
+        query = sa.select(_states.c.key)
+        return [
+            key
+            for key in dict.fromkeys(keys)
+            if not self._db.rows(query.where(_states.c.key == key))
+        ]
 
 
 def pack(array: NDArray[Any], dtype: Dtype) -> bytes:

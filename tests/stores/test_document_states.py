@@ -37,12 +37,6 @@ def test_round_trip(tmp_path, dtype, error):
             assert np.abs(array - value[name]).max(initial=0) <= error * top
 
 
-def test_files_of_the_former_format_go(tmp_path):
-    (tmp_path / "shard-00000.bin").write_bytes(b"0" * 99)
-    assert not list(DocumentStates(tmp_path, "m"))
-    assert [path.name for path in tmp_path.iterdir() if "states.sqlite" not in path.name] == []
-
-
 def test_what_fp16_cannot_hold_is_clipped(tmp_path):
     store = DocumentStates(tmp_path, "m")
     store.add("a", {"s": np.array([1e9, -1e9, 2.0], dtype=np.float32)})

@@ -1,4 +1,3 @@
-import multiprocessing
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +7,7 @@ import pytest
 
 from stategate.stores.embeddings import EmbeddingCache, Vector, embedding_cache
 from stategate.stores.errors import UserError
+from tests.kit import run_processes
 
 
 def vectors_of(texts: Sequence[str]) -> Vector:
@@ -76,16 +76,12 @@ def _fill(path: Path, start: int) -> None:
 
 def test_processes_and_threads_write_side_by_side(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_fill, args=(path, start)) for start in (0, 30)]
-    for worker in workers:
-        worker.start()
     threads = [threading.Thread(target=_fill, args=(path, start)) for start in (60, 90)]
     for thread in threads:
         thread.start()
-    for job in [*workers, *threads]:
-        job.join(60)
-    assert [w.exitcode for w in workers] == [0, 0]
+    assert run_processes(_fill, [(path, 0), (path, 30)]) == [0, 0]
+    for thread in threads:
+        thread.join(60)
     assert len(EmbeddingCache(path)) == 150
 
 
@@ -103,3 +99,14 @@ def test_the_shared_cache_lives_in_the_home(
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
     assert embedding_cache() is embedding_cache()
     assert embedding_cache().path == tmp_path / "embeddings.sqlite"
+
+
+def test_a_dropped_vector_is_in_no_file(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path / "c.sqlite")
+    rows = np.random.default_rng(0).normal(size=(200, 64)).astype(np.float32)
+    cache.put("m", [f"t{i}" for i in range(200)], rows)
+    assert cache.drop(["t7"]) == 1
+    held = [path for path in tmp_path.iterdir() if rows[7].tobytes() in path.read_bytes()]
+    assert held == []
+    assert not cache.knows(["t7"])
+    assert cache.knows(["t8"])

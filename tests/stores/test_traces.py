@@ -1,7 +1,6 @@
 """The trace store: idempotent, forked, exported, read by many."""
 
 import json
-import multiprocessing
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.traces import ContextPiece, Event
 from stategate.stores.traces.store import TraceStore
 from stategate.stores.traces.trajectories import read_trajectories
+from tests.kit import run_processes
 
 
 def events(step, *, last=False):
@@ -213,13 +213,7 @@ def _many(path, name):
 
 
 def test_processes_write_side_by_side(store):
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_many, args=(store.place, f"e{i}")) for i in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(60)
-    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    assert run_processes(_many, [(store.place, f"e{i}") for i in range(3)]) == [0, 0, 0]
     assert {e["steps"] for e in store.episodes()} == {20}
     if store.path.is_file():
         with sqlite3.connect(store.path) as db:
