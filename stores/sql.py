@@ -144,8 +144,13 @@ class Json(Text):
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
         """Return the object. Raises ``DamagedValue``."""
         text = super().process_result_value(value, dialect)
-        found = None if text is None else parse_json(text)
-        if text is not None and not isinstance(found, dict):
+        if text is None:
+            return None
+        try:
+            found = parse_json(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
             raise DamagedValue(f"{text:.40} where an object is kept")
         return found
 
