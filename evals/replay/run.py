@@ -46,16 +46,17 @@ def read_threads(path: str) -> list[tuple[str, str, list[BaseMessage]]]:
         raw = file.read_bytes()
         text = (gzip.decompress(raw) if file.suffix == ".gz" else raw).decode("utf-8")
         lines = [parse_json(line) for line in text.splitlines() if line.strip()]
-    found = []
+    found: dict[str, tuple[str, str, list[BaseMessage]]] = {}
     for i, line in enumerate(lines):
-        name = str(line.get("id", i)) if isinstance(line, Mapping) else str(i)
-        task = str(line.get("task", name)) if isinstance(line, Mapping) else name
+        given = line if isinstance(line, Mapping) else {}
+        name = str(given.get("id", i))
+        name = f"{name}#{i + 1}" if name in found else name
         messages = from_plain(line, f"{path}, line {i + 1}")
         if calls_in(messages):
-            found.append((name, task, messages))
+            found[name] = (name, str(given.get("task", given.get("id", i))), messages)
     if not found:
         raise UserError(f"'{path}' holds no thread in which a model said something")
-    return found
+    return list(found.values())
 
 
 def needs_of(call: BaseMessage, earlier: Sequence[BaseMessage]) -> set[str]:

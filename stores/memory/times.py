@@ -1,7 +1,7 @@
 """Times in English text, resolved against the day on which it was said ("last week", "in May").
 
 Own rules and no library: on marked sentences dateparser finds fewer times, takes "we" and "sat" for
-some, knows no spans ("last weekend") and is forty times slower (docs/results/memory_public.md). Days
+some, knows no spans ("last weekend") and is forty times slower (docs/results/memory.md). Days
 are UTC, seasons those of the northern hemisphere.
 """
 

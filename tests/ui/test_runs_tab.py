@@ -32,7 +32,7 @@ def runs_tab(tmp_path_factory):
 
 def test_every_published_run_opens_under_its_own_name(runs_tab):
     folders = find_runs([PUBLISHED])
-    assert len(folders) > 50
+    assert len(folders) >= 6
     for folder in folders:
         update = runs_tab.open(str(folder))
         assert f">{folder.name}<" in str(update[runs_tab.facts]), (
@@ -46,7 +46,7 @@ def test_a_run_that_cannot_be_drawn_leaves_nothing_of_the_one_before(
 ):
     broken = PUBLISHED.parent / "runs" / "broken-here"
     monkeypatch.setattr("stategate.ui.app.tabs.runs.render_run", lambda run: len(3))
-    update = runs_tab.open(str(PUBLISHED / "bench-step"))
+    update = runs_tab.open(str(PUBLISHED / "agents"))
     assert "did not work" in str(update[runs_tab.status])
     assert update[runs_tab.facts] == update[runs_tab.episodes] == ""
     assert update[runs_tab.state] is None
@@ -80,10 +80,10 @@ def test_six_stories_tell_the_figures_of_their_runs(tmp_path):
 
 def test_runs_are_found_by_words_of_their_command(runs_tab):
     folders = find_runs([PUBLISHED])
-    assert {f.name for f, _ in search_runs(folders, "bench")} >= {"bench-step", "bench-ui"}
-    both = search_runs(folders, "rerank LIMIT")
+    assert [f.name for f, _ in search_runs(folders, "alfworld")] == ["alfworld-dev"]
+    both = search_runs(folders, "experience NOVICE")
     assert both
-    assert all("--limit" in command for _, command in both)
+    assert all("experience" in command for _, command in both)
     assert not search_runs(folders, "no such words at all")
 
 
