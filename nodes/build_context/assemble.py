@@ -142,9 +142,10 @@ def head_of(fragments: Sequence[Fragment], length: int) -> list[Fragment]:
     for fragment in fragments:
         if length <= 0:
             break
-        is_whole = len(fragment.text) <= length
-        text = fragment.text[:length]
-        head.append(fragment if is_whole else replace(fragment, text=text, amount=None))
+        cut = replace(fragment, text=fragment.text[:length])
+        if cut.text != fragment.text and cut.role == "quantity":
+            cut = replace(cut, amount=None)
+        head.append(cut)
         length -= len(fragment.text)
     return head
 

@@ -2,39 +2,25 @@
 
 import pytest
 
-from stategate.envs.webshop import prompt
 from stategate.graph import build_graph, load_config
+from stategate.nodes.act.shop.page import read_page
 from stategate.nodes.act.shop.rule import Rule, suggested
 from stategate.nodes.conformance import check_actor, check_memory, check_updater
 from stategate.nodes.update_state.ema import Ema
 from stategate.nodes.write_memory.experience import ExperienceWriter
 from stategate.stores.bank.state_bank import StateBank
-from tests.nodes.test_rule_actor import BUTTONS, ITEM, LINKS, OPENED, RESULTS, VALUES, WISH, context
-
-
-def read(context):
-    return prompt.read(context.text, context.actions)
-
+from tests.kit import piece_of
+from tests.nodes.shop_pages import ITEM, ON_ITEM, ON_RESULTS, OPENED, RESULTS, WISH, context
 
 SEARCH_PAGE = (["Search bar: search[<query>]"], ("search[<query>]",))
-ON_RESULTS = ("click[back to search]", "click[next >]", *LINKS)
-ON_ITEM = tuple(f"click[{target}]" for target in (*BUTTONS, *VALUES))
-
-
 PLAIN = "Find me machine wash men's shirts with long sleeve, and price lower than 50.00 dollars"
 
 
 def advised(lines, actions, move, history=(), step=None, follow=True, wish=WISH):
-    built = context(lines, actions, history, wish)
-    told = f"{built.text}Experience: It went well. Suggested next: {move}\n"
-    piece = built.pieces[0]
-    from langchain_core.messages import HumanMessage
-
-    from stategate.nodes.protocols import BuiltContext, Piece
-
-    pieces = (Piece("p", "p", told, piece.actions, 0, 0),)
-    changed = BuiltContext((HumanMessage(told),), pieces, 0)
-    return Rule(follow=follow).build(None)(changed, len(history) if step is None else step)
+    line = f"Experience: It went well. Suggested next: {move}\n"
+    advice = piece_of("experience", ("fact", line))
+    built = context(lines, actions, history, wish, [advice])
+    return Rule(follow=follow).build(None)(built, len(history) if step is None else step)
 
 
 @pytest.mark.parametrize(
@@ -85,10 +71,10 @@ def test_a_plan_suggests_the_move_of_the_page():
         (RESULTS, ON_RESULTS, None),
         (ITEM, ON_ITEM, "buy now"),
     ):
-        assert suggested(told, read(context(lines, actions))) == move
+        assert suggested(told, read_page(context(lines, actions))) == move
     turning = "Experience: x. Suggested plan: search_kind, next >, open, features, buy now\n"
-    assert suggested(turning, read(context(RESULTS, ON_RESULTS))) == "next >"
-    assert suggested(turning, read(context(ITEM, ON_ITEM))) == "features"
+    assert suggested(turning, read_page(context(RESULTS, ON_RESULTS))) == "next >"
+    assert suggested(turning, read_page(context(ITEM, ON_ITEM))) == "features"
 
 
 def test_the_follower_the_updater_and_the_writer_conform(tmp_path):

@@ -9,9 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain_core.messages import HumanMessage
 
-from stategate.envs.webshop import WebShop, prompt
+from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.view import WebShopView
 from stategate.envs.webshop.wanted import Wanted
@@ -25,49 +24,13 @@ from stategate.nodes.act.shop.candidates import (
     encode,
     queries,
 )
+from stategate.nodes.act.shop.page import read_page
 from stategate.nodes.conformance import check_actor
 from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.nodes.resources import Resources
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
-
-
-def read(context):
-    return prompt.read(context.text, context.actions)
-
-
-WISH = (
-    "Find me machine wash men's shirts with long sleeve with color: black, and size: x-large, "
-    "and price lower than 50.00 dollars"
-)
-RESULTS = [
-    "Page 1 (Total results: 50). Buttons: back to search | next >",
-    "b07aaaaaa1 | Garden Hose, 50 Feet | $13.99",
-    "b07aaaaaa2 | Men's Long Sleeve Shirt, Machine Wash | $39.99",
-    "b07aaaaaa3 | Men's Long Sleeve Shirt, Machine Wash, Gold Buttons | $99.99",
-]
-LINKS = tuple(f"click[b07aaaaaa{i}]" for i in (1, 2, 3))
-ON_RESULTS = ("click[back to search]", "click[next >]", *LINKS)
-ITEM = [
-    "Buttons: back to search | < prev",
-    "Option color: black | blue",
-    "Option size: large | x-large",
-    "Product: Men's Shirt",
-    "Price: $39.99",
-    "Buttons: description | features | reviews | buy now",
-]
-LABELS = ("back to search", "< prev", "black", "blue", "large", "x-large", "features", "buy now")
-ON_ITEM = tuple(f"click[{label}]" for label in LABELS)
-
-
-def context(lines, actions, history=(), wish=WISH):
-    lines = [f"Instruction: {wish}", *lines] if wish else list(lines)
-    if history:
-        lines += ["Actions so far:", *(f"{i}. {a}" for i, a in enumerate(history, 1))]
-    text = "".join(f"{line}\n" for line in lines)
-    return BuiltContext(
-        (HumanMessage(text),), (Piece("page", "page", text, tuple(actions), 0, 0),), 0
-    )
+from tests.nodes.shop_pages import ITEM, LINKS, ON_ITEM, ON_RESULTS, RESULTS, WISH, context
 
 
 @pytest.fixture(scope="module")
@@ -188,21 +151,17 @@ def test_a_context_without_affordances_is_a_recorded_fallback(act):
     assert act(BuiltContext((), (), 0), 0).fallback
 
 
-def test_it_reads_nothing_but_text_and_affordances(act):
+def test_it_reads_nothing_but_what_is_shown(act):
     world = WebShop.load("sample", observation="rich")
     graph = build_graph(load_config("webshop", ["updater.kind=none"]), checkpointer=False)
     agent = graph.agent.bound()
     session, _ = world.reset(goal=1)
-    for action in ("search[shirt]",):
-        session, _ = world.step(session, action)
+    session, _ = world.step(session, "search[shirt]")
     state = {"session": session, "steps": 1, "events": [], "recurrent": None}
     whole = agent.context(state)
-    bare = BuiltContext(
-        tuple(HumanMessage(m.content) for m in whole.messages),
-        tuple(Piece("", "", p.text, p.actions, 0, 0) for p in whole.pieces),
-        0,
-    )
-    assert act(whole, 1) == act(bare, 1)
+    # A stranger's builder says nothing of its text: the policy plays by text and affordances.
+    plain = tuple(Piece("", "", p.text, p.actions, 0, 0) for p in whole.pieces)
+    assert act(BuiltContext(whole.messages, plain, 0), 1).action in whole.actions
     # Another goal with the same words earns something else and is the same to the actor.
     observed = world.observe(session)
     poisoned = replace(observed, reward=1.0, info={"reward": {"r_type": 1.0}, "goal": "secret"})
@@ -265,8 +224,8 @@ def test_a_checkpoint_for_other_features_or_another_embedder_is_refused(scorer, 
 
 def test_reading_is_the_rule_actors_own(act):
     made = context(ITEM, ON_ITEM, [LINKS[1]])
-    choices = [("color", ("black", "blue")), ("size", ("large", "x-large"))]
-    wanted = read(made).wanted
+    choices = [("color", ("black", "blue", "2 | 4 pack")), ("size", ("large", "x-large"))]
+    wanted = read_page(made).wanted
     assert [(asked.name, asked.values[asked.best]) for asked in wanted.choices] == [
         ("color", "black"),
         ("size", "x-large"),

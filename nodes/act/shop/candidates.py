@@ -2,7 +2,7 @@
 
 Candidates are the readable affordances; where there is a search bar, the queries that
 :func:`queries` makes of the instruction stand in its place. Everything is computed from the built
-context's text (``envs.webshop.prompt``) and the step number: words shared between the wish and
+context's pieces (``nodes.act.shop.page``) and the step number: words shared between the wish and
 a title, an option value or the features, prices, places on the page, and the visible actions so far.
 """
 
@@ -18,10 +18,10 @@ from stategate.envs.protocols import View
 from stategate.envs.webshop.actions import OPENED
 from stategate.envs.webshop.forms import FORMS
 from stategate.envs.webshop.pages import SEARCH
-from stategate.envs.webshop.prompt import Reading, Trail, read, title_scores
 from stategate.envs.webshop.wanted import Wanted
 from stategate.nodes.act.encoding import Encoded, most_alike
 from stategate.nodes.act.shop.option_features import OPTION, option_features, pending
+from stategate.nodes.act.shop.page import ShopPage, Trail, read_page
 from stategate.nodes.act.shop.product_features import PRODUCT, best_two, met_share, product_features
 from stategate.nodes.protocols import BuiltContext, Vector
 
@@ -128,7 +128,7 @@ _TABS = tuple(f"click[{tab}]" for tab in ("features", "description", "reviews", 
 
 def encode(context: BuiltContext, step: int) -> Encoded:
     """Read ``context`` and return its candidates as numbers (none where nothing is readable)."""
-    page = read(context.text, context.actions, context.part)
+    page = read_page(context)
     trail = Trail.of(page.history, page.notes)
     facts = _Facts(page, trail, step)
     searches = queries(page.wanted) if SEARCH in page.actions else {}
@@ -221,7 +221,7 @@ def _row(
     ]
 
 
-def _search_features(query: str, names: Sequence[str], page: Reading) -> list[float]:
+def _search_features(query: str, names: Sequence[str], page: ShopPage) -> list[float]:
     tried = sum(action == f"search[{query}]" for action in page.history)
     return [*(float(name in names) for name in QUERIES), float(tried > 0), tried / 3]
 
@@ -229,10 +229,10 @@ def _search_features(query: str, names: Sequence[str], page: Reading) -> list[fl
 class _Facts:
     """The page's own numbers, by name; what does not apply is zero."""
 
-    def __init__(self, page: Reading, trail: Trail, step: int) -> None:
+    def __init__(self, page: ShopPage, trail: Trail, step: int) -> None:
         self._page = page
         values = dict.fromkeys(PAGE_FEATURES, 0.0)
-        values[page.page] = 1.0
+        values[page.kind] = 1.0
         values[f"after {_last(page.history)}"] = 1.0
         wanted = page.wanted
         values |= {
@@ -260,11 +260,11 @@ class _Facts:
             "since the search": min(_since_search(page.history), 6) / 3,
         }
         self.values = values
-        if page.page == "item":
+        if page.kind == "item":
             self._item(trail)
-        elif page.page == "results":
+        elif page.kind == "results":
             self._results(trail)
-        elif page.page == "detail":
+        elif page.kind == "detail":
             self._detail(trail)
 
     def vector(self) -> Vector:
@@ -309,7 +309,7 @@ class _Facts:
         tried = {*trail.opened, *(p.asin for p in page.products if p.is_seen)}
         fresh = [p for p in page.products if p.asin not in tried]
         fits = [p for p in fresh if not is_excluded(page.wanted, p.price)]
-        shares = title_scores(page)
+        shares = page.title_scores
         best, second = best_two(shares[p.asin] for p in fits)
         self.values |= {
             "lead of the best": best - second,

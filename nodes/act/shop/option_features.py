@@ -1,6 +1,6 @@
 """An option value as numbers: whether it is asked for, and what its group has chosen already."""
 
-from stategate.envs.webshop.prompt import Reading, Trail
+from stategate.nodes.act.shop.page import ShopPage, Trail
 from stategate.stores.text import one_line
 
 OPTION = (
@@ -23,7 +23,7 @@ OPTION = (
 )
 
 
-def option_features(page: Reading, trail: Trail) -> dict[str, list[float]]:
+def option_features(page: ShopPage, trail: Trail) -> dict[str, list[float]]:
     """Return the features of each readable option value, by its click."""
     clicked = set(trail.since)
     groups = dict(page.options)
@@ -58,7 +58,7 @@ def option_features(page: Reading, trail: Trail) -> dict[str, list[float]]:
     return rows
 
 
-def pending(page: Reading, trail: Trail) -> tuple[int, int, int]:
+def pending(page: ShopPage, trail: Trail) -> tuple[int, int, int]:
     """Count the groups with an asked value that is not chosen, without one, and with one only alike."""
     waiting = open_ = unlike = 0
     for asked in page.wanted.choices:
@@ -72,7 +72,7 @@ def pending(page: Reading, trail: Trail) -> tuple[int, int, int]:
     return waiting, open_, unlike
 
 
-def chosen_value(page: Reading, trail: Trail, group: str) -> str | None:
+def chosen_value(page: ShopPage, trail: Trail, group: str) -> str | None:
     """Return the value that ``group`` has, by the page's own mark or by the visible clicks."""
     if group in page.chosen:
         return page.chosen[group]

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from stategate.envs.asking.wanted import is_excluded
-from stategate.envs.webshop.prompt import Product, Reading, Trail, title_scores
 from stategate.envs.webshop.wanted import Wanted
+from stategate.nodes.act.shop.page import Product, ShopPage, Trail
 
 _WHOLE = 0.95  # share of its words from which a phrase is said
 
@@ -48,11 +48,11 @@ PRODUCT = (
 )
 
 
-def product_features(page: Reading, trail: Trail) -> dict[str, list[float]]:
+def product_features(page: ShopPage, trail: Trail) -> dict[str, list[float]]:
     """Return the features of each readable product, by the click that opens it."""
     if not page.products:
         return {}
-    scores = title_scores(page)
+    scores = page.title_scores
     tried = {*trail.opened, *(p.asin for p in page.products if p.is_seen)}
     fresh = [
         p for p in page.products if p.asin not in tried and not is_excluded(page.wanted, p.price)
@@ -91,7 +91,7 @@ def product_features(page: Reading, trail: Trail) -> dict[str, list[float]]:
     return rows
 
 
-def _met(page: Reading, trail: Trail, product: Product) -> list[float]:
+def _met(page: ShopPage, trail: Trail, product: Product) -> list[float]:
     """Return what the title and earlier pages of a product that was opened met; zeros for others."""
     if product.asin not in trail.met:
         return [0.0] * 6
@@ -114,7 +114,7 @@ def met_share(wanted: Wanted, text: str) -> float:
     return 0.5 * wanted.share(text) + 0.5 * wanted.share(text, "value")
 
 
-def _fit(page: Reading, product: Product) -> list[float]:
+def _fit(page: ShopPage, product: Product) -> list[float]:
     wanted, title = page.wanted, product.title
     shares = wanted.phrase_shares(title, "property")
     things = wanted.phrase_shares(title, "thing")
@@ -130,7 +130,7 @@ def _fit(page: Reading, product: Product) -> list[float]:
     ]
 
 
-def _price(page: Reading, price: float | None) -> list[float]:
+def _price(page: ShopPage, price: float | None) -> list[float]:
     limit = page.wanted.limit
     if price is None or limit is None:
         return [0.0, 0.0, float(price is not None), 0.0]

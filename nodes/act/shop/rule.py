@@ -32,7 +32,7 @@ from pydantic import Field
 from stategate.envs.asking.wanted import is_excluded
 from stategate.envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
 from stategate.envs.webshop.forms import FORMS
-from stategate.envs.webshop.prompt import Product, Reading, Trail, read, title_scores
+from stategate.nodes.act.shop.page import Product, ShopPage, Trail, read_page
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.stores.text import one_line
 
@@ -83,11 +83,11 @@ class RuleActor:
 
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose among ``context.actions``."""
-        page = read(context.text, context.actions, context.part)
+        page = read_page(context)
         chosen = self.choose(context, page, Trail.of(page.history, page.notes), step)
         if chosen is not None and (chosen[0] in page.actions or chosen[0].startswith("search[")):
             return Decision(chosen[0], reason=chosen[1])
-        problem = f"nothing to do on this page ({page.page})"
+        problem = f"nothing to do on this page ({page.kind})"
         if not page.actions:
             problem = "no action is readable"
         elif chosen is not None:
@@ -95,18 +95,18 @@ class RuleActor:
         return Decision(_safe(page.actions, page.instruction), fallback=problem)
 
     def choose(
-        self, context: BuiltContext, page: Reading, trail: Trail, step: int
+        self, context: BuiltContext, page: ShopPage, trail: Trail, step: int
     ) -> tuple[str, str] | None:
         """Return (action, reason) for a readable page; None where no rule applies."""
-        if page.page == "search":
+        if page.kind == "search":
             return search_for(page, self._params.search)
-        if page.page == "results":
+        if page.kind == "results":
             return self._results(page, trail, step)
-        if page.page == "item":
+        if page.kind == "item":
             return self._item(page, trail, step)
-        return self._detail(page, trail) if page.page == "detail" else None
+        return self._detail(page, trail) if page.kind == "detail" else None
 
-    def _results(self, page: Reading, trail: Trail, step: int) -> tuple[str, str] | None:
+    def _results(self, page: ShopPage, trail: Trail, step: int) -> tuple[str, str] | None:
         tried = set(trail.opened) | {p.asin for p in page.products if p.is_seen}
         fits = [p for p in page.products if not is_excluded(page.wanted, p.price)]
         ranked = _ranked(page, fits)
@@ -123,7 +123,7 @@ class RuleActor:
         rest = again or ranked or page.products
         return (rest[0].action, "the best of those tried") if rest else None
 
-    def _item(self, page: Reading, trail: Trail, step: int) -> tuple[str, str] | None:
+    def _item(self, page: ShopPage, trail: Trail, step: int) -> tuple[str, str] | None:
         late = step - self._params.patience - _GRACE
         settles = late >= 0 or trail.opened.count(trail.item or "") > 1
         blind = step > 0 and not page.history
@@ -154,20 +154,20 @@ class RuleActor:
         done = "everything wanted is chosen" if shown else "nothing more is to be chosen"
         return (BUY, done) if BUY in page.actions else None
 
-    def _detail(self, page: Reading, trail: Trail) -> tuple[str, str]:
+    def _detail(self, page: ShopPage, trail: Trail) -> tuple[str, str]:
         share = _confirmed(page, trail.met.get(trail.item or "", ""))
         if page.detail and share < self._params.threshold and BACK in page.actions:
             return BACK, f"only {share:.0%} of the wish is confirmed"
         return PREV, "confirmed" if page.detail else "nothing to read"
 
 
-def _met(page: Reading, trail: Trail, asin: str, title: str) -> float:
+def _met(page: ShopPage, trail: Trail, asin: str, title: str) -> float:
     """Return how far a product's title and what is noted of its pages say what is asked."""
     text = f"{title}; {trail.met.get(asin, '')}"
     return page.wanted.share(text) + page.wanted.share(text, "value")
 
 
-def _confirmed(page: Reading, before: str) -> float:
+def _confirmed(page: ShopPage, before: str) -> float:
     """Return the share of the wanted properties that the detail page says, or what was met ``before``.
 
     Features seldom name the kind of product ("men's dress shirts"), so its words decide only where no
@@ -180,20 +180,20 @@ def _confirmed(page: Reading, before: str) -> float:
     return sum(shares) / len(shares)
 
 
-def can_be_it(page: Reading) -> bool:
+def can_be_it(page: ShopPage) -> bool:
     """Say whether the product of an item page can be what is asked, by its title and its values."""
     return page.wanted.meets() >= _MET
 
 
-def search_for(page: Reading, form: str) -> tuple[str, str] | None:
+def search_for(page: ShopPage, form: str) -> tuple[str, str] | None:
     """Return the search for all that is wanted, or the part that ``form`` names; None if empty."""
     query = page.wanted.searched(form)
     return (f"search[{query}]", "what is wanted without its price") if query else None
 
 
-def _ranked(page: Reading, products: Iterable[Product]) -> list[Product]:
+def _ranked(page: ShopPage, products: Iterable[Product]) -> list[Product]:
     """Order ``products`` by shared words, best first; ties keep the shop's order."""
-    scores = title_scores(page)
+    scores = page.title_scores
     places = {p.asin: i for i, p in enumerate(page.products)}
 
     def score(product: Product) -> float:
@@ -202,7 +202,7 @@ def _ranked(page: Reading, products: Iterable[Product]) -> list[Product]:
     return sorted(products, key=lambda product: (-score(product), places[product.asin]))
 
 
-def picks(page: Reading, least: float) -> list[tuple[str, str, str]]:
+def picks(page: ShopPage, least: float) -> list[tuple[str, str, str]]:
     """Return (group, value, action) of each value that is asked with at least probability ``least``."""
     groups = dict(page.options)
     found: list[tuple[str, str, str]] = []
@@ -236,36 +236,39 @@ class Follower(RuleActor):
     """
 
     def choose(
-        self, context: BuiltContext, page: Reading, trail: Trail, step: int
+        self, context: BuiltContext, page: ShopPage, trail: Trail, step: int
     ) -> tuple[str, str] | None:
         """Choose as the rule does, unless advice says otherwise."""
         own = super().choose(context, page, trail, step)
-        move = suggested(context.part("experience"), page)
+        advice = "".join(piece.text for piece in context.shown("experience"))
+        move = suggested(advice, page)
         if move is None or step >= self._params.patience:
             return own
-        if page.page == "item" and own is not None and own[0] == PREV:
+        if page.kind == "item" and own is not None and own[0] == PREV:
             return own  # a price above the limit or a missing option is a fact, advice is a guess
         bent = self._bent(page, trail, step, move)
         if bent is None or (own is not None and bent[0] == own[0]):
             return own
         return bent[0], f"advice ({move}), not: {own[1] if own else 'nothing to do'}"
 
-    def _bent(self, page: Reading, trail: Trail, step: int, move: str) -> tuple[str, str] | None:
-        if page.page == "search" and move in FORMS:
+    def _bent(self, page: ShopPage, trail: Trail, step: int, move: str) -> tuple[str, str] | None:
+        if page.kind == "search" and move in FORMS:
             return search_for(page, move) if trail.searches < _ADVISED_SEARCHES else None
-        if page.page == "results":
+        if page.kind == "results":
             if move == "next >" and NEXT in page.actions and page.number < _ADVISED_PAGES:
                 return NEXT, ""
             if move == "back to search" and trail.searches < _ADVISED_SEARCHES:
                 return (BACK, "") if BACK in page.actions else None
-        if page.page == "item":
+        if page.kind == "item":
             return self._on_item(page, trail, step, move)
-        if page.page == "detail" and move in ("< prev", "back to search"):
+        if page.kind == "detail" and move in ("< prev", "back to search"):
             target = f"click[{move}]"
             return (target, "") if target in page.actions else None
         return None
 
-    def _on_item(self, page: Reading, trail: Trail, step: int, move: str) -> tuple[str, str] | None:
+    def _on_item(
+        self, page: ShopPage, trail: Trail, step: int, move: str
+    ) -> tuple[str, str] | None:
         if move == "features" and not trail.since and FEATURES in page.actions:
             return FEATURES, ""
         if move in ("option", "buy now") and not trail.since:
@@ -278,7 +281,7 @@ class Follower(RuleActor):
         return None
 
 
-def suggested(prompt: str, page: Reading) -> str | None:
+def suggested(prompt: str, page: ShopPage) -> str | None:
     """Return the move that the first "Experience:" line suggests for ``page``, None without one."""
     found = _LINE.search(prompt)
     if found is None:
@@ -286,11 +289,11 @@ def suggested(prompt: str, page: Reading) -> str | None:
     if found[1] == "next":
         return found[2].strip()
     plan = [move.strip() for move in found[2].split(", ")]
-    if page.page == "search":
+    if page.kind == "search":
         return next((move for move in plan if move in FORMS), None)
-    if page.page == "results":
+    if page.kind == "results":
         opens = plan.index("open") if "open" in plan else len(plan)
         return "next >" if "next >" in plan[:opens] and page.number == 1 else None
-    if page.page == "item":
+    if page.kind == "item":
         return "features" if "features" in plan else "buy now" if "buy now" in plan else None
     return None

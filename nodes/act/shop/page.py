@@ -1,0 +1,171 @@
+"""A shop's page and the visible actions so far, from the pieces of a built context.
+
+Builders drop and cut lines: what is not shown is empty here, and nothing raises.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Literal
+
+from stategate.envs.protocols import target_of
+from stategate.envs.webshop.actions import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
+from stategate.envs.webshop.pages import SEARCH
+from stategate.envs.webshop.wanted import Wanted
+from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.stores.text import one_line
+
+PageKind = Literal["search", "results", "item", "detail", "unknown"]
+
+
+@dataclass(frozen=True)
+class Product:
+    """An entry of a results page; ``price`` is in dollars, the lower end of a range, None if cut."""
+
+    asin: str
+    title: str
+    price: float | None
+    is_seen: bool
+
+    @property
+    def action(self) -> str:
+        """The click that opens it."""
+        return f"click[{self.asin}]"
+
+
+@dataclass(frozen=True)
+class ShopPage:
+    """What a context shows of a shop. ``options`` are ``(group, ((value, action), ...))``.
+
+    ``history`` holds the visible actions so far, oldest first: possibly not the first ones; ``notes``
+    which words of the instruction each one's page matched ("" where nothing is noted).
+    """
+
+    kind: PageKind
+    instruction: str
+    wanted: Wanted
+    actions: tuple[str, ...]
+    number: int = 1
+    products: tuple[Product, ...] = ()
+    options: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    title: str = ""
+    price: float | None = None
+    detail: str = ""
+    chosen: dict[str, str] = field(default_factory=dict)
+    history: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title_scores(self) -> dict[str, float]:
+        """The weighed share (0 to 1) of the instruction's words in each title, by ASIN."""
+        scores = self.wanted.scores([product.title for product in self.products])
+        return {p.asin: score for p, score in zip(self.products, scores, strict=True)}
+
+
+@dataclass
+class Trail:
+    """What the visible actions so far say: ``item`` is the open product, ``since`` the clicks on it.
+
+    ``rejected`` are products left for the search right after their features were read, ``left`` those
+    that were left for the list. ``met`` is what is noted of each product.
+    """
+
+    opened: list[str] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
+    rejected: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    item: str | None = None
+    since: list[str] = field(default_factory=list)
+    searches: int = 0
+    met: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, history: Sequence[str], notes: Sequence[str] = ()) -> "Trail":
+        """Walk through ``history``, oldest first."""
+        trail = cls()
+        for action, note in zip_longest(history, notes, fillvalue=""):
+            trail._take(action)
+            if note and trail.item is not None:
+                trail.met[trail.item] = f"{trail.met.get(trail.item, '')} {note};"
+        return trail
+
+    def _take(self, action: str) -> None:
+        found = OPENED.fullmatch(action)
+        returns = action == PREV and self.since and self.since[-1] in DETAILS
+        if found:
+            self.opened.append(found[1])
+            self.item, self.since = found[1], []
+        elif action in (PREV, BACK, NEXT) and not returns:
+            if self.item and action == BACK and self.since[-1:] == [FEATURES]:
+                self.rejected.append(self.item)
+            if self.item and action == PREV:
+                self.left.append(self.item)
+            self.item, self.since = None, []
+        elif action.startswith("search["):
+            self.item, self.since = None, []
+            self.searches += 1
+        else:
+            self.since.append(action)
+            if action == FEATURES and self.item is not None:
+                self.read.append(self.item)
+
+
+def read_page(context: BuiltContext) -> ShopPage:
+    """Return the page and the actions so far that the pieces of ``context`` show."""
+    shown = [piece for piece in context.pieces if piece.text]
+    roles = {role: [p for p in shown if p.role == role] for role in ("entry", "choice", "subject")}
+    products = tuple(_product(piece) for piece in roles["entry"] if piece.actions)
+    options: dict[str, tuple[tuple[str, str], ...]] = {}
+    for piece in roles["choice"]:
+        if any(f.role == "lead" and f.text.strip() for f in piece.fragments):
+            options.setdefault(one_line(piece.choice), _values(piece))
+    title = " ".join(filter(None, (piece.says("title") for piece in roles["subject"])))
+    numbers = (f.amount for p in shown if p.role == "commands" for f in p.fragments)
+    number = next((int(amount) for amount in numbers if amount is not None), None)
+    detail = [one_line(p.says("text")) for p in shown if p.role == "text" and p.kind == "detail"]
+    steps = [piece.step for piece in context.shown("history") if piece.step is not None]
+    steps = [step for step in steps if step.action.startswith(("search[", "click["))]
+    return ShopPage(
+        kind=_kind(context.actions, number or products, title or options, detail),
+        instruction=context.instruction,
+        wanted=Wanted.of(
+            context.instruction,
+            [(name, tuple(value for value, _ in own)) for name, own in options.items() if own],
+            title,
+        ),
+        actions=context.actions,
+        number=number or 1,
+        products=products,
+        options=tuple(options.items()),
+        title=title,
+        price=_amount(*roles["subject"]),
+        detail=" ".join(detail),
+        chosen=context.status,
+        history=tuple(step.action for step in steps),
+        notes=tuple(step.note for step in steps),
+    )
+
+
+def _product(piece: Piece) -> Product:
+    asin = target_of(piece.actions[0])
+    return Product(asin, piece.says("title"), _amount(piece), piece.is_visited)
+
+
+def _amount(*pieces: Piece) -> float | None:
+    amounts = (fragment.amount for piece in pieces for fragment in piece.fragments)
+    return next((amount for amount in amounts if amount is not None), None)
+
+
+def _values(piece: Piece) -> tuple[tuple[str, str], ...]:
+    return tuple((f.value.strip(), f.action) for f in piece.fragments if f.action is not None)
+
+
+def _kind(actions: Sequence[str], results: object, item: object, detail: object) -> PageKind:
+    """Name the page by its actions, and by whether parts of each kind of page are shown."""
+    if SEARCH in actions:
+        return "search"
+    if item or BUY in actions or FEATURES in actions:
+        return "item"
+    if results or NEXT in actions:
+        return "results"
+    return "detail" if detail else "unknown"
