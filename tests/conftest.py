@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,12 @@ from tests.postgres_server import programs, running
 
 os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
 os.environ.setdefault("LANGSMITH_TRACING", "false")
+
+# pytest calls test modules after the checkout's folder; a process that they spawn finds them here.
+ROOT = Path(__file__).resolve().parents[1]
+_ALIASES = tempfile.TemporaryDirectory(prefix="stategate-tests-")
+(Path(_ALIASES.name) / ROOT.name).symlink_to(ROOT)
+sys.path.append(_ALIASES.name)
 
 
 @pytest.fixture(scope="session")
