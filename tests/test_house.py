@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FLOORS = {"stores": 1, "envs": 1, "nodes": 2, "graph": 3, "trainers": 4, "evals": 4, "ui": 5}
+FLOORS = {
+    "language": 0,
+    "stores": 1,
+    "envs": 1,
+    "nodes": 2,
+    "graph": 3,
+    "trainers": 4,
+    "evals": 4,
+    "ui": 5,
+}
 FILES = sorted(path for name in FLOORS for path in (ROOT / name).rglob("*.py"))
 #: Folders of one floor that must not see each other.
 APART = [("evals", "trainers"), ("trainers", "evals"), ("stores", "envs")]

@@ -61,7 +61,7 @@ async def _converse(
         settings: dict[str, Any] = {
             "env": {"kind": "qa", "corpus": "sample"},
             "embedder": "hashing",
-            "context": {"kind": "recall", "budget": 1000, "extractor": "rules"},
+            "context": {"kind": "recall", "budget": 1000},
             "llm": {"kind": "openai", "model": "stand-in", "base_url": url},
             "actor": "answer",
             "memory": ["conversation"],

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.language.dates import spans
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.remember import Memory
@@ -29,7 +30,6 @@ from stategate.nodes.retrieval.statements import ModelStatements, State, stateme
 from stategate.stores.errors import UserError
 from stategate.stores.memory.changes import CHANGES
 from stategate.stores.memory.records import Statement
-from stategate.stores.memory.times import spans
 from stategate.stores.runs import with_errors
 from stategate.stores.text import words_of
 

@@ -75,7 +75,7 @@ def run_remembered(
                 for row, task in zip(attempt.rows, own, strict=True):
                     instruction = agent.world.instruction(agent.world.reset(task)[0])
                     asked, values = _without_values(agent.resources.view, instruction)
-                    limits = MemoryReader(place=place, facts=20, entities=0, relations=0)
+                    limits = MemoryReader(place=place, facts=20)
                     pieces = remembered_pieces(limits, store, agent.resources, asked, _TOKENS)
                     text = "".join(piece.text for piece in pieces).lower()
                     row |= {"asked": len(values), "tokens": sum(p.tokens_after for p in pieces)}
@@ -101,7 +101,7 @@ def run_remembered(
 
 def _play(base: Any, url: str, user: str, tasks: Sequence[Any]) -> None:
     """Play the tasks as ``user``; a task that was played is not written twice."""
-    writer = {"kind": "long_term", "place": {"url": url, "user": user}, "extractor": "rules"}
+    writer = {"kind": "long_term", "place": {"url": url, "user": user}}
     values = base.model_dump(mode="json")
     values["memory"] = [*(m for m in values["memory"] if m["kind"] == "short_term"), writer]
     graph = build_graph(load_config(values), checkpointer=False)
@@ -185,10 +185,10 @@ def _turn_by_turn(
     place = {"url": url, "user": "one"}
     values = base.model_dump(mode="json")
     if writes:
-        writer = {"kind": "long_term", "place": place, "extractor": "rules"}
+        writer = {"kind": "long_term", "place": place}
         values["memory"] = [*values["memory"], writer]
     if reads:
-        memory = {"place": place, "facts": 10, "entities": 0, "relations": 0}
+        memory = {"place": place, "facts": 10}
         values["context"] = {"kind": "remembered", "inner": values["context"], "memory": memory}
     values["memory"] = [m for m in values["memory"] if m["kind"] != "trace"]
     graph = build_graph(load_config(values), checkpointer=False)

@@ -14,7 +14,6 @@ from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import Config
 from stategate.graph.owners import with_memory
 from stategate.nodes.build_context.follow_up import standalone
-from stategate.nodes.retrieval.entities import extractor_of
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
@@ -89,7 +88,6 @@ class Player:
             "query": standalone(
                 turn.question,
                 [Event.from_list(item) for item in events],
-                extractor_of(getattr(self.config.context, "extractor", "spacy")),
             ),
             "answer": answer,
             "fallback": act["decision"]["fallback"],

@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 
 from stategate.envs.asking.text import content
-from stategate.stores.memory.names import CALENDAR, word_list
+from stategate.language.words import CALENDAR, word_list
 
 _NUMBER = (
     r"(?:\d[\d.,:/]*|(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|"

@@ -16,11 +16,12 @@ from operator import itemgetter
 
 import numpy as np
 
+from stategate.language.sentences import sentences
+from stategate.language.words import FUNCTION_WORDS
 from stategate.nodes.act.asked import holds, kind_asked
 from stategate.nodes.protocols import BuiltContext, Embedder, Vector
 from stategate.nodes.retrieval.quoting import ITEM, unquoted_blocks
 from stategate.stores.corpus.lexical import words
-from stategate.stores.memory.names import FUNCTION_WORDS, sentences
 from stategate.stores.memory.stated import stated
 
 #: What an actor says where nothing that it may quote is near enough to the question.

@@ -1,9 +1,9 @@
 """``recall``: what was said, what is remembered, what the documents say, then the question.
 
     Conversation so far:        short-term memory, oldest first
-    Remembered from before:     long-term memory: facts, entities, relations
+    Remembered from before:     facts of long-term memory
     <document ...>              the best passages, quoted as data
-    About: ...                  what a follow-up points back to
+    About: ...                  the question that a follow-up follows
     Question: ...
 
 Documents are quoted as data (``nodes.retrieval.page``).
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from stategate.envs.protocols import ANSWER, Chunk, View, target_of
+from stategate.language.dates import resolved
 from stategate.nodes.build_context.assemble import built, cut_line, headed, line_piece
-from stategate.nodes.build_context.follow_up import subject
+from stategate.nodes.build_context.follow_up import followed_turn
 from stategate.nodes.protocols import (
     BuiltContext,
     ContextBuilder,
@@ -28,12 +29,10 @@ from stategate.nodes.protocols import (
 )
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.corpus import Retrieval
-from stategate.nodes.retrieval.entities import extractor_of
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.nodes.retrieval.page import describe
 from stategate.nodes.retrieval.quoting import quote, quoted_title
 from stategate.stores.memory.records import TRUSTED
-from stategate.stores.memory.times import resolved
 from stategate.stores.text import day_of, one_line
 from stategate.stores.tokens import count_tokens, truncate
 from stategate.stores.traces import Event
@@ -69,8 +68,6 @@ class MemoryReader(BaseModel):
         le=1,
         description="of a fact's source: user 1, agent 0.6, documents and tools 0.2",
     )
-    entities: int = Field(default=10, ge=0)
-    relations: int = Field(default=15, ge=0)
     tokens: int = Field(default=500, ge=0, description="tokens (cl100k) all of it may have")
 
 
@@ -89,10 +86,7 @@ class ConversationContext(ContextParams):
         default=None, description="read long-term memory; null reads none"
     )
     follow_ups: bool = Field(
-        default=True, description="search for a follow-up with what the conversation is about"
-    )
-    extractor: Literal["spacy", "rules"] = Field(
-        default="spacy", description="what reads that out of the conversation; 'rules' is light"
+        default=True, description="search for a follow-up with the question that it follows"
     )
 
     def conversation(
@@ -104,12 +98,11 @@ class ConversationContext(ContextParams):
         ``UserError`` if the memory cannot be opened.
         """
         store = self.memory.place.open() if self.memory is not None else None
-        extract = extractor_of(self.extractor)
 
         def build_context(request: ContextRequest) -> BuiltContext:
             asked = one_line(request.instruction)
             earlier = request.events if self.history_tokens else ()
-            about = one_line(subject(asked, earlier, extract)) if self.follow_ups else ""
+            about = followed_turn(asked, earlier) if self.follow_ups else ""
             query = f"{about} {asked}" if about else asked
             question, left = _question(asked, about, request)
             history = self._history(request.events, left // 3)
@@ -235,25 +228,9 @@ def remembered_pieces(
     asked = asked_of(query, resources.embedder)
     limits = Limits(reader.facts, None, reader.min_salience, reader.min_trust)
     facts, candidates = store.recall(reader.place.namespace, asked, limits)
-    namespace = reader.place.namespace
-    entities, relations = store.graph(namespace, query, facts, reader.entities, reader.relations)
     lines = [
         line_piece(f"fact:{fact.id}", "fact", line_of(fact), score=fact.score) for fact in facts
     ]
-    entities = [entity for entity in entities if entity.trust >= reader.min_trust]
-    relations = [relation for relation in relations if relation.trust >= reader.min_trust]
-    if entities:
-        names = ", ".join(
-            f"{one_line(e.name)} ({one_line(e.kind)}{_doubt(e.trust)})" for e in entities
-        )
-        lines.append(line_piece("entities", "entity", f"Known names: {names}.\n"))
-    if relations:
-        listed = "; ".join(
-            one_line(f"{r.subject.name} {r.relation.replace('_', ' ')} {r.object.name}")
-            + (" [unverified]" if r.trust < TRUSTED else "")
-            for r in relations
-        )
-        lines.append(line_piece("relations", "relation", f"Known relations: {listed}.\n"))
     head = line_piece("memory", "memory", "Remembered from before:\n")
     left = room - head.tokens_after
     shown, gone = [], []
@@ -290,10 +267,6 @@ def line_of(fact: "Fact") -> str:
     answer = truncate(one_line(fact.answer), _ANSWER_TOKENS) if fact.success else "(not answered)"
     asked = one_line(fact.question).replace('"', "'")
     return f'On {day} the user asked{times}: "{asked}" Answer{also}{until}{source}: {answer}\n'
-
-
-def _doubt(trust: float) -> str:
-    return "" if trust >= TRUSTED else ", unverified"
 
 
 def _size(pieces: Sequence[Piece]) -> int:

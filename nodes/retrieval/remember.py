@@ -16,7 +16,6 @@ from stategate.nodes.resources import shared_resources
 from stategate.nodes.retrieval.corpus import sentences_of
 from stategate.nodes.retrieval.memory import MOST, MemoryPlace
 from stategate.stores.errors import UserError
-from stategate.stores.memory.entities import Extractor
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.recall import DEFAULT, Asked, Limits, Weights
 from stategate.stores.memory.records import Candidate, Fact, Statement, Turn, Vector, Written
@@ -36,7 +35,6 @@ class Memory:
         url: str | None = None,
         *,
         embedder: Embedder | None = None,
-        extract: Extractor | None = None,
         state: State = stated,
         user: str | None = None,
         agent: str = "stategate",
@@ -45,14 +43,14 @@ class Memory:
     ) -> None:
         """Open it: ``user``'s, without a name that of the system's user.
 
-        ``extract`` reads entities (none by default), ``state`` what turns state. ``gated`` refuses
-        small talk; above ``most`` facts those go that are missed least.
+        ``state`` reads what turns state, ``gated`` refuses small talk; above ``most`` facts those go
+        that are missed least.
         """
         place = MemoryPlace(url=url, user=user, agent=agent)
         self.store: LongTerm = place.open()
         self.namespace = place.namespace
         self._embedder = embedder or _minilm()
-        self._extract, self._state, self._gated, self._most = extract, state, gated, most
+        self._state, self._gated, self._most = state, gated, most
 
     def remember(
         self,
@@ -94,7 +92,6 @@ class Memory:
         if not text:
             raise UserError("there is nothing to remember: give a text")
         at = seconds(row.get("at"))
-        entities, relations = self._extract(text) if self._extract is not None else ([], [])
         statements = tuple(self._state(text, speaker, at))
         values = {
             "thread_id": str(row.get("thread") or ""),
@@ -106,8 +103,6 @@ class Memory:
             "at": at,
             "source": str(row.get("source") or "user"),
             "statements": statements,
-            "entities": tuple(entities[:20]),
-            "relations": tuple(relations[:20]),
         }
         return values, texts_of(text, speaker, statements)
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from stategate.language.dates import spans
 from stategate.nodes.models.asking import Usage, ask, asking_problems, json_in
 from stategate.stores.errors import UserError, describe_error
 from stategate.stores.memory.records import Statement
 from stategate.stores.memory.stated import stated, statement
-from stategate.stores.memory.times import spans
 
 if TYPE_CHECKING:
     from stategate.nodes.resources import Resources

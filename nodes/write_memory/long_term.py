@@ -1,4 +1,4 @@
-"""``long_term``: every answered question as a fact, with its entities, in SQL, across sessions."""
+"""``long_term``: every answered question as a fact, in SQL, across sessions."""
 
 import re
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -9,7 +9,6 @@ from stategate.envs.protocols import UNKNOWN, answered
 from stategate.nodes.act.support import NOTHING_FOUND
 from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.entities import ExtractorKind, extractor_of
 from stategate.nodes.retrieval.memory import MOST, MemoryPlace
 from stategate.nodes.retrieval.statements import StatementKind, statements_of
 from stategate.stores.text import one_line, words_of
@@ -35,10 +34,6 @@ class LongTermMemory(MemoryParams):
     hint: ClassVar[str] = "keeps what was said, for later conversations"
     kind: Literal["long_term"] = "long_term"
     place: MemoryPlace = Field(default=MemoryPlace(), description="which memory, whose part")
-    extractor: ExtractorKind = Field(
-        default="spacy",
-        description="of entities: 'rules' is light, 'model' asks the language model",
-    )
     statements: StatementKind = Field(
         default="rules",
         description="what reads who is or does what, and when: 'model' asks the language model",
@@ -51,7 +46,6 @@ class LongTermMemory(MemoryParams):
     def build(self, resources: Resources) -> MemoryWriter:
         """Open the memory. Raises ``UserError`` where that fails."""
         store = self.place.open()
-        extract = extractor_of(self.extractor, resources)
         state = statements_of(self.statements, resources)
 
         def write_memory(record: StepRecord) -> None:
@@ -63,19 +57,18 @@ class LongTermMemory(MemoryParams):
                 return
             if record.decision.fallback is not None:
                 return
-            from stategate.nodes.build_context.follow_up import subject
+            from stategate.nodes.build_context.follow_up import followed_turn
             from stategate.nodes.retrieval.remember import texts_of
             from stategate.stores.memory.records import Turn
 
             embedder, asked = resources.embedder, record.instruction
             now = store.now(self.place.namespace, record.thread_id)
             before = [event for event in record.events if event.t < record.turn]
-            about = subject(asked, before, extract)
+            about = followed_turn(asked, before)
             statements = tuple(state(asked, "user", now))
             halves = [f"{about} {asked}".strip(), said]
             more = [*texts_of(asked, "", statements)[1:], *texts_of(said)[1:]]
             vectors = embedder.embed([*halves, *more])
-            entities, relations = extract(f"{about} {asked}\n{said}")
             failures = {text.rstrip(". ").lower() for text in (UNKNOWN, NOTHING_FOUND)}
             success = said.rstrip(". ").lower() not in failures
             source, lineage = _origin(record, said)
@@ -89,9 +82,7 @@ class LongTermMemory(MemoryParams):
                 vectors[1],
                 embedder.name,
                 success,
-                0.5 + 0.1 * success + 0.1 * bool(entities),
-                tuple(entities[:20]),
-                tuple(relations[:20]),
+                0.5 + 0.1 * success,
                 at=now,
                 about=about,
                 source=source,

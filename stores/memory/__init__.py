@@ -1,4 +1,4 @@
-"""Long-term memory: facts, entities and relations that outlive a conversation."""
+"""Long-term memory: facts that outlive a conversation."""
 
 from stategate.stores.errors import require_extra
 

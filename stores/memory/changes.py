@@ -9,7 +9,7 @@ correcting; no list of things.
 import re
 from dataclasses import dataclass
 
-from stategate.stores.memory.names import FUNCTION_WORDS
+from stategate.language.words import FUNCTION_WORDS
 
 #: Relations of changes: what is had, done or so of the value has ended; plans and events, too; all that
 #: was said of it is taken back; it stands in place of other words. Kept where they changed anything.

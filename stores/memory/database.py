@@ -91,36 +91,6 @@ contradictions = sa.Table(
     "contradictions", metadata, *_keys(fact_id="facts", other_id="facts"), _column("at", sa.Float)
 )
 
-entities = sa.Table(
-    "entities",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    _column("user", sa.String(200)),
-    _column("agent", sa.String(200)),
-    _column("kind", sa.String(20)),
-    _column("name", sa.String(300)),
-    _column("attributes", sa.Text),
-    _column("times", sa.Integer),
-    _column("updated", sa.Float),
-    sa.UniqueConstraint("user", "agent", "kind", "name"),
-)
-
-entity_relations = sa.Table(
-    "entity_relations",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    _column("subject_id", sa.ForeignKey("entities.id", ondelete="CASCADE")),
-    _column("relation", sa.String(40)),
-    _column("object_id", sa.ForeignKey("entities.id", ondelete="CASCADE")),
-    sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="SET NULL")),
-    _column("times", sa.Integer),
-    _column("updated", sa.Float),
-    sa.UniqueConstraint("subject_id", "relation", "object_id"),
-)
-
-#: Which entities a fact names; what goes with the fact when it is forgotten.
-fact_entities = sa.Table("fact_entities", metadata, *_keys(fact_id="facts", entity_id="entities"))
-
 #: Items of other LangGraph graphs that use this memory as their ``store`` (see langgraph_store).
 items = sa.Table(
     "items",
@@ -157,25 +127,13 @@ statements = sa.Table(
     sa.Index("statements_by_fact", "fact_id"),
 )
 
-#: What a fact was made from: it is trusted no more than these, and goes when they are forgotten.
-lineage = sa.Table(
-    "lineage",
-    metadata,
-    sa.Column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("source_id", sa.Integer, primary_key=True),
-)
-
-#: The same of each turn: a fact that somebody told in other turns, too, stays with those.
+#: The facts that a turn was made from: it is trusted no more than these, and goes when they are
+#: forgotten; a fact that somebody told in other turns, too, stays with those.
 turn_lineage = sa.Table(
     "turn_lineage",
     metadata,
     sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("source_id", sa.Integer, primary_key=True),
-)
-
-#: Every turn that tells a relation; it goes with the last of them.
-relation_turns = sa.Table(
-    "relation_turns", metadata, *_keys(relation_id="entity_relations", turn_id="turns")
 )
 
 #: Files that turns were exported to: they are the user's own, and named when something is forgotten.
@@ -202,12 +160,15 @@ epochs = sa.Table(
 #: later (``_added``) are added to tables that lack them.
 MIGRATIONS: tuple[Sequence[sa.Table], ...] = (
     (turns, facts, fact_turns),
-    (entities, entity_relations, fact_entities),
+    (),
     (contradictions,),
     (items,),
-    (statements, lineage, epochs, exports),
-    (turn_lineage, relation_turns),
+    (statements, epochs, exports),
+    (turn_lineage,),
+    (),  # see _drop_names
 )
+#: Tables of versions before the seventh, each before those that it refers to.
+_DROPPED = ("relation_turns", "entity_relations", "fact_entities", "entities", "lineage")
 
 
 class Database:
@@ -339,6 +300,8 @@ def _migrate(connection: sa.Connection) -> None:
             if table.name not in known:
                 table.create(connection)
         connection.execute(versions.insert().values(version=version, at=time.time()))
+    if len(MIGRATIONS) not in done:
+        _drop_names(connection, known)
     for table in (turns, facts):
         there = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
         for column in table.columns:
@@ -349,3 +312,16 @@ def _migrate(connection: sa.Connection) -> None:
                     f'ALTER TABLE {table.name} ADD COLUMN "{column.name}" {kind} '
                     f"NOT NULL DEFAULT {given}"
                 )
+
+
+def _drop_names(connection: sa.Connection, known: set[str]) -> None:
+    """Version 7: names are read when somebody looks, and what a fact was made from is its turns'."""
+    if "lineage" in known:
+        connection.exec_driver_sql(
+            "INSERT INTO turn_lineage (turn_id, source_id) SELECT DISTINCT f.turn_id, l.source_id"
+            " FROM lineage l JOIN fact_turns f ON f.fact_id = l.fact_id WHERE NOT EXISTS (SELECT 1"
+            " FROM turn_lineage t WHERE t.turn_id = f.turn_id AND t.source_id = l.source_id)"
+        )
+    for name in _DROPPED:
+        if name in known:
+            connection.exec_driver_sql(f"DROP TABLE {name}")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from stategate.language.words import CALENDAR, FUNCTION_WORDS
 from stategate.stores.memory import database as tables
 from stategate.stores.memory.database import key_of, within
-from stategate.stores.memory.names import CALENDAR, FUNCTION_WORDS
 from stategate.stores.memory.records import TRUSTED, Fact, Namespace, Turn, trust_of
 from stategate.stores.memory.search import NamespaceIndex, packed
 

@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from stategate.stores.memory import database as tables
 from stategate.stores.memory.database import among, bump, within
 from stategate.stores.memory.facts import told
-from stategate.stores.memory.graph import erase_graph
 from stategate.stores.memory.records import Namespace
 from stategate.stores.memory.statements import close_again, reopen
 
@@ -45,7 +44,6 @@ def erase_facts(
 ) -> Erased:
     """Delete facts and all that hangs on them; everything of the namespace where nothing is named."""
     t, f, ft = tables.turns.c, tables.facts.c, tables.fact_turns.c
-    fe = tables.fact_entities.c
     own = within(tables.facts, namespace)
     everything = ids is None and thread is None and source is None
     if thread is not None or source is not None:
@@ -73,17 +71,12 @@ def erase_facts(
         for text in row
         if text
     }
-    touched = set(db.scalars(sa.select(fe.entity_id).where(among(fe.fact_id, facts))))
     reopened = reopen(db, doomed, turn_ids)
-    db.execute(tables.lineage.delete().where(among(tables.lineage.c.source_id, doomed)))
     db.execute(tables.turn_lineage.delete().where(among(tables.turn_lineage.c.source_id, doomed)))
     db.execute(tables.facts.delete().where(among(f.id, doomed)))  # their links go with them
-    erase_graph(db, touched, turn_ids, sorted(texts))
     db.execute(tables.turns.delete().where(among(t.id, turn_ids)))
     close_again(db, namespace, reopened)
     reworded = _retold(db, kept, texts)
-    if everything:
-        db.execute(tables.entities.delete().where(*within(tables.entities, namespace)))
     bump(db, namespace)
     own_threads = sa.select(t.thread_id).where(*within(tables.turns, namespace)).distinct()
     left = set(db.scalars(own_threads))
@@ -104,21 +97,17 @@ def _spread(db: sa.Connection, named: set[int], turns: set[int]) -> set[int]:
 
     Adds to ``turns`` what was made from a doomed fact, and the turns of doomed facts.
     """
-    ft, tl, old = tables.fact_turns.c, tables.turn_lineage.c, tables.lineage.c
+    ft, tl = tables.fact_turns.c, tables.turn_lineage.c
     doomed: set[int] = set()
-    new = set(named)
     while True:
         touched = set(db.scalars(sa.select(ft.fact_id).where(among(ft.turn_id, turns))))
         alive = sa.select(ft.fact_id).where(among(ft.fact_id, touched), ~among(ft.turn_id, turns))
-        new |= touched - set(db.scalars(alive))
-        new -= doomed
+        new = (named | touched - set(db.scalars(alive))) - doomed
         if not new:
             return doomed
         doomed |= new
         turns |= set(db.scalars(sa.select(ft.turn_id).where(among(ft.fact_id, new))))
         turns |= set(db.scalars(sa.select(tl.turn_id).where(among(tl.source_id, new))))
-        # Memories of before know of facts alone what they were made from.
-        new = set(db.scalars(sa.select(old.fact_id).where(among(old.source_id, new))))
 
 
 def _retold(db: sa.Connection, facts: set[int], gone: set[str]) -> list[tuple[int, str, str]]:

@@ -7,9 +7,9 @@ written cannot be found, while one too many is only outranked.
 
 import re
 
-from stategate.stores.memory.names import FUNCTION_WORDS
+from stategate.language.dates import spans
+from stategate.language.words import FUNCTION_WORDS
 from stategate.stores.memory.records import Turn
-from stategate.stores.memory.times import spans
 
 #: Words of greetings, thanks, reactions and farewells: a closed class of general English.
 _SMALL = frozenset(
@@ -68,4 +68,4 @@ def words_of_content(text: str, names: set[str]) -> int:
 
 
 def _names(turn: Turn) -> set[str]:
-    return {turn.speaker.lower(), *(e.name.lower() for e in turn.entities if e.kind == "person")}
+    return {turn.speaker.lower()}

@@ -1,4 +1,4 @@
-"""Long-term memory: facts, entities and relations that outlive a conversation, in SQL.
+"""Long-term memory: facts that outlive a conversation, in SQL.
 
 SQLite (in WAL) by default, PostgreSQL by URL. Everything belongs to a namespace (user, agent). One
 turn is one transaction, keyed by (episode, step): written once or not at all, however often tried.
@@ -22,18 +22,14 @@ from stategate.stores.files import parse_json, write_lines
 from stategate.stores.home import home
 from stategate.stores.memory import database as tables
 from stategate.stores.memory.database import Database, bump, key_of, within
-from stategate.stores.memory.entities import Extractor
 from stategate.stores.memory.facts import as_facts, least_worth, trust_in, write_fact
 from stategate.stores.memory.forget import Erased, erase_facts
 from stategate.stores.memory.gate import why_not
-from stategate.stores.memory.graph import read_graph, write_graph
 from stategate.stores.memory.recall import DEFAULT, Asked, Limits, Weights, recalled
 from stategate.stores.memory.records import (
     Candidate,
-    Entity,
     Fact,
     Namespace,
-    Relation,
     Turn,
     Vector,
     Written,
@@ -113,7 +109,6 @@ class LongTerm(Database):
                 rows = [{"turn_id": turn_id, "source_id": source} for source in sources]
                 db.execute(tables.turn_lineage.insert(), rows)
             closed = write_statements(db, namespace, turn, fact_id, turn_id, now)
-            write_graph(db, namespace, turn, fact_id, turn_id, now)
             is_full = most is not None and not is_merged and index.alive >= most
             dropped = self._make_room(db, namespace, index, fact_id, most or 0) if is_full else ()
         outcome = "merged" if is_merged else "stored"
@@ -188,13 +183,6 @@ class LongTerm(Database):
             self._indexes.popitem(last=False)
         index.refresh(db, namespace)
         return index
-
-    def graph(
-        self, namespace: Namespace, about: str, facts: Sequence[Fact], entities: int, relations: int
-    ) -> tuple[list[Entity], list[Relation]]:
-        """Return entities named in ``about`` or by ``facts``, and the relations that touch them."""
-        with self.transaction(namespace, writes=False) as db:
-            return read_graph(db, namespace, about, facts, entities, relations)
 
     def facts(self, namespace: Namespace) -> list[Fact]:
         """Return every fact, oldest first."""
@@ -277,7 +265,7 @@ class LongTerm(Database):
     ) -> int:
         """Delete facts by number, thread or source, all of the namespace where none is named.
 
-        With them go their turns, what was derived from them, and entities that nothing else names.
+        With them go their turns and what was derived from them.
         Returns how many facts went. The texts are nowhere in here afterwards, free pages included.
         """
         return len(self.erase(namespace, ids, thread=thread, source=source).facts)
@@ -371,10 +359,8 @@ class LongTerm(Database):
             db.execute(tables.exports.insert().values(**row))
         return count
 
-    def import_turns(
-        self, namespace: Namespace, source: Path, embed: Embed, embedder: str, extract: Extractor
-    ) -> int:
-        """Write the turns of a file, embedded and read for entities anew.
+    def import_turns(self, namespace: Namespace, source: Path, embed: Embed, embedder: str) -> int:
+        """Write the turns of a file, embedded anew.
 
         Returns how many were not there yet. Raises ``UserError`` naming the line that is wrong,
         before anything is written.
@@ -390,7 +376,6 @@ class LongTerm(Database):
         of = dict(zip((half for half in halves if half), vectors, strict=True))
         written = 0
         for row, text in zip(rows, asked, strict=True):
-            entities, relations = extract(f"{text}\n{row['answer']}")
             at = float(row["at"])
             turn = Turn(
                 **{name: row[name] for name in _FIELDS},
@@ -399,8 +384,6 @@ class LongTerm(Database):
                 embedder=embedder,
                 success=bool(row.get("success", True)),
                 salience=float(row.get("salience", 0.5)),
-                entities=tuple(entities),
-                relations=tuple(relations),
                 at=at,
                 about=str(row.get("about", "")),
                 speaker=str(row.get("speaker", "")),

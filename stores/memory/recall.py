@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from stategate.language.dates import Span, spans
 from stategate.stores.memory.facts import as_facts, light_facts, validity, whole_facts
 from stategate.stores.memory.records import Candidate, Fact, Vector
 from stategate.stores.memory.search import Known, NamespaceIndex, Scores
-from stategate.stores.memory.times import Span, spans
 from stategate.stores.tokens import count_tokens
 
 #: Facts from which on a place in the ranking is not worth a reason.

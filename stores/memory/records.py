@@ -1,7 +1,7 @@
 """What long-term memory keeps: whose it is, a turn as it is written, a fact as it is read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,30 +20,6 @@ class Namespace:
     def __post_init__(self) -> None:
         object.__setattr__(self, "user", clean(self.user))
         object.__setattr__(self, "agent", clean(self.agent))
-
-
-@dataclass(frozen=True)
-class Entity:
-    """A person, location, organisation, thing or topic by its name.
-
-    Memories written earlier may hold other kinds ("phenomenon"); they are read as they are.
-    """
-
-    kind: str
-    name: str
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    #: As it is read: the most that any of its facts is trusted.
-    trust: float = field(default=1.0, compare=False)
-
-
-@dataclass(frozen=True)
-class Relation:
-    """``subject`` ``relation`` ``object``, such as Ada Holt lives_in Oslo."""
-
-    subject: Entity
-    relation: str
-    object: Entity
-    trust: float = field(default=1.0, compare=False)
 
 
 #: How far a source is trusted unless told otherwise: what the user says, what the agent answers, and
@@ -98,8 +74,6 @@ class Turn:
     embedder: str
     success: bool = True
     salience: float = 0.5
-    entities: tuple[Entity, ...] = ()
-    relations: tuple[Relation, ...] = ()
     at: float | None = None
     about: str = ""
     speaker: str = ""
@@ -185,9 +159,7 @@ def tidy(value: Any) -> Any:
         return clean(value)
     if isinstance(value, tuple):
         return tuple(tidy(item) for item in value)
-    if isinstance(value, Entity):
-        return replace(value, name=clean(value.name)[:300])
-    if isinstance(value, Turn | Relation | Statement):
+    if isinstance(value, Turn | Statement):
         return replace(value, **{key: tidy(item) for key, item in vars(value).items()})
     return value
 

@@ -10,6 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
+from stategate.language.dates import Span, spans
+from stategate.language.sentences import sentences
+from stategate.language.words import FUNCTION_WORDS, word_list
 from stategate.stores.memory.changes import (
     ALIKE,
     CORRECTED,
@@ -19,9 +22,7 @@ from stategate.stores.memory.changes import (
     is_retirement,
     joined,
 )
-from stategate.stores.memory.names import FUNCTION_WORDS, LETTERS, sentences, word_list
 from stategate.stores.memory.records import Statement
-from stategate.stores.memory.times import Span, spans
 
 _ADVERBS = frozenset(
     """just also really actually still finally recently already now currently only always usually often
@@ -105,6 +106,7 @@ _WITH_E = frozenset(word_list("verbs_in_e"))
 _LOOSE_ENDS = frozenset("on in at since and to for from of the a an until with by or as my".split())
 _VAGUE = frozenset("friend guess point goodness god word turn".split())
 _LONGEST = 14  # words of a value
+_LETTERS = 8_000  # of a turn that are read
 _LED = re.compile(r"(since|starting|as of|until|till)\b", re.IGNORECASE)
 _LEADING = re.compile(rf"\b{_LED.pattern} (?:the )?$", re.IGNORECASE)
 
@@ -112,7 +114,7 @@ _LEADING = re.compile(rf"\b{_LED.pattern} (?:the )?$", re.IGNORECASE)
 def stated(text: str, speaker: str, at: float) -> list[Statement]:
     """Return what ``speaker`` states in ``text``, said at ``at`` (Unix seconds), in order."""
     found: list[Statement] = []
-    for sentence in sentences(joined(text[:LETTERS])):
+    for sentence in sentences(joined(text[:_LETTERS])):
         if not sentence.rstrip().endswith("?"):
             found += _of_sentence(sentence, speaker or "user", at)
     return list(dict.fromkeys(found))

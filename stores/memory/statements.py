@@ -6,6 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from stategate.language.dates import spans
+from stategate.language.words import word_list
 from stategate.stores.memory import database as tables
 from stategate.stores.memory.changes import (
     ALIKE,
@@ -18,10 +20,8 @@ from stategate.stores.memory.changes import (
     SAME_KIND,
 )
 from stategate.stores.memory.database import among, within
-from stategate.stores.memory.names import word_list
 from stategate.stores.memory.records import TRUSTED, Namespace, Turn
 from stategate.stores.memory.stated import ENDINGS, is_past
-from stategate.stores.memory.times import spans
 from stategate.stores.text import words_of
 
 _DISLIKE = tuple(word_list("verbs_of_disliking"))

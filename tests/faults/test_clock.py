@@ -99,11 +99,11 @@ def test_what_is_said_last_holds(tmp_path, clock, monkeypatch):
         {
             "env": {"kind": "qa", "corpus": "sample"},
             "embedder": "hashing",
-            "context": {"kind": "recall", "memory": {"place": place}, "extractor": "rules"},
+            "context": {"kind": "recall", "memory": {"place": place}},
             "actor": {"kind": "extract"},
             "memory": [
                 "conversation",
-                {"kind": "long_term", "place": place, "extractor": "rules"},
+                {"kind": "long_term", "place": place},
             ],
         }
     )

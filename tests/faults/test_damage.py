@@ -20,7 +20,7 @@ from stategate.stores.embeddings import EmbeddingCache
 from stategate.stores.errors import UserError
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.recall import Asked
-from stategate.stores.memory.records import Entity, Namespace, Turn
+from stategate.stores.memory.records import Namespace, Turn
 from stategate.stores.states.documents import DocumentStates
 from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
@@ -119,7 +119,6 @@ def corpus(folder):
 def memory(folder):
     memory = LongTerm(f"sqlite:///{folder / 'memory.sqlite'}")
     for step in range(3):
-        entities = (Entity("person", "Ana", {"role": "x"}),)
         turn = Turn(
             "t",
             "e",
@@ -130,13 +129,11 @@ def memory(folder):
             UNIT[step],
             "h",
             at=float(step),
-            entities=entities,
         )
         memory.write(Namespace(), turn)
 
     def read():
-        facts, _ = memory.recall(Namespace(), Asked("where is 1?", UNIT[1], "h"))
-        memory.graph(Namespace(), "Ana", facts, 5, 5)
+        memory.recall(Namespace(), Asked("where is 1?", UNIT[1], "h"))
         memory.facts(Namespace()), memory.turns(Namespace()), memory.timeline(Namespace())
         memory.export_turns(Namespace(), folder / "out.jsonl")
         memory.write(Namespace(), Turn("t", "e", 9, "new?", "yes", UNIT[5], UNIT[5], "h", at=9.0))

@@ -288,7 +288,7 @@ class Corpus:
 def test_no_document_and_no_earlier_turn_speaks_as_the_user_or_the_frame():
     view = registry().parse("env", "qa").view()
     resources = Resources(None, registry().parse("embedder", "hashing"))
-    recall = registry().parse("context", {"kind": "recall", "extractor": "rules", "memory": None})
+    recall = registry().parse("context", {"kind": "recall", "memory": None})
     build = recall.build(resources)
     extract = registry().parse("actor", {"kind": "extract", "sentences": 1}).build(resources)
     asked = "Which fish lives deepest?"

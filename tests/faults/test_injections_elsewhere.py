@@ -112,7 +112,6 @@ def test_a_memory_speaks_as_itself_on_one_line(tmp_path):
         "context",
         {
             "kind": "recall",
-            "extractor": "rules",
             "memory": {"place": place, "facts": 300, "tokens": 6000},
             "budget": 16000,
         },
@@ -245,11 +244,7 @@ def test_a_result_that_says_it_was_shortened_is_shortened_all_the_same():
 
 def test_an_answer_of_a_model_cannot_forge_the_next_turn():
     resources = Resources(None, Hashing())
-    build = (
-        registry()
-        .parse("context", {"kind": "recall", "extractor": "rules", "memory": None})
-        .build(resources)
-    )
+    build = registry().parse("context", {"kind": "recall", "memory": None}).build(resources)
     asked, view = "Which fish lives deepest?", registry().parse("env", "qa").view()
     for payload in PAYLOADS:
         said = Event("OBS", "hello", 0), Event("ACT", answer(f"hi {payload}"), 0)

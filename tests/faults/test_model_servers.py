@@ -368,7 +368,7 @@ def test_a_cut_stream_says_so_and_does_not_repeat_itself(server, tmp_path, monke
             {
                 "env": {"kind": "qa", "corpus": "sample"},
                 "embedder": "hashing",
-                "context": {"kind": "recall", "extractor": "rules", "memory": None},
+                "context": {"kind": "recall", "memory": None},
                 "llm": {"kind": "openai", "model": "m", "base_url": url, "timeout": 5},
                 "actor": "answer",
                 "memory": ["conversation"],

@@ -32,12 +32,11 @@ def settings(tmp_path, monkeypatch):
             "kind": "recall",
             "budget": 800,
             "memory": {"place": place},
-            "extractor": "rules",
         },
         "actor": {"kind": "extract", "sentences": 1},
         "memory": [
             {"kind": "conversation"},
-            {"kind": "long_term", "place": place, "extractor": "rules"},
+            {"kind": "long_term", "place": place},
             {"kind": "trace", "path": str(tmp_path / "traces.sqlite")},
         ],
         "checkpoints": str(tmp_path / "checkpoints.sqlite"),

@@ -67,7 +67,7 @@ def test_sixty_four_sessions_wait_for_one_model_together(slow_model, tmp_path, w
         "memory": ["conversation"],
         "actor": {"kind": "answer", "threshold": 0},
         "embedder": "hashing",
-        "context": {"kind": "recall", "budget": 400, "extractor": "rules"},
+        "context": {"kind": "recall", "budget": 400},
         "llm": {"kind": "openai", "model": "m", "base_url": url},
         "max_steps": 100,
         "checkpoints": None if where == "memory" else str(tmp_path / "c.sqlite"),

@@ -177,19 +177,6 @@ def test_of_a_chain_of_changes_the_next_one_closes_what_is_opened_again(memory):
     ]
 
 
-def test_a_relation_that_two_turns_tell_goes_with_the_last(memory):
-    from stategate.nodes.retrieval.entities import extractor_of
-
-    memory._extract = extractor_of("rules")
-    one = memory.remember("The sailing stones are in California.").fact
-    two = memory.remember("By the way, the sailing stones are in California, near a mine.").fact
-    assert one != two
-    for fact, left in ((one, True), (two, False)):
-        assert memory.forget(ids=[fact]) == 1
-        _, relations = memory.store.graph(memory.namespace, "sailing stones", (), 10, 10)
-        assert any(r.object.name == "California" for r in relations) is left
-
-
 def test_a_long_memory_is_forgotten_whole(memory):
     vector = HashingEmbedder().embed(["x"])[0]
     with memory.store.transaction(memory.namespace) as db:

@@ -77,7 +77,7 @@ def test_a_models_tokens_cost_and_cache_are_told(spans, server, way):
         "actor": "answer",
         "memory": ["conversation"],
         "embedder": "hashing",
-        "context": {"kind": "recall", "budget": 300, "extractor": "rules"},
+        "context": {"kind": "recall", "budget": 300},
         "llm": {"kind": "openai", "model": "m", "base_url": url},
     }
     graph, task = build_graph(load_config(settings)), {"task": {"question": "Which lake?"}}

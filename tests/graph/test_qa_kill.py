@@ -42,8 +42,8 @@ def _answer_and_die(settings, when):
         os.kill(os.getpid(), signal.SIGKILL)
 
     write = LongTerm.add
-    if when == "within":  # the turn and its fact are inserted, their entities are not
-        long_term.write_graph = die
+    if when == "within":  # the turn and its fact are inserted, its statements are not
+        long_term.write_statements = die
     elif when == "before":
         LongTerm.add = die
     else:

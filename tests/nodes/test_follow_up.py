@@ -1,74 +1,38 @@
-"""Follow-ups of any field: what points back, and to what."""
+"""Follow-up questions are searched with the turn that they follow."""
 
-import pytest
+from importlib.resources import files
 
-from stategate.nodes.build_context.follow_up import standalone, subject
-from stategate.nodes.retrieval.entities import extractor_of
+import yaml
+
+from stategate.nodes.build_context.follow_up import followed_turn, standalone
 from stategate.stores.traces import Event
 
-BOTH = pytest.mark.parametrize("kind", ["rules", "spacy"])
+
+def talk(*lines):
+    return [Event("OBS" if i % 2 == 0 else "ACT", text, i // 2) for i, text in enumerate(lines)]
 
 
-def about(kind, question, *turns):
-    events = []
-    for step, (asked, answer) in enumerate(turns):
-        events += [Event("OBS", asked, step), Event("ACT", answer, step)]
-    return subject(question, events, extractor_of(kind))
+def test_a_question_that_stands_alone_is_left_alone():
+    events = talk("Which lake turned red?", "Lake Urmia.")
+    question = "How deep is the Mariana Trench?"
+    assert followed_turn(question, events) == ""
+    assert standalone(question, events) == question
+    assert followed_turn("Where is it?", []) == ""
 
 
-@BOTH
-@pytest.mark.parametrize(
-    ("question", "turns", "expected"),
-    [
-        (
-            "How long does it rise?",
-            [("What is a brioche dough?", "A rich dough.")],
-            "brioche dough",
-        ),
-        ("And why?", [("Is the tower in Pisa safe?", "Yes.")], "Pisa"),
-        ("In which year was that?", [("When did the bank of Lund fail?", "Long ago.")], "Lund"),
-        ("How old is she?", [("Who won the race?", "Ida Berg won it by a second.")], "Ida Berg"),
-        ("Where are they made?", [("What are the ski boots made of?", "Of plastic.")], "ski boots"),
-        ("Which of them is best?", [("Who sells the red boats?", "Many do.")], "red boats"),
-    ],
-)
-def test_a_question_that_points_back_gets_the_subject_of_the_conversation(
-    kind, question, turns, expected
-):
-    assert expected.lower() in about(kind, question, *turns).lower()
+def test_a_chain_of_follow_ups_goes_back_to_the_question_that_stands_alone():
+    events = talk("Which lake turned red?", "Lake Urmia.", "Where is it?", "In Iran.")
+    assert "lake turned red" in followed_turn("Is it deep?", events)
 
 
-@BOTH
-@pytest.mark.parametrize(
-    "question",
-    [
-        "What is the capital of Norway?",
-        "Who was Ida Berg?",
-        "Is it true that whales sing?",
-        "If Otto Lind pays the rent, can he stay?",
-        "Which films ran in Oslo this week?",
-        "Our club keeps its boats in the harbour.",
-    ],
-)
-def test_a_question_that_stands_on_its_own_is_left_alone(kind, question):
-    turns = [("How do I bake a brioche?", "With butter.")]
-    assert about(kind, question, *turns) == ""
-
-
-@BOTH
-def test_follow_ups_in_a_row_keep_the_subject_and_a_new_question_changes_it(kind):
-    turns = [
-        ("What is a cello concerto?", "A piece for a cello with an orchestra."),
-        ("How long is it?", "Half an hour."),
-    ]
-    assert "cello concerto" in about(kind, "And who wrote the first one?", *turns)
-    turns.append(("What is the Raft protocol?", "A way to agree."))
-    assert "Raft" in about(kind, "Who invented it?", *turns)
-
-
-@BOTH
-def test_without_a_conversation_nothing_is_put_in_front(kind):
-    extract = extractor_of(kind)
-    assert subject("Where is it?", [], extract) == ""
-    assert standalone("Where is it?", [], extract) == "Where is it?"
-    assert subject("Where is it?", [Event("OBS", "?!", 0)], extract) == ""
+def test_marked_follow_ups_are_understood():
+    text = files("stategate.envs.qa.sample").joinpath("follow_ups.yaml").read_text("utf-8")
+    right = []
+    for row in yaml.safe_load(text):
+        events = []
+        for step, (question, answer, *about) in enumerate(row["turns"]):
+            said = followed_turn(question, events).lower()
+            for words in about:
+                right.append(any(w in said for w in words.split("|")) if words else not said)
+            events += [Event("OBS", question, step), Event("ACT", answer, step)]
+    assert sum(right) / len(right) >= 0.8

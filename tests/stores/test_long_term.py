@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from stategate.nodes.models.embedders import HashingEmbedder
-from stategate.nodes.retrieval.entities import extractor_of
 from stategate.stores.errors import UserError
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import Namespace, Turn
@@ -18,7 +17,6 @@ from stategate.stores.memory.records import Namespace, Turn
 EMBEDDER = HashingEmbedder()
 ME = Namespace("me")
 DAY = 86400.0
-RULES = extractor_of("rules")
 
 
 @pytest.fixture
@@ -28,9 +26,7 @@ def memory(tmp_path):
 
 def turn(question, answer, step=0, episode="e", **more):
     rows = EMBEDDER.embed([question, answer])
-    entities, relations = RULES(f"{question}\n{answer}")
-    values = {"entities": tuple(entities), "relations": tuple(relations), **more}
-    return Turn("t", episode, step, question, answer, rows[0], rows[1], EMBEDDER.name, **values)
+    return Turn("t", episode, step, question, answer, rows[0], rows[1], EMBEDDER.name, **more)
 
 
 def found(memory, words, **more):
@@ -91,7 +87,6 @@ def test_nobody_reads_or_forgets_what_another_user_said(memory):
     other = Namespace("other")
     assert memory.search(other, EMBEDDER.embed(["door code"])[0], EMBEDDER.name) == []
     assert memory.forget(other) == 0
-    assert memory.graph(other, "door", (), 5, 5) == ([], [])
     assert len(memory.facts(ME)) == 1
 
 
@@ -108,17 +103,6 @@ def test_what_is_forgotten_is_nowhere_in_the_database(tmp_path, memory):
     assert [f.question for f in memory.facts(ME)] == ["Where are sailing stones?"]
 
 
-def test_entities_and_relations_are_read_with_limits(memory):
-    memory.write(ME, turn("Where are the sailing stones?", "The sailing stones are in California."))
-    facts = found(memory, "sailing stones")
-    entities, relations = memory.graph(ME, "sailing stones", facts, 10, 15)
-    assert ("topic", "sailing stone") in {(e.kind, e.name) for e in entities}
-    assert ("sailing stone", "located_in", "California") in {
-        (r.subject.name, r.relation, r.object.name) for r in relations
-    }
-    assert memory.graph(ME, "sailing stones", facts, 1, 0)[1] == []
-
-
 def test_export_and_import_bring_a_memory_elsewhere_once(tmp_path, memory):
     memory.write(ME, turn("Where is it?", "In Oslo.", 0, about="Lake"))
     memory.write(ME, turn("And who?", "Nobody knows.", 1, success=False))
@@ -126,7 +110,7 @@ def test_export_and_import_bring_a_memory_elsewhere_once(tmp_path, memory):
     assert memory.export_turns(ME, target) == 2
     there = LongTerm(f"sqlite:///{tmp_path / 'there.sqlite'}")
     for new in (2, 0):
-        assert there.import_turns(ME, target, EMBEDDER.embed, EMBEDDER.name, RULES) == new
+        assert there.import_turns(ME, target, EMBEDDER.embed, EMBEDDER.name) == new
     ours, theirs = memory.facts(ME), there.facts(ME)
     assert [(f.question, f.answer, f.success, f.updated) for f in ours] == [
         (f.question, f.answer, f.success, f.updated) for f in theirs
@@ -140,7 +124,7 @@ def test_a_damaged_export_is_refused_by_line_and_nothing_is_written(tmp_path, me
     target.write_text(target.read_text() + json.dumps({"question": 3}) + "\n")
     empty = LongTerm(f"sqlite:///{tmp_path / 'empty.sqlite'}")
     with pytest.raises(UserError, match="line 2"):
-        empty.import_turns(ME, target, EMBEDDER.embed, EMBEDDER.name, RULES)
+        empty.import_turns(ME, target, EMBEDDER.embed, EMBEDDER.name)
     assert empty.facts(ME) == []
 
 
@@ -165,7 +149,7 @@ def test_migrations_bring_an_older_database_up_without_losing_facts(tmp_path, me
         db.execute("DELETE FROM schema_versions WHERE version >= 4")
     again = LongTerm(memory.url)
     with sqlite3.connect(tmp_path / "memory.sqlite") as db:
-        assert db.execute("SELECT max(version), count(*) FROM schema_versions").fetchone() == (6, 6)
+        assert db.execute("SELECT max(version), count(*) FROM schema_versions").fetchone() == (7, 7)
         db.execute("SELECT * FROM items")
     assert len(again.facts(ME)) == 1
 

@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from stategate.language.dates import resolved, spans
 from stategate.nodes.models.embedders import HashingEmbedder
 from stategate.nodes.retrieval.remember import Memory, seconds
 from stategate.stores.errors import UserError
 from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.stated import stated
-from stategate.stores.memory.times import resolved, spans
 
 SAID = datetime(2023, 5, 25, 13, 14, tzinfo=UTC).timestamp()  # a Thursday
 

@@ -139,8 +139,9 @@ def test_a_fact_is_edited_found_by_its_new_words_and_keeps_where_it_came_from(ta
 
 def test_memories_are_drawn_safely(talk):
     from stategate.stores.bank.bank import Row
+    from stategate.stores.memory.extraction import Entity, Relation
     from stategate.stores.memory.recall import SIGNALS
-    from stategate.stores.memory.records import Candidate, Entity, Fact, Relation
+    from stategate.stores.memory.records import Candidate, Fact
     from stategate.ui.app.render.memories import render_timeline, render_why
 
     evil = "<img src=x>"

@@ -96,7 +96,7 @@ def test_an_episode_that_nobody_scores_has_no_reward(tmp_path, capsys):
     note = tmp_path / "note.txt"
     note.write_text("The boat is called Halcyon and lies in the harbour.")
     light = ("--set", "embedder.kind=hashing", "--set", "actor.kind=extract")
-    rules = ("--set", "context.extractor=rules", "--set", "memory=[{kind: trace}]")
+    rules = ("--set", "memory=[{kind: trace}]")
     assert cli("ask", "What is the boat called?", "--corpus", note, *light, *rules) == 0
     capsys.readouterr()
     assert cli("traces", "list", "--json", "-") == 0

@@ -251,15 +251,12 @@ def export(settings: ExportSettings) -> None:
 @command(app, "stategate memory import memory.jsonl", name="import")
 def import_(settings: ImportSettings) -> None:
     """Read a file that `export` wrote; turns that are there already are left alone."""
-    from stategate.nodes.retrieval.entities import extractor_of
-
     place, model = settings.place(), _embedder(settings.embedder)
     count = place.open().import_turns(
         place.namespace,
         settings.source.expanduser(),
         model.embed,
         model.name,
-        extractor_of("spacy"),
     )
     say(f"read {count} new turns")
 

@@ -22,12 +22,11 @@ def _graph(folder):
             "kind": "recall",
             "budget": 800,
             "memory": {"place": place},
-            "extractor": "rules",
         },
         "actor": {"kind": "extract", "sentences": 1},
         "memory": [
             {"kind": "conversation"},
-            {"kind": "long_term", "place": place, "extractor": "rules"},
+            {"kind": "long_term", "place": place},
             {"kind": "trace", "path": kept(folder, "traces")},
         ],
         "checkpoints": kept(folder, "checkpoints"),

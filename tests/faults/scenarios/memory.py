@@ -9,7 +9,7 @@ import numpy as np
 from stategate.stores.files import write_text
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.memory.recall import Asked
-from stategate.stores.memory.records import Entity, Namespace, Turn
+from stategate.stores.memory.records import Namespace, Turn
 from stategate.stores.memory.stated import stated
 from stategate.stores.tables import is_database, tables_holding
 from tests.faults.scenarios import kept
@@ -46,7 +46,6 @@ def _turn(number):
         None,
         "h",
         at=float(86_400 * number),
-        entities=(Entity("person", "Ana", {}),),
         statements=tuple(stated(text, "Ana", 0.0)),
         speaker="Ana",
         source="tool:web" if "secret" in text else "user",

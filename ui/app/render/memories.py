@@ -8,8 +8,9 @@ import numpy as np
 from markupsafe import Markup
 
 from stategate.stores.bank.bank import Row
+from stategate.stores.memory.extraction import Entity, Relation
 from stategate.stores.memory.recall import SIGNALS
-from stategate.stores.memory.records import Candidate, Entity, Fact, Relation
+from stategate.stores.memory.records import Candidate, Fact
 from stategate.ui.app.render.html import day, hues, macros, plural
 
 

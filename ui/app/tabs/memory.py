@@ -7,6 +7,7 @@ import gradio as gr
 from stategate.graph.forgetting import forget_everywhere
 from stategate.nodes.retrieval.remember import asked_of
 from stategate.stores.errors import UserError
+from stategate.stores.memory.extraction import name_graph
 from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import Candidate, Namespace
 from stategate.ui.app.agents import Agents
@@ -126,7 +127,7 @@ class MemoryTab:
         if name:
             lower = name.lower()
             facts = [f for f in facts if lower in f"{f.question} {f.answer}".lower()]
-        names, relations = memory.graph(namespace, "", every, NAMES, RELATIONS)
+        names, relations = name_graph(every, NAMES, RELATIONS)
         heading = note(f"what is remembered of {name}", "info") if name else ""
         return {
             self.status: heading,

@@ -10,69 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-_MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-)
-_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+from stategate.language.numbers import CARDINALS, ORDINALS
+from stategate.language.words import MONTHS, WEEKDAYS
+
 _NUMBERS = {
-    word: number
-    for number, words in enumerate(
-        (
-            "",
-            "a|an|one",
-            "two|a couple of|couple of",
-            "three|a few|few",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve|a dozen",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-            "twenty",
-        )
-    )
-    for word in words.split("|")
-    if word
-} | {"thirty": 30, "forty": 40, "fifty": 50, "half a": 0.5}
-_ORDINALS = (
-    {
-        word: number
-        for number, word in enumerate(
-            "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth "
-            "thirteenth "
-            "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth".split(),
-            1,
-        )
-    }
-    | {"thirtieth": 30, "thirty-first": 31}
-    | {
-        f"twenty-{word}": 20 + number
-        for number, word in enumerate(
-            "first second third fourth fifth sixth seventh eighth ninth".split(), 1
-        )
-    }
-)
+    **{word: n for word, n in CARDINALS.items() if n <= 50},
+    **{"a": 1, "an": 1, "a couple of": 2, "couple of": 2, "a few": 3, "few": 3, "a dozen": 12},
+    "half a": 0.5,
+}
 #: First months of the seasons; days of the year that have names, as (month, day).
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _FEASTS = {
@@ -95,11 +40,11 @@ _NUMBER = r"(?P<n>\d{1,3}|" + "|".join(sorted(_NUMBERS, key=len, reverse=True)) 
 _UNIT = r"(?P<unit>day|night|week|fortnight|month|year|weekend)s?"
 _MONTH = (
     r"(?P<month>"
-    + "|".join(f"{m}|sept|sep" if m == "september" else f"{m}|{m[:3]}" for m in _MONTHS)
+    + "|".join(f"{m}|sept|sep" if m == "september" else f"{m}|{m[:3]}" for m in MONTHS)
     + r")\.?"
 )
-_WEEKDAY = r"(?P<weekday>" + "|".join(_DAYS) + r")"
-_WORDED = "|".join(sorted(_ORDINALS, key=len, reverse=True))
+_WEEKDAY = r"(?P<weekday>" + "|".join(WEEKDAYS) + r")"
+_WORDED = "|".join(sorted(ORDINALS, key=len, reverse=True))
 _DAY = rf"(?P<day>[0-3]?\d(?:st|nd|rd|th)?|{_WORDED})"
 _NTH = rf"(?P<day>[0-3]?\d(?:st|nd|rd|th)|{_WORDED})"
 _SEASON = r"(?P<season>" + "|".join(_SEASONS) + ")"
@@ -212,7 +157,7 @@ def _number(words: str) -> float:
 
 def _day_number(words: str) -> int:
     digits = re.match(r"\d+", words)
-    return int(digits[0]) if digits else _ORDINALS[words.lower()]
+    return int(digits[0]) if digits else ORDINALS[words.lower()]
 
 
 def _simple(first: int) -> _Rule:
@@ -248,7 +193,7 @@ def _beside(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] 
     which = match["which"].lower().split()[-1]
     step = {"last": -1, "past": -1, "previous": -1, "this": 0, "coming": 1, "next": 1}[which]
     if match["weekday"]:
-        day = _DAYS.index(match["weekday"].lower())
+        day = WEEKDAYS.index(match["weekday"].lower())
         away = day - today.weekday()
         if step < 0:
             away -= 7 if away >= 0 else 0
@@ -276,7 +221,7 @@ def _beside(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] 
 
 
 def _month_number(text: str) -> int:
-    return next(i for i, name in enumerate(_MONTHS, 1) if name.startswith(text.lower()[:3]))
+    return next(i for i, name in enumerate(MONTHS, 1) if name.startswith(text.lower()[:3]))
 
 
 def _dated(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
@@ -317,14 +262,14 @@ def _day_and_month(match: re.Match[str], today: datetime) -> tuple[datetime, dat
 
 def _weekdays_ago(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
     """Read "two Fridays ago": the last one is one Friday ago."""
-    back = (today.weekday() - _DAYS.index(match["weekday"].lower())) % 7 or 7
+    back = (today.weekday() - WEEKDAYS.index(match["weekday"].lower())) % 7 or 7
     return _days(today, -back - 7 * int(_number(match["n"]) - 1))
 
 
 def _weekday_of_week(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
     """Read "Monday of last week", "Tuesday next week"."""
     step = {"last": -1, "this": 0, "next": 1}[match["which"].lower()]
-    day = _DAYS.index(match["weekday"].lower())
+    day = WEEKDAYS.index(match["weekday"].lower())
     return _days(today, day - today.weekday() + 7 * step)
 
 
@@ -398,7 +343,7 @@ def _before_last(match: re.Match[str], today: datetime) -> tuple[datetime, datet
 
 def _on_weekday(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
     """Read "on Friday": the nearest one."""
-    day = _DAYS.index(match["weekday"].lower())
+    day = WEEKDAYS.index(match["weekday"].lower())
     back = (today.weekday() - day) % 7
     ahead = (day - today.weekday()) % 7
     return _days(today, -back if back <= ahead else ahead)

@@ -1,0 +1,30 @@
+"""Sentence splitting of English text."""
+
+import re
+
+_ABBREVIATION = re.compile(
+    r"\b(?:[A-Za-z]|Mr|Mrs|Ms|Dr|Prof|St|Rev|Sir|Jr|Sr|Gen|Col|Lt|Capt|Mt|No|Fig|vs?|ca|approx|e\.g|i\.e|"
+    r"[Tt]el|Fa|Hr|Fr|Nr|Str|Abs|bzw|inkl|evtl|ggf)\.\s*$"
+)
+_MONTHS = r"(?:Jan|Feb|M[aä]r|Apr|Ma[iy]|Jun|Jul|Aug|Sep|O[ck]t|Nov|De[cz])"
+_END = re.compile(
+    rf"(?:[!?]|(?<!\d)\.|\.(?!\s+{_MONTHS}))[\"”’')]*\s+(?=[\"“‘'(]?[^\W_a-zäöüß])"
+    r"|\n\s*\n|(?<=[.!?])\n"
+)
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of ``text``, each on one line.
+
+    A title ("Dr."), an initial or a wrapped line ends none.
+    """
+    ends = (
+        match.end()
+        for match in _END.finditer(text)
+        if not _ABBREVIATION.search(text, max(0, match.end() - 12), match.end())
+    )
+    parts, start = [], 0
+    for end in (*ends, len(text)):
+        parts.append(" ".join(text[start:end].split()))
+        start = end
+    return [part for part in parts if part]
