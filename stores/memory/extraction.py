@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from stategate.stores.errors import needs
+from stategate.stores.errors import require_extra
 from stategate.stores.memory.records import Fact
 
 LETTERS = 2000  # of a fact that are read
@@ -135,7 +135,7 @@ def _named(token: Any, by_token: Mapping[int, Entity]) -> Entity | None:
 @lru_cache(maxsize=1)
 def _pipeline() -> Any:
     """Return the pipeline, loaded once. Raises ``UserError`` where spaCy or its model is missing."""
-    with needs("qa"):
+    with require_extra("qa"):
         import spacy
 
     from stategate.stores.assets.fetch import asset_path

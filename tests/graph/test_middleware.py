@@ -318,9 +318,7 @@ def test_one_tool_s_results_are_shortened_before_they_are_kept() -> None:
 
 def test_recalled_parts_come_at_the_end() -> None:
     model = Recorder(calls=14, prompts=[])
-    agent = agent_of(
-        model, [ContextMiddleware("recall", 4000, appendix_tokens=300)]
-    )
+    agent = agent_of(model, [ContextMiddleware("recall", 4000, appendix_tokens=300)])
     audits = audits_of(agent.stream(ASK, stream_mode="custom"))
     assert not any(a["problem"] for a in audits)
     assert any(a["appendix"] for a in audits)
