@@ -91,7 +91,7 @@ def test_a_follow_up_is_searched_with_the_subject_of_the_conversation(settings):
     graph = build_graph(load_config(settings))
     asked(graph, "What is a brinicle?")
     context = built(graph, "And who filmed it?")
-    assert "About: brinicle." in context.text
+    assert "About: brinicle\n" in context.text
     assert [p.kind for p in context.pieces].index("history") < [
         p.kind for p in context.pieces
     ].index("passage")
