@@ -17,7 +17,6 @@ from stategate.nodes.build_context.assemble import (
     FramedContext,
     assemble,
     built,
-    instruction_piece,
     page_piece,
 )
 from stategate.nodes.build_context.detail import (
@@ -27,10 +26,8 @@ from stategate.nodes.build_context.detail import (
     instruction_ladder,
     plain_ladder,
 )
-from stategate.nodes.build_context.whole_parts import fit_parts
 from stategate.nodes.protocols import FRAME, BuiltContext, ContextBuilder, ContextRequest, Piece
 from stategate.nodes.retrieval.align import Focus, clarity, focus_on
-from stategate.nodes.retrieval.history import HistorySource
 from stategate.nodes.retrieval.page import render, text_of
 from stategate.nodes.retrieval.past import LEGEND, done_before, marked
 from stategate.nodes.retrieval.quoting import shielded
@@ -39,14 +36,12 @@ from stategate.stores.tokens import count_tokens
 
 if TYPE_CHECKING:
     from stategate.nodes.build_context.allocators import Allocator
-    from stategate.nodes.build_context.gates import Gates
     from stategate.nodes.resources import Resources
 
 _UNBOUNDED = 10**9
 _CLEAR = 0.7  # how clear a page's match must be for the ratio to be kept
 _DETAIL = 40  # tokens of detail that a page may have, however short
 _VERDICT = 70  # the same of a page about one thing, where it is taken or left
-_WEIGHED, _LEAST = 64, 0.05  # parts of results that a learned allocator weighs; the others' weight
 _UNASKED = 3  # the tier of what nothing asks for
 _LAST = 2  # actions that an actor cannot do without
 
@@ -58,20 +53,6 @@ class Compress(FramedContext):
     kind: Literal["compress"] = "compress"
     allocator: Literal["learned", "relevance", "uniform"] = Field(
         default="learned", description="how room is shared among chunks"
-    )
-    gates: str | None = Field(
-        default=None,
-        description="checkpoint of stategate train gates, which say what of the past is needed; null: "
-        "asked words say it",
-    )
-    threshold: float = Field(
-        default=0.5, ge=0, le=1, description="how likely a past step must be needed to be shown"
-    )
-    state: Literal["own", "shuffled"] = Field(
-        default="own", description="whose state the gates read; shuffled is a control"
-    )
-    focus: bool = Field(
-        default=True, description="words that the instruction asks for first; false: in page order"
     )
     ratio: float = Field(
         default=1.0,
@@ -86,33 +67,22 @@ class Compress(FramedContext):
     def checkpoints(self, updater: str) -> tuple[str, ...]:
         """Name what the allocator loads."""
         is_learned = self.allocator == "learned"
-        gates = () if self.gates is None else (self.gates,)
-        return ((self.checkpoint or f"allocator-{updater}",) if is_learned else ()) + gates
+        return (self.checkpoint or f"allocator-{updater}",) if is_learned else ()
+
+    def allocate_by(self, resources: "Resources") -> "Allocator":
+        """Load the allocator. Raises ``UserError`` where the updater does not fit."""
+        from stategate.nodes.build_context.allocators import learned, relevance, uniform
+
+        if self.allocator == "learned":
+            return learned(resources, self.checkpoint, self.kind)
+        return relevance if self.allocator == "relevance" else uniform
 
     def build(self, resources: "Resources") -> ContextBuilder:
         """Load what the allocator needs. Raises ``UserError`` where the updater does not fit."""
-        from stategate.nodes.build_context.allocators import learned, relevance, uniform
-
-        allocate: Allocator = relevance if self.allocator == "relevance" else uniform
-        if self.allocator == "learned":
-            allocate = learned(resources, self.checkpoint, self.kind)
-        gates: Gates | None = None
-        if self.gates is not None:
-            from stategate.nodes.build_context.gates import chosen_by, trained_gates
-
-            gates = trained_gates(resources, self.gates, self.state)
+        allocate = self.allocate_by(resources)
 
         def build_context(request: ContextRequest) -> BuiltContext:
             chunks = request.source.all()
-            if isinstance(request.source, HistorySource):
-                near = chunks
-                if self.allocator == "learned" and len(chunks) > _WEIGHED:
-                    by_words = relevance(request, chunks)  # embedding a part takes milliseconds
-                    near = sorted(chunks, key=lambda chunk: -by_words[chunk.id])[:_WEIGHED]
-                weights = dict.fromkeys((chunk.id for chunk in chunks), _LEAST)
-                weights |= allocate(request, near)
-                frame = instruction_piece(request).tokens_before
-                return fit_parts(request.source, request.budget - frame, weights)
             whole = assemble(replace(request, budget=_UNBOUNDED), chunks, history=self.history)
             ratio = self.ratio
             if ratio < 1:
@@ -124,11 +94,7 @@ class Compress(FramedContext):
                 return whole
             visible = {piece.id for piece in whole.pieces}
             weighed = [chunk for chunk in chunks if chunk.id in visible]
-            shown: dict[str, float] | None = None
-            if gates is not None:
-                past = [chunk for chunk in chunks if chunk.role == "past"]
-                shown = chosen_by(gates(request, past), self.threshold)
-            return squeeze(request, whole, allowed, allocate(request, weighed), self.focus, shown)
+            return squeeze(request, whole, allowed, allocate(request, weighed))
 
         return build_context
 
@@ -138,26 +104,21 @@ def squeeze(
     whole: BuiltContext,
     allowed: int,
     weights: Mapping[str, float],
-    focus: bool = True,
-    past: Mapping[str, float] | None = None,
 ) -> BuiltContext:
     """Fit ``whole`` into ``allowed`` tokens, giving each chunk room by its weight.
-
-    ``past`` are the earlier steps that are needed, the likeliest first, where gates chose them: then
-    the news of those is shown, and what nothing asks for is not, though there be room.
 
     What an actor cannot do without (affordances, leads, instruction) may go past ``allowed`` but not
     past ``request.budget``; only the bare affordances may exceed that.
     """
     chunks = {chunk.id: chunk for chunk in request.source.all()}
     page = list(chunks.values())
-    asked = focus_on(request.view, request.instruction, page) if focus else Focus()
+    asked = focus_on(request.view, request.instruction, page)
     ladders = [_ladder(request, whole.pieces, i, chunks, asked) for i in range(len(whole.pieces))]
     nothing: list[set[int]] = [set() for _ in ladders]
     bare = _shown(request, whole.pieces, ladders, nothing, chunks, weights)
     if bare.tokens >= request.budget:
         return replace(bare, over_budget=bare.tokens > request.budget)
-    order = _order(whole.pieces, ladders, weights, past)
+    order = _order(whole.pieces, ladders, weights)
     # Of a short page nearly all is needed anyway: a share of it would leave nothing of what is asked.
     needed = bare.tokens + sum(cost for tier, _, cost, *_ in order if tier < 0)
     is_alone = not request.view.recalls and all(chunk.role != "entry" for chunk in page)
@@ -185,7 +146,6 @@ def _order(
     pieces: Sequence[Piece],
     ladders: Sequence[Ladder],
     weights: Mapping[str, float],
-    needed: Mapping[str, float] | None = None,
 ) -> list[tuple[float, float, int, int, int]]:
     """Return (tier, virtual time, cost, piece, place), sorted: weighted fair queueing.
 
@@ -207,14 +167,7 @@ def _order(
         used: dict[float, float] = past if is_history else {}
         if piece.kind == "event":
             used, weight = steps, weight * count
-        if needed is not None:
-            if piece.kind == "event" and piece.id in needed:
-                unit = ladders[i].units[0]
-                order.append((1, 1 - needed[piece.id], unit.cost, i, unit.place))
-            units = [u for u in ladders[i].units if u.tier < _UNASKED and piece.kind != "event"]
-        else:
-            units = list(ladders[i].units)
-        for unit in units:
+        for unit in ladders[i].units:
             used[unit.tier] = used.get(unit.tier, 0.0) + unit.cost
             order.append((unit.tier, used[unit.tier] / weight, unit.cost, i, unit.place))
     return sorted(order)

@@ -20,6 +20,7 @@ from stategate.nodes.build_context.messages.decisions import (
     Limits,
     Shown,
 )
+from stategate.nodes.build_context.messages.whole_parts import for_results
 from stategate.nodes.build_context.recall import ConversationContext
 from stategate.nodes.observe.messages import MessagesEnv
 from stategate.nodes.protocols import (
@@ -98,7 +99,8 @@ class HistoryContext:
         return decide(messages, decisions, fixed, state)
 
     def _builder(self, params: ContextParams) -> ContextBuilder:
-        return lambda request: cast(BuiltContext, self._resources.get(params)(request))
+        own = for_results(params)
+        return lambda request: cast(BuiltContext, self._resources.get(own)(request))
 
     def _count_for(self, model: Any) -> Count:
         """Return a counter that remembers texts, each in full: histories repeat themselves."""
