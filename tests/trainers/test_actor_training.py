@@ -21,7 +21,7 @@ from stategate.trainers import trainer as trainer_module
 from stategate.trainers.episodes import Readers, decisions_of, make_resources, parse_builder
 from stategate.trainers.policy import imitation
 from stategate.trainers.policy.imitation import choices
-from stategate.trainers.policy.rollout import Start, collate, roll, sized_batches
+from stategate.trainers.policy.rollout import Player, Start, collate, sized_batches
 from stategate.trainers.settings import ActorSettings, read_settings
 from stategate.trainers.webshop.collect import collect_practice
 from stategate.trainers.webshop.goals import practice
@@ -122,7 +122,7 @@ def test_a_rollout_is_the_episode_that_the_graph_plays(shop, imitated):
     readers = readers_of({"full": 1.0})
     name, params = readers._kinds[0]
     starts = [Start({"goal": g}, "rich", readers.reader(name, params, 2000)) for g in range(4)]
-    played = roll({"rich": shop}, readers, LEXICAL, starts, scorer)
+    played = Player({"rich": shop}, readers, LEXICAL, scorer).play(starts)
     overrides = [
         "updater.kind=none",
         "actor.kind=policy",

@@ -14,7 +14,7 @@ from stategate.stores.errors import UserError
 from stategate.trainers.alfworld.course import course
 from stategate.trainers.episodes import Readers, make_resources
 from stategate.trainers.policy import dagger
-from stategate.trainers.policy.rollout import Start, roll
+from stategate.trainers.policy.rollout import Player, Start
 from stategate.trainers.settings import DaggerSettings, read_settings
 
 
@@ -100,10 +100,10 @@ def test_a_teacher_helps_where_it_is_asked_to_and_is_noted_at_every_decision():
         Start(task, "train", readers.draw(random.Random(0)), 1.0) for task in plan.training[:3]
     ]
     generator = torch.Generator().manual_seed(0)
-    play = (plan.worlds, readers, reading, starts, scorer, generator, 30, None)
-    helped = roll(*play, plan.teacher)
+    player = Player(plan.worlds, readers, reading, scorer, 30)
+    helped = player.play(starts, generator, plan.teacher)
     assert all(one.reward == 1 for one in helped)
     assert all(len(one.good) == len(one.picks) and all(one.good) for one in helped)
-    alone = roll(*play)
+    alone = player.play(starts, generator)
     assert not any(one.good for one in alone)
     assert sum(one.reward for one in alone) < 3

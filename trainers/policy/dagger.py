@@ -9,6 +9,7 @@ and then, and learns from them and the last few epochs' (a run that was stopped 
 import random
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,13 @@ from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.runs import mean, provenance, with_errors
 from stategate.trainers.episodes import Readers, make_resources
+from stategate.trainers.policy.imitation import policy_meta
 from stategate.trainers.policy.rollout import (
     Course,
+    Player,
     Rollout,
     Start,
     collate,
-    roll,
     sized_batches,
 )
 from stategate.trainers.settings import DaggerSettings, open_run, read_settings
@@ -71,17 +73,11 @@ class School:
         self, scorer: nn.Module, starts: Sequence[Start], generator: Generator | None
     ) -> list[Rollout]:
         """Play; where actions are drawn by ``generator``, the teacher looks on."""
-        return roll(
-            self.course.worlds,
-            self._readers,
-            self._reading,
-            starts,
-            scorer,
-            generator,
-            self._settings.max_steps,
-            self._device,
-            self.course.teacher if generator else None,
+        course, settings = self.course, self._settings
+        player = Player(
+            course.worlds, self._readers, self._reading, scorer, settings.max_steps, self._device
         )
+        return player.play(starts, generator, course.teacher if generator else None)
 
 
 #: Pages, and the places of the good candidates on each.
@@ -92,11 +88,12 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     """Train, report on tasks held out, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
     reading = encoder(settings.encoder)
-    others = [read_settings(DaggerSettings, *one) for one in settings.also.items()]
-    schools = [School(one, reading, device) for one in (settings, *others)]
+    every = [settings, *(read_settings(DaggerSettings, *one) for one in settings.also.items())]
+    is_joint = len(every) > 1
+    schools = [School(one, reading, device) for one in every]
     names = [school.resources.view.name for school in schools]
     hashes = [school.course.fingerprint for school in schools]
-    data = {"sha256": hashes if others else hashes[0]}
+    data = {"sha256": hashes if is_joint else hashes[0]}
     run = open_run(settings, {"data": data})
     scorer, sizes = _scorer(settings, reading, device)
     recent: deque[list[Rollout]] = deque(maxlen=settings.keep)
@@ -113,57 +110,56 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
         scorer.train()
         yield from _batches([x for epoch in recent for x in epoch], settings, generator)
 
-    def loss(batch: Batch) -> Tensor:
-        rows, page, absent = collate(batch[0], device)
-        is_good = torch.zeros_like(absent)
-        for line, good in enumerate(batch[1]):
-            is_good[line, list(good)] = True
-        logp = scorer(rows, page, absent).log_softmax(-1)
-        return -logp.masked_fill(~is_good, -1e9).logsumexp(-1).mean()
-
     def examined() -> list[list[Rollout]]:
         scorer.eval()
         return [school.play(scorer, school.exam, None) for school in schools]
 
     def metric() -> dict[str, float]:
         won = [mean([float(one.reward == 1) for one in rollouts]) for rollouts in examined()]
-        each = dict(zip((f"heldout_{name}" for name in names), won, strict=True)) if others else {}
+        each = (
+            dict(zip((f"heldout_{name}" for name in names), won, strict=True)) if is_joint else {}
+        )
         return {"heldout_success": mean(won), **each}
 
-    trainer = Trainer(batches, scorer, loss, metric)
-    history = trainer.fit(settings)
+    trainer = Trainer(batches, scorer, partial(_loss, scorer, device), metric)
+    epochs = len(trainer.fit(settings)) - 1
     rows = [
-        {
-            "agent": f"policy, {name}" if others else "policy",
-            "n": len(rollouts),
-            **with_errors(
-                {
-                    "success": [float(one.reward == 1) for one in rollouts],
-                    "steps": [float(one.steps) for one in rollouts],
-                }
-            ),
-        }
+        _row(f"policy, {name}" if is_joint else "policy", rollouts)
         for name, rollouts in zip(names, examined(), strict=True)
     ]
-    every = (settings, *others)
     meta = {
-        "kind": "policy",
-        "architecture": sizes,
-        "encoder": reading.name,
-        "world": ", ".join(names),
-        "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
-        "embedder": None,
+        **policy_meta(reading, sizes, ", ".join(names)),
         "trained": "imitation of a teacher on its own episodes",
         "builders": settings.builders,
-        "metrics": rows if others else rows[0],
-        "epochs": len(history) - 1,
-        "episodes": sum(one.games for one in every) * (len(history) - 1),
+        "metrics": rows if is_joint else rows[0],
+        "epochs": epochs,
+        "episodes": sum(one.games for one in every) * epochs,
         "data": {"name": ", ".join(Path(one.data).name for one in every), **data},
         "seed": settings.seed,
         **provenance(),
     }
     save_weights(settings.checkpoint, scorer.state_dict(), meta, half=False)
     return run.summarise(rows, [])
+
+
+def _loss(scorer: nn.Module, device: torch.device, batch: Batch) -> Tensor:
+    """Return the mean negative log-probability that one of the good candidates is chosen."""
+    rows, page, absent = collate(batch[0], device)
+    is_good = torch.zeros_like(absent)
+    for line, good in enumerate(batch[1]):
+        is_good[line, list(good)] = True
+    logp = scorer(rows, page, absent).log_softmax(-1)
+    loss: Tensor = -logp.masked_fill(~is_good, -1e9).logsumexp(-1).mean()
+    return loss
+
+
+def _row(name: str, rollouts: Sequence[Rollout]) -> dict[str, Any]:
+    """Return a summary row: success and steps with standard errors."""
+    values = {
+        "success": [float(one.reward == 1) for one in rollouts],
+        "steps": [float(one.steps) for one in rollouts],
+    }
+    return {"agent": name, "n": len(rollouts), **with_errors(values)}
 
 
 def _scorer(

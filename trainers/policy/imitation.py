@@ -99,12 +99,7 @@ def train(settings: ActorSettings) -> dict[str, Any]:
     history = Trainer(batches, scorer, loss, metric).fit(settings)
     rows = _rows(scorer, heldout or validation, reading, device)
     meta: dict[str, Any] = {
-        "kind": "policy",
-        "architecture": sizes,
-        "encoder": reading.name,
-        "world": resources.view.name,
-        "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
-        "embedder": None,  # the features hold no vectors
+        **policy_meta(reading, sizes, resources.view.name),
         "trained": "imitation",
         "builders": settings.builders,
         **result(settings, len(history) - 1, rows[0]),
@@ -112,6 +107,18 @@ def train(settings: ActorSettings) -> dict[str, Any]:
     meta["data"]["name"] = Path(files_of(settings.data)[0]).parent.name
     save_weights(settings.checkpoint, scorer.state_dict(), meta, half=False)
     return run.summarise(rows, [])
+
+
+def policy_meta(reading: Encoder, sizes: dict[str, int], world: str) -> dict[str, Any]:
+    """Return what a policy's checkpoint says of its architecture, features and worlds."""
+    return {
+        "kind": "policy",
+        "architecture": sizes,
+        "encoder": reading.name,
+        "world": world,
+        "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
+        "embedder": None,  # the features hold no vectors
+    }
 
 
 def hits(

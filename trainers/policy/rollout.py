@@ -103,53 +103,76 @@ class _Live:
     past: list[tuple[str, str]]
 
 
-def roll(
-    worlds: Mapping[str, World],
-    readers: Readers,
-    reading: Encoder,
-    starts: Sequence[Start],
-    scorer: nn.Module,
-    generator: torch.Generator | None = None,
-    max_steps: int = 20,
-    device: torch.device | None = None,
-    teacher: Teacher | None = None,
-) -> list[Rollout]:
-    """Play ``starts``; actions are drawn by ``generator``, or the most probable if it is None."""
-    if len(starts) > _TOGETHER:
+@dataclass(frozen=True)
+class Player:
+    """Plays episodes side by side with one scorer: worlds by name, how pages are read, and limits."""
+
+    worlds: Mapping[str, World]
+    readers: Readers
+    reading: Encoder
+    scorer: nn.Module
+    max_steps: int = 20
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    def play(
+        self,
+        starts: Sequence[Start],
+        generator: torch.Generator | None = None,
+        teacher: Teacher | None = None,
+    ) -> list[Rollout]:
+        """Return the episodes; actions are drawn by ``generator``, or the most probable without one.
+
+        ``teacher`` says at each decision which candidates are good, and helps as ``starts`` say.
+        """
         parts = [starts[at : at + _TOGETHER] for at in range(0, len(starts), _TOGETHER)]
-        more = generator, max_steps, device, teacher
-        return [one for p in parts for one in roll(worlds, readers, reading, p, scorer, *more)]
-    live: list[_Live] = []
-    for start in starts:
-        world = worlds[start.world]
-        session, page = world.reset(start.task)
-        walk = readers.start(start.reader, world.instruction(session))
-        live.append(_Live(world, walk, session, page, Rollout(start), [("", page.text)]))
-    played = [one.rollout for one in live]
-    for step in range(max_steps):
-        view = readers.resources.view
-        seen = [reading.encode(one.walk.look(one.page), step, view) for one in live]
-        picks = choose(scorer, seen, generator, device)
-        for one, what, pick in zip(live, seen, picks, strict=True):
-            if what.actions:
-                if teacher is not None:
-                    known = one.world, one.session, one.past, one.page, one.walk.events
-                    good = teacher(*known)
-                    places = tuple(i for i, a in enumerate(what.actions) if a in good)
-                    one.rollout.good.append(places)
-                one.rollout.seen.append(what)
-                one.rollout.picks.append(pick)
-                taken = pick
-                if teacher is not None and places and _chance(generator) < one.rollout.start.helped:
-                    taken = places[int(_chance(generator) * len(places))]
-                action = what.actions[taken]
-            else:
-                action = view.actions.safe((), one.walk.instruction)
-            _take(one, action)
-        live = [one for one in live if not one.rollout.done]
-        if not live:
-            break
-    return played
+        return [one for part in parts for one in self._play(part, generator, teacher)]
+
+    def _play(
+        self,
+        starts: Sequence[Start],
+        generator: torch.Generator | None,
+        teacher: Teacher | None,
+    ) -> list[Rollout]:
+        live: list[_Live] = []
+        for start in starts:
+            world = self.worlds[start.world]
+            session, page = world.reset(start.task)
+            walk = self.readers.start(start.reader, world.instruction(session))
+            live.append(_Live(world, walk, session, page, Rollout(start), [("", page.text)]))
+        played = [one.rollout for one in live]
+        view = self.readers.resources.view
+        for step in range(self.max_steps):
+            seen = [self.reading.encode(one.walk.look(one.page), step, view) for one in live]
+            picks = choose(self.scorer, seen, generator, self.device)
+            for one, what, pick in zip(live, seen, picks, strict=True):
+                if what.actions:
+                    _take(one, what.actions[_decided(one, what, pick, generator, teacher)])
+                else:
+                    _take(one, view.actions.safe((), one.walk.instruction))
+            live = [one for one in live if not one.rollout.done]
+            if not live:
+                break
+        return played
+
+
+def _decided(
+    one: _Live,
+    seen: Encoded,
+    pick: int,
+    generator: torch.Generator | None,
+    teacher: Teacher | None,
+) -> int:
+    """Record a decision; return the place of the action to take: the pick, or the teacher's help."""
+    one.rollout.seen.append(seen)
+    one.rollout.picks.append(pick)
+    if teacher is None:
+        return pick
+    good = teacher(one.world, one.session, one.past, one.page, one.walk.events)
+    places = tuple(i for i, action in enumerate(seen.actions) if action in good)
+    one.rollout.good.append(places)
+    if places and _chance(generator) < one.rollout.start.helped:
+        return places[int(_chance(generator) * len(places))]
+    return pick
 
 
 def choose(

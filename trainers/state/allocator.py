@@ -8,10 +8,11 @@ picks the expert's chunk (action sufficiency) with learned and with uniform shar
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy, dropout, normalize
 
 from stategate.envs.protocols import Observation
@@ -44,32 +45,11 @@ def train(settings: AllocatorSettings) -> dict[str, Any]:
     device, fitted = frozen.device, frozen.fitted
     retriever = make_projection(**meta["architecture"])
     retriever.load_state_dict(tensors)
-    retriever.to(device).eval()
     bare, tokens = details(frozen)
-    vectors = frozen.table.vectors
     torch.manual_seed(settings.seed)
     sizes = {"d_state": frozen.model.d_state, "d_text": frozen.embedder.dimension}
     weigher = make_weigher(**sizes).to(device)
-    seen_bare = torch.tensor(SEEN_BARE, device=device)
-
-    def weights(decisions: Decisions, rows: Tensor, readouts: Tensor) -> Tensor:
-        """Return the weigher's logits (B, m)."""
-        chunks = vectors[decisions.pages[rows].clamp_min(0)].to(device)
-        logits: Tensor = weigher(readouts, decisions.wishes[rows].to(device), chunks)
-        return logits.masked_fill(_absent(decisions, rows, device), -1e4)
-
-    def picked(decisions: Decisions, rows: Tensor, fraction: Tensor, shares: Tensor) -> Tensor:
-        """Return the retriever's logits (B, m) at budgets of ``fraction`` (B,) of the pages' text."""
-        page = decisions.pages[rows].clamp_min(0)
-        absent = _absent(decisions, rows, device)
-        size = tokens[page].to(device).masked_fill(absent, 0.0)
-        budget = fraction.to(device) * size.sum(-1)
-        paid = (shares * budget.unsqueeze(-1) / size.clamp_min(1.0)).clamp(0.0, 1.0).unsqueeze(-1)
-        mixed = paid * vectors[page].to(device) + (1 - paid) * vectors[bare[page]].to(device)
-        features = decisions.features[rows].to(device) * torch.where(seen_bare, 1.0, paid)
-        readouts, wishes = decisions.readouts[rows].to(device), decisions.wishes[rows].to(device)
-        scores = scored(retriever, readouts, wishes, normalize(mixed, dim=-1), features)
-        return (_SHARPNESS * scores).masked_fill(absent, -1e4)
+    reading = Reading(weigher, retriever.to(device).eval(), frozen.table.vectors, bare, tokens)
 
     def data(generator: Generator) -> Iterator[tuple[Tensor, Tensor]]:
         order = torch.randperm(len(fitted), generator=generator)
@@ -79,39 +59,85 @@ def train(settings: AllocatorSettings) -> dict[str, Any]:
     def loss(batch: tuple[Tensor, Tensor]) -> Tensor:
         rows, fraction = batch
         first = torch.zeros(len(rows), dtype=torch.long, device=device)
-        own = weights(fitted, rows, dropout(fitted.readouts[rows], _DROPPED).to(device))
-        chosen = cross_entropy(picked(fitted, rows, fraction, own.softmax(-1)), first)
+        own = reading.weights(fitted, rows, dropout(fitted.readouts[rows], _DROPPED).to(device))
+        chosen = cross_entropy(reading.picked(fitted, rows, fraction, own.softmax(-1)), first)
         return chosen + _DIRECT * cross_entropy(own, first)
 
-    def sufficiency(decisions: Decisions, fraction: float, is_learned: bool) -> list[float]:
+    def metric() -> dict[str, float]:
+        scores = [reading.sufficiency(frozen.validation, f, is_learned=True) for f in _FRACTIONS]
+        return {"sufficiency": mean([mean(own) for own in scores])}
+
+    history = Trainer(data, weigher, loss, metric, clip=None).fit(settings)
+    rows = [
+        _row(name + (f" on {world}" if len(frozen.reported) > 1 else ""), reading, decisions)
+        for world, decisions in frozen.reported.items()
+        for name in ("learned", "uniform")
+    ]
+    described = {"kind": "allocator", "architecture": sizes, **frozen.facts}
+    described |= result(settings, len(history) - 1, rows[0])
+    save_weights(settings.checkpoint, weigher.state_dict(), described)
+    return frozen.run.summarise(rows, [])
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The frozen retriever reading a page whose chunks are partly shown, as the weigher shares room.
+
+    ``vectors`` (n, d_text) is the text table; ``bare`` (n,) is the row of each chunk's bare text and
+    ``tokens`` (n,) the size of its detail.
+    """
+
+    weigher: nn.Module
+    retriever: nn.Module
+    vectors: Tensor
+    bare: Tensor
+    tokens: Tensor
+
+    def weights(self, decisions: Decisions, rows: Tensor, readouts: Tensor) -> Tensor:
+        """Return the weigher's logits (B, m)."""
+        device = readouts.device
+        chunks = self.vectors[decisions.pages[rows].clamp_min(0)].to(device)
+        logits: Tensor = self.weigher(readouts, decisions.wishes[rows].to(device), chunks)
+        return logits.masked_fill(_absent(decisions, rows, device), -1e4)
+
+    def picked(
+        self, decisions: Decisions, rows: Tensor, fraction: Tensor, shares: Tensor
+    ) -> Tensor:
+        """Return the retriever's logits (B, m) at budgets of ``fraction`` (B,) of the pages' text."""
+        device, page = shares.device, decisions.pages[rows].clamp_min(0)
+        absent = _absent(decisions, rows, device)
+        size = self.tokens[page].to(device).masked_fill(absent, 0.0)
+        budget = fraction.to(device) * size.sum(-1)
+        paid = (shares * budget.unsqueeze(-1) / size.clamp_min(1.0)).clamp(0.0, 1.0).unsqueeze(-1)
+        whole, bare = self.vectors[page].to(device), self.vectors[self.bare[page]].to(device)
+        mixed = normalize(paid * whole + (1 - paid) * bare, dim=-1)
+        seen_bare = torch.tensor(SEEN_BARE, device=device)
+        features = decisions.features[rows].to(device) * torch.where(seen_bare, 1.0, paid)
+        readouts, wishes = decisions.readouts[rows].to(device), decisions.wishes[rows].to(device)
+        scores = scored(self.retriever, readouts, wishes, mixed, features)
+        return (_SHARPNESS * scores).masked_fill(absent, -1e4)
+
+    def sufficiency(self, decisions: Decisions, fraction: float, is_learned: bool) -> list[float]:
+        """Return, for each decision, whether the retriever still picks the expert's chunk."""
+        device = next(self.weigher.parameters()).device
         with torch.inference_mode():
             rows = torch.arange(len(decisions))
             present = (decisions.pages >= 0).float().to(device)
             shares = present / present.sum(-1, keepdim=True)
             if is_learned:
-                shares = weights(decisions, rows, decisions.readouts.to(device)).softmax(-1)
-            logits = picked(decisions, rows, torch.full((len(rows),), fraction), shares)
+                shares = self.weights(decisions, rows, decisions.readouts.to(device)).softmax(-1)
+            logits = self.picked(decisions, rows, torch.full((len(rows),), fraction), shares)
             return [float(hit) for hit in logits.argmax(-1) == 0]
 
-    def metric() -> dict[str, float]:
-        scores = [mean(sufficiency(frozen.validation, f, is_learned=True)) for f in _FRACTIONS]
-        return {"sufficiency": mean(scores)}
 
-    history = Trainer(data, weigher, loss, metric, clip=None).fit(settings)
-    rows: list[dict[str, Any]] = []
-    for world, decisions in frozen.reported.items():
-        of = f" on {world}" if len(frozen.reported) > 1 else ""
-        for name, is_learned in (("learned", True), ("uniform", False)):
-            row: dict[str, Any] = {"agent": name + of, "n": len(decisions)}
-            for fraction in _FRACTIONS:
-                hits = sufficiency(decisions, fraction, is_learned)
-                key = f"sufficiency@{fraction:.0%}"
-                row |= {key: mean(hits), f"{key}_se": standard_error(hits)}
-            rows.append(row)
-    described = {"kind": "allocator", "architecture": sizes, **frozen.facts}
-    described |= result(settings, len(history) - 1, rows[0])
-    save_weights(settings.checkpoint, weigher.state_dict(), described)
-    return frozen.run.summarise(rows, [])
+def _row(name: str, reading: Reading, decisions: Decisions) -> dict[str, Any]:
+    """Return a summary row of learned or uniform shares."""
+    row: dict[str, Any] = {"agent": name, "n": len(decisions)}
+    for fraction in _FRACTIONS:
+        hits = reading.sufficiency(decisions, fraction, name.startswith("learned"))
+        key = f"sufficiency@{fraction:.0%}"
+        row |= {key: mean(hits), f"{key}_se": standard_error(hits)}
+    return row
 
 
 def details(frozen: Frozen) -> tuple[Tensor, Tensor]:

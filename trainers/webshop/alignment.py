@@ -265,56 +265,32 @@ def _thinned(goal: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
 
 
 def train(settings: AlignerSettings) -> dict[str, Any]:
-    """Train both networks, the words' first; report by family of wordings, write the checkpoint."""
+    """Train the networks, the words' first; report by family of wordings, write the checkpoint."""
     plan = practice(load_shop(settings.data, "rich"), settings.seed)
-    facts = {"data": {"sha256": plan.world.fingerprint}}
+    facts, goals = {"data": {"sha256": plan.world.fingerprint}}, plan.world.goals
     run = open_run(settings, facts)
-    sides = [plan.training, plan.heldout + plan.made_heldout]
-    fitted, held = ([plan.world.goals[i] for i in side] for side in sides)
+    fitted, held = (
+        [goals[i] for i in side] for side in (plan.training, plan.heldout + plan.made_heldout)
+    )
     names = [name for split in _TRAINING for name in names_of(split)]
     develop = [name for split in _DEVELOPING for name in names_of(split)]
     said = say(plan.world, fitted, names, settings.times, settings.seed, is_thinned=True)
     held_said = say(plan.world, held, develop, 4, settings.seed + 1)
     torch.manual_seed(settings.seed)
     model = Aligner(meanings(settings))
-    # Where words stand is told from the goals' parts alone: nothing is known of roles yet.
-    nothing = {name: np.zeros(t.shape, np.float32) for name, t in model.arrays().items()}
-    install({**nothing, **{name: t.numpy() for name, t in model.meaning.items()}})
-    shown = partial(tqdm, disable=None)
-    rng = random.Random(settings.seed)
-    words = [
-        (words_of_goal(one.goal), in_other_words(one.goal, rng))
-        for one in shown(said, desc="words")
-    ]
+    _install_meanings(model)
     offered = [plan.world.products[asin] for asin in sorted({goal["asin"] for goal in fitted})]
     strange = recombined(fitted, offered, names, settings.recombined, settings.seed)
-    strange_words = [words_of_goal(goal) for goal in shown(strange, desc="recombined")]
     held_words = [words_of_goal(one.goal) for one in held_said]
-
-    # The other networks read roles as they come in families that nobody has heard: of each half of the
-    # families by a network that learned from the other half.
-    def half_of(goal: Mapping[str, Any]) -> int:
-        return names.index(goal.get("wording", names[0])) % 2
-
-    folds = [half_of(one.goal) for one in said]
-    readers = []
-    for fold in (0, 1):
-        reader = Aligner(model.meaning)
-        heard = [pair for pair, own in zip(words, folds, strict=True) if own != fold]
-        also = [
-            own for goal, own in zip(strange, strange_words, strict=True) if half_of(goal) != fold
-        ]
-        _fit_words(reader, settings, f"half-{fold}", [*chain(*heard), *also], held_words)
-        readers.append(reader)
-    _fit_words(model, settings, "words", [*chain(*words), *strange_words], held_words)
+    readers = _fit_roles(model, settings, said, strange, names, held_words)
 
     def read_by_strangers(see: Callable[["Said"], Iterator[Any]], desc: str) -> list[Any]:
         found: list[Any] = []
         for fold, reader in enumerate(readers):
             reader.value, reader.none = model.value, model.none
             _install(reader)
-            own = [one for one, half in zip(said, folds, strict=True) if half == fold]
-            found += [x for one in shown(own, desc=desc) for x in see(one)]
+            own = [one for one in said if _half_of(one.goal, names) == fold]
+            found += [x for one in tqdm(own, desc=desc, disable=None) for x in see(one)]
         _install(model)
         return found
 
@@ -322,41 +298,107 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
         return choosings(one.goal, one.pages)
 
     choices = read_by_strangers(choices_of, "pages")
-    held_choices = [c for one in shown(held_said, desc="pages") for c in choices_of(one)]
+    held_choices = [c for one in held_said for c in choices_of(one)]
     epochs = _fit_values(model, settings, choices, held_choices)
-    about = partial(subjects_of, plan.world)
-    subjects = read_by_strangers(about, "subjects")
-    held_subjects = [s for one in shown(held_said, desc="subjects") for s in about(one)]
+    subjects = read_by_strangers(partial(subjects_of, plan.world), "subjects")
+    held_subjects = [s for one in held_said for s in subjects_of(plan.world, one)]
     _fit_subjects(model, settings, subjects, held_subjects)
-    rows: list[dict[str, Any]] = []
-    for name in ("all", TEMPLATE, *develop):
-        own = [c for c in held_choices if name in ("all", c.family)]
-        mine = [w for w in held_words if name in ("all", w.family)]
-        pages = [s for s in held_subjects if name in ("all", s.family)]
-        figures = (
-            measure(model, own) | roles_right(model.word, mine) | _subjects_right(model, pages)
-        )
-        rows.append({"agent": name, "n": len(own), **figures})
-    sizes = {f"hidden_{name}": size for name, size in _HIDDEN.items()}
-    meta = {
-        "kind": "aligner",
-        "trained": "wordings",
-        "seed": settings.seed,
-        "metrics": rows[0],
-        "architecture": {
-            "word": [*WORD, "meaning"],
-            "value": list(VALUE),
-            "none": list(NONE),
-            "subject": list(SUBJECT),
-            **sizes,
+    rows = [
+        _family_row(model, name, held_choices, held_words, held_subjects)
+        for name in ("all", TEMPLATE, *develop)
+    ]
+    save_weights(
+        settings.checkpoint,
+        model.arrays(),
+        {
+            "kind": "aligner",
+            "trained": "wordings",
+            "seed": settings.seed,
+            "metrics": rows[0],
+            "architecture": _architecture(),
+            "families": list(names),
+            "epochs": epochs,
+            **facts,
+            **provenance(),
         },
-        "families": list(names),
-        "epochs": epochs,
-        **facts,
-        **provenance(),
-    }
-    save_weights(settings.checkpoint, model.arrays(), meta, half=False)
+        half=False,
+    )
     return run.summarise(rows, [])
+
+
+def _install_meanings(model: Aligner) -> None:
+    """Let instructions be read by the words' meanings alone: nothing is known of roles yet."""
+    nothing = {name: np.zeros(t.shape, np.float32) for name, t in model.arrays().items()}
+    install({**nothing, **{name: t.numpy() for name, t in model.meaning.items()}})
+
+
+def _architecture() -> dict[str, Any]:
+    """Return what the networks read and how wide they are, as checkpoints say it."""
+    return {
+        "word": [*WORD, "meaning"],
+        "value": list(VALUE),
+        "none": list(NONE),
+        "subject": list(SUBJECT),
+        **{f"hidden_{name}": size for name, size in _HIDDEN.items()},
+    }
+
+
+def _half_of(goal: Mapping[str, Any], families: Sequence[str]) -> int:
+    """Return the half (0 or 1) of the families to which a goal's wording belongs."""
+    return families.index(goal.get("wording", families[0])) % 2
+
+
+def _fit_roles(
+    model: Aligner,
+    settings: AlignerSettings,
+    said: Sequence["Said"],
+    strange: Sequence[Mapping[str, Any]],
+    families: Sequence[str],
+    held: Sequence[Words],
+) -> list[Aligner]:
+    """Fit the words' roles; return two readers, each fitted to the half that the other has not heard.
+
+    The other networks read roles as they come in families that nobody has heard.
+    """
+    shown = partial(tqdm, disable=None)
+    rng = random.Random(settings.seed)
+    words = [
+        (words_of_goal(one.goal), in_other_words(one.goal, rng))
+        for one in shown(said, desc="words")
+    ]
+    strange_words = [words_of_goal(goal) for goal in shown(strange, desc="recombined")]
+    readers = []
+    for fold in (0, 1):
+        reader = Aligner(model.meaning)
+        heard = [
+            pair
+            for pair, one in zip(words, said, strict=True)
+            if _half_of(one.goal, families) != fold
+        ]
+        also = [
+            own
+            for goal, own in zip(strange, strange_words, strict=True)
+            if _half_of(goal, families) != fold
+        ]
+        _fit_words(reader, settings, f"half-{fold}", [*chain(*heard), *also], held)
+        readers.append(reader)
+    _fit_words(model, settings, "words", [*chain(*words), *strange_words], held)
+    return readers
+
+
+def _family_row(
+    model: Aligner,
+    family: str,
+    choices: Sequence[Choosing],
+    words: Sequence[Words],
+    subjects: Sequence["Subject"],
+) -> dict[str, Any]:
+    """Return a summary row of one family of wordings, or of "all"."""
+    own = [c for c in choices if family in ("all", c.family)]
+    figures = measure(model, own)
+    figures |= roles_right(model.word, [w for w in words if family in ("all", w.family)])
+    figures |= _subjects_right(model, [s for s in subjects if family in ("all", s.family)])
+    return {"agent": family, "n": len(own), **figures}
 
 
 def _install(model: Aligner) -> None:

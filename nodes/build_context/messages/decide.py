@@ -79,7 +79,6 @@ class Decider:
         state: Vector | None = None,
     ) -> Shown:
         """Return what a call reads of ``messages``, beside ``fixed`` tokens of tools and system."""
-        limits = self.limits
         if quick := self._untouched(messages, decisions, fixed):
             return quick
         repair = repaired(messages)
@@ -88,61 +87,63 @@ class Decider:
         self._freeze(slots, decisions)
         self._leave_out(slots, start)
         self._shorten_new(slots, messages, state)
-        appendices = {
-            key: text
-            for key, text in decisions.appendices.items()
-            if any(s.key == key for s in slots)
-        }
-        is_cut = False
-        if self._total(slots, appendices, fixed) > limits.budget:
-            is_cut = True
+        keys = {slot.key for slot in slots}
+        appendices = {key: text for key, text in decisions.appendices.items() if key in keys}
+        is_cut = self._total(slots, appendices, fixed) > self.limits.budget
+        if is_cut:
             appendices = {}
             start = self._cut(slots, messages, fixed, state)
-        appendix = ""
-        if limits.appendix_tokens and slots:
-            room = min(
-                limits.appendix_tokens, limits.budget - self._total(slots, appendices, fixed)
-            )
-            anchor = slots[-1].key
-            may_follow = slots[-1].message.type in ("human", "tool")  # nothing waits for an answer
-            if may_follow and anchor not in appendices and not is_appendix(slots[-1].message):
-                appendix = self._appendix(slots, messages, room - MESSAGE_TOKENS, state, appendices)
-                if appendix:
-                    appendices = {**appendices, anchor: appendix}
-        shown = shown_messages(slots, appendices)
-        rows = (
-            *rows_of(slots),
-            *orphan_rows(messages, repair.places, repair.orphans, self._size_of),
-        )
-        before = sum(s.size for s in slots) + sum(
-            r.tokens_before for r in rows if r.fate == "orphan"
-        )
-        after = sum(slot.shown_size for slot in slots)
-        after += self._appendices_size(slots, appendices)
-        kept = replace(
+        appendix = self._new_appendix(slots, messages, fixed, state, appendices)
+        if appendix:
+            appendices = {**appendices, slots[-1].key: appendix}
+        frozen = {
+            s.key: (digest(s.text), s.rendering.text)
+            for s in slots
+            if s.rendering is not None and not s.is_out
+        }
+        next_decisions = replace(
             decisions,
-            frozen={
-                s.key: (digest(s.text), s.rendering.text)
-                for s in slots
-                if s.rendering is not None and not s.is_out
-            },
+            frozen=frozen,
             appendices=appendices,
             window_start=start,
             cuts=decisions.cuts + is_cut,
         )
+        orphans = orphan_rows(messages, repair.places, repair.orphans, self._size_of)
+        rows = (*rows_of(slots), *orphans)
+        before = sum(s.size for s in slots) + sum(row.tokens_before for row in orphans)
+        after = self._total(slots, appendices, fixed)
         audit = Audit(
-            limits.kind,
-            limits.budget,
+            self.limits.kind,
+            self.limits.budget,
             fixed + before,
-            fixed + after,
+            after,
             fixed,
-            max(fixed + after - limits.budget, 0),
+            max(after - self.limits.budget, 0),
             is_cut,
             appendix,
             whole=len(messages) - len(rows),
             rows=rows,
         )
-        return Shown(shown, kept, audit)
+        return Shown(shown_messages(slots, appendices), next_decisions, audit)
+
+    def _new_appendix(
+        self,
+        slots: Sequence[Slot],
+        messages: Sequence[BaseMessage],
+        fixed: int,
+        state: Vector | None,
+        appendices: Mapping[str, str],
+    ) -> str:
+        """Return the appendix after the last message, "" where none may or need follow it."""
+        if not self.limits.appendix_tokens or not slots:
+            return ""
+        last = slots[-1]
+        may_follow = last.message.type in ("human", "tool")  # nothing waits for an answer
+        if not may_follow or last.key in appendices or is_appendix(last.message):
+            return ""
+        room = self.limits.budget - self._total(slots, appendices, fixed)
+        room = min(self.limits.appendix_tokens, room) - MESSAGE_TOKENS
+        return self._appendix(slots, messages, room, state, appendices)
 
     def _untouched(
         self, messages: Sequence[BaseMessage], decisions: Decisions, fixed: int
