@@ -1,4 +1,4 @@
-"""Does experience help? Agents with none, state, trace, random and shuffled-worth advice.
+"""Does experience help? Agents with none, state, gated and trace advice.
 
 The run directory is that of :mod:`evals.worlds.live`: a step's row says what was advised.
 """
@@ -19,8 +19,7 @@ def agents_for(inner: str, state: str | None, trace: str | None) -> dict[str, li
     """Return name → overrides of the agents with experience.
 
     ``state`` and ``trace`` are bank folders. ``state`` takes the nearest worthy state's advice;
-    ``gated`` only moves proven in like situations. The controls: ``random`` takes any row's advice
-    that the page offers, ``shuffled`` and ``gated shuffled`` deal the worths out at random.
+    ``gated`` only moves proven in like situations.
     ``... by state`` and ``... by both`` find states by the recurrent state of ``gru``, where the bank
     holds such states.
     """
@@ -30,9 +29,6 @@ def agents_for(inner: str, state: str | None, trace: str | None) -> dict[str, li
         own = ["context.kind=experience", inside, f"context.bank={state}"]
         agents["state"] = [*own, *PLAIN]
         agents["gated"] = [*own, *GATED]
-        agents["random"] = [*own, *PLAIN, "context.pick=random", "context.gate=fits"]
-        agents["shuffled"] = [*own, *PLAIN, "context.shuffle_q=true"]
-        agents["gated shuffled"] = [*own, *GATED, "context.shuffle_q=true"]
         if open_bank(state).makes().get("state", "").startswith("gru/"):
             for name, changes in (("state", PLAIN), ("gated", GATED)):
                 for key in ("state", "both"):

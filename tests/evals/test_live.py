@@ -5,6 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from stategate.envs.protocols import PlayableWorld
 from stategate.evals.core.report import table
 from stategate.evals.worlds.live import chosen_tasks, parse_agents, run_live
 from stategate.stores.errors import UserError
@@ -142,7 +143,7 @@ def test_agents_are_parsed():
 
 
 def test_a_world_that_lists_its_tasks_is_asked_for_them():
-    class Rooms:
+    class Rooms(PlayableWorld):
         def tasks(self):
             return [{"room": "attic"}, {"room": "cellar"}]
 
@@ -150,7 +151,11 @@ def test_a_world_that_lists_its_tasks_is_asked_for_them():
     assert list(chosen_tasks(Rooms(), "all")) == [0, 1]
     with pytest.raises(UserError, match="tasks 0-1"):
         chosen_tasks(Rooms(), "0-5")
-    assert chosen_tasks(object(), "all") == {0: {}}
+
+    class Alone(PlayableWorld):
+        pass
+
+    assert chosen_tasks(Alone(), "all") == {0: {}}
 
 
 def test_a_table_shows_values_with_their_errors():
