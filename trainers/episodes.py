@@ -229,7 +229,6 @@ class Walk:
             getattr(self.reader.context, "past", "world"),
             resources.view,
             lambda: resources.embedder,
-            resources.partially_observed,
         )
         return ContextRequest(
             instruction=asked,
@@ -238,7 +237,7 @@ class Walk:
             events=self.events,
             budget=self.reader.budget,
             state=self._state,
-            profile=resources.profile,
+            view=resources.view,
         )
 
     def took(self, observation: Observation, action: str, outcome: Observation) -> None:

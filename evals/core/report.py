@@ -21,6 +21,9 @@ from stategate.stores.plots import new_plot, save_plot
 _SHOWN: dict[str, tuple[str, int, int]] = tomllib.loads(
     Path(__file__).with_name("metrics.toml").read_text("utf-8")
 )
+#: Columns of episodes that fit a terminal; where there are others, these are shown.
+_EPISODES = ("agent", "n", "success", "score", "steps", "tokens_per_step", "seconds")
+_TESTED = ("score", "ndcg", "right", "f1", "needs_shown")
 #: Bounds of intervals and standard errors stand beside their value or not at all.
 _BESIDE = re.compile(r"_(se|low|high)$")
 
@@ -54,6 +57,24 @@ def format_tests(tests: Sequence[Mapping[str, Any]]) -> str:
         head = [*(test.get(key, "") for key in extra), test["a"], test["b"], name, test.get("n")]
         lines.append([*head, difference, f"{low} to {high}", p])
     return tabulate(lines, heads, tablefmt="github", disable_numparse=True)
+
+
+def summary_text(summary: Mapping[str, Any]) -> str:
+    """Return a summary for a terminal: its rows, mean ± standard error, and its main tests."""
+    rows = summary["rows"]
+    if any("tokens_per_step" in row for row in rows):
+        rows = [
+            {k: v for k, v in row.items() if k.removesuffix("_se") in _EPISODES} for row in rows
+        ]
+    lines = [table(rows, "simple")]
+    for test in summary["tests"]:
+        if test["metric"] in _TESTED and test.get("dataset") in (None, "average"):
+            head = f"{test['experiment']}: " if "experiment" in test else ""
+            lines.append(
+                f"{head}{test['b']} against {test['a']}: {test['metric']} {test['difference']:+.3f} "
+                f"(95 % interval {test['low']:+.3f} to {test['high']:+.3f}), p = {test['p']:.3f}"
+            )
+    return "\n".join(lines)
 
 
 def section(run: Run) -> str:

@@ -19,6 +19,7 @@ from stategate.evals.core.statistics import paired_tests, ranking_metrics, summa
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from stategate.evals.qa.data import QuestionSet, load_set, relevant
 from stategate.evals.qa.player import POLICIES, Player
+from stategate.evals.settings import Qa
 from stategate.graph.config import Config, load_config
 from stategate.nodes.retrieval.corpus import Retrieval
 from stategate.stores.corpus.chunking import Chunking
@@ -35,46 +36,35 @@ _RANKING = {"hit3": "Success@3", "mrr": "RR@10", "ndcg": "nDCG@10"}
 _TESTED = ("hit3", "mrr", "ndcg", "similarity", "f1")
 _FAILURE = dict.fromkeys((*_TESTED, "tokens", "model_tokens", "cost"), 0.0)
 _DEPTH, _SESSION = 10, 6
+_EXTRACT = "actor.kind=extract"  # no language model, unless the caller names an actor
 
 
-def run_qa(
-    out: str,
-    data: str = "sample",
-    experiments: Sequence[str] = tuple(EXPERIMENTS),
-    config: str | Mapping[str, Any] = "qa",
-    overrides: Sequence[str] = ("actor.kind=extract",),
-    limit: int | None = None,
-    only: Sequence[str] = (),
-    seed: int = 0,
-) -> dict[str, Any]:
-    """Run ``experiments`` and return the summary; resumes by question (D: by conversation set).
-
-    ``only`` keeps the named agents of the experiments.
-    """
+def run_qa(settings: Qa) -> dict[str, Any]:
+    """Run the experiments and return the summary; resumes by question (D: by conversation set)."""
+    experiments, only, limit = settings.experiments, settings.only, settings.limit
     unknown = [name for name in experiments if name not in EXPERIMENTS]
     if unknown or not experiments:
         raise UserError(f"experiments are A, B, C and D: '{', '.join(unknown)}' is none")
-    chosen = load_set(data)
+    chosen = load_set(settings.data)
     names = list(dict.fromkeys(name for e in experiments for name in EXPERIMENTS[e]))
     missing = [name for name in only if name not in names]
     if missing:
         raise UserError(f"no agent '{missing[0]}' in these experiments: {', '.join(names)}")
     names = [name for name in names if not only or name in only]
-    common = [f"env.corpus={chosen.corpus}", *overrides]
+    common = [f"env.corpus={chosen.corpus}", _EXTRACT, *settings.overrides]
     configs = {
-        n: load_config(config, [*POLICIES.get(n, POLICIES["neither"]), *common, *AGENTS[n]])
+        n: load_config(
+            settings.config, [*POLICIES.get(n, POLICIES["neither"]), *common, *AGENTS[n]]
+        )
         for n in names
     }
     skipped = {n: why for n, c in configs.items() if (why := _not_run(c))}
     args = {
-        "experiment": "qa",
-        "experiments": list(experiments),
+        **settings.args(),
         "data": {"name": chosen.name, "sha256": chosen.sha256},
-        "seed": seed,
-        "limit": limit,
         "agents": {n: public_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
-    state = Path(out) / "state"
+    state = Path(settings.out) / "state"
 
     def solver(name: str) -> Solver:
         player = Player(name, configs[name], state)
@@ -82,13 +72,14 @@ def run_qa(
         return lambda sample, attempt: _ask(player, sample.data, attempt)
 
     def scorer(rows: Sequence[Row]) -> Summary:
-        return summarise(rows, experiments, skipped, seed, names)
+        return summarise(rows, experiments, skipped, settings.seed, names)
 
     def dataset(name: str) -> list[Sample]:
         return _samples(name, configs[name], chosen, limit)
 
     running = [name for name in names if name not in skipped]
-    summary = run_task(Task(running, dataset, solver, scorer, "questions", "question"), out, args)
+    task = Task(running, dataset, solver, scorer, "questions", "question")
+    summary = run_task(task, settings.out, args)
     shutil.rmtree(state, ignore_errors=True)
     return summary
 

@@ -15,7 +15,8 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from stategate.envs.messages.history import text_of
 from stategate.evals.core.statistics import paired_tests, summary_row, units_of
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from stategate.evals.replay.threads import NOTHING, arm_of, calls_in, replay
+from stategate.evals.replay.threads import arm_of, calls_in, replay
+from stategate.evals.settings import Replay
 from stategate.graph.exported import from_plain
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError, user_error_context
@@ -106,20 +107,14 @@ def orphans_in(messages: Sequence[BaseMessage]) -> int:
     return count
 
 
-def run_replay(
-    data: str, arms: Sequence[str], budget: int, out: str, limit: int | None = None, seed: int = 0
-) -> dict[str, Any]:
+def run_replay(settings: Replay) -> dict[str, Any]:
     """Replay the threads of ``data`` under each arm; resumes. Tests are against the first arm."""
-    threads = read_threads(data)[:limit]
+    arms, budget = settings.arms, settings.budget
+    threads = read_threads(settings.data)[: settings.limit]
     for arm in arms:
         arm_of(arm, budget)
-    args = {
-        "data": {"name": public_path(data), "sha256": sha256(Path(data).expanduser())},
-        "arms": list(arms),
-        "budget": budget,
-        "limit": limit,
-        "seed": seed,
-    }
+    digest = sha256(Path(settings.data).expanduser())
+    args = {**settings.args(), "data": {"name": public_path(settings.data), "sha256": digest}}
     samples = [Sample({"thread": name}, messages, [{}]) for name, _, messages in threads]
     tasks = {name: task for name, task, _ in threads}
 
@@ -134,9 +129,7 @@ def run_replay(
         groups = {unit: tasks[unit[0]] for units in values.values() for unit in units}
         table = [summary_row(arm, units, METRICS, groups) for arm, units in values.items()]
         pairs = [(arms[0], arm) for arm in arms[1:]]
-        return table, paired_tests(values, pairs, _TESTED, seed, groups)
+        return table, paired_tests(values, pairs, _TESTED, settings.seed, groups)
 
-    return run_task(Task(arms, lambda _: samples, solver, scorer, "threads", "thread"), out, args)
-
-
-DEFAULT_ARMS = (NOTHING, "last", "clear", "compress", "window")
+    task = Task(arms, lambda _: samples, solver, scorer, "threads", "thread")
+    return run_task(task, settings.out, args)

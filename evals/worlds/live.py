@@ -3,12 +3,13 @@
 For any world that has numbered goals or lists its tasks (``envs.protocols.World``).
 """
 
+import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stategate.envs.protocols import PlayableWorld, World, playable
+from stategate.envs.protocols import tasks_of
 from stategate.evals.core.statistics import paired_tests, summary_row
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from stategate.graph.build import Graph, build_graph
@@ -21,8 +22,6 @@ METRICS: tuple[str, ...] = ("success", "score", "finished", "steps", "tokens_per
 METRICS += ("lost_per_step", "model_tokens", "cost", "seconds", "cpu_seconds", "fallbacks")
 _TESTED = ("success", "score", "tokens_per_step")
 _FAILURE = {"reward": 0.0, "done": False}
-#: From the rows of all episodes, the agents, the world and a seed to a summary.
-Scorer = Callable[[Sequence[Row], Sequence[str], Any, int], Summary]
 
 
 def run_live(
@@ -32,15 +31,12 @@ def run_live(
     out: str,
     overrides: Sequence[str] = (),
     seed: int = 0,
-    checkpoints: Mapping[str, str] | None = None,
-    scorer: "Scorer | None" = None,
 ) -> dict[str, Any]:
     """Play ``goals`` with each agent and return the summary; resumes what ``out`` holds.
 
     ``agents`` maps a name to config overrides on top of ``overrides``. ``goals`` are numbers of the
     world's tasks, or such numbers as text ("0-9", "all"). An episode that fails is counted in
-    ``errors`` and in ``n`` (as no success, score 0), never dropped. ``checkpoints`` are hashes of what
-    the agents load, by name, for ``args.json``; ``scorer`` makes the summary (:func:`summarise`).
+    ``errors`` and in ``n`` (as no success, score 0), never dropped.
     """
     configs = {name: load_config(config, [*overrides, *extra]) for name, extra in agents.items()}
     if not configs or not goals:
@@ -53,17 +49,17 @@ def run_live(
             )
     # Unknown kinds and missing checkpoints fail here, before anything is written.
     graphs = {name: build_graph(agent, checkpointer=False) for name, agent in configs.items()}
-    world = playable(next(iter(graphs.values())).agent.bound().world)  # type: ignore[attr-defined]
+    world = next(iter(graphs.values())).agent.bound().world  # type: ignore[attr-defined]
     tasks = chosen_tasks(world, goals)
     args = {
         "data": {
             "name": public_path(str(getattr(first.env, "data", "") or first.env.kind)),
-            "sha256": world.fingerprint,
+            "sha256": str(getattr(world, "fingerprint", "")),
         },
         "seed": seed,
         "goals": list(tasks),
         "max_steps": first.max_steps,
-        "checkpoints": {**checkpoint_hashes(configs.values()), **(checkpoints or {})},
+        "checkpoints": {**checkpoint_hashes(configs.values()), **bank_hashes(configs.values())},
         "agents": {n: public_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
     groups = groups_of(world, tasks)
@@ -76,29 +72,27 @@ def run_live(
         )
 
     def scored(rows: Sequence[Row]) -> Summary:
-        return (scorer or summarise)(rows, list(configs), world, seed)
+        return summarise(rows, list(configs), world, seed)
 
     return run_task(Task(list(configs), lambda _: samples, solver, scored), out, args)
 
 
-def groups_of(world: PlayableWorld | None, goals: Iterable[int]) -> dict[int, str] | None:
-    """Return each goal's cluster, None where the world's goals are independent."""
-    groups = {} if world is None else {goal: world.group_of(goal) for goal in goals}
-    named = {goal: group for goal, group in groups.items() if group is not None}
-    return named or None
+def groups_of(world: Any, goals: Iterable[int]) -> dict[int, str] | None:
+    """Return what each goal is about, where the world says that goals hang together by it."""
+    group_of = getattr(world, "group_of", None)
+    return {goal: group_of(goal) for goal in goals} if callable(group_of) else None
 
 
-def chosen_tasks(world: World, goals: Sequence[int] | str) -> dict[int, Mapping[str, Any]]:
+def chosen_tasks(world: Any, goals: Sequence[int] | str) -> dict[int, Mapping[str, Any]]:
     """Return number: task, for the numbers in ``goals`` ("all": every one that the world lists).
 
     A world that names ``ranges`` of its tasks takes their names too: "clean", or "clean:100" for the
     first hundred. Raises ``UserError`` for a number that the world has no task for.
     """
-    world = playable(world)
-    listed = list(world.tasks())
+    listed = list(tasks_of(world))
     if goals == "all":
         return dict(enumerate(listed))
-    ranges = world.ranges
+    ranges: Mapping[str, Sequence[int]] = getattr(world, "ranges", {})
     if isinstance(goals, str) and goals.partition(":")[0] in ranges:
         name, _, count = goals.partition(":")
         goals = list(ranges[name])[: int(count) if count.isdecimal() else None]
@@ -171,6 +165,20 @@ def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
     return {public_path(name): read_meta(name)["sha256"] for name in sorted(names)}
 
 
+def bank_hashes(configs: Iterable[Config]) -> dict[str, str]:
+    """Return the SHA-256 over the rows (id and worth) of every bank that the agents name."""
+    from stategate.nodes.build_context.experience import AdvisedContext
+    from stategate.stores.bank.bank import open_bank
+    from stategate.stores.bank.places import bank_place
+
+    contexts = [c.context for c in configs if isinstance(c.context, AdvisedContext)]
+    hashes = {}
+    for name in sorted({context.bank for context in contexts if context.bank}):
+        rows = sorted((row.id, f"{row.q:.6f}") for row in open_bank(bank_place(name)).rows())
+        hashes[f"bank {public_path(name)}"] = hashlib.sha256(repr(rows).encode()).hexdigest()
+    return hashes
+
+
 def _advice(context: BuiltContext) -> dict[str, Any]:
     """Return what the context advised and which of its parts fell back, if anything."""
     advised = [piece for piece in context.pieces if piece.kind == "experience" and piece.text]
@@ -207,11 +215,10 @@ def episode_values(
 def summarise(
     episodes: Sequence[Row],
     agents: Sequence[str],
-    world: PlayableWorld | None = None,
+    world: Any = None,
     seed: int = 0,
-    tested: Sequence[str] = _TESTED,
 ) -> Summary:
-    """Return a row an agent, and paired tests against the first agent.
+    """Return a row an agent, and paired tests (:func:`pairs_of`).
 
     Goals that a world says to hang together (``group_of(goal)``) are drawn together.
 
@@ -220,14 +227,11 @@ def summarise(
     values = episode_values(episodes, agents)
     groups = groups_of(world, values[agents[0]])
     rows = [summary_row(name, units, METRICS, groups) for name, units in values.items()]
-    goals = sorted(values[agents[0]]) if world is not None else []
-    known = {goal: world.oracle(goal) for goal in goals} if world is not None else {}
-    best = {goal: float(value) for goal, value in known.items() if value is not None}
-    if best:
+    if hasattr(world, "oracle"):
+        best = {goal: float(world.oracle(goal)) for goal in sorted(values[agents[0]])}
         units = {goal: {"success": float(v == 1.0), "score": v} for goal, v in best.items()}
         rows.append(summary_row("oracle", units, METRICS, groups))
-    pairs = [(agents[0], name) for name in agents[1:]]
-    return rows, paired_tests(values, pairs, tested, seed, groups)
+    return rows, paired_tests(values, pairs_of(agents), _TESTED, seed, groups)
 
 
 def _measured(row: Mapping[str, Any]) -> dict[str, float]:
@@ -244,14 +248,52 @@ def _measured(row: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def parse_agents(kinds: str, named: Sequence[str]) -> dict[str, list[str]]:
-    """Read "full,window" (context kinds) and "name=context.kind=full,context.budget=300"."""
-    agents = {
-        kind.strip(): [f"context.kind={kind.strip()}"] for kind in kinds.split(",") if kind.strip()
-    }
+def parse_agents(kinds: Sequence[str], named: Sequence[str]) -> dict[str, list[str]]:
+    """Read context kinds, and agents such as "name=context.kind=full,context.budget=300"."""
+    agents = {kind: [f"context.kind={kind}"] for kind in kinds}
     for item in named:
         name, equals, rest = item.partition("=")
         if not equals or not rest:
             raise UserError(f"write an agent as NAME=slot.field=value,…, not '{item}'")
         agents[name] = rest.split(",")
     return agents
+
+
+def swept(agents: Mapping[str, Sequence[str]], sweeps: Sequence[str]) -> dict[str, list[str]]:
+    """Return every agent with each value of the swept settings, as ``NAME@VALUE`` (``NAME@A,B``).
+
+    A sweep is ``slot.field=a,b``. An agent that sets a swept field itself keeps its own value there.
+    Raises ``UserError`` for a sweep without values.
+    """
+    made = {name: list(own) for name, own in agents.items()}
+    for sweep in sweeps:
+        field, _, listed = sweep.partition("=")
+        values = [value.strip() for value in listed.split(",") if value.strip()]
+        if "." not in field or not values:
+            raise UserError(f"write a sweep as slot.field=value,value, not '{sweep}'")
+        crossed: dict[str, list[str]] = {}
+        for name, own in made.items():
+            if any(override.startswith(f"{field}=") for override in own):
+                crossed[name] = own
+                continue
+            for value in values:
+                point = f"{name},{value}" if "@" in name else f"{name}@{value}"
+                crossed[point] = [*own, f"{field}={value}"]
+        made = crossed
+    return made
+
+
+def pairs_of(agents: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the pairs to test: (reference, agent).
+
+    Without a sweep every agent is compared with the first. In a sweep (``NAME@POINT``) an agent is
+    compared with the first agent at its point, and with itself at its first point.
+    """
+    pairs: list[tuple[str, str]] = []
+    for agent in agents[1:]:
+        name, _, point = agent.partition("@")
+        beside = next(one for one in agents if one.partition("@")[2] == point)
+        before = next(one for one in agents if one.partition("@")[0] == name)
+        references = dict.fromkeys((beside if beside != agent else agents[0], before))
+        pairs += [(reference, agent) for reference in references if reference != agent]
+    return pairs

@@ -71,15 +71,10 @@ class WithPast:
 
 
 def candidates(
-    page: Source,
-    events: Sequence[Event],
-    past: str,
-    view: View,
-    embedder: Callable[[], Embedder],
-    partially_observed: bool,
+    page: Source, events: Sequence[Event], past: str, view: View, embedder: Callable[[], Embedder]
 ) -> Source:
     """Return ``page``, with earlier steps where ``past`` (see ``FramedContext.past``) asks for them."""
-    if past == "events" or (past == "world" and partially_observed):
+    if past == "events" or (past == "world" and view.recalls):
         return WithPast(page, past_chunks(events), view, embedder)
     return page
 

@@ -1,16 +1,15 @@
-"""The evaluation of experience end to end on the sample catalogue, and its tables."""
+"""Agents with banks of experience, through the evaluation of worlds; the benchmark of a bank."""
 
 import json
 
 import pytest
 
 from stategate.evals.bench.stores import bank_parts
-from stategate.evals.worlds.experience import agents_for, run_experience
+from stategate.evals.worlds.live import run_live
 from stategate.nodes.build_context.experience import contrasts
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
 from stategate.stores.bank.state_bank import StateBank
-from stategate.stores.errors import UserError
 from stategate.trainers.bank.build import build_state_bank, build_trace_bank
 from stategate.trainers.bank.sources import read_episodes
 from stategate.trainers.webshop.practice import practise
@@ -21,7 +20,7 @@ HASHED = ["embedder.kind=hashing", "memory=[short_term]"]
 @pytest.fixture(scope="module")
 def banks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("banks")
-    practise("webshop", "100-111", folder / "p.sqlite", HASHED[:1], ["careful", "kind"])
+    practise("webshop", "100-105", folder / "p.sqlite", HASHED[:1], ["careful", "kind"])
     resources = Resources(None, Hashing())
     read = read_episodes([folder / "p.sqlite"], include_incorrect=True)
     build_state_bank(folder / "state", read.found, resources)
@@ -29,64 +28,23 @@ def banks(tmp_path_factory):
     return str(folder / "state"), str(folder / "trace")
 
 
-@pytest.fixture(scope="module")
-def run(banks, tmp_path_factory):
-    out = tmp_path_factory.mktemp("runs") / "exp"
-    summary = run_experience(
-        "webshop-experience",
-        range(12),
-        str(out),
-        *banks,
-        "full",
-        [*HASHED, "actor.search=search_kind"],
-    )
-    return out, summary
-
-
-def test_every_agent_plays_the_same_goals(run):
-    out, summary = run
-    names = {row["agent"]: row["n"] for row in summary["rows"] if row["agent"] != "oracle"}
-    agents = {"none", "state", "gated", "trace"}
-    assert names == dict.fromkeys(agents, 12)
+def test_advised_agents_play_the_same_goals_and_their_banks_are_named(banks, tmp_path):
+    state, trace = banks
+    agents = {
+        "none": ["context.kind=full"],
+        "nearest": [f"context.bank={state}", "context.gate=none", "context.pick=best"],
+        "trace": ["context.kind=experience_trace", f"context.bank={trace}"],
+    }
+    out = tmp_path / "run"
+    settings = [*HASHED, "actor.search=search_kind"]
+    summary = run_live("webshop-experience", agents, range(6), str(out), settings)
+    rows = {row["agent"]: row["n"] for row in summary["rows"] if row["agent"] != "oracle"}
+    assert rows == dict.fromkeys(agents, 6)
     assert {test["a"] for test in summary["tests"]} == {"none"}
     args = json.loads((out / "args.json").read_text())
-    assert {"main state bank", "main trace bank"} <= set(args["checkpoints"])
+    assert {"bank state", "bank trace"} <= set(args["checkpoints"])
     steps = [json.loads(line) for line in (out / "steps.jsonl").read_text().splitlines()]
-    advised = {row["agent"] for row in steps if row.get("advice")}
-    assert advised >= agents - {"none", "gated"}
-    assert not any(row.get("advice") for row in steps if row["agent"] == "none")
-
-
-def test_every_agent_sets_its_own_recipe_whatever_the_preset_says(run):
-    out, _ = run
-    agents = json.loads((out / "args.json").read_text())["agents"]
-    seen = {
-        name: tuple(agents[name]["context"][key] for key in ("gate", "pick", "top_k"))
-        for name in agents
-        if agents[name]["context"]["kind"] == "experience"
-    }
-    assert seen["state"] == ("none", "best", 10)
-    assert seen["gated"] == ("alike", "proven", 60)
-    assert len(set(seen.values())) == len(seen)
-
-
-def test_agents_that_search_by_the_recurrent_state_need_a_bank_that_holds_it(banks, tmp_path):
-    assert not any(" by " in name for name in agents_for("full", banks[0], None))
-    bank = StateBank(tmp_path / "b", "any", "gru/0123", create=True)
-    bank.bank.close()
-    learned = agents_for("full", str(tmp_path / "b"), None)
-    assert {"state by both", "gated by state"} < set(learned)
-    assert "updater.kind=gru" in learned["gated by state"]
-    assert not any("updater" in change for change in learned["gated"])
-    with pytest.raises(UserError, match="no agent 'gated by state' with these banks: state, "):
-        run_experience(
-            "webshop-experience", [0], str(tmp_path / "x"), *banks, names=["gated by state"]
-        )
-
-
-def test_without_banks_there_is_nothing_to_compare(tmp_path):
-    with pytest.raises(UserError, match="--state-bank"):
-        run_experience("webshop-experience", [0], str(tmp_path / "x"), None, None)
+    assert {row["agent"] for row in steps if row.get("advice")} == {"nearest", "trace"}
 
 
 def test_the_bench_measures_recall_against_all_vectors(banks):

@@ -5,9 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from stategate.envs.protocols import PlayableWorld
 from stategate.evals.core.report import table
-from stategate.evals.worlds.live import chosen_tasks, parse_agents, run_live
+from stategate.evals.worlds.live import chosen_tasks, pairs_of, parse_agents, run_live, swept
 from stategate.stores.errors import UserError
 from stategate.ui.cli.main import app
 
@@ -136,14 +135,35 @@ def test_mistakes_end_with_code_2_and_one_line(tmp_path):
 
 
 def test_agents_are_parsed():
-    agents = parse_agents("full", ["tight=context.kind=full,context.budget=50"])
+    agents = parse_agents(["full"], ["tight=context.kind=full,context.budget=50"])
     assert agents["tight"] == ["context.kind=full", "context.budget=50"]
     with pytest.raises(UserError):
-        parse_agents("", ["nameless"])
+        parse_agents([], ["nameless"])
+
+
+def test_a_sweep_plays_each_agent_with_each_value_but_those_that_set_their_own():
+    agents = parse_agents(["full", "window"], ["whole=context.kind=full,context.budget=9000"])
+    made = swept(agents, ["context.budget=100,200", "actor.kind=rule,policy"])
+    assert made["full@100,policy"] == [
+        "context.kind=full",
+        "context.budget=100",
+        "actor.kind=policy",
+    ]
+    assert made["whole@rule"] == ["context.kind=full", "context.budget=9000", "actor.kind=rule"]
+    assert len(made) == 2 * 4 + 2
+    for wrong in ("budget=1", "context.budget="):
+        with pytest.raises(UserError, match="slot.field=value,value"):
+            swept(agents, [wrong])
+
+
+def test_agents_are_compared_at_their_point_and_with_their_first_point():
+    assert pairs_of(["a", "b", "c"]) == [("a", "b"), ("a", "c")]
+    names = ["a@1", "b@1", "a@2", "b@2"]
+    assert pairs_of(names) == [("a@1", "b@1"), ("a@1", "a@2"), ("a@2", "b@2"), ("b@1", "b@2")]
 
 
 def test_a_world_that_lists_its_tasks_is_asked_for_them():
-    class Rooms(PlayableWorld):
+    class Rooms:
         def tasks(self):
             return [{"room": "attic"}, {"room": "cellar"}]
 
@@ -151,11 +171,7 @@ def test_a_world_that_lists_its_tasks_is_asked_for_them():
     assert list(chosen_tasks(Rooms(), "all")) == [0, 1]
     with pytest.raises(UserError, match="tasks 0-1"):
         chosen_tasks(Rooms(), "0-5")
-
-    class Alone(PlayableWorld):
-        pass
-
-    assert chosen_tasks(Alone(), "all") == {0: {}}
+    assert chosen_tasks(object(), "all") == {0: {}}
 
 
 def test_a_table_shows_values_with_their_errors():

@@ -8,6 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from stategate.evals.replay.billing import Bill
 from stategate.evals.replay.run import orphans_in, run_replay
 from stategate.evals.replay.threads import NOTHING, replay
+from stategate.evals.settings import Replay
 from stategate.graph.exported import from_plain, read_messages
 from stategate.stores.errors import UserError
 
@@ -86,7 +87,8 @@ def test_threads_are_measured_under_each_arm_and_go_on(tmp_path):
     data = tmp_path / "threads.jsonl"
     data.write_text("".join(json.dumps(line) + "\n" for line in lines))
     arms = ("nothing", "last", "clear", "compress")
-    summary = run_replay(str(data), arms, 1000, str(tmp_path / "run"))
+    settings = Replay(data=str(data), arms=arms, budget=1000, out=str(tmp_path / "run"))
+    summary = run_replay(settings)
     rows = {row["agent"]: row for row in summary["rows"]}
     assert set(rows) == set(arms)
     assert rows["nothing"]["needs_shown"] == 1.0
@@ -94,9 +96,9 @@ def test_threads_are_measured_under_each_arm_and_go_on(tmp_path):
     assert rows["compress"]["tokens_per_call"] < rows["nothing"]["tokens_per_call"] / 2
     assert all(row["orphans"] == 0 and not row["errors"] for row in rows.values())
     assert {row["groups"] for row in rows.values()} == {2}
-    assert run_replay(str(data), arms, 1000, str(tmp_path / "run")) == summary
+    assert settings.run() == summary
     with pytest.raises(UserError):
-        run_replay(str(data), ("other",), 1000, str(tmp_path / "other"))
+        run_replay(Replay(data=str(data), arms=("other",), out=str(tmp_path / "other")))
 
 
 def test_orphans_are_counted():

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from stategate.evals.core.statistics import ranking_metrics
 from stategate.evals.rerank.data import data_folder, load_questions, retrieved
-from stategate.evals.rerank.rankers import Scorer, Settings, run_rerank
-from stategate.evals.rerank.summary import MEASURES
+from stategate.evals.rerank.run import MEASURES, Scorer, run_rerank
+from stategate.evals.settings import Rerank
 from stategate.stores.errors import UserError
 from stategate.ui.cli.main import app
 from tests.evals.pairs import DATASETS, SSM, write_questions
@@ -29,14 +29,16 @@ def data(tmp_path):
     return write_questions(tmp_path / "data", 3)
 
 
-def settings(**changes):
+def settings(out, data, **changes):
     made = {
+        "out": str(out),
+        "data": str(data),
         "datasets": DATASETS,
         "model": SSM,
         "loss": "mean",
         "rankers": ("bm25", "single_gradient", "bm25+2*single_gradient"),
     }
-    return Settings(**{**made, **changes})
+    return Rerank(**{**made, **changes})
 
 
 def measure(scores, relevant, missed=0):
@@ -90,11 +92,11 @@ def test_a_run_finds_the_right_documents_and_goes_on(data, tmp_path, monkeypatch
 
     monkeypatch.setattr(Scorer, "score", killed)
     with pytest.raises(KeyboardInterrupt):
-        run_rerank(settings(), str(out), str(data))
+        run_rerank(settings(out, data))
     kept = (out / "scores.jsonl").read_text()
     assert kept.count("\n") == 5
     monkeypatch.setattr(Scorer, "score", whole)
-    summary = run_rerank(settings(), str(out), str(data))
+    summary = run_rerank(settings(out, data))
     assert (out / "scores.jsonl").read_text().startswith(kept)
     rows = {(row["agent"], row["dataset"]): row for row in summary["rows"]}
     assert rows["single_gradient", "average"]["n"] == 6
@@ -104,23 +106,13 @@ def test_a_run_finds_the_right_documents_and_goes_on(data, tmp_path, monkeypatch
     tested = {(test["a"], test["b"]) for test in summary["tests"]}
     assert ("bm25", "single_gradient") in tested
     with pytest.raises(UserError, match="other arguments"):
-        run_rerank(settings(steps=7), str(out), str(data))
+        run_rerank(settings(out, data, steps=7))
 
 
 def test_every_ranker_runs(data, tmp_path):
-    names = (
-        "loss",
-        "leave_one_out",
-        "multistep",
-        "zero_state",
-        "naive",
-        "warm_bm25",
-    )
-    summary = run_rerank(
-        settings(rankers=names, limit=1, steps=2, pool="bm25", depth=3),
-        str(tmp_path / "r"),
-        str(data),
-    )
+    names = ("loss", "leave_one_out", "multistep", "zero_state", "naive")
+    chosen = {"rankers": names, "limit": 1, "steps": 2, "pool": "bm25", "depth": 3}
+    summary = run_rerank(settings(tmp_path / "r", data, **chosen))
     assert {row["agent"] for row in summary["rows"]} == set(names)
 
 
@@ -192,7 +184,7 @@ def test_a_ranker_that_fails_is_counted_with_the_order_of_the_pool(data, tmp_pat
 
     monkeypatch.setattr(Scorer, "score", score)
     names = ("bm25", "bm25_stem")
-    summary = run_rerank(settings(rankers=names), str(tmp_path / "run"), str(data))
+    summary = run_rerank(settings(tmp_path / "run", data, rankers=names))
     errors = {(row["agent"], row["dataset"]): row["errors"] for row in summary["rows"]}
     assert errors["bm25_stem", "musique"] == errors["bm25_stem", "average"] == 1
     assert errors["bm25", "average"] == errors["bm25_stem", "hotpotqa"] == 0
@@ -201,10 +193,10 @@ def test_a_ranker_that_fails_is_counted_with_the_order_of_the_pool(data, tmp_pat
 
 
 def test_steps_are_the_setting_of_a_run(data, tmp_path):
-    chosen = settings(rankers=("bm25", "multistep"), steps=3)
-    summary = run_rerank(chosen, str(tmp_path / "run"), str(data))
+    chosen = settings(tmp_path / "run", data, rankers=("bm25", "multistep"), steps=3)
+    summary = run_rerank(chosen)
     rows = [json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").open()]
     assert all(len(row["losses"]) == 3 for row in rows if row["agent"] == "multistep")
     assert {row["agent"]: row["calls"] for row in summary["rows"]} == {"bm25": 0, "multistep": 6}
     with pytest.raises(UserError, match="unknown ranker 'multistep@4'"):
-        run_rerank(settings(rankers=("multistep@4",), steps=3), str(tmp_path / "x"), str(data))
+        run_rerank(settings(tmp_path / "x", data, rankers=("multistep@4",)))

@@ -13,7 +13,7 @@ from stategate.evals.core.task import Sample, Task, run_task
 from stategate.stores.errors import UserError
 from stategate.ui.cli.main import app
 
-COMMANDS = ("live", "qa", "memory", "experience", "rerank", "replay")
+COMMANDS = ("worlds", "qa", "memory", "rerank", "replay")
 BENCHES = ("webshop", "step", "bank")
 ARGS = {"command": "x", "commit": "a", "versions": {}, "seed": 3}
 

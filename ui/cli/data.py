@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stategate.stores.settings import CommaList, Ray, Settings, Workers, argument, option
-from stategate.ui.cli.evaluating import crew_of
-from stategate.ui.cli.output import say, write_json
+from stategate.ui.cli.output import crew_of, say, write_json
 from stategate.ui.cli.settings_command import command, command_group
 
 app = command_group(

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stategate.stores.settings import JsonFile, Overrides, Ray, Settings, Workers, argument, option
-from stategate.ui.cli.evaluating import crew_of
-from stategate.ui.cli.output import say, working, write_json
+from stategate.ui.cli.output import crew_of, say, working, write_json
 from stategate.ui.cli.settings_command import command, single
 
 if TYPE_CHECKING:

@@ -6,18 +6,17 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from stategate.stores import files
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.text import printable
-from stategate.ui.cli.settings_command import examples
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,28 +27,13 @@ Show = Literal["page", "context", "none"]
 #: Seconds of silence before a command without a terminal says that it works.
 _PATIENCE = 2.0
 _BAR = 14  # blocks of the longest bar
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def opt(about: str, *names: str, **more: Any) -> Any:
-    """Return typer's description of a flag: its help, and its names where they are not its own."""
-    return typer.Option(*names, help=about, **more)
+def crew_of(workers: int, ray: str | None, deadline: float = 3600.0) -> Any:
+    """Return who shares the work, None where nobody does: on a cluster one worker is one, too."""
+    from stategate.stores.workers import Crew
 
-
-Overrides = Annotated[
-    list[str] | None,
-    opt("Change the config; repeatable.", "--set", metavar="SLOT.FIELD=VALUE"),
-]
-Config = Annotated[str, opt("A preset or a YAML file.")]
-JsonFile = Annotated[str | None, opt("Write all of it; - is stdout.", "--json", metavar="FILE")]
-Limit = Annotated[int | None, opt("Only the first so many.", min=1)]
-
-
-def command(
-    group: typer.Typer, *lines: str, name: str | None = None
-) -> Callable[[Command], Command]:
-    """Return what makes a function a command of ``group`` (evaluations; others take settings)."""
-    return group.command(name, epilog=examples(*lines))
+    return Crew(workers, ray, deadline) if workers > 1 or ray is not None else None
 
 
 @cache

@@ -101,12 +101,14 @@ def task_of(world: "World", goal: int | None, pairs: Sequence[str]) -> dict[str,
     ``goal`` is a number in the world's list of tasks, unless its tasks call themselves by a goal or it
     lists none. Raises ``UserError``.
     """
-    from stategate.envs.protocols import playable
+    from stategate.envs.protocols import tasks_of
 
     if pairs:
         return _read_task(pairs)
+    if not hasattr(world, "tasks"):
+        return {} if goal is None else {"goal": goal}
     number = goal or 0
-    tasks = playable(world).tasks()
+    tasks = tasks_of(world)
     if not tasks or "goal" in tasks[0]:
         return {"goal": number}
     if number >= len(tasks):
@@ -303,7 +305,8 @@ def play_many(config: "Config", goals: Sequence[int], settings: RunSettings) -> 
     """
     import tempfile
 
-    from stategate.ui.cli.evaluating import finish, resumable
+    from stategate.evals.core.report import summary_text
+    from stategate.ui.cli.eval import finish, resumable
 
     output.check_target(settings.json_target)
     agents: dict[str, list[str]] = {config.context.kind: []}
@@ -314,4 +317,5 @@ def play_many(config: "Config", goals: Sequence[int], settings: RunSettings) -> 
             from stategate.evals.worlds.live import run_live
 
             summary = run_live(values, agents, goals, folder)
-        finish(summary, folder, settings.json_target, is_kept=settings.out is not None)
+        text, is_kept = summary_text(summary), settings.out is not None
+        finish(summary, folder, settings.json_target, text, is_kept)

@@ -6,92 +6,50 @@ on any run (see ``stores.states.documents``).
 """
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from stategate.evals.core.statistics import paired, ranking_metrics, with_interval
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from stategate.evals.rerank.data import (
-    DATASETS,
-    Question,
-    Split,
-    data_folder,
-    data_hash,
-    load_questions,
-    retrieved,
-)
-from stategate.evals.rerank.summary import summarise
+from stategate.evals.rerank.data import Question, data_folder, data_hash, load_questions, retrieved
+from stategate.evals.settings import Rerank
 from stategate.nodes.build_context.rico import rankers
 from stategate.nodes.build_context.rico.rankers import RANKERS, rank
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.retrieval.corpus import Retrieval, TextIndex
-from stategate.nodes.retrieval.ranking import bm25, cosine, weighted_parts
+from stategate.nodes.retrieval.ranking import bm25, cosine, fuse_named, weighted_parts
 from stategate.stores.errors import UserError
-from stategate.stores.runs import public_path
-from stategate.stores.states.documents import Dtype
 
+Rows = Mapping[tuple[str, str, str], Mapping[str, Any]]
+#: Our names, and ir-measures' own.
+MEASURES = {"ndcg": "nDCG@10", "map": "AP", "p2": "P@2", "r2": "R@2", "r5": "R@5"}
+#: The dataset that a row about all of them names: the mean of their means.
+AVERAGE = "average"
 LEXICAL = ("bm25", "bm25_stem")
 #: The corpora's own ways of retrieval, over a question's documents.
 RETRIEVALS: tuple[Retrieval, ...] = ("rrf", "hybrid", "parent")
-WARM = {"warm_bm25": "bm25_stem", "warm_minilm": "minilm"}
-DEFAULT_RANKERS = (
-    "bm25",
-    "bm25_stem",
-    "minilm",
-    "bm25_stem+minilm",
-    "single_gradient",
-    "bm25_stem+minilm+single_gradient",
-)
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What a run is: everything that its scores depend on."""
-
-    split: Split = "dev"
-    datasets: tuple[str, ...] = DATASETS
-    limit: int | None = None
-    rankers: tuple[str, ...] = DEFAULT_RANKERS
-    pool: Literal["given", "bm25"] = "given"
-    depth: int = 20
-    model: str = "smollm2-135m"
-    loss: Literal["content", "mean"] = "content"
-    max_tokens: int = 300
-    states: Dtype = "fp16"
-    steps: int = 5
-    learning_rate: float = 0.1
-    seed: int = 0
-
-
-def run_rerank(
-    settings: Settings,
-    out: str,
-    data: str | None = None,
-    states: str | None = None,
-) -> dict[str, Any]:
-    """Score every question with every ranker, and return the summary; resumes what ``out`` holds.
+def run_rerank(settings: Rerank) -> dict[str, Any]:
+    """Score every question with every ranker, and return the summary; resumes.
 
     Raises ``UserError`` for an unknown ranker or dataset.
     """
+    if settings.threads:
+        import torch
+
+        torch.set_num_threads(settings.threads)
     check_rankers(settings.rankers)
-    folder = data_folder(data)
+    folder = data_folder(settings.data)
     questions = load_questions(folder, settings.split, settings.datasets, settings.limit)
     if not questions:
         raise UserError("no questions: raise --limit")
-    shown = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(settings).items()}
-    args = {
-        "data": {
-            "name": "multihop",
-            "sha256": data_hash(folder, settings.split, settings.datasets),
-        },
-        "checkpoints": {},
-        **shown,
-        "model": public_path(settings.model),
-    }
+    digest = data_hash(folder, settings.split, settings.datasets)
+    args = {**settings.args(), "data": {"name": "multihop", "sha256": digest}, "checkpoints": {}}
     if settings.pool == "bm25":
         questions = retrieved(questions, settings.depth)
     samples = [
@@ -103,7 +61,7 @@ def run_rerank(
         )
         for q in questions
     ]
-    solvers = Scorer(settings, states)
+    solvers = Scorer(settings)
 
     def solver(name: str) -> Solver:
         solvers.load(name)
@@ -118,7 +76,7 @@ def run_rerank(
 
     base = base_rankers(settings.rankers)
     task = Task(base, lambda _: samples, solver, scorer, "scores", "ranking")
-    return run_task(task, out, args)
+    return run_task(task, settings.out, args)
 
 
 def _judged(question: Question) -> Row:
@@ -127,7 +85,7 @@ def _judged(question: Question) -> Row:
 
 def check_rankers(names: Iterable[str]) -> None:
     """Raise ``UserError`` unless every part of every name is a base ranker."""
-    known = (*LEXICAL, "minilm", *RETRIEVALS, *(n for n in RANKERS if n != "warm_start"), *WARM)
+    known = (*LEXICAL, "minilm", *RETRIEVALS, *(n for n in RANKERS if n != "warm_start"))
     for name in names:
         for part in weighted_parts(name) or {name: 1.0}:
             if part not in known:
@@ -143,8 +101,9 @@ def base_rankers(names: Iterable[str]) -> list[str]:
 class Scorer:
     """Base rankers; the model and the embedder are loaded when first needed."""
 
-    def __init__(self, settings: Settings, folder: str | None = None) -> None:
+    def __init__(self, settings: Rerank) -> None:
         self._settings = settings
+        folder = settings.states_folder
         self._memory = DocumentMemory(
             lambda: shared_backend(settings.model, settings.loss, settings.max_tokens),
             settings.states,
@@ -168,9 +127,7 @@ class Scorer:
         states = self._memory.states(question.documents)
         read = time.perf_counter() - started
         settings = rankers.Settings(self._settings.steps, self._settings.learning_rate)
-        prior = self.score(WARM[name], question)["scores"] if name in WARM else None
-        method = "warm_start" if name in WARM else name
-        ranking = rank(method, self._memory.backend, states, question.question, settings, prior)
+        ranking = rank(name, self._memory.backend, states, question.question, settings)
         return {
             "scores": [float(f"{s:.7g}") for s in ranking.scores],
             "weights": [round(float(w), 5) for w in ranking.weights],
@@ -194,7 +151,7 @@ class Scorer:
 
     def load(self, name: str) -> None:
         """Load what the ranker needs, so that a model that is not there is told at once."""
-        if name in ("minilm", *RETRIEVALS) or WARM.get(name) == "minilm":
+        if name in ("minilm", *RETRIEVALS):
             _ = self.embedder
         if name not in (*LEXICAL, "minilm", *RETRIEVALS):
             _ = self._memory.backend
@@ -213,3 +170,66 @@ class Scorer:
 def _row(scores: "np.ndarray[Any, Any]", started: float) -> dict[str, Any]:
     seconds = round(time.perf_counter() - started, 4)
     return {"scores": [round(float(s), 6) for s in scores], "seconds": seconds, "calls": 0}
+
+
+def summarise(
+    scores: Sequence[Row], questions: Sequence[Question], rankers: Sequence[str], seed: int = 0
+) -> Summary:
+    """Return a row a ranker and dataset, and tests; the last of the datasets is their average.
+
+    Tests compare every ranker with the first, and the last with every other. Where a ranker failed,
+    its documents keep the order of the pool.
+    """
+    rows = {(row["dataset"], row["id"], row["agent"]): row for row in scores}
+    places = {AVERAGE: list(range(len(questions)))}
+    for number, question in enumerate(questions):
+        places.setdefault(question.dataset, []).append(number)
+    strata = [question.dataset for question in questions]
+    values = {name: measured(name, questions, rows) for name in rankers}
+    summary = []
+    for name in rankers:
+        cost = _cost(name, questions, rows)
+        failed = [
+            q
+            for q in questions
+            for p in weighted_parts(name)
+            if rows[q.dataset, q.id, p].get("error")
+        ]
+        for dataset in (*dict.fromkeys(strata), AVERAGE):
+            own = places[dataset]
+            row: Row = {"agent": name, "dataset": dataset, "n": len(own)}
+            for metric in MEASURES:
+                figures = [values[name][metric][i] for i in own]
+                row |= with_interval(metric, figures, seed, strata=[strata[i] for i in own])
+            errors = sum(q.dataset == dataset or dataset == AVERAGE for q in failed)
+            summary.append({**row, **cost, "errors": errors})
+    pairs = [(rankers[0], name) for name in rankers[1:]]
+    pairs += [(name, rankers[-1]) for name in rankers[1:-1]]
+    tests = []
+    for a, b in pairs:
+        for dataset in (AVERAGE, *dict.fromkeys(strata)):
+            own = places[dataset]
+            one, two = ([values[name]["ndcg"][i] for i in own] for name in (a, b))
+            test = vars(paired(one, two, seed, strata=[strata[i] for i in own]))
+            tests.append({"a": a, "b": b, "metric": "ndcg", "dataset": dataset, **test})
+    return summary, tests
+
+
+def measured(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, list[float]]:
+    """Return metric → one value a question, for a ranker or a fusion of rankers."""
+    found = []
+    for question in questions:
+        scored = {part: rows[question.dataset, question.id, part] for part in weighted_parts(name)}
+        scores = fuse_named(name, {part: row["scores"] for part, row in scored.items()})
+        first = next(iter(scored.values()))
+        found.append(ranking_metrics(MEASURES, list(scores), first["relevant"], first["missed"]))
+    return {metric: [one[metric] for one in found] for metric in MEASURES}
+
+
+def _cost(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, float]:
+    """Return a ranker's mean seconds and model calls a question (a fusion's are its parts' sum)."""
+    scored = [[rows[q.dataset, q.id, part] for part in weighted_parts(name)] for q in questions]
+    return {
+        cost: float(np.mean([sum(row[cost] for row in each) for each in scored]))
+        for cost in ("seconds", "calls")
+    }

@@ -1,0 +1,427 @@
+"""The settings of every evaluation; what runs them is imported when it is needed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from stategate.evals.core.settings import AgentEvaluation, Configured, Evaluation, Shared
+from stategate.stores.settings import CommaList, Limit, argument, option
+
+_EXTRACT = "actor.kind=extract"  # answers without a language model
+
+
+class Worlds(AgentEvaluation):
+    """Play the same tasks with several agents: success, score, steps, tokens, paired tests.
+
+    --sweep plays every agent once with each value of a setting (agents that set it themselves once).
+    """
+
+    command: ClassVar[str] = "worlds"
+    examples: ClassVar[tuple[str, ...]] = (
+        "stategate eval worlds --agents full,window --goals 0-499 --out runs/rule",
+        "stategate eval worlds --agents full,compress --sweep context.budget=150,300,600 --out runs/b",
+        "stategate eval worlds --agents full --sweep env.wording=template,typos --out runs/w",
+        "stategate eval worlds --agent none=context.kind=full"
+        " --agent gated=context.kind=experience,context.bank=banks/state --out runs/e",
+    )
+    agents: CommaList = option((), "Context kinds, comma-separated.")
+    agent: tuple[str, ...] = option(
+        (), "An agent of your own; repeatable.", metavar="NAME=SLOT.FIELD=VALUE,…"
+    )
+    sweep: tuple[str, ...] = option(
+        (), "A setting in several values; repeatable.", metavar="SLOT.FIELD=A,B,…"
+    )
+    goals: str = option("0-9", "Of the world's tasks: 0-499, 3,5,8, all.", "--goals", "--tasks")
+
+    def run(self) -> dict[str, Any]:
+        """Play what is missing."""
+        from stategate.evals.worlds.live import parse_agents, run_live, swept
+
+        agents = swept(parse_agents(self.agents, self.agent), self.sweep)
+        return run_live(self.config, agents, self.goals, self.out, self.overrides, self.seed)
+
+
+class Qa(AgentEvaluation):
+    """Measure retrieval, answers, latency, tokens and cost; without a model unless actor is set."""
+
+    command: ClassVar[str] = "qa"
+    runner: ClassVar[str] = "stategate.evals.qa.experiments:run_qa"
+    examples: ClassVar[tuple[str, ...]] = (
+        "stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa",
+    )
+    config: str = option("qa", "A preset or a YAML file.")
+    data: str = option("sample", "'sample', or a folder with corpus/ and questions.")
+    experiments: CommaList = option(("A", "B", "C", "D"), "A size, B kind, C retrieval, D memory.")
+    only: CommaList = option((), "Just these agents, comma-separated; all if empty.")
+    limit: Limit = None
+
+
+class Memory(AgentEvaluation):
+    """Measure memory where it matters: follow-ups and questions about earlier sessions."""
+
+    command: ClassVar[str] = "memory"
+    examples: ClassVar[tuple[str, ...]] = (
+        "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m",
+    )
+    config: str = option("qa", "A preset or a YAML file.")
+    dialogues: str = option("sample", "'sample' or a YAML file.")
+    policies: CommaList = option(("neither", "stm", "ltm", "both"), "Of neither, stm, ltm, both.")
+    limit: Limit = None
+
+    def run(self) -> dict[str, Any]:
+        """Play the dialogues that are missing."""
+        from stategate.evals.memory.dialogues import run_memory
+
+        what = (self.dialogues, self.policies, self.config, (_EXTRACT, *self.overrides))
+        return run_memory(self.out, *what, self.limit, self.seed)
+
+
+class Evidence(Configured):
+    """Evidence recall on published conversations: the turns that each ranking brings."""
+
+    form: ClassVar[str]
+    config: str = option("qa", "A preset or a YAML file.")
+    file: str = argument(..., "The published JSON; or home, work: made by rule.", metavar="FILE")
+    agents: CommaList = option(("bm25", "bm25_sessions", "memory"), "Comma-separated rankings.")
+    agent: tuple[str, ...] = option(
+        (), "One of your own; repeatable.", metavar="NAME=kind=bm25,stem=false"
+    )
+    limit: int | None = option(None, "The first so many conversations.", ge=1)
+    answer: bool = option(False, "Also ask the chat model: token F1 and abstention.", "--answer")
+
+    def run(self) -> dict[str, Any]:
+        """Rank what is missing."""
+        from stategate.evals.memory.answering import answerer
+        from stategate.evals.memory.evidence import run_evidence, settings_of
+
+        what = (self.file, self.form, self.agents, self.agent, self.limit, self.seed)
+        asked = answerer(self.config, list(self.overrides)) if self.answer else None
+        return run_evidence(settings_of(*what), self.out, asked)
+
+    def render(self, summary: Mapping[str, Any]) -> str:
+        """Return the table of recalls."""
+        from stategate.evals.memory.evidence import compact
+
+        return compact(summary)
+
+
+class Locomo(Evidence):
+    """Evidence recall on LoCoMo's file: turns, turns ± 1 and sessions, any and all, by category."""
+
+    command: ClassVar[str] = "locomo"
+    form: ClassVar[str] = "locomo"
+    examples: ClassVar[tuple[str, ...]] = (
+        "stategate eval locomo locomo10.json --out runs/locomo",
+        "stategate eval locomo home --agents bm25,hybrid,memory --out runs/home",
+        "stategate eval locomo locomo10.json --agents bm25"
+        " --agent raw=kind=bm25,stem=false,speaker=false --out runs/bm25",
+    )
+    agents: CommaList = option(
+        ("bm25", "bm25_sessions", "minilm", "minilm_sessions", "hybrid", "parent", "memory"),
+        "Comma-separated; see `evals/memory/rankers.py`.",
+    )
+
+
+class Longmemeval(Evidence):
+    """Evidence recall on a file of LongMemEval; a question whose id ends in _abs asks to abstain."""
+
+    command: ClassVar[str] = "longmemeval"
+    form: ClassVar[str] = "longmemeval"
+    examples: ClassVar[tuple[str, ...]] = (
+        "stategate eval longmemeval longmemeval_oracle.json --agents bm25,memory --out runs/oracle",
+    )
+
+
+class Statements(Configured):
+    """Compare what memory reads, merges and refuses with marks made by hand."""
+
+    command: ClassVar[str] = "statements"
+    examples: ClassVar[tuple[str, ...]] = ("stategate eval statements --out runs/statements",)
+    config: str = option("qa", "A preset or a YAML file.")
+    agents: CommaList = option(("rules",), "Readers: rules, model (needs llm), times.")
+    split: str = option("test", "dev to develop on, test to report, fresh: its newest part, all.")
+
+    def run(self) -> dict[str, Any]:
+        """Read what is missing."""
+        from stategate.evals.memory.marking import run_statements
+        from stategate.graph.config import load_config
+        from stategate.nodes.resources import Resources
+
+        loaded = load_config(self.config, self.overrides)
+
+        def resources() -> Resources:
+            return Resources(loaded.llm, loaded.embedder)
+
+        return run_statements(self.out, self.agents, self.split, resources().embedder, resources)
+
+
+class Remembered(Configured):
+    """Ask again for what a user settled on in a world, without saying it, and see if memory knows."""
+
+    command: ClassVar[str] = "remembered"
+    examples: ClassVar[tuple[str, ...]] = (
+        "stategate eval remembered --set env.data=official --goals 0-49 --out runs/remembered",
+    )
+    goals: str = option("0-49", "Numbers of the world's tasks, five a user.")
+
+    def run(self) -> dict[str, Any]:
+        """Play what is missing."""
+        from stategate.evals.memory.worlds import run_remembered
+
+        return run_remembered(self.out, self.goals, self.config, self.overrides, self.seed)
+
+
+class Served(Configured):
+    """Play one task after another in one place, with and without what was seen there before."""
+
+    command: ClassVar[str] = "served"
+    examples: ClassVar[tuple[str, ...]] = ("stategate eval served --out runs/served",)
+    config: str = option("alfworld", "A preset or a YAML file.")
+    users: int = option(20, "Users, each in a scene of their own.", ge=2)
+    tasks: int = option(6, "Tasks of each, one after another.", ge=2)
+
+    def run(self) -> dict[str, Any]:
+        """Play what is missing."""
+        from stategate.evals.memory.worlds import run_served
+
+        return run_served(self.out, self.config, self.overrides, self.users, self.tasks, self.seed)
+
+
+class Rerank(Shared):
+    """Rank the documents of multi-hop questions: nDCG@10, MAP, precision, recall, paired tests."""
+
+    command: ClassVar[str] = "rerank"
+    runner: ClassVar[str] = "stategate.evals.rerank.run:run_rerank"
+    examples: ClassVar[tuple[str, ...]] = (
+        "stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev",
+    )
+    split: Literal["dev", "test"] = option("dev", "dev to tune on, test to report.")
+    datasets: CommaList = option(("hotpotqa", "2wikimultihopqa", "musique"), "Comma-separated.")
+    limit: int | None = option(None, "The first so many of each dataset.", ge=1)
+    rankers: CommaList = option(
+        (
+            "bm25",
+            "bm25_stem",
+            "minilm",
+            "bm25_stem+minilm",
+            "single_gradient",
+            "bm25_stem+minilm+single_gradient",
+        ),
+        "a+b adds z-scores.",
+    )
+    pool: Literal["given", "bm25"] = option("given", "given, or bm25: the best of all documents.")
+    depth: int = option(20, "Documents in a bm25 pool.", ge=1)
+    model: str = option("smollm2-135m", "Asset, folder, .gguf file or hub name.")
+    loss: Literal["content", "mean"] = option("content", "content words only, or mean over all.")
+    max_tokens: int = option(300, "The model's tokens a document may have.", ge=8)
+    steps: int = option(5, "AdamW steps (multistep).", ge=1)
+    learning_rate: float = option(0.1, "AdamW's learning rate.")
+    states: Literal["fp32", "fp16", "int8"] = option("fp16", "How states are kept.")
+    data: str | None = option(
+        None, "The questions; or $STATEGATE_DATA.", metavar="FOLDER", exclude=True
+    )
+    states_folder: str | None = option(
+        None, "Of the documents' states.", metavar="DIR", exclude=True
+    )
+    threads: int | None = option(None, "Cores for the model.", ge=1, exclude=True)
+
+
+class Replay(Shared):
+    """Read recorded threads again under each arm: tokens, billed cost, what calls needed."""
+
+    command: ClassVar[str] = "replay"
+    runner: ClassVar[str] = "stategate.evals.replay.run:run_replay"
+    examples: ClassVar[tuple[str, ...]] = (
+        "stategate eval replay --data threads.jsonl --arms nothing,compress --out runs/replay",
+    )
+    data: str = option(..., "JSON lines of {id, task, messages}.", metavar="FILE", exclude=True)
+    arms: CommaList = option(
+        ("nothing", "last", "clear", "compress", "window"),
+        "nothing, last (trim_messages), clear (ClearToolUsesEdit), or context kinds.",
+    )
+    budget: int = option(8000, "Tokens of a prompt, the same for every arm.", ge=500)
+    limit: Limit = None
+
+
+class Bench(Evaluation):
+    """A benchmark: its parts are measured one after another, into a run directory."""
+
+    def parts(self) -> Any:
+        """Return the parts by name: what measures each and returns summary rows."""
+        raise NotImplementedError
+
+    def finished(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the summary's rows from those of all parts."""
+        return list(rows)
+
+    def run(self) -> dict[str, Any]:
+        """Measure the parts that are missing."""
+        from stategate.evals.core.task import run_bench
+
+        args = {"what": self.command, **self.args()}
+        return run_bench(self.command, self.parts(), self.out, args, self.finished)
+
+
+class BenchWebshop(Bench):
+    """Load WebShop's world, walk it at random, and search."""
+
+    command: ClassVar[str] = "webshop"
+    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench webshop --out runs/bench-webshop",)
+    data: str = option("sample", "'sample', or a folder of the world's data.")
+
+    def parts(self) -> Any:
+        """Return the one part."""
+        from stategate.evals.bench.worlds import measure_webshop
+        from stategate.stores.home import data_folder
+
+        return {"world": lambda: measure_webshop(data_folder(self.data, "webshop"), self.seed)}
+
+
+class BenchAlfworld(Bench):
+    """Load ALFWorld's games and walk them at random, or play every walkthrough."""
+
+    command: ClassVar[str] = "alfworld"
+    examples: ClassVar[tuple[str, ...]] = (
+        "stategate eval bench alfworld --data official --out runs/bench-alfworld",
+    )
+    data: str = option("sample", "'sample', or a folder of the world's data.")
+    walkthroughs: bool = option(False, "Play the games' own walkthroughs.", "--walkthroughs")
+
+    def parts(self) -> Any:
+        """Return the one part."""
+        from stategate.evals.bench.worlds import measure_alfworld, play_walkthroughs
+        from stategate.stores.home import data_folder
+
+        folder = data_folder(self.data, "alfworld")
+        if self.walkthroughs:
+            return {"walkthroughs": lambda: play_walkthroughs(folder)}
+        return {"speed": lambda: measure_alfworld(folder, self.seed)}
+
+
+class BenchStep(Bench):
+    """Measure a step without the model, part by part, beside a bare LangGraph loop."""
+
+    command: ClassVar[str] = "step"
+    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench step --out runs/bench-step",)
+    data: str = option("sample", "'sample', or a folder of the world's data.")
+
+    def parts(self) -> Any:
+        """Return a part a context kind, and the bare loop."""
+        from stategate.evals.bench.worlds import step_parts
+
+        return step_parts(self.data, self.seed)
+
+    def finished(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Add how many times the bare loop's step each takes."""
+        from stategate.evals.bench.worlds import beside_bare_loop
+
+        return beside_bare_loop(rows)
+
+
+class BenchBank(Bench):
+    """Search in state banks of growing size, and embed one text."""
+
+    command: ClassVar[str] = "bank"
+    examples: ClassVar[tuple[str, ...]] = (
+        "stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/bench-bank",
+    )
+    config: str = option("webshop", "A preset or a YAML file.")
+    bank: str = option(..., "A state bank to take vectors from.", metavar="FOLDER")
+    sizes: str = option("10000,100000", "Numbers of states.")
+
+    def parts(self) -> Any:
+        """Return a part a size, and the embedding."""
+        from stategate.evals.bench.stores import bank_parts
+        from stategate.graph.config import load_config
+        from stategate.nodes.resources import Resources
+        from stategate.stores.bank.state_bank import StateBank
+        from stategate.stores.runs import parse_numbers
+
+        resources = Resources(None, load_config(self.config).embedder)
+        sizes = parse_numbers(self.sizes, "sizes")
+        return bank_parts(StateBank(self.bank), sizes, resources, self.seed)
+
+
+class BenchMemory(Bench):
+    """Write and recall as one user's long-term memory grows; no model is timed."""
+
+    command: ClassVar[str] = "memory"
+    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench memory --out runs/bench-memory",)
+    sizes: str = option("500,1000,2000,4000,6000,8000,10000", "Turns written, comma-separated.")
+    db: str | None = option(
+        None, "A PostgreSQL database, or $STATEGATE_POSTGRES.", metavar="URL", exclude=True
+    )
+
+    def parts(self) -> Any:
+        """Return the one part."""
+        from stategate.evals.bench.stores import memory_parts
+        from stategate.stores.runs import parse_numbers
+
+        return memory_parts(parse_numbers(self.sizes), _database(self.db), self.seed)
+
+
+class BenchMiddleware(Bench):
+    """Decide what one model call of another's agent reads, beside LangChain's own middleware."""
+
+    command: ClassVar[str] = "middleware"
+    examples: ClassVar[tuple[str, ...]] = (
+        "stategate eval bench middleware --out runs/bench-middleware",
+    )
+    messages: int = option(200, "Length of the history.")
+    budget: int = option(16_000, "Tokens that force a cut.")
+
+    def parts(self) -> Any:
+        """Return a part for each thing that is measured."""
+        from stategate.evals.bench.serving import middleware_parts
+
+        return middleware_parts(self.messages, self.budget)
+
+
+class BenchSessions(Bench):
+    """Serve many conversations in one process, on each saver; the model is a stand-in."""
+
+    command: ClassVar[str] = "sessions"
+    examples: ClassVar[tuple[str, ...]] = (
+        "stategate eval bench sessions --out runs/bench-sessions",
+    )
+    sessions: int = option(64, "Conversations at once.", ge=1)
+    turns: int = option(5, "Questions of each, in a row.", ge=1)
+    seconds: float = option(0.5, "The stand-in model's time to think.")
+    db: str | None = option(
+        None, "A PostgreSQL database, or $STATEGATE_POSTGRES.", metavar="URL", exclude=True
+    )
+
+    def parts(self) -> Any:
+        """Return a part a saver."""
+        from stategate.evals.bench.serving import session_parts
+
+        return session_parts(self.sessions, self.turns, self.seconds, _database(self.db))
+
+
+def _database(url: str | None) -> str | None:
+    from stategate.stores.loopback import from_environment
+
+    return None if url is None else from_environment(url)
+
+
+#: The benchmarks, and the evaluations beside them.
+BENCHES: tuple[type[Bench], ...] = (
+    BenchWebshop,
+    BenchAlfworld,
+    BenchStep,
+    BenchBank,
+    BenchMemory,
+    BenchMiddleware,
+    BenchSessions,
+)
+EVALUATIONS: tuple[type[Evaluation], ...] = (
+    Worlds,
+    Qa,
+    Memory,
+    Locomo,
+    Longmemeval,
+    Statements,
+    Remembered,
+    Served,
+    Rerank,
+    Replay,
+)

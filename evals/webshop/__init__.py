@@ -1,1 +1,0 @@
-"""Benchmarks that play WebShop: the world itself, a step in it, its checkpoints."""
