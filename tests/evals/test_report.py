@@ -13,7 +13,7 @@ from stategate.ui.cli.main import app
 
 AGENT = {"env": {"observation": "text"}, "actor": {"kind": "rule"}, "llm": None}
 ARGS = {
-    "command": "stategate eval live",
+    "command": "stategate eval worlds",
     "commit": "0123456789abcdef with uncommitted changes",
     "goals": [0, 1],
     "seed": 7,
@@ -41,7 +41,7 @@ def test_a_caption_says_what_made_the_table(run):
     for fact in ("goals 0–1 (n = 2)", "`sample`", "at most 9 steps", "seed 7", "`rule`", "`text`"):
         assert fact in shown
     assert "`0123456789ab` with uncommitted changes" in shown
-    assert "`stategate eval live`" in shown
+    assert "`stategate eval worlds`" in shown
 
 
 def test_a_caption_names_every_actor_and_every_commit(tmp_path):

@@ -94,7 +94,7 @@ print("reward", out["reward"], out["done"], sorted(loaded))
     [
         ("run webshop --set actor.kind=rule --set context.kind=compress", "local"),
         ("run webshop --set actor.kind=rule --set context.kind=retrieve", "local"),
-        ("eval live --agents full --goals 0-1 --set actor.kind=rule --out run", "eval"),
+        ("eval worlds --agents full --goals 0-1 --set actor.kind=rule --out run", "eval"),
         ("eval report run --out page.md", "eval"),
     ],
 )

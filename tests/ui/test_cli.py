@@ -18,9 +18,9 @@ from stategate.ui.cli.kinds import catalogue, markdown
 from stategate.ui.cli.main import app
 
 BUY_NOTHING = ["search[desk lamp]", "click[back to search]", "search[chair]"]
-COMMANDS = ["", "run", "kinds", "data", "data webshop", "eval", "eval live", "doctor"]
+COMMANDS = ["", "run", "kinds", "data", "data webshop", "eval", "eval worlds", "doctor"]
 COMMANDS += ["ui"]
-COMMANDS += ["eval rerank", "rank", "eval experience", "bank", "bank build", "bank practice"]
+COMMANDS += ["eval rerank", "rank", "bank", "bank build", "bank practice"]
 COMMANDS += ["bank show", "bank search", "bank edit", "bank prune", "bank merge", "bank export"]
 COMMANDS += ["traces", "traces list", "traces show", "traces export"]
 

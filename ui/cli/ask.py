@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -236,7 +237,7 @@ def _as_json(
     return {
         "question": question,
         "answer": _answer_of(result),
-        "pieces": [{**vars(p), **t} for p, t in zip(result.context.pieces, titled, strict=True)],
+        "pieces": [{**asdict(p), **t} for p, t in zip(result.context.pieces, titled, strict=True)],
         "tokens": result.tokens,
         "decision": pack_decision(result.decision),
         "config": session.agent.config.model_dump(mode="json"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -286,7 +287,7 @@ def _step(session: "Session", result: "StepResult") -> dict[str, Any]:
             "tokens": context.tokens,
             "over_budget": context.over_budget,
             "messages": [{"role": m.type, "content": str(m.content)} for m in context.messages],
-            "pieces": [thaw(vars(piece)) for piece in context.pieces],
+            "pieces": [thaw(asdict(piece)) for piece in context.pieces],
             "actions": list(context.actions),
             "dropped_actions": list(context.dropped_actions),
         },

@@ -35,7 +35,7 @@ _OUTCOMES = ["all", "success", "partial", "failed", "errors"]
 _ALL = "all agents"
 _HINT = (
     "A run directory is what `stategate eval` writes with --out. Choose one above, or make one: "
-    "stategate eval live --goals 0-19 --out runs/first"
+    "stategate eval worlds --goals 0-19 --out runs/first"
 )
 
 
