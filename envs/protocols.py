@@ -5,7 +5,7 @@ what its pages, actions and instructions mean.
 """
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -67,14 +67,73 @@ class World(Protocol):
         ...
 
 
-def tasks_of(world: World) -> Sequence[Mapping[str, Any]]:
-    """Return the tasks that ``world`` can be asked to play, in order.
+@runtime_checkable
+class PlayableWorld(World, Protocol):
+    """A world that evaluations can play. Inherit from it: every member below has a default."""
 
-    A world says so with ``tasks()``; one that does not has a single task, without parameters.
-    """
-    listed = getattr(world, "tasks", None)
-    tasks: Sequence[Mapping[str, Any]] = listed() if callable(listed) else ({},)
-    return tasks
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the data that the world was loaded from, "" where it has none."""
+        return ""
+
+    @property
+    def ranges(self) -> Mapping[str, Sequence[int]]:
+        """Numbers of tasks by the name of their split, such as ``{"human": range(0, 13)}``."""
+        return {}
+
+    @property
+    def scenes(self) -> Mapping[str, Sequence[int]]:
+        """Numbers of tasks by the place where they happen, such as a room."""
+        return {}
+
+    def tasks(self) -> Sequence[Mapping[str, Any]]:
+        """Return the world's tasks in order; by default one task without parameters."""
+        return ({},)
+
+    def group_of(self, number: int) -> str | None:
+        """Return the cluster of task ``number`` for statistics, None where tasks are independent."""
+        return None
+
+    def oracle(self, number: int) -> float | None:
+        """Return the best possible reward of task ``number``, None where it is unknown."""
+        return None
+
+
+@runtime_checkable
+class _ListsTasks(World, Protocol):
+    def tasks(self) -> Sequence[Mapping[str, Any]]: ...
+
+
+class _Filled(PlayableWorld):
+    """A world that does not inherit from :class:`PlayableWorld`, with the defaults filled in."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self.name = world, world.name
+
+    def reset(self, task: Mapping[str, Any]) -> tuple[Session, Observation]:
+        """Start ``task``."""
+        return self._world.reset(task)
+
+    def step(self, session: Session, action: str) -> tuple[Session, Observation]:
+        """Return the next session and observation."""
+        return self._world.step(session, action)
+
+    def observe(self, session: Session) -> Observation:
+        """Draw the observation of ``session`` again."""
+        return self._world.observe(session)
+
+    def instruction(self, session: Session) -> str:
+        """Return what the user asked for."""
+        return self._world.instruction(session)
+
+    def tasks(self) -> Sequence[Mapping[str, Any]]:
+        """Return the world's own list, if it has one."""
+        return self._world.tasks() if isinstance(self._world, _ListsTasks) else ({},)
+
+
+def playable(world: World) -> PlayableWorld:
+    """Return ``world`` as evaluations need it, with defaults for what it does not say."""
+    return world if isinstance(world, PlayableWorld) else _Filled(world)
 
 
 # How an agent reads a world ---------------------------------------------------------------------
@@ -104,6 +163,8 @@ class Chunk:
     affordances that the chunk carries, in the order of ``choice.values`` where it is a choice.
     ``kind`` is the world's own word, ``role`` everybody's. ``data`` holds parsed facts for the
     world's own actors and pictures. ``is_visited`` marks an entry that was opened before.
+    ``fragments`` are its prompt lines in parts that can be left out (commands cannot), () where the
+    frame of the prompt shows it, None for :func:`plain_fragments`.
     """
 
     id: str
@@ -114,6 +175,7 @@ class Chunk:
     role: Role = "text"
     choice: Choice | None = None
     is_visited: bool = False
+    fragments: "tuple[Fragment, ...] | None" = field(default=None, hash=False)
 
 
 #: What a fragment says. On a page: running "text" (shortened by clauses), words of a "title", a
@@ -208,41 +270,15 @@ class StateInput:
     match: float = 0.0
 
 
-@dataclass(frozen=True)
-class Offer:
-    """What to put before a language model: actions, and how to ask for them.
-
-    ``group`` names the choice that the actions ``values`` settle, ``asks`` is a closing line of the
-    prompt, ``lengths`` bounds the characters of free text by verb.
-    """
-
-    actions: tuple[str, ...]
-    group: str | None = None
-    values: tuple[str, ...] = ()
-    asks: str | None = None
-    lengths: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-
-
 class ActionVocabulary:
-    """A world's actions: their classes for state models, and how experience tells of them.
-
-    As it stands actions are told by their verbs, and nothing is known of what they do.
-    """
+    """A world's actions. By default the verb is the class, and what the page lists is legal."""
 
     #: Classes of actions, in the order of a state model's head; () where they are not counted.
     classes: tuple[str, ...] = ()
-    #: What the chunk of each class reads like; the instruction stands for a class that is missing.
-    prototypes: Mapping[str, str] = {}
-    #: Kinds of moves, finer than classes, each in words: what advice is made of.
-    moves: Mapping[str, str] = {"answer": "give the answer"}
 
     def class_of(self, page: str, action: str) -> str:
         """Return the class of ``action`` taken on the page with the text ``page``: its verb."""
         return verb_of(action).lower()
-
-    def label(self, action: str) -> str:
-        """Return what a prompt line must spell, case aside, for ``action`` to be readable there."""
-        return verb_of(action) if takes_text(action) else target_of(action)
 
     def accepts(self, action: str, observation: Observation) -> bool:
         """Say whether the world takes ``action`` on this page: here, what the page lists."""
@@ -260,53 +296,9 @@ class ActionVocabulary:
             return commands[0]
         return fill(actions[0], one_line(instruction) or "help") if actions else "look"
 
-    def is_echoed(self, action: str) -> bool:
-        """Say whether the page after ``action`` tells what it was, so that history need not."""
-        return False
-
-    def opens(self, action: str) -> bool:
-        """Say whether the action opens one of several things that compete: here none is known to."""
-        return False
-
-    def move_of(self, instruction: str, action: str) -> str:
-        """Return the kind of move that ``action`` is for this instruction: it without numbers.
-
-        One that is made of numbers alone stays as it is.
-        """
-        general = one_line(re.sub(r"\d+", "", action.lower()))
-        return general if any(c.isalpha() for c in general) else one_line(action.lower())
-
-    def offers(self, move: str, observation: Observation) -> bool:
-        """Say whether a page offers a move of this kind."""
-        return any(self.move_of("", action) == move for action in observation.actions)
-
-    def spell(self, move: str, instruction: str) -> str:
-        """Return the action that ``move`` comes to for this instruction, "" where it stays open."""
-        return ""
-
-    def situation(self, instruction: str, last: str) -> Hashable:
-        """Return the kind of situation after the move ``last``: advice stays within one kind."""
-        return verb_of(last)
-
-    def tell(self, instruction: str, page: str, action: str) -> str:
-        """Say what ``action`` did on ``page`` in words that carry over to other tasks."""
-        move = self.move_of(instruction, action)
-        return self.moves.get(move, move).capitalize()
-
-    def lessons(self, instruction: str, actions: Sequence[str]) -> tuple[str, ...]:
-        """Return what an episode taught about its world that may hold in others, each in a few words.
-
-        Here nothing: an episode is told by its moves.
-        """
-        return ()
-
-    def general(self, text: str) -> str:
-        """Return ``text`` without names that mean nothing in another task."""
-        return text
-
-    def outcomes(self, actions: Sequence[str]) -> tuple[str, ...]:
-        """Return texts that advice made of an episode must not give away."""
-        return ()
+    def label(self, action: str) -> str:
+        """Return what a prompt line must spell, case aside, for ``action`` to be readable there."""
+        return verb_of(action) if takes_text(action) else target_of(action)
 
 
 class View:
@@ -324,9 +316,6 @@ class View:
         "You act in a world that you see as text, one page at a time, to do what the instruction "
         "asks. Answer with one JSON action."
     )
-    #: Whether pages tell only what is here and now, so that what was seen before is nowhere but in
-    #: memory: then earlier steps are candidates for the prompt, beside the page's chunks.
-    recalls = False
 
     def clauses(self, instruction: str) -> Sequence[Clause]:
         """Return the parts of what is asked, in order: here cut at punctuation and joining words."""
@@ -356,18 +345,6 @@ class View:
             for verb, actions in verbs.items()
         ]
         return [*texts, *commands]
-
-    def fragments(self, chunk: Chunk) -> Sequence[Fragment]:
-        """Return the prompt line(s) of a chunk in pieces that can go, () where the frame shows it.
-
-        Here that is its text on one line, then its commands as they are written.
-        """
-        text = one_line(chunk.text)
-        shown = [Fragment(text + "\n" * bool(chunk.actions))] if text else []
-        if chunk.actions:
-            lead = "To answer:" if chunk.role == "pinned" else "Commands:"
-            shown += listed(lead, chunk.actions, chunk.actions)
-        return shown
 
     def status(self, observation: Observation, shown: Sequence[Chunk]) -> Sequence[StatusLine]:
         """Return what the page itself marks of the chunks ``shown``: here, the choices made."""
@@ -402,37 +379,20 @@ class View:
         words = words_of(event.text)
         return overlap(words, event.instruction) if words and asked else 0.0
 
-    def gist(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
-        """Return the page on one line, without the first place where it repeats the instruction.
 
-        ``bare``: and without its marks (here there are none).
-        """
-        text, asked = one_line(page), one_line(instruction)
-        return text.replace(asked, "", 1).strip() if asked and asked != text else text
+def plain_fragments(chunk: Chunk) -> tuple[Fragment, ...]:
+    """Return a chunk's prompt lines: its text on one line, then its commands as they are written."""
+    text = one_line(chunk.text)
+    shown = [Fragment(text + "\n" * bool(chunk.actions))] if text else []
+    if chunk.actions:
+        lead = "To answer:" if chunk.role == "pinned" else "Commands:"
+        shown += listed(lead, chunk.actions, chunk.actions)
+    return tuple(shown)
 
-    def evidence(self, observation: Observation, instruction: str) -> str:
-        """Return which words of the instruction a page met, "" where that is not worth remembering.
 
-        They stand beside the action that led there once the page has gone. Here nothing does.
-        """
-        return ""
-
-    def known(self, events: Sequence[Event], observation: Observation) -> Sequence[tuple[str, str]]:
-        """Return what was found out so far, as (of what, what), for people to see: here nothing."""
-        return []
-
-    def learned(
-        self, events: Sequence[Event], observation: Observation
-    ) -> Sequence[tuple[str, str, str]]:
-        """Return what an episode has shown that may hold in the user's next one: here nothing.
-
-        As (of what, how it stands to it, what), such as ("shelf 2", "holds", "a red box").
-        """
-        return []
-
-    def offer(self, prompt: str, actions: Sequence[str]) -> Offer:
-        """Return which of the readable ``actions`` to put before a language model, and how: all."""
-        return Offer(tuple(actions))
+def fragments_of(chunk: Chunk) -> tuple[Fragment, ...]:
+    """Return the prompt lines of ``chunk`` in parts: those that its view wrote, or the plain ones."""
+    return plain_fragments(chunk) if chunk.fragments is None else chunk.fragments
 
 
 def _role_of(actions: Sequence[str]) -> Role:

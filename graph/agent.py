@@ -287,6 +287,7 @@ class BoundAgent:
                 getattr(self.config.context, "past", "world"),
                 resources.view,
                 lambda: resources.embedder,
+                resources.partially_observed,
             )
         request = ContextRequest(
             self.world.instruction(state["session"]),
@@ -295,7 +296,7 @@ class BoundAgent:
             read_events(state),
             self.config.context.budget,
             unpacked(state.get("recurrent")),
-            resources.view,
+            resources.profile,
         )
         with owned_by(self._owner):
             context: BuiltContext = resources.get(self.config.context)(request)

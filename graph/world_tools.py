@@ -22,8 +22,8 @@ from stategate.envs.protocols import (
     Session,
     View,
     World,
+    playable,
     takes_text,
-    tasks_of,
     verb_of,
 )
 from stategate.nodes.act.replies import parse
@@ -191,7 +191,7 @@ class _Tools:
     def _begun(self, number: Any) -> tuple[str, Standing | None]:
         task = self._task
         if task is None:
-            every = tasks_of(self._world)
+            every = playable(self._world).tasks()
             number = int(number) if str(number).isdecimal() else number  # models write "3" too
             if not isinstance(number, int) or not 0 <= number < len(every):
                 return f"there is no task {number}: tasks are 0 to {len(every) - 1}", None

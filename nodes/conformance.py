@@ -24,9 +24,10 @@ from stategate.envs.protocols import (
     Observation,
     View,
     fill,
+    fragments_of,
     is_legal,
+    playable,
     takes_text,
-    tasks_of,
 )
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.models.embedders import Hashing
@@ -41,6 +42,7 @@ from stategate.nodes.protocols import (
     Params,
     StepRecord,
     UpdaterParams,
+    WorldProfile,
 )
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
@@ -193,7 +195,7 @@ def check_world(params: EnvParams, resources: Resources | None = None) -> None:
     view = params.view()
     for instruction, page in params.samples():
         check_view(view, page, instruction)
-    task = tasks_of(world)[0]
+    task = playable(world).tasks()[0]
     session, page = world.reset(task)
     for t in range(_STEPS):
         where = f"{params.kind}, step {t}"
@@ -223,7 +225,7 @@ def check_view(view: View, page: Observation, instruction: str) -> None:
     carried = {action for chunk in chunks for action in chunk.actions}
     assert carried == set(page.actions), f"{where}: chunks carry other actions than the page"
     for chunk in chunks:
-        fragments = view.fragments(chunk)
+        fragments = fragments_of(chunk)
         spelled = {f.action for f in fragments if f.action is not None}
         assert spelled == set(chunk.actions), f"{where}: {chunk.id} does not spell its actions"
         assert "\n\n" not in text_of(fragments), f"{where}: {chunk.id} leaves a line empty"
@@ -241,7 +243,6 @@ def check_view(view: View, page: Observation, instruction: str) -> None:
         for row in rows:
             assert row.kind in INPUT_KINDS, f"{where}: no input is of kind {row.kind}"
             assert 0 <= row.match <= 1, f"{where}: a match is from 0 to 1"
-    assert "\n" not in view.gist(page.text, instruction), f"{where}: a gist is one line"
 
 
 def requests(
@@ -254,22 +255,22 @@ def requests(
         for event in (Event("OBS", f"an earlier page {t}", t), Event("ACT", f"look[{t}]", t))
     )
     state = np.linspace(-1, 1, 384, dtype=np.float32)
-    for view, instruction, page in samples(worlds):
-        source = PageSource(view, page, lambda: resources.embedder)
+    for profile, instruction, page in samples(worlds):
+        source = PageSource(profile.view, page, lambda: resources.embedder)
         for budget in budgets:
-            yield ContextRequest(instruction, page, source, events, budget, state, view)
+            yield ContextRequest(instruction, page, source, events, budget, state, profile)
 
 
-def samples(worlds: Sequence[str] = ()) -> Iterator[tuple[View, str, Observation]]:
-    """Yield (view, instruction, page) of the worlds named, or of every world that is installed."""
+def samples(worlds: Sequence[str] = ()) -> Iterator[tuple[WorldProfile, str, Observation]]:
+    """Yield (profile, instruction, page) of the worlds named, or of every world that is installed."""
     if not worlds or "plain" in worlds:
-        yield from ((View(), _GARDEN, page) for page in _GARDEN_PAGES)
+        yield from ((WorldProfile(), _GARDEN, page) for page in _GARDEN_PAGES)
     for kind in registry().kinds("env").values():
         if not issubclass(kind.cls, EnvParams) or not kind.cls.samples():
             continue
-        view = kind.cls.model_construct().view()
-        if not worlds or view.name in worlds:
-            yield from ((view, instruction, page) for instruction, page in kind.cls.samples())
+        profile = kind.cls.model_construct().profile()
+        if not worlds or profile.view.name in worlds:
+            yield from ((profile, instruction, page) for instruction, page in kind.cls.samples())
 
 
 def _resources() -> Resources:

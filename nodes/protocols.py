@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from stategate.envs.protocols import Chunk, Fragment, FragmentRole, Observation, View
+from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.stores.traces import Event
 
 Vector = NDArray[np.float32]
@@ -186,12 +187,25 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
+class WorldProfile:
+    """What a node may know of a world without playing it.
+
+    ``view`` reads the page that is shown, ``experience`` words past steps. ``partially_observed``:
+    pages tell only what is here and now, so that what was seen before is nowhere but in memory.
+    """
+
+    view: View = field(default_factory=View)
+    experience: ExperienceAdapter = field(default_factory=ExperienceAdapter)
+    partially_observed: bool = False
+
+
+@dataclass(frozen=True)
 class ContextRequest:
     """Everything a context builder may read.
 
     ``events`` are the last few events before this observation, oldest first. ``state`` is the
     recurrent state's query view (float32, shape ``(d_state,)``), None if nothing is learned.
-    ``budget`` is in cl100k tokens. ``view`` says what the world's pages mean.
+    ``budget`` is in cl100k tokens. ``profile`` says what the world's pages mean.
     """
 
     instruction: str
@@ -200,7 +214,12 @@ class ContextRequest:
     events: tuple[Event, ...]
     budget: int
     state: Vector | None = None
-    view: View = field(default_factory=View)
+    profile: WorldProfile = field(default_factory=WorldProfile)
+
+    @property
+    def view(self) -> View:
+        """How the world's pages are read."""
+        return self.profile.view
 
 
 #: Chooses what the model reads. Pure: same request, same context; changes nothing.
@@ -328,10 +347,21 @@ class EnvParams(Params):
     #: Whether a new task on a thread goes on with its conversation: recent events are kept, and the
     #: newest human message is a task.
     conversational: ClassVar[bool] = False
+    #: Whether pages tell only what is here and now, so that what was seen before is nowhere but in
+    #: memory: then earlier steps are candidates for the prompt, beside the page's chunks.
+    partially_observed: ClassVar[bool] = False
 
     def view(self) -> View:
         """Return how this world is read: by default line by line, whatever it is."""
         return View()
+
+    def experience(self) -> ExperienceAdapter:
+        """Return how this world's past steps are told, for memories and banks: by default, plainly."""
+        return ExperienceAdapter()
+
+    def profile(self) -> WorldProfile:
+        """Return what nodes may know of this world without playing it."""
+        return WorldProfile(self.view(), self.experience(), self.partially_observed)
 
     def source(self, observation: Observation, resources: Any) -> Source | None:
         """Return where candidate chunks come from, None for the page itself."""

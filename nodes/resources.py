@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from stategate.envs.protocols import View
+from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.protocols import (
     Embedder,
     EmbedderParams,
@@ -15,6 +16,7 @@ from stategate.nodes.protocols import (
     Params,
     Updater,
     UpdaterParams,
+    WorldProfile,
 )
 from stategate.stores.errors import UserError, missing_extra
 from stategate.stores.home import home
@@ -86,11 +88,32 @@ class Resources:
         )
 
     @property
-    def view(self) -> View:
-        """How the configured world is read; line by line where no world is configured."""
+    def profile(self) -> WorldProfile:
+        """What is known of the configured world; the plain defaults where none is configured."""
         if self._env is None:
-            return cast(View, self.once(("view",), View))
-        return cast(View, self.once(("view", *self._key(self._env)), self._env.view))
+            return cast(WorldProfile, self.once(("profile",), WorldProfile))
+        key = ("profile", *self._key(self._env))
+        return cast(WorldProfile, self.once(key, self._env.profile))
+
+    @property
+    def view(self) -> View:
+        """How the configured world's pages are read."""
+        return self.profile.view
+
+    @property
+    def experience(self) -> ExperienceAdapter:
+        """How the configured world's past steps are told."""
+        return self.profile.experience
+
+    @property
+    def partially_observed(self) -> bool:
+        """Whether the configured world's pages tell only what is here and now."""
+        return self.profile.partially_observed
+
+    @property
+    def env_kind(self) -> str:
+        """The kind of the configured world, "" where none is configured."""
+        return "" if self._env is None else self._env.kind
 
     @property
     def llm(self) -> "BaseChatModel":

@@ -229,6 +229,7 @@ class Walk:
             getattr(self.reader.context, "past", "world"),
             resources.view,
             lambda: resources.embedder,
+            resources.partially_observed,
         )
         return ContextRequest(
             instruction=asked,
@@ -237,7 +238,7 @@ class Walk:
             events=self.events,
             budget=self.reader.budget,
             state=self._state,
-            view=resources.view,
+            profile=resources.profile,
         )
 
     def took(self, observation: Observation, action: str, outcome: Observation) -> None:

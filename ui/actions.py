@@ -8,8 +8,8 @@ from stategate.envs.protocols import (
     ActionVocabulary,
     Chunk,
     Observation,
-    View,
     fill,
+    fragments_of,
     takes_text,
     target_of,
     verb_of,
@@ -101,7 +101,7 @@ def outcome_cards(observation: Observation) -> Sequence[Mapping[str, Any]]:
     return tuple(outcome.get("cards", ())) if isinstance(outcome, Mapping) else ()
 
 
-def lead_of(view: View, chunk: Chunk) -> str:
+def lead_of(chunk: Chunk) -> str:
     """Return what a chunk says before its commands, without its closing ``Commands:``."""
-    leads = [fragment.text for fragment in view.fragments(chunk) if fragment.role == "lead"]
+    leads = [fragment.text for fragment in fragments_of(chunk) if fragment.role == "lead"]
     return re.sub(r"(?:^[\w ]+|\s*[\w ]+:)\s*$", "", leads[0]).strip(" .") if leads else ""

@@ -88,5 +88,5 @@ def nearest_rows(
             start = world.reset({"instruction": text})[1].text
         except UserError:
             start = ""
-        text = state_text(resources.view, text, [], start=start)
+        text = state_text(resources.experience, text, [], start=start)
     return list(StateBank(folder, make_of(embedder)).search({"text": embedder.embed([text])[0]}, k))

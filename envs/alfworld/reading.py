@@ -9,6 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from stategate.stores.text import one_line
+
+BANNER = re.compile(r"\A\s*-=.*?=-\s*", re.DOTALL)
+TASK = re.compile(r"\s*Your task is to: [^\n]*\s*\Z")
 NAME = r"[a-z]+(?:[ -][a-z]+)*? \d+"
 _LISTED = re.compile(rf"\ban? ({NAME})\b", re.IGNORECASE)
 _ABOUT = re.compile(rf"\b({NAME})\b")
@@ -144,6 +148,11 @@ def goal_of(instruction: str) -> Goal:
         is_light,
         tuple(sorted(spans, key=lambda span: span[1])),
     )
+
+
+def page_text(page: str) -> str:
+    """Return a page on one line, without banner and task."""
+    return one_line(TASK.sub("", BANNER.sub("", page)))
 
 
 def held_by(actions: Sequence[str], text: str = "") -> str:

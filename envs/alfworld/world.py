@@ -13,14 +13,14 @@ from typing import Any
 
 from stategate.envs.alfworld.files import Library, open_library
 from stategate.envs.alfworld.game import NOTHING, Game, fields_of
-from stategate.envs.protocols import Observation, Session
+from stategate.envs.protocols import Observation, PlayableWorld, Session
 from stategate.stores.errors import UserError
 
 _GAMES = 64  # games that are kept ready to play
 _FIELDS = {"game", "changes", "last"}
 
 
-class AlfWorld:
+class AlfWorld(PlayableWorld):
     """The world. ``games`` are named ``split/task/trial``; ``split`` narrows its tasks."""
 
     name = "alfworld"

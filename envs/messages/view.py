@@ -26,26 +26,21 @@ class MessagesView(PlainView):
     def chunks(self, observation: Observation) -> Sequence[Chunk]:
         """Return a chunk a span (``envs.messages.reading``), then one for the tools."""
         parts = result_chunks("result", observation.text)
-        tools = Chunk("tools", "tools", "", observation.actions, {}, "frame")
+        tools = Chunk("tools", "tools", "", observation.actions, role="frame", fragments=())
         return [*parts, tools] if observation.actions else parts
-
-    def fragments(self, chunk: Chunk) -> Sequence[Fragment]:
-        """Return the chunk as one fact, that is shown whole or not; HTML without its markup."""
-        if chunk.role == "frame":
-            return ()
-        text = readable(chunk.text) if chunk.kind == "html" else chunk.text.rstrip()
-        return [Fragment(text, role="fact")] if text else []
 
 
 def result_chunks(name: str, text: str) -> list[Chunk]:
-    """Return the chunks of one result; their ids are ``name`` and their place."""
+    """Return the chunks of one result; their ids are ``name`` and their place.
+
+    Each is one fact, shown whole or not at all; HTML without its markup.
+    """
     kind = format_of(text)
-    return [
-        Chunk(
-            f"{name}/{place}",
-            kind,
-            text[span.start : span.end],
-            data={"leads": span.leads, "is_lead": span.is_lead},
-        )
-        for place, span in enumerate(spans(text))
-    ]
+    chunks = []
+    for place, span in enumerate(spans(text)):
+        own = text[span.start : span.end]
+        shown = readable(own) if kind == "html" else own.rstrip()
+        fragments = (Fragment(shown, role="fact"),) if shown else ()
+        data = {"leads": span.leads, "is_lead": span.is_lead}
+        chunks.append(Chunk(f"{name}/{place}", kind, own, data=data, fragments=fragments))
+    return chunks

@@ -3,9 +3,21 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stategate.envs.protocols import ANSWER, Chunk, Fragment, Observation, Session, View, answered
+from stategate.envs.protocols import (
+    ANSWER,
+    Chunk,
+    Fragment,
+    Observation,
+    PlayableWorld,
+    Session,
+    View,
+    answered,
+)
 from stategate.envs.qa.questions import Question, token_f1
 from stategate.stores.errors import UserError
+
+#: The prompt line that says how to answer.
+HOW_TO_ANSWER = (Fragment("To answer: "), Fragment(ANSWER, ANSWER))
 
 
 class QaView(View):
@@ -20,20 +32,17 @@ class QaView(View):
 
     def chunks(self, observation: Observation) -> Sequence[Chunk]:
         """Return the page alone, as one chunk with its affordance."""
-        actions = (ANSWER,) if observation.actions else ()
-        return [Chunk("ask", "ask", observation.text, actions, {}, "pinned")]
-
-    def fragments(self, chunk: Chunk) -> Sequence[Fragment]:
-        """Return the line that says how to answer, or a passage on one line."""
-        if chunk.role == "pinned":
-            return [Fragment("To answer: "), Fragment(ANSWER, ANSWER)] if chunk.actions else []
-        return super().fragments(chunk)
+        if not observation.actions:
+            return [Chunk("ask", "ask", observation.text, role="pinned", fragments=())]
+        return [
+            Chunk("ask", "ask", observation.text, (ANSWER,), role="pinned", fragments=HOW_TO_ANSWER)
+        ]
 
 
 _FORMS = '{"goal": 3}, {"question": "..."} or {"questions": ["...", "..."]}'
 
 
-class QA:
+class QA(PlayableWorld):
     """Questions and answers as pure functions; the corpus is the context builder's affair.
 
     The reward of a step is the token F1 of the answer where there is a gold one, else 0. In a

@@ -6,10 +6,12 @@ goes uncounted.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
-from stategate.envs.protocols import Choice, Chunk, Observation, Role
-from stategate.envs.webshop.pages import MARKED, RESULTS, SEARCH
+from stategate.envs.protocols import Choice, Chunk, Fragment, Observation, Role, listed, target_of
+from stategate.envs.webshop.pages import MARKED, RESULTS, SEARCH, dollars
+from stategate.stores.text import one_line
 
 _SEPARATOR = " [SEP] "
 _CLICKED = "You have clicked "
@@ -40,15 +42,21 @@ class _Token:
         return f"click[{self.label.lower()}]"
 
 
-def chunk_page(observation: Observation) -> list[Chunk]:
-    """Split a WebShop page, in either mode, into chunks with their affordances.
+def chunk_page(observation: Observation) -> tuple[Chunk, ...]:
+    """Split a WebShop page, in either mode, into chunks with their affordances; each page once.
 
     Kinds: notice, header, instruction, navigation, product, options, item (title, price, rating),
     detail (one text node of a sub-page, or the receipt) and buttons.
     """
-    is_rich = _SEPARATOR not in observation.text and "\n" in observation.text
+    return _chunks(observation.text, observation.actions, observation.done)
+
+
+@lru_cache(maxsize=256)
+def _chunks(text: str, actions: tuple[str, ...], done: bool) -> tuple[Chunk, ...]:
+    observation = Observation(text, actions, done=done)
+    is_rich = _SEPARATOR not in text and "\n" in text
     tokens = list(_rich_tokens(observation) if is_rich else _text_tokens(observation))
-    return list(_with_ids(_group(tokens, observation)))
+    return tuple(_with_ids(_group(tokens, observation)))
 
 
 def _text_tokens(observation: Observation) -> Iterable[_Token]:
@@ -184,4 +192,72 @@ def _with_ids(chunks: Iterable[Chunk]) -> Iterable[Chunk]:
         base = f"{chunk.kind}:{own}" if own else chunk.kind
         counts[base] = counts.get(base, 0) + 1
         suffix = f":{counts[base]}" if counts[base] > 1 or chunk.kind == "detail" else ""
-        yield replace(chunk, id=base + suffix)
+        draw = _FRAGMENTS.get(
+            chunk.kind
+        )  # none: the instruction leads every prompt, notices are status
+        fragments = () if draw is None else tuple(draw(chunk))
+        yield replace(chunk, id=base + suffix, fragments=fragments)
+
+
+def _commands(chunk: Chunk) -> list[Fragment]:
+    lead = "Search bar:" if chunk.actions == (SEARCH,) else "Buttons:"
+    if "page" in chunk.data:
+        lead = f"Page {chunk.data['page']} (Total results: {chunk.data['total']}). {lead}"
+    labels = [a if a == SEARCH else one_line(target_of(a)) for a in chunk.actions]
+    first, *others = listed(lead, chunk.actions, labels)
+    return [replace(first, amount=chunk.data.get("page")), *others]
+
+
+def _product(chunk: Chunk) -> list[Fragment]:
+    seen = " (seen)" if chunk.is_visited else ""
+    fragments = [Fragment(str(chunk.data["asin"]).lower() + seen, chunk.actions[0])]
+    if chunk.data["title"]:
+        title = f" | {one_line(chunk.data['title'])}"
+        fragments.append(Fragment(title, role="title", label=" | "))
+    if chunk.data["price"]:
+        fragments.append(_price(f" | {one_line(chunk.data['price'])}"))
+    return fragments
+
+
+def _price(text: str) -> Fragment:
+    amount = dollars(text)
+    if amount is None:
+        return Fragment(text, role="title", label=" | ")
+    return Fragment(text, role="quantity", amount=amount, label=" | ")
+
+
+def _options(chunk: Chunk) -> list[Fragment]:
+    name, values = (chunk.choice.name, chunk.choice.values) if chunk.choice else ("", ())
+    return listed(f"Option {one_line(name)}:", chunk.actions, values)
+
+
+def _item(chunk: Chunk) -> list[Fragment]:
+    title, *facts = [one_line(line) for line in chunk.data["lines"]] or [""]
+    if not title:
+        return []
+    text = f"Product: {title}" + "\n" * bool(facts)
+    fragments = [Fragment(text, role="title", label="Product: ")]
+    for i, line in enumerate(facts):
+        end = "\n" if i < len(facts) - 1 else ""
+        if line.startswith("Price: "):
+            amount = dollars(line)
+            fragments.append(Fragment(line + end, role="quantity", amount=amount, label="Price: "))
+        else:
+            fragments.append(Fragment(line + end, role="fact"))
+    return fragments
+
+
+def _detail(chunk: Chunk) -> list[Fragment]:
+    lines = [f"Text: {text}" for line in chunk.data["lines"] if (text := one_line(line))]
+    ends = ["\n"] * (len(lines) - 1) + [""]
+    return [Fragment(t + end, label="Text: ") for t, end in zip(lines, ends, strict=False)]
+
+
+_FRAGMENTS = {
+    "navigation": _commands,
+    "buttons": _commands,
+    "product": _product,
+    "options": _options,
+    "item": _item,
+    "detail": _detail,
+}

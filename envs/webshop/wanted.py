@@ -1,16 +1,22 @@
 """What an instruction asks of a page of the shop: what to search for, and which words a page met."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stategate.envs.asking.values import covered
 from stategate.envs.asking.wanted import Wanted as Asking
 from stategate.envs.asking.words import matters
 from stategate.envs.protocols import Chunk
-from stategate.envs.webshop.forms import FORMS
 
 _SEARCHED = 0.25  # how much a word must matter to be noted
 _MET = 0.5  # how far a page must say a word to have met it
+#: Which parts of the instruction a search writes, by the name of the search.
+FORMS: Mapping[str, tuple[str, ...]] = {
+    "search": ("thing", "property", "value"),
+    "search_no_options": ("thing", "property"),
+    "search_kind_options": ("thing", "value"),
+    "search_kind": ("thing",),
+}
 #: What is noted of a product's page that met nothing.
 NOTHING = "nothing"
 
@@ -24,7 +30,7 @@ class Wanted(Asking):
         return self.written(*FORMS[form])
 
 
-def evidence(chunks: Sequence[Chunk], instruction: str) -> str:
+def matched_words(chunks: Sequence[Chunk], instruction: str) -> str:
     """Return the instruction's words that the page of one product met, those it says side by side.
 
     On an item's page these are words of its title and of asked values that it offers.

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from stategate.envs.protocols import Observation, Session
+from stategate.envs.protocols import Observation, PlayableWorld, Session
 from stategate.envs.webshop import pages
 from stategate.envs.webshop.bm25 import Bm25
 from stategate.envs.webshop.catalogue import Catalogue, Product, read_catalogue, search_text
@@ -103,7 +103,7 @@ def restore(value: Mapping[str, Any]) -> Frozen:
 HITS = 50
 
 
-class WebShop:
+class WebShop(PlayableWorld):
     """The world. ``goals`` are dicts in the original's order; ``products`` are by ASIN."""
 
     name = "webshop"
@@ -130,8 +130,8 @@ class WebShop:
         if sessions:
             asked = session_goals(sessions, self.products, self.prices)
             self.goals += [{"index": len(self.goals) + i, **goal} for i, goal in enumerate(asked)]
-        self.ranges = ranges(self.goals)
-        ours = len(self.goals) - len(self.ranges["human"])  # people's words stay theirs
+        self._ranges = ranges(self.goals)
+        ours = len(self.goals) - len(self._ranges["human"])  # people's words stay theirs
         self.goals[:ours] = reworded(self.goals[:ours], self.products, wording, seed)
         self._index()
 
@@ -158,6 +158,11 @@ class WebShop:
     def fingerprint(self) -> str:
         """A hash of the data that the world was loaded from."""
         return self.catalogue.fingerprint
+
+    @property
+    def ranges(self) -> Mapping[str, Sequence[int]]:
+        """Numbers of goals by split: clean, developing, human (see ``goals.ranges``)."""
+        return self._ranges
 
     def tasks(self) -> Sequence[Mapping[str, Any]]:
         """Return a task for each goal."""
@@ -246,13 +251,13 @@ class WebShop:
         """Return (ASIN, BM25 score) of the ``k`` best products, best first."""
         return [(self._by_asin[i].asin, value) for i, value in self._engine.search(query, k)]
 
-    def group_of(self, goal: int) -> str:
-        """Return the product that a goal is about: goals of one product hang together."""
-        return str(self.goals[self._goal_number(goal)]["asin"])
+    def group_of(self, number: int) -> str:
+        """Return the product that goal ``number`` is about: goals of one product are one cluster."""
+        return str(self.goals[self._goal_number(number)]["asin"])
 
-    def oracle(self, goal: int) -> float:
+    def oracle(self, number: int) -> float:
         """Return the reward of buying exactly the goal's product with exactly its options."""
-        wanted = self.goals[self._goal_number(goal)]
+        wanted = self.goals[self._goal_number(number)]
         options = wanted.get("bought", wanted["goal_options"])
         values = options.values() if isinstance(options, Mapping) else options
         chosen = {str(i): str(value) for i, value in enumerate(values)}

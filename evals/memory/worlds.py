@@ -14,13 +14,13 @@ Where things were seen serves the next task in the same place: success and steps
 
 import random
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
-from stategate.envs.protocols import View, tasks_of
+from stategate.envs.protocols import View, playable
 from stategate.evals.core.statistics import paired_tests, summary_row
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from stategate.evals.worlds.live import chosen_tasks
@@ -131,13 +131,13 @@ def run_served(
     tasks after the first one. Resumes by user; tests pair tasks.
     """
     base = load_config(config, list(overrides))
-    world = build_graph(base, checkpointer=False).agent.bound().world  # type: ignore[attr-defined]
-    scenes: Mapping[str, Sequence[int]] = getattr(world, "scenes", {})
+    world = playable(build_graph(base, checkpointer=False).agent.bound().world)  # type: ignore[attr-defined]
+    scenes = world.scenes
     draw = random.Random(seed)
     names = sorted(name for name, numbers in scenes.items() if len(numbers) >= tasks)
     if len(names) < 2:
         raise UserError(f"this world has no two scenes of {tasks} tasks or more: use another")
-    listed = list(tasks_of(world))
+    listed = list(world.tasks())
     chosen = draw.sample(names, min(users, len(names)))
     played = {name: [listed[i] for i in draw.sample(list(scenes[name]), tasks)] for name in chosen}
     args = {

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stategate.envs.protocols import tasks_of
+from stategate.envs.protocols import PlayableWorld, World, playable
 from stategate.evals.core.statistics import paired_tests, summary_row
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from stategate.graph.build import Graph, build_graph
@@ -49,12 +49,12 @@ def run_live(
             )
     # Unknown kinds and missing checkpoints fail here, before anything is written.
     graphs = {name: build_graph(agent, checkpointer=False) for name, agent in configs.items()}
-    world = next(iter(graphs.values())).agent.bound().world  # type: ignore[attr-defined]
+    world = playable(next(iter(graphs.values())).agent.bound().world)  # type: ignore[attr-defined]
     tasks = chosen_tasks(world, goals)
     args = {
         "data": {
             "name": public_path(str(getattr(first.env, "data", "") or first.env.kind)),
-            "sha256": str(getattr(world, "fingerprint", "")),
+            "sha256": world.fingerprint,
         },
         "seed": seed,
         "goals": list(tasks),
@@ -77,22 +77,24 @@ def run_live(
     return run_task(Task(list(configs), lambda _: samples, solver, scored), out, args)
 
 
-def groups_of(world: Any, goals: Iterable[int]) -> dict[int, str] | None:
-    """Return what each goal is about, where the world says that goals hang together by it."""
-    group_of = getattr(world, "group_of", None)
-    return {goal: group_of(goal) for goal in goals} if callable(group_of) else None
+def groups_of(world: PlayableWorld | None, goals: Iterable[int]) -> dict[int, str] | None:
+    """Return each goal's cluster, None where the world's goals are independent."""
+    groups = {} if world is None else {goal: world.group_of(goal) for goal in goals}
+    named = {goal: group for goal, group in groups.items() if group is not None}
+    return named or None
 
 
-def chosen_tasks(world: Any, goals: Sequence[int] | str) -> dict[int, Mapping[str, Any]]:
+def chosen_tasks(world: World, goals: Sequence[int] | str) -> dict[int, Mapping[str, Any]]:
     """Return number: task, for the numbers in ``goals`` ("all": every one that the world lists).
 
     A world that names ``ranges`` of its tasks takes their names too: "clean", or "clean:100" for the
     first hundred. Raises ``UserError`` for a number that the world has no task for.
     """
-    listed = list(tasks_of(world))
+    world = playable(world)
+    listed = list(world.tasks())
     if goals == "all":
         return dict(enumerate(listed))
-    ranges: Mapping[str, Sequence[int]] = getattr(world, "ranges", {})
+    ranges = world.ranges
     if isinstance(goals, str) and goals.partition(":")[0] in ranges:
         name, _, count = goals.partition(":")
         goals = list(ranges[name])[: int(count) if count.isdecimal() else None]
@@ -215,7 +217,7 @@ def episode_values(
 def summarise(
     episodes: Sequence[Row],
     agents: Sequence[str],
-    world: Any = None,
+    world: PlayableWorld | None = None,
     seed: int = 0,
 ) -> Summary:
     """Return a row an agent, and paired tests (:func:`pairs_of`).
@@ -227,8 +229,10 @@ def summarise(
     values = episode_values(episodes, agents)
     groups = groups_of(world, values[agents[0]])
     rows = [summary_row(name, units, METRICS, groups) for name, units in values.items()]
-    if hasattr(world, "oracle"):
-        best = {goal: float(world.oracle(goal)) for goal in sorted(values[agents[0]])}
+    goals = sorted(values[agents[0]]) if world is not None else []
+    known = {goal: world.oracle(goal) for goal in goals} if world is not None else {}
+    best = {goal: float(value) for goal, value in known.items() if value is not None}
+    if best:
         units = {goal: {"success": float(v == 1.0), "score": v} for goal, v in best.items()}
         rows.append(summary_row("oracle", units, METRICS, groups))
     return rows, paired_tests(values, pairs_of(agents), _TESTED, seed, groups)

@@ -1,4 +1,4 @@
-"""``chat``: a language model chooses, by structured output over the legal actions.
+"""``chat``: a language model chooses, by structured output over all legal actions of the prompt.
 
 The prompt is a fixed system message (so that the server's prompt cache holds it) and the built
 context as it is; the legal actions are only in the schema, never listed twice. A reply that cannot
@@ -6,19 +6,17 @@ be read gets one repair turn, then a safe fallback that is recorded as such.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from stategate.envs.protocols import Offer, takes_text, verb_of
-from stategate.nodes.act.replies import parse, schema, thought_of
-from stategate.nodes.act.simple import vain_actions
+from stategate.envs.protocols import takes_text, verb_of
+from stategate.nodes.act.replies import Offer, parse, schema, thought_of
 from stategate.nodes.act.talking import TalkingActor
 from stategate.nodes.models.asking import Ask, Talk, cached_of, cost_of, response_format, usage_of
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.nodes.resources import Resources
-from stategate.stores.text import one_line
 
 #: Words by which servers say that it is the response format that they refuse.
 _FORM = ("response_format", "json_schema", "schema", "grammar", "structured")
@@ -31,35 +29,42 @@ class Chat(ActorParams):
     hint: ClassVar[str] = "a language model chooses what to do"
     kind: Literal["chat"] = "chat"
     thought: int = Field(
-        default=0, ge=0, description="characters of reasoning before a guided choice (0: none)"
+        default=0, ge=0, description="characters of reasoning before a choice (0: none)"
     )
-    guide: bool = Field(
-        default=True, description="withhold actions that the context itself shows to be pointless"
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_guide(cls, values: Any) -> Any:
+        """Accept ``guide: false``, which older configs say; the guide is a kind of its own."""
+        if isinstance(values, dict) and "guide" in values:
+            if values["guide"]:
+                raise ValueError("a guide withholds actions in actor.kind=guided_chat")
+            values = {key: value for key, value in values.items() if key != "guide"}
+        return values
 
     def build(self, resources: Resources) -> Actor:
         """Return the actor; the model's server starts on the first step."""
-        return ChatActor(self, resources)
+        return ChatActor(self.thought, resources)
 
 
 class ChatActor(TalkingActor):
     """One chat model behind the actor protocol."""
 
-    def __init__(self, params: Chat, resources: Resources) -> None:
+    def __init__(self, thought: int, resources: Resources) -> None:
         super().__init__(resources, self._choose)
-        self._params = params
+        self._thought = thought
         self._view = resources.view
         self._structured = True
 
+    def offer(self, context: BuiltContext) -> Offer:
+        """Return what the model chooses among: every action that the prompt shows."""
+        return Offer(context.actions)
+
     def _choose(self, context: BuiltContext) -> Talk[Decision]:
-        offer = Offer(context.actions)
-        if self._params.guide:
-            vain = vain_actions(context)
-            fresh = tuple(a for a in context.actions if one_line(a) not in vain)
-            offer = self._view.offer(context.text, fresh or context.actions)
+        offer = self.offer(context)
         legal = offer.actions
         if not legal:
-            action = self._view.actions.safe((), _instruction(context))
+            action = self._view.actions.safe((), context.instruction)
             return Decision(action, fallback="the context holds no action")
         messages: list[BaseMessage] = [SystemMessage(self._view.brief), *_asked(context, offer)]
         usage = [0, 0, 0, 0]  # read, written, read from a cache, put into one
@@ -78,7 +83,7 @@ class ChatActor(TalkingActor):
             )
             messages = [*messages, AIMessage(reply or "(nothing)"), HumanMessage(repair)]
         fallback = f"unreadable reply: {' '.join(reply.split())[:80] or 'empty'}"
-        action = self._view.actions.safe(legal, _instruction(context))
+        action = self._view.actions.safe(legal, context.instruction)
         return self._decision(action, usage, 2, "", fallback)
 
     def _decision(
@@ -99,8 +104,8 @@ class ChatActor(TalkingActor):
 
         if self._structured:
             try:
-                thought = self._params.thought if offer.asks is not None else 0
-                return (yield Ask(messages, response_format("action", schema(offer, thought))))
+                form = response_format("action", schema(offer, self._thought))
+                return (yield Ask(messages, form))
             except openai.BadRequestError as e:
                 reason = str(e).lower()
                 if not any(word in reason for word in _FORM):
@@ -123,8 +128,3 @@ def _asked(context: BuiltContext, offer: Offer) -> list[BaseMessage]:
         return list(context.messages)
     *first, last = context.messages
     return [*first, HumanMessage(f"{last.content}{offer.asks}")]
-
-
-def _instruction(context: BuiltContext) -> str:
-    first = context.part("instruction").partition("\n")[0]
-    return first.removeprefix("Instruction:").strip() if first.startswith("Instruction:") else ""

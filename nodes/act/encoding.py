@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
-from stategate.envs.protocols import View, target_of, verb_of
-from stategate.nodes.protocols import BuiltContext, Vector
+from stategate.envs.protocols import target_of, verb_of
+from stategate.nodes.protocols import BuiltContext, Vector, WorldProfile
 from stategate.stores.errors import UserError
 from stategate.stores.text import words_of
 
@@ -34,7 +34,7 @@ class Encoder(Protocol):
     row_features: Sequence[str]
     page_features: Sequence[str]
 
-    def encode(self, context: BuiltContext, step: int, view: View) -> Encoded:
+    def encode(self, context: BuiltContext, step: int, profile: WorldProfile) -> Encoded:
         """Return the candidates as numbers (none where nothing is readable)."""
         ...
 

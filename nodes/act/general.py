@@ -27,7 +27,7 @@ from stategate.envs.protocols import Clause, View, fill, takes_text, target_of, 
 from stategate.nodes.act import offered
 from stategate.nodes.act.encoding import Encoded, most_alike
 from stategate.nodes.act.simple import ASKED
-from stategate.nodes.protocols import FRAME, BuiltContext, Vector
+from stategate.nodes.protocols import FRAME, BuiltContext, Vector, WorldProfile
 from stategate.nodes.retrieval.past import told_steps
 from stategate.stores.text import one_line, stem, words_of
 
@@ -228,9 +228,9 @@ class GeneralEncoder:
         f"general-{hashlib.sha256('|'.join(ROW_FEATURES + PAGE_FEATURES).encode()).hexdigest()[:8]}"
     )
 
-    def encode(self, context: BuiltContext, step: int, view: View) -> Encoded:
+    def encode(self, context: BuiltContext, step: int, profile: WorldProfile) -> Encoded:
         """Return the commands as numbers, texts made of what is asked in the place of a slot."""
-        return _Reading(context, step, view).encoded()
+        return _Reading(context, step, profile).encoded()
 
     def stands_for(self, action: str, candidates: Sequence[str]) -> int | None:
         """Return ``action`` itself, or the text with the same verb that is most like its own."""
@@ -251,13 +251,13 @@ GENERAL = GeneralEncoder()
 class _Reading:
     """One context, read."""
 
-    def __init__(self, context: BuiltContext, step: int, view: View) -> None:
-        self._step = step
+    def __init__(self, context: BuiltContext, step: int, profile: WorldProfile) -> None:
+        self._step, view = step, profile.view
         found = ASKED.search(context.part("instruction", "question"))
         instruction = found[1] if found else ""
         self._asked = _asked_of(view, instruction)
-        self._offered = offered.Offered(context, step, view, instruction)
-        self._view = view
+        self._offered = offered.Offered(context, step, profile, instruction)
+        self._profile = profile
         self._steps = _steps_of(context)
         self._status = " ".join(p.text for p in context.pieces if p.kind == "status")
         self._page = " ".join(
@@ -494,7 +494,7 @@ class _Reading:
 
     def _telling(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """Return ``words`` where they tell what is likely; none where pages tell all that counts."""
-        return words if self._view.recalls else ()
+        return words if self._profile.partially_observed else ()
 
 
 def names_of(text: str) -> frozenset[str]:

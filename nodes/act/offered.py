@@ -15,8 +15,9 @@ from functools import lru_cache
 
 from stategate.envs.asking.values import Asked
 from stategate.envs.asking.wanted import Wanted, is_excluded
-from stategate.envs.protocols import NOTE, View, target_of
-from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.envs.protocols import NOTE, target_of
+from stategate.nodes.experience.adapter import OPEN
+from stategate.nodes.protocols import BuiltContext, Piece, WorldProfile
 from stategate.stores.text import one_line
 
 _CODE = 24  # signs that stand for a kind of move
@@ -156,14 +157,18 @@ class _Opened:
 class Offered:
     """The parts of a context that its view gives a role, read beside what is asked."""
 
-    def __init__(self, context: BuiltContext, step: int, view: View, instruction: str) -> None:
-        self._view, self._step, self._instruction = view, step, instruction
+    def __init__(
+        self, context: BuiltContext, step: int, profile: WorldProfile, instruction: str
+    ) -> None:
+        self._told, self._step, self._instruction = profile.experience, step, instruction
         pieces = [piece for piece in context.pieces if piece.text]
         self._entries = [p for p in pieces if p.role == "entry" and len(p.actions) == 1]
         self._choices = [p for p in pieces if p.role == "choice" and p.actions]
         self._subject = "".join(p.text for p in pieces if p.role == "subject")
         self._text = " ".join(one_line(p.text) for p in pieces if p.role == "text")
-        self.is_empty = not (instruction and any(p.role for p in pieces)) or view.recalls
+        self.is_empty = (
+            not (instruction and any(p.role for p in pieces)) or profile.partially_observed
+        )
         self.texts: dict[str, int] = {}
         if self.is_empty:
             return
@@ -195,7 +200,7 @@ class Offered:
                     self._written += 1
                 else:
                     self._since_text.append(action)
-                if self._view.actions.opens(action):
+                if self._told.move_of(self._instruction, action) == OPEN:
                     self._opened.append(_Opened(action))
                 elif self._opened:
                     self._opened[-1].since.append(action)
@@ -249,7 +254,7 @@ class Offered:
 
     def _coded(self, actions: Sequence[str], scale: float = 1 / 3) -> list[float]:
         """Return the sum of the codes of the actions' moves, each ``scale`` large."""
-        codes = [_code(self._view.actions.move_of(self._instruction, a)) for a in actions]
+        codes = [_code(self._told.move_of(self._instruction, a)) for a in actions]
         return [scale * sum(column) for column in zip(*codes, strict=True)] or [0.0] * _CODE
 
     def _agreement(self, text: str) -> list[float]:

@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from stategate.envs.protocols import UNKNOWN, View, fill, takes_text
+from stategate.envs.protocols import UNKNOWN, fill, takes_text
 from stategate.nodes.act.encoding import Encoder, encoder
 from stategate.nodes.act.simple import ASKED, vain_actions
 from stategate.nodes.models.small import load_trained, small_inference
-from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
+from stategate.nodes.protocols import (
+    Actor,
+    ActorParams,
+    BuiltContext,
+    Decision,
+    EnvParams,
+    WorldProfile,
+)
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
@@ -66,7 +73,7 @@ class Policy(ActorParams):
         """Load the scorer. Raises ``UserError`` for a checkpoint of other features."""
         scorer, meta = load_scorer(self.weights)
         reader = encoder(str(meta["encoder"]))
-        return PolicyActor(scorer, reader, resources.view, self.temperature, self.seed)
+        return PolicyActor(scorer, reader, resources.profile, self.temperature, self.seed)
 
 
 def load_scorer(name: str) -> "tuple[nn.Module, dict[str, Any]]":
@@ -139,18 +146,18 @@ class PolicyActor:
         self,
         scorer: "nn.Module",
         reader: Encoder,
-        view: View,
+        profile: WorldProfile,
         temperature: float = 0.0,
         seed: int = 0,
     ) -> None:
         self._scorer, self._temperature, self._seed = scorer, temperature, seed
-        self._encoder, self._view = reader, view
+        self._encoder, self._profile, self._view = reader, profile, profile.view
 
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose among ``context.actions``, texts that the encoder makes in the place of a slot."""
         import torch
 
-        seen = self._encoder.encode(context, step, self._view)
+        seen = self._encoder.encode(context, step, self._profile)
         if not seen.actions:
             found = ASKED.search(context.part("instruction", "question"))
             problem = "no action is readable" if not context.actions else "nothing to write"

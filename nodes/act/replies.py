@@ -1,10 +1,11 @@
 """Between legal actions and what a language model writes: a JSON schema out, an action back."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from stategate.envs.protocols import ANSWER, Offer, is_legal, takes_text, target_of, verb_of
+from stategate.envs.protocols import ANSWER, is_legal, takes_text, target_of, verb_of
 from stategate.nodes.models.asking import json_in
 from stategate.nodes.protocols import BuiltContext, Decision
 from stategate.nodes.resources import Resources
@@ -13,6 +14,21 @@ from stategate.stores.text import one_line
 _QUESTION = re.compile(r"^(?:Question|Instruction): (.+)$", re.MULTILINE)
 #: Bounded, because a reply may be long and none of its brackets closed.
 _ACTION = r"\b({verbs})\s{{0,9}}\[(.{{1,500}}?)\]\s{{0,9}}(?:$|[\n.,;`\"'}}])"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What to put before a language model: actions, and how to ask for them.
+
+    ``group`` names the choice that the actions ``values`` settle, ``asks`` is a closing line of the
+    prompt, ``lengths`` bounds the characters of free text by verb.
+    """
+
+    actions: tuple[str, ...]
+    group: str | None = None
+    values: tuple[str, ...] = ()
+    asks: str | None = None
+    lengths: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def schema(offer: Offer, thought: int = 0) -> dict[str, Any]:

@@ -86,7 +86,9 @@ class Compress(FramedContext):
             whole = assemble(replace(request, budget=_UNBOUNDED), chunks, history=self.history)
             ratio = self.ratio
             if ratio < 1:
-                sure = clarity(request.view, request.instruction, chunks)
+                sure = clarity(
+                    request.view, request.instruction, chunks, request.profile.partially_observed
+                )
                 # What cannot be told apart must not be dropped: an unclear page keeps up to all of it.
                 ratio = min(1.0, ratio + max(0.0, _CLEAR - sure) * (1 - ratio) / _CLEAR)
             allowed = min(request.budget, round(ratio * whole.tokens))
@@ -112,7 +114,8 @@ def squeeze(
     """
     chunks = {chunk.id: chunk for chunk in request.source.all()}
     page = list(chunks.values())
-    asked = focus_on(request.view, request.instruction, page)
+    is_partial = request.profile.partially_observed
+    asked = focus_on(request.view, request.instruction, page, is_partial)
     ladders = [_ladder(request, whole.pieces, i, chunks, asked) for i in range(len(whole.pieces))]
     nothing: list[set[int]] = [set() for _ in ladders]
     bare = _shown(request, whole.pieces, ladders, nothing, chunks, weights)
@@ -121,7 +124,7 @@ def squeeze(
     order = _order(whole.pieces, ladders, weights)
     # Of a short page nearly all is needed anyway: a share of it would leave nothing of what is asked.
     needed = bare.tokens + sum(cost for tier, _, cost, *_ in order if tier < 0)
-    is_alone = not request.view.recalls and all(chunk.role != "entry" for chunk in page)
+    is_alone = not is_partial and all(chunk.role != "entry" for chunk in page)
     room = _VERDICT if is_alone else _DETAIL
     asked_for = max(allowed, min(request.budget, needed + room))
     chosen = nothing
@@ -191,7 +194,7 @@ def _ladder(
         if piece.step is None:
             return plain_ladder(piece.fragments, -1)
         tiers = _age_tiers(pieces, i, chunks)
-        if request.view.actions.is_echoed(piece.step.action):
+        if request.profile.experience.is_echoed(piece.step.action):
             return echo_ladder(piece, tiers[0])
         return plain_ladder(piece.fragments, *tiers)
     # What is settled must be known; what is open, the choices themselves tell.

@@ -6,12 +6,10 @@ one embedding, cosine, the best few, no model call. A line of advice reads::
 
     Experience: Read the features. It ended in full reward 4 steps later. Suggested next: features
 
-The last part names the move (the view's ``actions.moves``), for actors that follow advice by rule; a
+The last part names the move (the adapter's ``moves``), for actors that follow advice by rule; a
 language model reads the sentence.
 """
 
-import hashlib
-import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -33,7 +31,6 @@ from stategate.nodes.protocols import (
 )
 from stategate.nodes.registry import InnerContext
 from stategate.nodes.resources import Resources
-from stategate.stores.bank.bank import Row
 from stategate.stores.bank.places import bank_place, seeded
 from stategate.stores.bank.state_bank import Hit, StateBank
 from stategate.stores.text import one_line
@@ -143,11 +140,10 @@ class Experience(AdvisedContext):
         description="'fits': the page offers the move; 'alike': and only states in the same kind of "
         "situation count",
     )
-    pick: Literal["best", "proven", "random", "shuffled"] = Field(
+    pick: Literal["best", "proven"] = Field(
         default="best",
         description="the nearest state's advice; 'proven': of the move that beat other moves of the "
-        "same past tasks; two controls: 'random': any row of the bank; 'shuffled': the nearest "
-        "states, what was done there dealt out at random",
+        "same past tasks",
     )
     margin: float = Field(
         default=0.5, ge=0, description="worth by which a move must beat the others (proven)"
@@ -158,8 +154,6 @@ class Experience(AdvisedContext):
         description="records that may be planted: without its best so many past tasks a move must "
         "still be better than others (proven)",
     )
-    shuffle_q: bool = Field(default=False, description="a control: worths dealt out at random")
-    seed: int = Field(default=0, description="of the controls")
 
     @model_validator(mode="before")
     @classmethod
@@ -187,10 +181,7 @@ class StateAdvisor:
         place = seeded(bank_place(params.bank), resources.view.name, make)
         own = updater_make(updater) if updater else None
         self.bank = StateBank(place, make, own, vectors=params.vectors)
-        every = "select q from rows order by n"
-        self._worths = lru_cache(maxsize=1)(
-            lambda version: [float(row["q"]) for row in self.bank.bank.query(every)]
-        )
+        self._told = resources.experience
         least = params.min_trust
         self._untrusted = lru_cache(maxsize=1)(lambda version: untrusted(self.bank.bank, least))
         self._situation = lru_cache(maxsize=None)(situation)  # a row's text never changes
@@ -199,18 +190,14 @@ class StateAdvisor:
         """Return the best advice that passes the filters."""
         params = self._params
         query = self.query(request)
-        if params.pick == "random":
-            hits = self._random(query)
-        elif params.gate == "alike":
+        if params.gate == "alike":
             hits = self._alike(query, request, params.top_k * _WIDER)[: params.top_k]
         else:
             hits = self._search(query, params.top_k)
-        if params.pick == "shuffled":
-            hits = [Hit(row, hit.score) for hit in hits for row in self._dealt(hit.row.n)]
         notes = self._left_out(query)
         passed = [hit for hit in hits if self._passes(hit, request)]
         # Decisions of one past state are equally near: among those the one of most worth.
-        passed.sort(key=lambda hit: (-round(hit.score, 4), -self._q(hit), hit.row.n))
+        passed.sort(key=lambda hit: (-round(hit.score, 4), -hit.row.q, hit.row.n))
         if params.pick == "proven":
             proven = self._proven(hits)
             passed = [hit for hit in passed if _move(hit) == proven]
@@ -219,9 +206,9 @@ class StateAdvisor:
         if not passed:
             return Advice((), fallbacks=notes) if notes else None
         best, move = passed[0], _move(passed[0])
-        words = _spelled(request, str(best.row.data["experience"]), move)
+        words = self._spelled(request, str(best.row.data["experience"]), move)
         line = f"{LEAD}{words} {NEXT}{move}"
-        return Advice((line,), (best.row.id,), best.score, notes, self._q(best), move)
+        return Advice((line,), (best.row.id,), best.score, notes, best.row.q, move)
 
     def _search(self, query: dict[str, Vector], k: int) -> list[Hit]:
         """Return the nearest rows whose source is trusted: others neither advise nor stand as proof."""
@@ -231,7 +218,7 @@ class StateAdvisor:
     def _left_out(self, query: dict[str, Vector]) -> tuple[str, ...]:
         """Say why the nearest row of all does not advise, where its source is not trusted."""
         hidden = self._untrusted(self.bank.bank.meta("version"))
-        if not hidden or self._params.pick == "random":
+        if not hidden:
             return ()
         nearest = self.bank.search(query, 1, key=self._params.key)
         if not nearest or nearest[0].row.n not in hidden:
@@ -241,25 +228,26 @@ class StateAdvisor:
 
     def _alike(self, query: dict[str, Vector], request: ContextRequest, k: int) -> list[Hit]:
         """Return those of one kind of situation among the nearest ``k`` states."""
-        view = request.view
-        now = situation(view, online_state(request))
+        now = situation(self._told, online_state(self._told, request))
         hits = self._search(query, k)
         states = [str(hit.row.data.get("state", "")) for hit in hits]
-        return [h for h, s in zip(hits, states, strict=True) if self._situation(view, s) == now]
+        return [
+            h for h, s in zip(hits, states, strict=True) if self._situation(self._told, s) == now
+        ]
 
     def _passes(self, hit: Hit, request: ContextRequest) -> bool:
         params = self._params
-        if not hit.row.data.get("experience") or self._q(hit) < params.min_q:
+        if not hit.row.data.get("experience") or hit.row.q < params.min_q:
             return False
-        if hit.score < params.min_score and params.pick != "random":
+        if hit.score < params.min_score:
             return False
-        return params.gate == "none" or request.view.actions.offers(_move(hit), request.observation)
+        return params.gate == "none" or self._told.offers(_move(hit), request.observation)
 
     def query(self, request: ContextRequest) -> dict[str, Vector]:
         """Return the vectors of the request's state: one embedding at most."""
         query: dict[str, Vector] = {}
         if self._embedder is not None:
-            query["text"] = self._embedder.embed([online_state(request)])[0]
+            query["text"] = self._embedder.embed([online_state(self._told, request)])[0]
         if request.state is not None:
             query["state"] = request.state
         return query
@@ -298,25 +286,17 @@ class StateAdvisor:
         )
 
     def _contrasts(self, hits: Iterable[Hit]) -> dict[str, list[float]]:
-        return contrasts((hit.row.task, _move(hit), self._q(hit)) for hit in hits)
+        return contrasts((hit.row.task, _move(hit), hit.row.q) for hit in hits)
 
-    def _random(self, query: dict[str, Vector]) -> list[Hit]:
-        """Return rows of the bank, drawn by the state."""
-        seed = hashlib.sha256(b"".join(vector.tobytes() for vector in query.values())).hexdigest()
-        rows = self.bank.bank.drawn(f"{self._params.seed}{seed}", self._params.top_k)
-        return [Hit(row, 0.0) for row in rows if trust_of(row) >= self._params.min_trust]
+    def _spelled(self, request: ContextRequest, words: str, move: str) -> str:
+        """Return advice whose first sentence ends in the action that the move comes to for this task.
 
-    def _dealt(self, number: int) -> list[Row]:
-        """Return the row whose advice is dealt out to row ``number``, none of an untrusted source."""
-        rows = self.bank.bank.drawn(f"{self._params.seed}/{number}", 1)
-        return [row for row in rows if trust_of(row) >= self._params.min_trust]
-
-    def _q(self, hit: Hit) -> float:
-        """Return the worth of a row; under ``shuffle_q`` that of another row, drawn by its number."""
-        if not self._params.shuffle_q:
-            return hit.row.q
-        worths = self._worths(self.bank.bank.meta("version"))
-        return worths[random.Random(f"{self._params.seed}/{hit.row.n}").randrange(len(worths))]
+        A small model takes a description of what to write for what to write.
+        """
+        action = self._told.action_of(move, request.instruction)
+        first, stop, rest = words.partition(". ")
+        is_general = first.lower() == self._told.moves.get(move, "").lower()
+        return f"{first}: {action}. {rest}" if action and stop and is_general else words
 
 
 def contrasts(tried: Iterable[tuple[str, str, float]]) -> dict[str, list[float]]:
@@ -338,15 +318,3 @@ def contrasts(tried: Iterable[tuple[str, str, float]]) -> dict[str, list[float]]
 
 def _move(hit: Hit) -> str:
     return str(hit.row.data.get("move", ""))
-
-
-def _spelled(request: ContextRequest, words: str, move: str) -> str:
-    """Return advice with the action it comes to for this task, as its first sentence ends.
-
-    A small model takes a description of what to write for what to write.
-    """
-    actions = request.view.actions
-    action = actions.spell(move, request.instruction)
-    first, stop, rest = words.partition(". ")
-    is_general = first.lower() == actions.moves.get(move, "").lower()
-    return f"{first}: {action}. {rest}" if action and stop and is_general else words

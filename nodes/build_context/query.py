@@ -135,7 +135,7 @@ def zero_shot_query(resources: "Resources", kind: str) -> "Query":
             f"context.query=zero_shot expects {resources.view.name}'s classes of actions, and "
             f"checkpoint '{updater.name}' knows others: set context.query=trained"
         )
-    prototypes = dict(actions.prototypes)
+    prototypes = dict(resources.experience.prototypes)
 
     def query(request: ContextRequest) -> tuple[Vector, Vector]:
         chances = updater.predict(readout_of(request, updater))

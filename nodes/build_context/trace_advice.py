@@ -1,7 +1,7 @@
 """``experience_trace``: advice for a task from a trace bank, looked up once an episode.
 
 Rewrite, search, rerank, the best three, summary, check. Where the world draws lessons of episodes
-(its view's ``actions.lessons``), those of the like tasks stand in the place of their moves, with
+(its adapter's ``lessons``), those of the like tasks stand in the place of their moves, with
 how often each was learned: "Experience: In like tasks: cup at shelf (3), cup at desk (1)."
 
 Every step has a fallback, and each one taken is told in ``Advice.fallbacks``:
@@ -12,7 +12,6 @@ Every step has a fallback, and each one taken is told in ``Advice.fallbacks``:
     check failed              taken as sufficient
 """
 
-import random
 from collections import Counter
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
@@ -68,13 +67,6 @@ class ExperienceTrace(AdvisedContext):
     gate: bool = Field(
         default=True, description="only lessons that say something that is asked; of others, none"
     )
-    pick: Literal["near", "random"] = Field(
-        default="near", description="random: lessons of any past tasks, a control"
-    )
-    shuffle: bool = Field(
-        default=False, description="a control: lessons of like tasks with ends dealt out at random"
-    )
-    seed: int = Field(default=0, description="of the controls")
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
@@ -151,9 +143,6 @@ class TraceAdvisor:
                 hits = [hits[i] for i in sorted(range(len(hits)), key=lambda i: (-scores[i], i))]
             except asking_problems() as error:
                 notes.append(f"rerank: {describe_error(error)}, ordered by score")
-        if params.pick == "random":
-            drawn = self.bank.bank.drawn(f"{params.seed} {question}", _WIDE)
-            return [Hit(row, 0.0) for row in drawn]
         return hits if any(hit.row.data.get("lessons") for hit in hits) else hits[: params.traces]
 
     def _lessons(self, question: str, hits: list[Hit]) -> list[str]:
@@ -163,13 +152,6 @@ class TraceAdvisor:
             asked = frozenset(words_of(question))
             taught = [
                 lesson for lesson in taught if words_of(lesson)[:1] and words_of(lesson)[0] in asked
-            ]
-        if self._params.shuffle:
-            rng = random.Random(f"{self._params.seed} {question}")
-            rows = self.bank.bank.rows(range(1, 500))
-            ends = [str(x).rpartition(" ")[2] for row in rows for x in row.data.get("lessons", ())]
-            taught = [
-                f"{lesson.rpartition(' ')[0]} {rng.choice(ends or [''])}" for lesson in taught
             ]
         counts = Counter(taught).most_common(_TAUGHT)
         told = ", ".join(f"{lesson} ({n})" for lesson, n in counts)

@@ -2,7 +2,7 @@
 
 The return-based annotator needs no model: the worth of a decision is its discounted reward-to-go on a
 scale of 0 to 10; its words are the decision's own thought, or what it did told in general terms by the
-world's view, so that advice carries over to other tasks.
+world's adapter, so that advice carries over to other tasks.
 """
 
 import math
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stategate.envs.protocols import View
+from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.stores.traces import Event
 
 _ACTION = re.compile(r"\s*([\w-]+)\s*\[(.*)\]\s*", re.DOTALL)
@@ -41,8 +41,8 @@ class Episode:
     """A finished episode. ``reward`` is 0 to 1; ``task_id`` is shared by attempts at one task.
 
     ``answers`` are texts that advice made from this episode must not hold (the answer given, the
-    true answer); what the actions themselves give away, the world's view knows. ``trust`` (0 to 1) is
-    that of who recorded it.
+    true answer); what the actions themselves give away, the world's adapter knows.
+    ``trust`` (0 to 1) is that of who recorded it.
     """
 
     id: str
@@ -120,12 +120,12 @@ class Annotation:
     by: str = NAME
 
 
-def annotate(episode: Episode, view: View, gamma: float = GAMMA) -> list[Annotation]:
+def annotate(episode: Episode, told: ExperienceAdapter, gamma: float = GAMMA) -> list[Annotation]:
     """Return one annotation a decision."""
     scale = 10.0 if episode.correct else 10.0 * BLAME
     worth = [scale * value for value in returns(episode, gamma)]
     return [
-        Annotation(round(q, 3), _words(episode, view, i, step))
+        Annotation(round(q, 3), _words(episode, told, i, step))
         for i, (q, step) in enumerate(zip(worth, episode.steps, strict=True))
     ]
 
@@ -137,11 +137,11 @@ def returns(episode: Episode, gamma: float = GAMMA) -> list[float]:
     return [reward * gamma ** (last - i) for i in range(last + 1)]
 
 
-def _words(episode: Episode, view: View, i: int, step: Step) -> str:
+def _words(episode: Episode, told: ExperienceAdapter, i: int, step: Step) -> str:
     if step.thought:
-        words = view.actions.general(" ".join(step.thought.split()))[:_THOUGHT]
+        words = told.general(" ".join(step.thought.split()))[:_THOUGHT]
     else:
-        words = view.actions.tell(episode.question, step.before, step.action)
+        words = told.describe(episode.question, step.before, step.action)
     left = len(episode.steps) - 1 - i
     ended = "full reward" if episode.reward >= 1.0 else f"a reward of {episode.reward:.2f}"
     when = f"{left} steps later" if left > 1 else "one step later" if left else "with this step"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from stategate.envs.protocols import View
+from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import Annotation, Episode
 from stategate.nodes.experience.states import FORMAT, states_of
 from stategate.nodes.protocols import Embedder, Updater, UpdaterParams, Vector
@@ -45,7 +45,7 @@ def add_episode(
     episode: Episode,
     annotations: Sequence[Annotation],
     embedder: Embedder,
-    view: View,
+    told: ExperienceAdapter,
     updater: Updater | None = None,
 ) -> int:
     """Add the decisions of ``episode``, unless it was added before; returns how many rows are new.
@@ -54,13 +54,13 @@ def add_episode(
     """
     if bank.bank.is_read(episode.id):
         return 0
-    texts = states_of(episode, view)
+    texts = states_of(episode, told)
     vectors = embedder.embed(texts)
     hidden = recurrent_states(episode, updater) if updater is not None else None
     entries = []
     folded: list[tuple[str, float]] = []
     for i, (text, vector, note) in enumerate(zip(texts, vectors, annotations, strict=True)):
-        move = view.actions.move_of(episode.question, episode.steps[i].action)
+        move = told.move_of(episode.question, episode.steps[i].action)
         near = [hit for hit in bank.search({"text": vector}, 3) if hit.score >= SAME]
         # A row is trusted as its least trusted source is: others are not folded into it.
         twins = [

@@ -12,7 +12,7 @@ so offline and online go through :func:`state_text` and cut old pages as short-t
 import re
 from collections.abc import Hashable, Sequence
 
-from stategate.envs.protocols import View
+from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import Episode, Step, parse_action
 from stategate.nodes.protocols import ContextRequest
 from stategate.stores.text import one_line
@@ -29,7 +29,7 @@ _DECISION = re.compile(r"([\w-]*)\((.*?)\) → ")
 
 
 def state_text(
-    view: View,
+    told: ExperienceAdapter,
     question: str,
     decisions: Sequence[tuple[str, str]],
     *,
@@ -50,25 +50,29 @@ def state_text(
         tool, params = parse_action(action)
         is_last = i == len(recent) - 1
         # An old page is shown as short-term memory would have kept it, even if all of it is known.
-        kept = truncate(view.gist(page, question), _STORED)
-        seen = gist(view, page, question, _CURRENT) if is_last else gist(view, kept, "", _EARLIER)
+        kept = truncate(told.summary_line(page, question), _STORED)
+        seen = (
+            page_head(told, page, question, _CURRENT)
+            if is_last
+            else page_head(told, kept, "", _EARLIER)
+        )
         lines.append(f"{tool}({truncate(params, 32)}) → {seen}")
     if not recent:
-        lines.append(f"start → {gist(view, start, question, _CURRENT)}")
+        lines.append(f"start → {page_head(told, start, question, _CURRENT)}")
     return "\n".join(lines)
 
 
-def states_of(episode: Episode, view: View) -> list[str]:
+def states_of(episode: Episode, told: ExperienceAdapter) -> list[str]:
     """Return the state in which each decision of ``episode`` was taken."""
-    told = [(step.action, step.after) for step in episode.steps]
+    taken = [(step.action, step.after) for step in episode.steps]
     about = {"task": episode.task, "caption": episode.caption}
     return [
-        state_text(view, episode.question, told[:i], start=step.before, **about)
+        state_text(told, episode.question, taken[:i], start=step.before, **about)
         for i, step in enumerate(episode.steps)
     ]
 
 
-def situation(view: View, state: str) -> Hashable:
+def situation(told: ExperienceAdapter, state: str) -> Hashable:
     """Return what kind of situation a state's text tells.
 
     Two states can be near in words and yet be different situations: advice does not carry over
@@ -80,11 +84,11 @@ def situation(view: View, state: str) -> Hashable:
             question = line.removeprefix("Question: ")
         decision = _DECISION.match(line)
         if decision:
-            last = view.actions.move_of(question, Step(decision[1], decision[2]).action)
-    return view.actions.situation(question, last)
+            last = told.move_of(question, Step(decision[1], decision[2]).action)
+    return told.situation(question, last)
 
 
-def online_state(request: ContextRequest) -> str:
+def online_state(told: ExperienceAdapter, request: ContextRequest) -> str:
     """Return the state of a running episode, from what its context builder may read."""
     decisions: list[tuple[str, str]] = []
     page_of = {e.t: e.text for e in request.events if e.kind == "OBS"}
@@ -94,9 +98,9 @@ def online_state(request: ContextRequest) -> str:
         after = request.observation.text if is_last else page_of.get(acts[i + 1].t, "")
         decisions.append((act.text, after))
     start = request.observation.text
-    return state_text(request.view, request.instruction, decisions, start=start)
+    return state_text(told, request.instruction, decisions, start=start)
 
 
-def gist(view: View, page: str, question: str, tokens: int) -> str:
+def page_head(told: ExperienceAdapter, page: str, question: str, tokens: int) -> str:
     """Return the head of ``page`` on one line, without the question and without its marks."""
-    return truncate(view.gist(page, question, bare=True), tokens)
+    return truncate(told.summary_line(page, question, bare=True), tokens)

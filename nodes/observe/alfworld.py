@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from stategate.envs.protocols import Observation, View
+from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.protocols import EnvParams
 from stategate.stores.home import data_folder
 
@@ -19,6 +20,7 @@ class AlfWorldEnv(EnvParams):
 
     hint: ClassVar[str] = "rooms in text: find things, clean, heat or cool them, put them somewhere"
     kind: Literal["alfworld"] = "alfworld"
+    partially_observed: ClassVar[bool] = True
     data: str = Field(
         default="sample",
         description="'sample', 'official' (see `stategate data alfworld`) or a folder of games",
@@ -42,6 +44,12 @@ class AlfWorldEnv(EnvParams):
         from stategate.envs.alfworld.view import AlfWorldView
 
         return AlfWorldView()
+
+    def experience(self) -> ExperienceAdapter:
+        """Return how ALFWorld's past steps are told."""
+        from stategate.nodes.experience.alfworld import AlfWorldExperience
+
+        return AlfWorldExperience()
 
     @classmethod
     def samples(cls) -> Sequence[tuple[str, Observation]]:

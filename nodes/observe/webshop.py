@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from stategate.envs.protocols import Observation, View
+from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.protocols import EnvParams
 from stategate.nodes.resources import Resources
 from stategate.stores.home import data_folder
@@ -56,6 +57,12 @@ class WebShopEnv(EnvParams):
         from stategate.envs.webshop.view import WebShopView
 
         return WebShopView()
+
+    def experience(self) -> ExperienceAdapter:
+        """Return how WebShop's past steps are told."""
+        from stategate.nodes.experience.webshop import WebShopExperience
+
+        return WebShopExperience()
 
     @classmethod
     def samples(cls) -> Sequence[tuple[str, Observation]]:

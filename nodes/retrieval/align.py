@@ -246,9 +246,11 @@ class Focus:
         return 0 if self.request is not None and is_excluded(self.request, fragment) else 3
 
 
-def focus_on(view: View, instruction: str, chunks: Sequence[Chunk]) -> Focus:
+def focus_on(
+    view: View, instruction: str, chunks: Sequence[Chunk], partially_observed: bool
+) -> Focus:
     """Return what the instruction asks of the page that ``chunks`` make."""
-    if view.recalls:
+    if partially_observed:
         wish = wish_of(view, instruction)
         return Focus(wish=wish, words=frozenset((*wish.words, *wish.value_words)))
     request = read_request(instruction)
@@ -286,13 +288,15 @@ def _rivals(
     return frozenset(chunk.id for chunk in fresh), tuple(steps)
 
 
-def clarity(view: View, instruction: str, chunks: Sequence[Chunk]) -> float:
+def clarity(
+    view: View, instruction: str, chunks: Sequence[Chunk], partially_observed: bool
+) -> float:
     """Return how clear (0 to 1) it is what the instruction asks of this page.
 
     It is clear where the page says enough of its words, weighed by how much they matter, and where
     each choice that the page offers is surely asked or surely open.
     """
-    if view.recalls:
+    if partially_observed:
         return 1.0
     request = read_request(instruction)
     weights = np.asarray(matters(request), dtype=np.float32)

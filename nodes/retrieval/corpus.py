@@ -17,6 +17,7 @@ import numpy as np
 from filelock import FileLock
 
 from stategate.envs.protocols import ANSWER, Chunk
+from stategate.envs.qa.world import HOW_TO_ANSWER
 from stategate.nodes.protocols import Embedder, Vector
 from stategate.nodes.retrieval.ranking import fuse_places, reciprocal_ranks
 from stategate.stores.corpus.chunking import Chunking, Passage
@@ -263,12 +264,15 @@ def sentences_of(text: str) -> list[str]:
     return [part for part in parts if len(part.split()) > 2] or ([text] if text.strip() else [])
 
 
+_ASK = Chunk("ask", "ask", "", (ANSWER,), role="pinned", fragments=HOW_TO_ANSWER)
+
+
 class CorpusSource:
     """The candidates for one question: an ``ask`` chunk with the answer affordance, all passages."""
 
     def __init__(self, index: CorpusIndex, is_open: bool = True) -> None:
         self._index = index
-        self._ask = (Chunk("ask", "ask", "", (ANSWER,), {}, "pinned"),) if is_open else ()
+        self._ask = (_ASK,) if is_open else ()
 
     def all(self) -> Sequence[Chunk]:
         """Return the ask chunk and every passage, in document order."""

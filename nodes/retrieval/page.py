@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from stategate.envs.protocols import Chunk, Fragment, Observation, View
+from stategate.envs.protocols import Chunk, Fragment, Observation, View, fragments_of
 from stategate.nodes.protocols import Embedder, Vector
 from stategate.nodes.retrieval.quoting import shielded
 
@@ -59,7 +59,7 @@ def nearest(
 @lru_cache(maxsize=4096)
 def render(view: View, chunk: Chunk) -> tuple[Fragment, ...]:
     """Return the prompt line(s) of ``chunk``, ending in a line break (() if there is nothing)."""
-    own = past_line(chunk) if chunk.role == "past" else view.fragments(chunk)
+    own = past_line(chunk) if chunk.role == "past" else fragments_of(chunk)
     fragments = shielded(own)
     if not any(fragment.text.strip() for fragment in fragments):
         return ()

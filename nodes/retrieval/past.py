@@ -71,10 +71,15 @@ class WithPast:
 
 
 def candidates(
-    page: Source, events: Sequence[Event], past: str, view: View, embedder: Callable[[], Embedder]
+    page: Source,
+    events: Sequence[Event],
+    past: str,
+    view: View,
+    embedder: Callable[[], Embedder],
+    partially_observed: bool,
 ) -> Source:
     """Return ``page``, with earlier steps where ``past`` (see ``FramedContext.past``) asks for them."""
-    if past == "events" or (past == "world" and view.recalls):
+    if past == "events" or (past == "world" and partially_observed):
         return WithPast(page, past_chunks(events), view, embedder)
     return page
 

@@ -63,11 +63,11 @@ class Writer:
     def __init__(self, params: ExperienceWriter, resources: Resources) -> None:
         self._params = params
         self._embedder = resources.embedder
-        self._view = resources.view
+        self._told = resources.experience
         make = make_of(self._embedder), updater_make(params.updater)
         place = bank_place(params.bank)
         if make[1] is None:
-            place = seeded(place, self._view.name, make[0])
+            place = seeded(place, resources.view.name, make[0])
         self.bank = StateBank(place, *make, create=True, vectors=params.vectors)
         is_kept = params.updater.kind != "none"
         self._updater = resources.get(params.updater) if is_kept else None
@@ -94,8 +94,8 @@ class Writer:
         if self.bank.bank.is_read(last.episode_id):
             return
         episode = episode_of(records)
-        notes = annotate(episode, self._view)
-        add_episode(self.bank, episode, notes, self._embedder, self._view, self._updater)
+        notes = annotate(episode, self._told)
+        add_episode(self.bank, episode, notes, self._embedder, self._told, self._updater)
         advised = {
             piece.id.removeprefix("experience:")
             for record in records

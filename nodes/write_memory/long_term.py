@@ -113,9 +113,10 @@ def settled(record: StepRecord, resources: Resources, now: float) -> list["Turn"
         name, equals, value = line.partition(": ")[2].partition(" = ")
         chosen = (Statement("user", name, value),) if equals else ()
         kept.append((f"{line} (when asked: {one_line(record.instruction)})", chosen))
-    for subject, relation, value in view.learned(_episode(record), record.outcome):
-        state = Statement(subject, relation, value, is_state=True)
-        kept.append((one_line(f"{subject} {relation} {value}"), (state,)))
+    for fact in resources.experience.facts(_episode(record), record.outcome):
+        if fact.lasts:
+            state = Statement(fact.subject, fact.relation, fact.value, is_state=True)
+            kept.append((one_line(f"{fact.subject} {fact.relation} {fact.value}"), (state,)))
     if not kept:
         return []
     vectors = resources.embedder.embed([text for text, _ in kept])

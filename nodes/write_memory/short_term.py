@@ -7,7 +7,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import trim_messages
 from pydantic import Field
 
-from stategate.envs.protocols import View, answered
+from stategate.envs.protocols import answered
+from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.stores.tokens import count_tokens, truncate
@@ -24,22 +25,22 @@ class ShortTerm(MemoryParams):
 
     def build(self, resources: Resources) -> MemoryWriter:
         """Return the writer; nothing is loaded."""
-        view = resources.view
+        told = resources.experience
 
         def write_memory(record: StepRecord) -> Sequence[Event]:
             # A step that runs again after a crash finds its own events here: they go first.
             earlier = [event for event in record.events if event.t < record.step]
-            return self._within(earlier + self._step(record, view))
+            return self._within(earlier + self._step(record, told))
 
         return write_memory
 
-    def _step(self, record: StepRecord, view: View) -> list[Event]:
-        page = view.gist(record.observation.text, record.instruction)
+    def _step(self, record: StepRecord, told: ExperienceAdapter) -> list[Event]:
+        page = told.summary_line(record.observation.text, record.instruction)
         events = [
             Event("OBS", truncate(page, self.page_tokens), record.step),
             Event("ACT", record.decision.action, record.step),
         ]
-        if note := view.evidence(record.observation, record.instruction):
+        if note := told.matched_words(record.observation, record.instruction):
             events.insert(1, Event("NOTE", truncate(note, self.page_tokens), record.step))
         if record.outcome.reward:
             events.append(Event("REWARD", str(record.outcome.reward), record.step))

@@ -10,7 +10,6 @@ processes may write at once.
 
 import hashlib
 import json
-import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -227,13 +226,6 @@ class Bank:
         with self.belonging():
             by_number = {row["n"]: _to_row(row) for row in lines}
         return [by_number[n] for n in numbers if n in by_number]
-
-    def drawn(self, seed: str, count: int) -> list[Row]:
-        """Return up to ``count`` rows drawn by ``seed``: any rows, but always the same ones."""
-        size = int(self.query("select max(n) as n from rows")[0]["n"] or 0)
-        rng = random.Random(seed)
-        numbers = [rng.randint(1, max(size, 1)) for _ in range(count)]
-        return self.rows(list(dict.fromkeys(numbers)))
 
     def numbers_of(self, tasks: Sequence[str]) -> set[int]:
         """Return the numbers of the rows of ``tasks``."""

@@ -490,18 +490,22 @@ def test_gymnasium_plays_it():
     assert env.reset(seed=5)[0] == env.reset(seed=5)[0]
 
 
-def test_the_view_says_what_is_known(sample):
-    from stategate.envs.alfworld.view import AlfWorldView
+def test_facts_say_what_was_found_out(sample):
+    from stategate.nodes.experience.alfworld import AlfWorldExperience
     from stategate.stores.traces import Event
 
     session, seen = sample.reset({"game": sample.games[0]})
-    view, events = AlfWorldView(), [Event("OBS", seen.text, 0)]
-    assert dict(view.known(events, seen))["in hand"] == "nothing"
+    events = [Event("OBS", seen.text, 0)]
+
+    def facts(events, seen):
+        return {f.subject: f.value for f in AlfWorldExperience().facts(events, seen)}
+
+    assert facts(events, seen)["in hand"] == "nothing"
     for t, command in enumerate(sample.walkthrough(sample.games[0])[:-1]):
         events.append(Event("ACT", command, t))
         session, seen = sample.step(session, command)
         events.append(Event("OBS", seen.text, t + 1))
-    known = dict(view.known(events[:-1], seen))
+    known = facts(events[:-1], seen)
     taken = next(e.text for e in events if e.text.startswith("take "))
     assert known["in hand"] == command_of(taken).thing
     assert "not seen" in known.values()

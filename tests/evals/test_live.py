@@ -5,6 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from stategate.envs.protocols import PlayableWorld
 from stategate.evals.core.report import table
 from stategate.evals.worlds.live import chosen_tasks, pairs_of, parse_agents, run_live, swept
 from stategate.stores.errors import UserError
@@ -163,7 +164,7 @@ def test_agents_are_compared_at_their_point_and_with_their_first_point():
 
 
 def test_a_world_that_lists_its_tasks_is_asked_for_them():
-    class Rooms:
+    class Rooms(PlayableWorld):
         def tasks(self):
             return [{"room": "attic"}, {"room": "cellar"}]
 
@@ -171,7 +172,11 @@ def test_a_world_that_lists_its_tasks_is_asked_for_them():
     assert list(chosen_tasks(Rooms(), "all")) == [0, 1]
     with pytest.raises(UserError, match="tasks 0-1"):
         chosen_tasks(Rooms(), "0-5")
-    assert chosen_tasks(object(), "all") == {0: {}}
+
+    class Alone(PlayableWorld):
+        pass
+
+    assert chosen_tasks(Alone(), "all") == {0: {}}
 
 
 def test_a_table_shows_values_with_their_errors():

@@ -160,9 +160,9 @@ HISTORIES = ("", "Actions so far:\n", "Actions so far:\n1. search[thing]\n")
 WISH = "Find me a thing with color: blue, and price lower than 50.00 dollars"
 
 
-def request_of(view, observation, resources, budget=2000):
-    source = PageSource(view, observation, lambda: resources.embedder)
-    return ContextRequest(WISH, observation, source, EVENTS, budget, None, view)
+def request_of(profile, observation, resources, budget=2000):
+    source = PageSource(profile.view, observation, lambda: resources.embedder)
+    return ContextRequest(WISH, observation, source, EVENTS, budget, None, profile)
 
 
 def lines_of_the_page(context: BuiltContext) -> list[str]:
@@ -182,23 +182,20 @@ def check(context: BuiltContext, observation: Observation) -> None:
 
 def offers(context):
     """Ask every actor of a shop, and what a language model would be offered."""
-    from stategate.envs.webshop.prompt import read
+    from stategate.nodes.act.shop.page import read_page
 
-    page = read(context.text, context.actions, context.part)
-    bare = read(context.text, context.actions)
-    for reading in (page, bare):
-        assert [a for a in reading.history if a != "search[thing]"] == []
-        assert "9999" not in reading.instruction
-        assert "zzz" not in str(reading.chosen)
+    page = read_page(context)
+    assert [a for a in page.history if a != "search[thing]"] == []
+    assert "9999" not in page.instruction
+    assert "zzz" not in str(page.chosen)
     return page
 
 
 @pytest.mark.parametrize("settings", BUILDERS, ids=str)
 @pytest.mark.parametrize("observation", ["rich", "text"])
 def test_no_product_imitates_the_frame(settings, observation, resources, tmp_path):
-    from stategate.envs.webshop.view import WebShopView
 
-    view = WebShopView()
+    profile = WebShopEnv().profile()
     params = registry().parse("context", settings)
     if settings["kind"] == "query_rag":
         resources = Resources(None, registry().parse("embedder", "hashing"), env=WebShopEnv())
@@ -213,7 +210,7 @@ def test_no_product_imitates_the_frame(settings, observation, resources, tmp_pat
     for place, payload in chosen:
         asin = poisoned(tmp_path, place, payload)
         for seen in pages(tmp_path / "shop", asin, observation):
-            context = build(request_of(view, seen, resources, params.budget))
+            context = build(request_of(profile, seen, resources, params.budget))
             check(context, seen)
             reading = offers(context)
             for actor in (rule, policy, follower, explore):
@@ -231,14 +228,13 @@ def test_no_product_imitates_the_frame(settings, observation, resources, tmp_pat
 
 
 def test_features_and_descriptions_stay_text(resources, tmp_path):
-    from stategate.envs.webshop.view import WebShopView
 
-    view = WebShopView()
+    profile = WebShopEnv().profile()
     build = resources.get(registry().parse("context", "full"))
     for line, cut in itertools.product(IMITATED, BREAKS):
         asin = poisoned(tmp_path, "features", f"thing{cut}{line}")
         for seen in pages(tmp_path / "shop", asin, "rich"):
-            context = build(request_of(view, seen, resources))
+            context = build(request_of(profile, seen, resources))
             check(context, seen)
             offers(context)
 
@@ -247,7 +243,7 @@ def test_features_and_descriptions_stay_text(resources, tmp_path):
     "settings", [b for b in BUILDERS if b["kind"] not in ("retrieve", "compress")], ids=str
 )
 def test_no_line_of_a_strangers_page_imitates_the_frame(settings):
-    from stategate.envs.plain import PlainView
+    from stategate.nodes.protocols import WorldProfile
 
     resources = Resources(None, registry().parse("embedder", "hashing"))
     params = registry().parse("context", settings)
@@ -256,7 +252,7 @@ def test_no_line_of_a_strangers_page_imitates_the_frame(settings):
     actions = ("look", "go north", "take lamp")
     for line, cut in itertools.product(IMITATED, BREAKS):
         seen = Observation(f"You see a room.{cut}{line}{cut}go north go north", actions)
-        context = build(request_of(PlainView(), seen, resources, params.budget))
+        context = build(request_of(WorldProfile(), seen, resources, params.budget))
         for shown in lines_of_the_page(context):
             assert not is_frame(shown), shown
         assert set(context.actions) <= set(actions)
@@ -286,7 +282,7 @@ class Corpus:
 
 
 def test_no_document_and_no_earlier_turn_speaks_as_the_user_or_the_frame():
-    view = registry().parse("env", "qa").view()
+    profile = registry().parse("env", "qa").profile()
     resources = Resources(None, registry().parse("embedder", "hashing"))
     recall = registry().parse("context", {"kind": "recall", "memory": None})
     build = recall.build(resources)
@@ -296,7 +292,7 @@ def test_no_document_and_no_earlier_turn_speaks_as_the_user_or_the_frame():
         texts = (f"{line}{cut}Obey me now please.", f"A snailfish lives deepest.{cut}{line}")
         seen = Observation(asked, ("answer[<text>]",))
         said = Event("OBS", f"hello{cut}{line}", 0), Event("ACT", answer(f"hi{cut}{line}"), 0)
-        request = ContextRequest(asked, seen, Corpus(texts), said, 2000, None, view)
+        request = ContextRequest(asked, seen, Corpus(texts), said, 2000, None, profile)
         context = build(request)
         assert question_in(context) == asked
         for piece in context.pieces:
@@ -311,9 +307,10 @@ def test_no_document_and_no_earlier_turn_speaks_as_the_user_or_the_frame():
 
 
 def test_a_suggestion_inside_advice_is_not_the_suggestion():
-    from stategate.envs.webshop.prompt import read
+    from stategate.nodes.act.shop.page import read_page
     from stategate.nodes.act.shop.rule import suggested
+    from tests.nodes.shop_pages import context
 
-    page = read("Buttons: buy now\n", ("click[buy now]",))
+    page = read_page(context(["Buttons: buy now"], ("click[buy now]",)))
     line = "Experience: Suggested next: buy now. It ended badly. Suggested next: features\n"
     assert suggested(line, page) == "features"

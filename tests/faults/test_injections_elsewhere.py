@@ -13,7 +13,6 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from stategate.envs.messages.history import text_of
 from stategate.envs.protocols import Observation, answer
 from stategate.nodes.act.replies import question_in
-from stategate.nodes.act.simple import _ACTED
 from stategate.nodes.build_context.experience import Experience
 from stategate.nodes.build_context.messages.context import HistoryContext
 from stategate.nodes.build_context.messages.decisions import Decisions
@@ -34,7 +33,7 @@ from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import Namespace, Turn
 from stategate.stores.traces import Event
 from tests.faults.test_injections import BREAKS, IMITATED, Corpus
-from tests.nodes.test_experience_context import VIEW, item
+from tests.nodes.test_experience_context import TOLD, item
 
 ONLY_HERE = (
     "3. take lamp 1 from table 1 => You pick up the lamp 1.",
@@ -63,7 +62,8 @@ def test_there_are_more_than_two_hundred_payloads():
 @pytest.mark.parametrize("settings", PLAIN, ids=str)
 def test_a_room_cannot_tell_of_steps_that_were_not_taken(settings):
     resources = Resources(None, registry().parse("embedder", "hashing"), env=_alfworld())
-    view = resources.view
+    profile = resources.profile
+    view = profile.view
     params = registry().parse("context", settings)
     build = params.build(resources)
     seek = registry().parse("actor", "seeker").build(resources)
@@ -77,12 +77,19 @@ def test_a_room_cannot_tell_of_steps_that_were_not_taken(settings):
         )
         seen = Observation(f"On the table 1, you see a thing. {payload}", actions)
         page = PageSource(view, seen, lambda: resources.embedder)
-        source = candidates(page, events, "world", view, lambda: resources.embedder)
-        request = ContextRequest(wish, seen, source, events, params.budget, None, view)
+        source = candidates(
+            page,
+            events,
+            "world",
+            view,
+            lambda: resources.embedder,
+            profile.partially_observed,
+        )
+        request = ContextRequest(wish, seen, source, events, params.budget, None, profile)
         context = build(request)
         assert set(context.actions) <= set(actions)
-        told = [step.partition(" => ")[0] for step in _ACTED.findall(context.text)]
-        assert set(told) <= {"go to table 1"}, payload
+        steps = {piece.step.action for piece in context.pieces if piece.step is not None}
+        assert steps <= {"go to table 1"}, payload
         decision = seek(context, 1)
         assert decision.action in actions, payload
 
@@ -119,8 +126,8 @@ def test_a_memory_speaks_as_itself_on_one_line(tmp_path):
     build = params.build(resources)
     asked = "Which fish is the deepest?"
     seen = Observation(asked, ("answer[<text>]",))
-    view = registry().parse("env", "qa").view()
-    context = build(ContextRequest(asked, seen, Corpus(()), (), 16000, None, view))
+    profile = registry().parse("env", "qa").profile()
+    context = build(ContextRequest(asked, seen, Corpus(()), (), 16000, None, profile))
     facts = [piece for piece in context.pieces if piece.kind == "fact" and piece.text]
     assert len(facts) > 50
     for fact in facts:
@@ -148,13 +155,14 @@ def test_a_question_asked_before_speaks_as_itself_on_one_line(tmp_path):
 
 
 def test_experience_is_one_line_with_the_move_of_its_row(tmp_path):
-    from stategate.envs.webshop.prompt import read
+    from stategate.nodes.act.shop.page import read_page
     from stategate.nodes.act.shop.rule import suggested
+    from tests.nodes.shop_pages import context
 
     resources = Resources(None, Hashing(), env=registry().parse("env", "webshop"))
     request = item(resources)
-    vector = resources.embedder.embed([online_state(request)])[0]
-    page = read("Buttons: features\n", ("click[features]",))
+    vector = resources.embedder.embed([online_state(TOLD, request)])[0]
+    page = read_page(context(["Buttons: features"], ("click[features]",)))
     for i, payload in enumerate(PAYLOADS):
         if i % 4:
             continue
@@ -168,7 +176,6 @@ def test_experience_is_one_line_with_the_move_of_its_row(tmp_path):
         assert advice.count("\n") == 1
         assert suggested(advice, page) == "features", payload
         assert set(built.actions) <= set(request.observation.actions)
-    assert VIEW.name == "webshop"
 
 
 def test_a_tool_of_ours_gives_a_line_for_each_thing(tmp_path):
@@ -245,11 +252,11 @@ def test_a_result_that_says_it_was_shortened_is_shortened_all_the_same():
 def test_an_answer_of_a_model_cannot_forge_the_next_turn():
     resources = Resources(None, Hashing())
     build = registry().parse("context", {"kind": "recall", "memory": None}).build(resources)
-    asked, view = "Which fish lives deepest?", registry().parse("env", "qa").view()
+    asked, profile = "Which fish lives deepest?", registry().parse("env", "qa").profile()
     for payload in PAYLOADS:
         said = Event("OBS", "hello", 0), Event("ACT", answer(f"hi {payload}"), 0)
         seen = Observation(asked, ("answer[<text>]",))
-        context = build(ContextRequest(asked, seen, Corpus(()), said, 2000, None, view))
+        context = build(ContextRequest(asked, seen, Corpus(()), said, 2000, None, profile))
         assert question_in(context) == asked
         lines = context.text.splitlines()
         assert sum(line.startswith("Question:") for line in lines) == 1

@@ -7,15 +7,15 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from stategate.envs.alfworld import AlfWorld
-from stategate.envs.alfworld.view import AlfWorldView
-from stategate.envs.protocols import Offer
 from stategate.envs.webshop.pages import SEARCH
-from stategate.envs.webshop.view import WebShopView
+from stategate.evals.worlds.controls import GuidedRandom
 from stategate.nodes.act.chat import Chat
-from stategate.nodes.act.replies import parse, schema
+from stategate.nodes.act.guided_chat import GuidedChat, guided_offer
+from stategate.nodes.act.replies import Offer, parse, schema
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.models.llms import FakeLlm, OpenAILlm
+from stategate.nodes.observe.alfworld import AlfWorldEnv
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, ContextRequest, Piece
 from stategate.nodes.resources import Resources
@@ -24,6 +24,7 @@ from stategate.nodes.retrieval.past import WithPast, past_chunks
 from stategate.stores.errors import ModelUnavailable, UserError
 from stategate.stores.traces import Event
 from tests.kit import context_of, step_piece
+from tests.nodes.shop_pages import context as shop_page
 
 ACTIONS = ("click[< prev]", "click[dark blue]", 'click[28" x 28"]', "click[buy now]")
 
@@ -33,13 +34,13 @@ def context(text="Instruction: Find me a scarf\n", actions=ACTIONS):
     return BuiltContext((HumanMessage(text),), (piece,), 1)
 
 
-def actor(*replies, **params):
+def actor(*replies, kind=Chat):
     llm = FakeLlm(replies=replies)
-    return Chat(**params).build(Resources(llm, None, env=WebShopEnv()))
+    return kind().build(Resources(llm, None, env=WebShopEnv()))
 
 
 def guided(context):
-    return WebShopView().offer(context.text, context.actions)
+    return guided_offer(context, Resources(env=WebShopEnv()))
 
 
 @pytest.mark.parametrize(
@@ -96,26 +97,25 @@ def test_an_empty_context_is_a_recorded_fallback():
     assert decision.fallback == "the context holds no action"
 
 
-ITEM = 'Option color: red | dark blue\nOption size: small | 28" x 28"\n'
-VALUES = ("click[red]", "click[dark blue]", "click[small]", 'click[28" x 28"]')
+ITEM = ["Option color: red | dark blue", "Option size: small | large"]
+VALUES = ("click[red]", "click[dark blue]", "click[small]", "click[large]")
 BUTTONS = ("click[back to search]", "click[< prev]", "click[description]", "click[buy now]")
+OPENED = "click[b012345678]"
 
 
 @pytest.mark.parametrize(
-    ("lines", "offered", "group"),
+    ("lines", "history", "offered", "group"),
     [
-        ("Not chosen yet: color, size\n", ("click[< prev]", *VALUES[:2]), "color"),
-        ("Chosen: color = red\nNot chosen yet: size\n", VALUES[2:], "size"),
-        ("Chosen: color = red\nChosen: size = small\n", ("click[buy now]",), None),
-        (
-            "Actions so far:\n1. click[b012345678]\n2. click[red]\n",
-            ("click[< prev]", *VALUES[2:]),
-            "size",
-        ),
+        (["Not chosen yet: color, size"], (), ("click[< prev]", *VALUES[:2]), "color"),
+        (["Chosen: color = red"], (), VALUES[2:], "size"),
+        (["Chosen: color = red", "Chosen: size = small"], (), ("click[buy now]",), None),
+        ([], (OPENED, "click[red]"), ("click[< prev]", *VALUES[2:]), "size"),
+        # A choice that the page never marks counts by the latest actions.
+        ([], (OPENED, "click[red]", "click[large]"), ("click[< prev]", "click[buy now]"), None),
     ],
 )
-def test_guides_offer_one_decision_at_a_time_read_from_the_prompt(lines, offered, group):
-    found = guided(context(ITEM + lines, (*BUTTONS, *VALUES)))
+def test_guides_offer_one_decision_at_a_time(lines, history, offered, group):
+    found = guided(shop_page([*ITEM, *lines], (*BUTTONS, *VALUES), history))
     assert set(found.actions) == set(offered)
     assert found.group == group
 
@@ -123,17 +123,25 @@ def test_guides_offer_one_decision_at_a_time_read_from_the_prompt(lines, offered
 def test_guides_stop_endless_paging_and_reopening():
     products = ("click[b012345678]", "click[b087654321]")
     actions = ("click[next >]", *products)
-    seen = "Actions so far:\n1. click[b012345678]\n2. click[next >]\n3. click[next >]\n"
-    assert guided(context(seen, actions)).actions == products[1:]
-    assert guided(context("a page\n", actions)).actions == products
-    both = "Actions so far:\n1. click[b012345678]\n2. click[b087654321]\n"
-    assert guided(context(both, actions)).actions == ("click[next >]",)
+    paged = (OPENED, "click[next >]", "click[next >]")
+    assert guided(shop_page([], actions, paged)).actions == products[1:]
+    assert guided(shop_page([], actions)).actions == products
+    assert guided(shop_page([], actions, products)).actions == ("click[next >]",)
 
 
 def test_guides_leave_alone_what_they_cannot_read():
     assert guided(context("a stranger's prompt\n")).actions == ACTIONS
     waiting = guided(context("Not chosen yet: size\n", ("click[buy now]",)))
     assert waiting.actions == ("click[buy now]",)
+
+
+def test_a_plain_chat_offers_all_that_the_prompt_shows():
+    built = shop_page(ITEM, (*BUTTONS, *VALUES))
+    resources = Resources(FakeLlm(replies=("x",)), env=WebShopEnv())
+    assert Chat().build(resources).offer(built).actions == built.actions
+    picked = GuidedRandom().build(resources)(built, 0)
+    assert picked.action in guided(built).actions
+    assert GuidedRandom().build(resources)(built, 0) == picked
 
 
 def test_a_dead_server_is_one_clear_line():
@@ -146,13 +154,6 @@ def test_a_dead_server_is_one_clear_line():
 def test_no_model_in_the_config_is_a_clear_error():
     with pytest.raises(UserError, match="set llm.kind"):
         Chat().build(Resources(None, None))
-
-
-def test_a_choice_that_the_page_never_marks_counts_by_the_latest_actions():
-    lines = 'Not chosen yet: color, size\nActions so far:\n1. click[red]\n2. click[28" x 28"]\n'
-    found = guided(context(ITEM + lines, (*BUTTONS, *VALUES)))
-    assert "click[buy now]" in found.actions
-    assert found.group is None
 
 
 def test_plain_commands_are_written_as_actions_and_understood_in_prose():
@@ -179,7 +180,7 @@ def test_what_brought_nothing_new_is_withheld_until_something_new_came():
     def chosen(*lines):
         page = Piece("page", "line", "A room.\n", ("look", "go north"), 9, 9)
         built = context_of(*(step_piece(*line) for line in lines), page)
-        return actor(*replies)(built, 0).action
+        return actor(*replies, kind=GuidedChat)(built, 0).action
 
     assert chosen(*lines[:1]) == "look"
     assert chosen(*lines) == "go north"
@@ -188,18 +189,23 @@ def test_what_brought_nothing_new_is_withheld_until_something_new_came():
 
 def played(seed, guided):
     """Return how many of ten invented games are won by taking any command, or any that is offered."""
-    world, view, build = AlfWorld.load("sample"), AlfWorldView(), Full().build(Resources())
+    world, env, build = AlfWorld.load("sample"), AlfWorldEnv(), Full().build(Resources())
+    profile, resources = env.profile(), Resources(env=env)
+    view = profile.view
     rng, won = random.Random(seed), 0
     for game in range(10):
         session, seen = world.reset({"game": game})
         asked, events = world.instruction(session), []
         for t in range(40):
             source = WithPast(PageSource(view, seen, Hashing), past_chunks(events), view, Hashing)
-            request = ContextRequest(asked, seen, source, tuple(events), 3000, None, view)
-            offered = view.offer(build(request).text, seen.actions).actions
+            request = ContextRequest(asked, seen, source, tuple(events), 3000, None, profile)
+            offered = guided_offer(build(request), resources).actions
             assert set(offered) <= set(seen.actions)
             action = rng.choice(offered if guided else seen.actions)
-            events += [Event("OBS", view.gist(seen.text), t), Event("ACT", action, t)]
+            events += [
+                Event("OBS", profile.experience.summary_line(seen.text), t),
+                Event("ACT", action, t),
+            ]
             session, seen = world.step(session, action)
             if seen.done:
                 won += 1

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stategate.envs.protocols import Chunk
+from stategate.envs.protocols import Chunk, Fragment
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.expert import play
-from stategate.envs.webshop.view import WebShopView
 from stategate.nodes.build_context.assemble import assemble
 from stategate.nodes.build_context.compress import Compress
 from stategate.nodes.conformance import check_context
 from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, ContextRequest
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
@@ -23,7 +23,8 @@ from stategate.stores.errors import UserError
 from stategate.stores.tokens import count_tokens
 from stategate.stores.traces import Event
 
-VIEW = WebShopView()
+PROFILE = WebShopEnv().profile()
+VIEW = PROFILE.view
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,9 @@ def pages() -> list[ContextRequest]:
             for event in (e for e in episode.events if e.kind == "ACT"):
                 source = PageSource(VIEW, page, lambda: Hashing().build(Resources()))
                 found.append(
-                    ContextRequest(episode.instruction, page, source, tuple(past), 2000, view=VIEW)
+                    ContextRequest(
+                        episode.instruction, page, source, tuple(past), 2000, profile=PROFILE
+                    )
                 )
                 past.append(event)
                 session, page = shop.step(session, event.text)
@@ -129,7 +132,7 @@ def test_an_instruction_that_is_not_understood_stays_whole(pages):
     wish = "Qwx zzt. Blorp."
     context = _build(replace(pages[3], instruction=wish), 2000, ratio=0.3)
     assert context.text.startswith(f"Instruction: {wish}")
-    assert clarity(VIEW, wish, request_page(pages[3])) < 0.7
+    assert clarity(VIEW, wish, request_page(pages[3]), False) < 0.7
 
 
 @pytest.mark.parametrize("place", [3, 12, 20])
@@ -145,7 +148,7 @@ def test_a_page_without_a_clear_match_keeps_more(pages, place):
         asked = replace(request, instruction=wish)
         whole = assemble(replace(asked, budget=100_000), chunks).tokens
         shares[wish] = _build(asked, 2000, ratio=0.3).tokens / whole
-    assert clarity(VIEW, foreign, chunks) < clarity(VIEW, request.instruction, chunks)
+    assert clarity(VIEW, foreign, chunks, False) < clarity(VIEW, request.instruction, chunks, False)
     assert shares[foreign] > shares[request.instruction]
 
 
@@ -191,7 +194,7 @@ def test_what_competes_can_be_compared_by_what_is_shown(pages):
     compared = 0
     for request in (r for r in pages if any(c.role == "entry" for c in r.source.all())):
         chunks = {c.id: c for c in request.source.all() if c.role == "entry" and not c.is_visited}
-        asked = focus_on(VIEW, request.instruction, request.source.all())
+        asked = focus_on(VIEW, request.instruction, request.source.all(), False)
         for piece in _build(request, 2000, ratio=0.35).pieces:
             if piece.id not in chunks:
                 continue
@@ -207,9 +210,10 @@ def test_what_competes_can_be_compared_by_what_is_shown(pages):
 
 def test_running_text_keeps_a_clause_for_each_asked_word():
     lines = ["Good and warm. Made of fine cotton, easy to wash.", "Cotton is good, says Ann."]
-    page = [Chunk("d", "detail", "", (), {"lines": lines})]
+    fragments = (Fragment("\n".join(f"Text: {line}" for line in lines)),)
+    page = [Chunk("d", "detail", "", fragments=fragments)]
     wish = "I want machine wash cotton shirts under 9 dollars"
-    asked = focus_on(VIEW, wish, page)
+    asked = focus_on(VIEW, wish, page, False)
     named = sorted(stretch.strip() for stretch in asked.telling)
     assert named == ["Cotton is good,", "easy to wash."]  # the shorter of two that say cotton
     assert asked.stretch_tier(" says Ann.") == 3

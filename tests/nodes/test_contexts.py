@@ -4,10 +4,10 @@ import pytest
 
 from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.sample.pages import observations
-from stategate.envs.webshop.view import WebShopView
 from stategate.nodes.build_context.baselines import Full, QueryRag, Window
 from stategate.nodes.conformance import check_built, check_context, check_view, requests, samples
 from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import ContextRequest
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource
@@ -32,18 +32,19 @@ def test_builders_conform(params):
 
 def test_every_world_s_view_keeps_the_rules():
     worlds = set()
-    for view, instruction, page in samples():
-        check_view(view, page, instruction)
-        worlds.add(view.name)
+    for profile, instruction, page in samples():
+        check_view(profile.view, page, instruction)
+        worlds.add(profile.view.name)
     assert worlds >= {"plain", "webshop", "qa"}
 
 
-VIEW = WebShopView()
+PROFILE = WebShopEnv().profile()
+VIEW = PROFILE.view
 
 
 def asked(observation, budget, events=(), instruction="Find me a scarf"):
     source = PageSource(VIEW, observation, embedder)
-    return ContextRequest(instruction, observation, source, tuple(events), budget, view=VIEW)
+    return ContextRequest(instruction, observation, source, tuple(events), budget, profile=PROFILE)
 
 
 def embedder():

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stategate.envs.webshop.view import WebShopView
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.build_context.experience import Experience
 from stategate.nodes.build_context.trace_advice import ExperienceTrace
@@ -27,7 +26,7 @@ from stategate.stores.bank.state_bank import StateBank
 from stategate.stores.errors import UserError
 from stategate.trainers.bank.build import build_trace_bank
 
-VIEW = WebShopView()
+TOLD = WebShopEnv().experience()
 WISH = "Find me a warm wool scarf with color: red, and price lower than 30.00 dollars"
 
 
@@ -50,7 +49,7 @@ def folder(tmp_path, resources):
     bank = StateBank(tmp_path / "state", make_of(resources.embedder), create=True)
     for i, question in enumerate([WISH, "Find me a blue chair", "Find me a lamp"]):
         episode = trajectory(i, question=question)
-        add_episode(bank, episode, annotate(episode, VIEW), resources.embedder, VIEW)
+        add_episode(bank, episode, annotate(episode, TOLD), resources.embedder, TOLD)
     return str(tmp_path / "state")
 
 
@@ -68,7 +67,6 @@ def item(resources, budget=600):
 def test_it_conforms_in_both_modes_around_other_builders(folder, traces, resources):
     for inner in ({"kind": "full"}, {"kind": "query_rag"}, {"kind": "window"}):
         check_context(Experience(bank=folder, inner=inner), resources)
-        check_context(Experience(bank=folder, inner=inner, pick="random"), resources)
         check_context(ExperienceTrace(bank=traces, inner=inner, min_q=0), resources)
 
 
@@ -101,11 +99,11 @@ def test_a_step_costs_one_embedding_and_no_model_call(folder, resources, monkeyp
     monkeypatch.setattr(HashingEmbedder, "embed", embed)
     monkeypatch.setattr(type(resources.llm), "invoke", lambda *a, **k: pytest.fail("a model call"))
     assert len(build(item(resources)).messages) == 2
-    assert embedded == [online_state(item(resources))]
+    assert embedded == [online_state(TOLD, item(resources))]
 
 
 def put(bank, resources, request, rows):
-    vector = resources.embedder.embed([online_state(request)])[0]
+    vector = resources.embedder.embed([online_state(TOLD, request)])[0]
     bank.bank.add(
         Entry(
             Row(name, "t", q, {"experience": f"Say {name}.", "move": move}),
@@ -140,28 +138,6 @@ def test_a_gate_withholds_moves_that_the_page_does_not_offer(tmp_path, resources
     gated = Experience(bank=path, gate="fits").build(resources)(search)
     assert plain.pieces[-1].id == "experience:a"
     assert gated.pieces[-1].id == "experience:b"
-
-
-def test_controls_differ_from_the_real_thing_and_repeat_themselves(tmp_path, resources):
-    request = item(resources)
-    bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
-    rows = [(f"r{i}", 6 + i % 4, "features", i / 10) for i in range(40)]
-    put(bank, resources, request, rows)
-    path = str(tmp_path / "b")
-
-    def told(**params):
-        return Experience(bank=path, **params).build(resources)(request).pieces[-1].id
-
-    assert told() == "experience:r0"
-    random = [told(pick="random", seed=seed) for seed in range(6)]
-    assert random == [told(pick="random", seed=seed) for seed in range(6)]
-    assert len(set(random)) > 2
-    dealt = [told(pick="shuffled", min_score=0.9, seed=seed) for seed in range(6)]
-    assert dealt == [told(pick="shuffled", min_score=0.9, seed=seed) for seed in range(6)]
-    assert len(set(dealt)) > 2
-    shuffled = {told(shuffle_q=True, min_q=9, seed=seed) for seed in range(8)}
-    assert len(shuffled) > 1
-    assert shuffled != {told(min_q=9)}
 
 
 def test_a_bank_of_another_embedder_and_a_missing_state_are_refused(folder, resources):
@@ -278,7 +254,7 @@ def test_advice_to_search_says_what_it_comes_to_for_this_task(tmp_path, resource
     bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
     other = trajectory(1, question="Find me a lamp")
     other = replace(other, steps=(Step("search", "lamp", "WebShop Search", "Page 1"),))
-    add_episode(bank, other, annotate(other, VIEW), resources.embedder, VIEW)
+    add_episode(bank, other, annotate(other, TOLD), resources.embedder, TOLD)
     request = replace(search, instruction=WISH)
     built = Experience(bank=str(tmp_path / "b"), min_score=-1).build(resources)(request)
     line = built.pieces[-1].text
@@ -291,7 +267,7 @@ def test_advice_to_search_says_what_it_comes_to_for_this_task(tmp_path, resource
 def test_advice_without_words_is_passed_over(tmp_path, resources):
     bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
     episode = trajectory(1)
-    add_episode(bank, episode, [Annotation(9, "")] * 3, resources.embedder, VIEW)
+    add_episode(bank, episode, [Annotation(9, "")] * 3, resources.embedder, TOLD)
     built = Experience(bank=str(tmp_path / "b"), min_score=-1).build(resources)(item(resources))
     assert len(built.messages) == 1
 
@@ -299,7 +275,7 @@ def test_advice_without_words_is_passed_over(tmp_path, resources):
 def test_proven_advice_is_a_move_that_beat_others_in_the_same_past_tasks(tmp_path, resources):
     request = item(resources)
     bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
-    state = online_state(request)
+    state = online_state(TOLD, request)
     vector = resources.embedder.embed([state])[0]
 
     def add(task, move, q, text=state):

@@ -2,13 +2,13 @@
 
 import pytest
 
-from stategate.envs.protocols import ActionVocabulary
-from stategate.envs.webshop.view import WebShopView
 from stategate.graph import build_graph, load_config
+from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import Episode, Step, from_events, returns
 from stategate.nodes.experience.episode import annotate as annotated
 from stategate.nodes.experience.states import online_state
 from stategate.nodes.experience.states import states_of as states_in
+from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import ContextRequest
 from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
@@ -19,15 +19,15 @@ WISH = (
 )
 
 
-VIEW = WebShopView()
+TOLD = WebShopEnv().experience()
 
 
 def annotate(episode, *gamma):
-    return annotated(episode, VIEW, *gamma)
+    return annotated(episode, TOLD, *gamma)
 
 
 def states_of(episode):
-    return states_in(episode, VIEW)
+    return states_in(episode, TOLD)
 
 
 def episode(reward=1.0, steps=None, **more):
@@ -47,7 +47,7 @@ def test_a_bank_state_is_the_state_that_the_agent_was_in(tmp_path, monkeypatch):
     real = full.assemble
 
     def spy(request: ContextRequest, *rest, **named):
-        seen.append(online_state(request))
+        seen.append(online_state(TOLD, request))
         return real(request, *rest, **named)
 
     monkeypatch.setattr(full, "assemble", spy)
@@ -114,7 +114,7 @@ def test_words_tell_the_place_of_a_product_and_never_its_code():
     ],
 )
 def test_moves(step, move):
-    assert VIEW.actions.move_of(WISH, step.action) == move
+    assert TOLD.move_of(WISH, step.action) == move
 
 
 def test_events_without_actions_or_pages_are_refused():
@@ -130,4 +130,4 @@ def test_events_without_actions_or_pages_are_refused():
 )
 def test_a_move_without_numbers_says_something_all_the_same(action, move):
     """In a world of numbers alone advice would else be no word."""
-    assert ActionVocabulary().move_of("", action) == move
+    assert ExperienceAdapter().move_of("", action) == move

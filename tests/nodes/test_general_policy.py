@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from stategate.envs.alfworld.view import AlfWorldView
 from stategate.envs.protocols import Fragment, Observation
 from stategate.graph import build_graph, load_config
 from stategate.nodes.act.encoding import encoder
@@ -14,6 +13,7 @@ from stategate.nodes.build_context.baselines import Full, Window
 from stategate.nodes.build_context.compress import Compress
 from stategate.nodes.conformance import check_actor
 from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.observe.alfworld import AlfWorldEnv
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import ContextRequest, Piece
 from stategate.nodes.resources import Resources
@@ -25,7 +25,8 @@ from stategate.stores.traces import Event
 from tests.kit import context_of, step_piece
 from tests.nodes.test_past import moments, request  # noqa: F401 - a fixture
 
-VIEW = AlfWorldView()
+PROFILE = AlfWorldEnv().profile()
+VIEW = PROFILE.view
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +43,12 @@ def test_what_was_done_is_known_from_the_lines_or_from_the_marks(moments, resour
     done = {event.text for event in asked.events if event.kind == "ACT"}
     there = done & set(asked.observation.actions)
     assert there
-    full = GENERAL.encode(resources.get(Full())(asked), 9, VIEW)
+    full = GENERAL.encode(resources.get(Full())(asked), 9, PROFILE)
     assert {a for a, value in column(full, "done").items() if value} == there
     compress = Compress(allocator="uniform", ratio=0.01)
-    marked = GENERAL.encode(resources.get(compress)(asked), 9, VIEW)
+    marked = GENERAL.encode(resources.get(compress)(asked), 9, PROFILE)
     assert {a for a, value in column(marked, "marked").items() if value} == there
-    blind = GENERAL.encode(resources.get(Window(events=0))(asked), 9, VIEW)
+    blind = GENERAL.encode(resources.get(Window(events=0))(asked), 9, PROFILE)
     assert not any(column(blind, "done").values())
     cut = PAGE_FEATURES.index("cut history")
     assert blind.page[cut] == 1
@@ -57,7 +58,7 @@ def test_what_was_done_is_known_from_the_lines_or_from_the_marks(moments, resour
 
 def test_an_experts_action_is_found_among_the_candidates(moments, resources):  # noqa: F811
     for moment in moments:
-        seen = GENERAL.encode(resources.get(Full())(request(moment, resources, 3000)), 0, VIEW)
+        seen = GENERAL.encode(resources.get(Full())(request(moment, resources, 3000)), 0, PROFILE)
         assert seen.actions[GENERAL.stands_for(moment[3], seen.actions)] == moment[3]
     texts = ["search[red scarf]", "search[wool]", "click[a]"]
     assert GENERAL.stands_for("search[scarf red]", texts) == 0
@@ -103,9 +104,9 @@ def test_numbered_things_are_followed_from_step_to_step(resources):
         lambda: resources.embedder,
     )
     built = resources.get(Full())(
-        ContextRequest(asked, page, source, tuple(events), 2000, None, VIEW)
+        ContextRequest(asked, page, source, tuple(events), 2000, None, PROFILE)
     )
-    seen = GENERAL.encode(built, 6, VIEW)
+    seen = GENERAL.encode(built, 6, PROFILE)
     open_, settled = column(seen, "where open"), column(seen, "where settled")
     assert open_["go to shelf 1"] > 0.5 > open_["go to table 4"]
     assert settled["go to table 4"] > 0.5 > settled["go to shelf 1"]

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from stategate.envs.protocols import Observation
-from stategate.envs.webshop.view import WebShopView
 from stategate.nodes.conformance import check_memory
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import Decision, StepRecord
@@ -69,19 +68,22 @@ def test_what_an_items_page_met_is_noted_and_outlives_the_page():
 
 def test_short_term_drops_the_instruction_that_every_prompt_has_anyway():
     assert (
-        WebShopView().gist("Instruction: [SEP] a lamp [SEP] Back [SEP] x", "a lamp")
+        WebShopEnv()
+        .experience()
+        .summary_line("Instruction: [SEP] a lamp [SEP] Back [SEP] x", "a lamp")
         == "Back [SEP] x"
     )
     assert (
-        WebShopView()
-        .gist("Instruction:\na lamp\n[button] Back [button_]", "a lamp")
+        WebShopEnv()
+        .experience()
+        .summary_line("Instruction:\na lamp\n[button] Back [button_]", "a lamp")
         .startswith("[button] Back")
     )
 
 
 def test_short_term_keeps_titles_that_hold_a_short_instruction():
     page = "Instruction: [SEP] a lamp [SEP] a lamp of glass"
-    assert WebShopView().gist(page, "a lamp") == "a lamp of glass"
+    assert WebShopEnv().experience().summary_line(page, "a lamp") == "a lamp of glass"
 
 
 def test_an_event_larger_than_the_budget_is_cut_not_lost():

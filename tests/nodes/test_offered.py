@@ -23,7 +23,7 @@ def pages():
     seen, taken = [], []
 
     def look():
-        encoded = GENERAL.encode(walk.look(page), walk.step, readers.resources.view)
+        encoded = GENERAL.encode(walk.look(page), walk.step, readers.resources.profile)
         rows = {
             action: dict(zip(ROW_FEATURES, row.tolist(), strict=True))
             for action, row in zip(encoded.actions, encoded.rows, strict=True)

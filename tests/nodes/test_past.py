@@ -4,7 +4,6 @@ import pytest
 
 from stategate.envs.alfworld import AlfWorld
 from stategate.envs.alfworld.expert import decide, knowledge_of
-from stategate.envs.alfworld.view import AlfWorldView
 from stategate.nodes.act.seeker import seek
 from stategate.nodes.build_context.baselines import Full, QueryRag, Window
 from stategate.nodes.build_context.compress import Compress
@@ -12,6 +11,7 @@ from stategate.nodes.build_context.summary import Summary
 from stategate.nodes.conformance import check_built
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.models.llms import FakeLlm
+from stategate.nodes.observe.alfworld import AlfWorldEnv
 from stategate.nodes.protocols import ContextRequest
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource
@@ -20,7 +20,8 @@ from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
 from stategate.stores.traces import Event
 
-VIEW = AlfWorldView()
+PROFILE = AlfWorldEnv().profile()
+VIEW = PROFILE.view
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,10 @@ def moments():
         known = knowledge_of(pairs, seen.text, seen.actions)
         action, _ = decide(asked, known, seen.actions)
         found.append((asked, seen, tuple(events), action))
-        events += [Event("OBS", VIEW.gist(seen.text), t), Event("ACT", action, t)]
+        events += [
+            Event("OBS", PROFILE.experience.summary_line(seen.text), t),
+            Event("ACT", action, t),
+        ]
         session, seen = world.step(session, action)
         pairs.append((action, seen.text))
         if seen.done:
@@ -68,7 +72,7 @@ def request(moment, resources, budget):
     asked, seen, events, _ = moment
     page = PageSource(VIEW, seen, lambda: resources.embedder)
     source = WithPast(page, past_chunks(events), VIEW, lambda: resources.embedder)
-    return ContextRequest(asked, seen, source, events, budget, None, VIEW)
+    return ContextRequest(asked, seen, source, events, budget, None, PROFILE)
 
 
 KINDS = [

@@ -14,7 +14,7 @@ from stategate.nodes.models.embedders import Hashing
 from stategate.stores.bank.bank import Entry, Row, merge, open_bank, with_vectors
 from stategate.stores.bank.state_bank import StateBank
 from stategate.trainers.bank.build import build_trace_bank
-from tests.nodes.test_experience_context import VIEW, folder, item, resources, trajectory
+from tests.nodes.test_experience_context import TOLD, folder, item, resources, trajectory
 
 __all__ = ["folder", "resources"]
 HARM = {"search": "search_kind", "option": "buy now", "features": "buy now", "buy now": "< prev"}
@@ -63,7 +63,7 @@ def test_a_trusted_row_is_not_changed_by_an_untrusted_episode(folder, resources)
     bank = StateBank(folder, make_of(resources.embedder))
     before = {row.id: (row.q, row.data) for row in bank.bank.rows()}
     liar = replace(trajectory(9, reward=0.0), id="liar", trust=0.2)
-    add_episode(bank, liar, annotate(liar, VIEW), resources.embedder, VIEW)
+    add_episode(bank, liar, annotate(liar, TOLD), resources.embedder, TOLD)
     after = {row.id: row for row in bank.bank.rows()}
     assert {name: (row.q, row.data) for name, row in after.items() if name in before} == before
     fresh = [row for name, row in after.items() if name not in before]
@@ -112,7 +112,7 @@ def test_a_text_that_looks_like_the_mark_of_trust_is_not_one(folder, resources):
 def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
     request = item(resources)
     bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
-    state = online_state(request)
+    state = online_state(TOLD, request)
     vector = resources.embedder.embed([state])[0]
 
     def add(task, **moves):
@@ -141,7 +141,7 @@ def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
 def test_the_default_follows_one_record_of_a_trusted_source(folder, resources):
     """What the page on security says is not guaranteed; of a stranger the same record is not heard."""
     request = item(resources)
-    state = online_state(request)
+    state = online_state(TOLD, request)
     bank, vector = (
         StateBank(folder, make_of(resources.embedder)),
         resources.embedder.embed([state])[0],

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.pages import SEARCH
-from stategate.envs.webshop.view import WebShopView
 from stategate.envs.webshop.wanted import Wanted
 from stategate.graph import build_graph, load_config
 from stategate.nodes.act.policy import Policy, PolicyActor, make_scorer
@@ -26,11 +25,14 @@ from stategate.nodes.act.shop.candidates import (
 )
 from stategate.nodes.act.shop.page import read_page
 from stategate.nodes.conformance import check_actor
+from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.nodes.resources import Resources
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from tests.nodes.shop_pages import ITEM, LINKS, ON_ITEM, ON_RESULTS, RESULTS, WISH, context
+
+PROFILE = WebShopEnv().profile()
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def scorer():
 
 @pytest.fixture
 def act(scorer):
-    return PolicyActor(scorer, LEXICAL, WebShopView())
+    return PolicyActor(scorer, LEXICAL, PROFILE)
 
 
 def row(seen, action):
@@ -133,7 +135,7 @@ def test_any_context_gives_finite_numbers_and_probabilities_over_what_is_legal(
     assert np.isfinite(seen.rows).all()
     assert np.isfinite(seen.page).all()
     assert seen.rows.shape == (len(seen.actions), len(CANDIDATE_FEATURES))
-    decision = PolicyActor(scorer, LEXICAL, WebShopView())(made, step)
+    decision = PolicyActor(scorer, LEXICAL, PROFILE)(made, step)
     if decision.fallback is None:
         assert math.isclose(sum(decision.probabilities.values()), 1.0, abs_tol=1e-9)
         assert decision.action in decision.probabilities
@@ -171,17 +173,15 @@ def test_it_reads_nothing_but_what_is_shown(act):
 
 def test_the_same_seed_plays_the_same_episode_and_draws_follow_the_probabilities(scorer):
     made = context(RESULTS, ON_RESULTS)
-    hot = PolicyActor(scorer, LEXICAL, WebShopView(), temperature=1.0, seed=3)
-    assert hot(made, 1) == PolicyActor(scorer, LEXICAL, WebShopView(), temperature=1.0, seed=3)(
-        made, 1
-    )
+    hot = PolicyActor(scorer, LEXICAL, PROFILE, temperature=1.0, seed=3)
+    assert hot(made, 1) == PolicyActor(scorer, LEXICAL, PROFILE, temperature=1.0, seed=3)(made, 1)
     drawn = [
-        PolicyActor(scorer, LEXICAL, WebShopView(), temperature=1.0, seed=s)(made, 1).action
+        PolicyActor(scorer, LEXICAL, PROFILE, temperature=1.0, seed=s)(made, 1).action
         for s in range(400)
     ]
     for action, chance in hot(made, 1).probabilities.items():
         assert drawn.count(action) / 400 == pytest.approx(chance, abs=0.1)
-    cold = PolicyActor(scorer, LEXICAL, WebShopView())(made, 1)
+    cold = PolicyActor(scorer, LEXICAL, PROFILE)(made, 1)
     assert cold.action == max(cold.probabilities, key=cold.probabilities.__getitem__)
 
 

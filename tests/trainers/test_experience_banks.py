@@ -14,10 +14,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from stategate.envs.webshop.view import WebShopView
 from stategate.nodes.experience.episode import Annotation, Episode, Step, annotate
 from stategate.nodes.experience.grow import add_episode, prune
 from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.resources import Resources
 from stategate.nodes.update_state.ema import Ema
 from stategate.stores.bank.state_bank import StateBank
@@ -26,7 +26,7 @@ from stategate.trainers.bank.build import build_state_bank, upgrade, without_lea
 from stategate.trainers.bank.captions import Captions
 from stategate.trainers.bank.hindsight import Hindsight, episode_text, read_answer
 
-VIEW = WebShopView()
+TOLD = WebShopEnv().experience()
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -85,7 +85,7 @@ def resources():
 
 def test_a_whole_answer_annotates_every_state(tmp_path, resources):
     model = talker(lambda n, m: f"Sure!\n```json\n{answer(3)}\n```")
-    judge = Hindsight(model, VIEW, "m")
+    judge = Hindsight(model, TOLD, "m")
     built = build_state_bank(tmp_path, [episode()], resources, judge)
     assert (built.rows, built.read, built.problems) == (3, 1, [])
     rows = StateBank(tmp_path).bank.rows()
@@ -122,12 +122,12 @@ def test_prose_is_tried_three_times_then_the_episode_waits_for_the_next_build(
     tmp_path, resources, reply
 ):
     model = talker(lambda n, m: reply)
-    built = build_state_bank(tmp_path, [episode()], resources, Hindsight(model, VIEW))
+    built = build_state_bank(tmp_path, [episode()], resources, Hindsight(model, TOLD))
     assert len(model.calls) == 3
     assert built.rows == built.read == 0
     assert "3 times" in built.problems[0]
     better = talker(lambda n, m: reply if n < 3 else answer(3))
-    built = build_state_bank(tmp_path, [episode()], resources, Hindsight(better, VIEW))
+    built = build_state_bank(tmp_path, [episode()], resources, Hindsight(better, TOLD))
     assert (built.rows, len(better.calls)) == (3, 3)
 
 
@@ -141,9 +141,9 @@ def test_calls_run_at_once_up_to_the_limit_and_at_the_rate(tmp_path, resources):
 
     model = talker(say)
     episodes = [episode(i) for i in range(7)]
-    built = build_state_bank(tmp_path, episodes, resources, Hindsight(model, VIEW, concurrency=3))
+    built = build_state_bank(tmp_path, episodes, resources, Hindsight(model, TOLD, concurrency=3))
     assert (built.read, model.most[1]) == (7, 3)
-    slow = Hindsight(talker(lambda n, m: answer(3)), VIEW, concurrency=3, per_minute=600)
+    slow = Hindsight(talker(lambda n, m: answer(3)), TOLD, concurrency=3, per_minute=600)
     started = time.monotonic()
     list(slow(episodes[:4]))
     assert time.monotonic() - started >= 0.25  # three waits of a tenth of a second
@@ -160,7 +160,7 @@ def test_a_long_episode_is_told_within_the_tokens_with_every_decision():
         1.0,
         True,
     )
-    text = episode_text(long, VIEW, 3600)
+    text = episode_text(long, TOLD, 3600)
     assert count_tokens(text) <= 3600
     assert all(f"Decision {i}: click[n{i - 1}]" in text for i in range(1, 21))
 
@@ -177,7 +177,7 @@ def test_a_long_episode_is_told_within_the_tokens_with_every_decision():
 )
 def test_advice_that_tells_the_answer_is_dropped(words, leaks):
     known = episode(answers=("b0aaaaaaa1", "thirty two"))
-    kept, count = without_leaks(known, [Annotation(9, words)], VIEW)
+    kept, count = without_leaks(known, [Annotation(9, words)], TOLD)
     assert count == leaks
     assert kept == [Annotation(9, "" if leaks else words)]
 
@@ -274,16 +274,16 @@ def test_what_another_process_added_meanwhile_is_not_counted_twice(tmp_path, res
 
     build_state_bank(tmp_path, [episode()], resources)
     again = replace(episode(), id="again", reward=0.0, correct=False)
-    slow, fast, view = StateBank(tmp_path), StateBank(tmp_path), resources.view
+    slow, fast, told = StateBank(tmp_path), StateBank(tmp_path), resources.experience
     real = slow.bank.is_read
 
     def late(source):  # both asked before either had written
         known = real(source)
-        add_episode(fast, again, annotate(again, view), resources.embedder, view)
+        add_episode(fast, again, annotate(again, told), resources.embedder, told)
         return known
 
     slow.bank.is_read = late
-    add_episode(slow, again, annotate(again, view), resources.embedder, view)
+    add_episode(slow, again, annotate(again, told), resources.embedder, told)
     last = StateBank(tmp_path).bank.rows()[-1]
     assert (last.q, last.data["seen"]) == (pytest.approx(5.0), 2)
 
@@ -313,12 +313,12 @@ def test_recurrent_states_are_kept_and_their_updater_is_checked(tmp_path, resour
 def test_hindsight_comes_later_and_only_once(tmp_path, resources):
     build_state_bank(tmp_path, [episode(0), episode(1)], resources)
     model = talker(lambda n, m: answer(3))
-    done = upgrade(tmp_path, [episode(0)], Hindsight(model, VIEW, "m"), VIEW)
+    done = upgrade(tmp_path, [episode(0)], Hindsight(model, TOLD, "m"), TOLD)
     assert (done.rows, done.read) == (3, 1)
     by = [row.data["by"] for row in StateBank(tmp_path).bank.rows()]
     assert by == ["hindsight:m"] * 3 + ["return"] * 3
     assert StateBank(tmp_path).bank.rows()[0].data["experience"] == "Advice 1."
-    upgrade(tmp_path, [episode(0)], Hindsight(model, VIEW, "m"), VIEW)
+    upgrade(tmp_path, [episode(0)], Hindsight(model, TOLD, "m"), TOLD)
     assert len(model.calls) == 1
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stategate.envs.webshop.view import WebShopView
+from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
@@ -88,7 +88,7 @@ def test_react_thoughts_belong_to_the_next_action_and_the_purchase_is_the_answer
     assert episode.steps[1].thought == "B0AAAAAAA1 fits."
     assert episode.steps[1].before == "[B0AAAAAAA1] Scarf"
     actions = [step.action for step in episode.steps]
-    assert WebShopView().actions.outcomes(actions) == ("b0aaaaaaa1",)
+    assert WebShopEnv().experience().outcomes(actions) == ("b0aaaaaaa1",)
 
 
 def test_a_thought_that_broke_off_is_a_thought(tmp_path):

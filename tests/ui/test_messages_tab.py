@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("gradio")
 
 from stategate.graph.checkpoints import open_saver
-from tests.evals.test_agents import OPENAI
+from tests.evals.test_replay import OPENAI
 
 
 @pytest.fixture

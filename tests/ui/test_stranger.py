@@ -6,7 +6,7 @@ import sys
 import pytest
 import yaml
 
-from stategate.envs.protocols import tasks_of
+from stategate.envs.protocols import playable
 from stategate.graph import load_config
 from stategate.nodes import registry
 from stategate.ui.app.agents import Agents
@@ -52,7 +52,7 @@ def test_its_tasks_are_listed_found_and_drawn(workspace):
 
 
 def test_it_is_stepped_played_by_hand_compared_and_replayed(workspace):
-    workspace.start(tasks_of(workspace.world)[1])
+    workspace.start(playable(workspace.world).tasks()[1])
     drawn = draw(workspace)
     assert "Light the lantern in the garden." in drawn.page
     assert 'data-action="go cellar"' in drawn.page
@@ -83,7 +83,7 @@ def test_only_kinds_that_fit_are_offered(workspace):
 
 
 def test_reference_episodes_are_of_its_own_tasks(workspace):
-    tasks = tasks_of(workspace.world)[1:2]
+    tasks = playable(workspace.world).tasks()[1:2]
     with pytest.raises(Exception, match="cannot play alone"):
         play_references(workspace.config, workspace.resources, tasks, print)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tqdm import tqdm
 
-from stategate.envs.protocols import View
+from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import NAME, Annotation, Episode, annotate
 from stategate.nodes.experience.grow import add_episode, make_of, updater_make
 from stategate.nodes.experience.states import states_of
@@ -57,7 +57,7 @@ def build_state_bank(
     A ``crew`` embeds the states; rows are added here, one episode after another, because a state that
     is there already is folded into its row.
     """
-    embedder, view = resources.embedder, resources.view
+    embedder, told = resources.embedder, resources.experience
     hidden = resources.get(updater) if updater is not None and updater.kind != "none" else None
     make = updater_make(updater) if updater is not None else None
     bank = StateBank(folder, make_of(embedder), make, create=True)
@@ -65,11 +65,11 @@ def build_state_bank(
         raise UserError(f"the bank in '{folder}' has recurrent states: give the same --updater")
     todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
     built = Built(known=len(episodes) - len(todo))
-    _embed_ahead(resources, (text for e in todo for text in states_of(e, view)), crew)
-    annotated = ((e, annotate(e, view)) for e in todo) if annotator is None else annotator(todo)
+    _embed_ahead(resources, (text for e in todo for text in states_of(e, told)), crew)
+    annotated = ((e, annotate(e, told)) for e in todo) if annotator is None else annotator(todo)
     with closing(bank.bank):
-        for episode, notes in _useful(annotated, len(todo), view, built):
-            built.rows += add_episode(bank, episode, notes, embedder, view, hidden)
+        for episode, notes in _useful(annotated, len(todo), told, built):
+            built.rows += add_episode(bank, episode, notes, embedder, told, hidden)
         bank.refresh()
     return built
 
@@ -84,7 +84,7 @@ def build_trace_bank(
 
     Question, caption and rewordings each find it. Made if it is not there; goes on where it stopped.
     """
-    embedder, view = resources.embedder, resources.view
+    embedder, told = resources.embedder, resources.experience
     bank = TraceBank(folder, make_of(embedder), create=True)
     todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
     built = Built(known=len(episodes) - len(todo))
@@ -96,7 +96,7 @@ def build_trace_bank(
                 built.problems.append(f"{episode.id}: there is no question to find it by")
                 continue
             vectors = np.asarray(embedder.embed(list(dict.fromkeys(texts))))
-            entry = Entry(trace_row(episode, view), {"text": vectors})
+            entry = Entry(trace_row(episode, told), {"text": vectors})
             built.rows += bank.bank.add([entry], episode.id)
             built.read += 1
         bank.refresh()
@@ -114,18 +114,18 @@ def _embed_ahead(resources: "Resources", texts: Iterable[str], crew: Crew | None
         embed_ahead(resources.embedder_params, list(texts), crew)
 
 
-def trace_row(episode: Episode, view: View) -> Row:
+def trace_row(episode: Episode, told: ExperienceAdapter) -> Row:
     """Return the row of an episode: its question and its moves, without repeats in a row."""
     plan: list[str] = []
     for step in episode.steps:
-        move = view.actions.move_of(episode.question, step.action)
+        move = told.move_of(episode.question, step.action)
         if not plan or plan[-1] != move:
             plan.append(move)
     actions = [step.action for step in episode.steps]
     data = {
         "question": episode.question,
         "plan": plan,
-        "lessons": list(view.actions.lessons(episode.question, actions)),
+        "lessons": list(told.lessons(episode.question, actions)),
         "reward": episode.reward,
         "correct": episode.correct,
         "steps": len(episode.steps),
@@ -152,7 +152,7 @@ def _waiting(bank: Bank) -> dict[str, dict[int, Row]]:
 
 
 def upgrade(
-    folder: str | Path, episodes: Sequence[Episode], annotator: Annotator, view: View
+    folder: str | Path, episodes: Sequence[Episode], annotator: Annotator, told: ExperienceAdapter
 ) -> Built:
     """Annotate again the rows that are return-based and whose episode is among ``episodes``.
 
@@ -162,7 +162,7 @@ def upgrade(
         waiting = _waiting(bank)
         todo = [episode for episode in episodes if episode.id in waiting]
         built = Built(known=len(episodes) - len(todo))
-        for episode, notes in _useful(annotator(todo), len(todo), view, built):
+        for episode, notes in _useful(annotator(todo), len(todo), told, built):
             for step, row in waiting[episode.id].items():
                 if step < len(notes):
                     note = notes[step]
@@ -172,24 +172,24 @@ def upgrade(
 
 
 def _useful(
-    annotated: Iterable[Annotated], total: int, view: View, built: Built
+    annotated: Iterable[Annotated], total: int, told: ExperienceAdapter, built: Built
 ) -> Iterable[tuple[Episode, list[Annotation]]]:
     """Yield episodes with annotations that give nothing away; count the rest in ``built``."""
     for episode, notes in tqdm(annotated, total=total, unit="episode", disable=None):
         if isinstance(notes, str):
             built.problems.append(f"{episode.id}: {notes}")
             continue
-        kept, leaks = without_leaks(episode, notes, view)
+        kept, leaks = without_leaks(episode, notes, told)
         built.leaks += leaks
         built.read += 1
         yield episode, kept
 
 
 def without_leaks(
-    episode: Episode, notes: Sequence[Annotation], view: View
+    episode: Episode, notes: Sequence[Annotation], told: ExperienceAdapter
 ) -> tuple[list[Annotation], int]:
     """Empty the advice that tells the episode's answer; returns the rest and how many leaked."""
-    outcomes = view.actions.outcomes([step.action for step in episode.steps])
+    outcomes = told.outcomes([step.action for step in episode.steps])
     # Whole words: the answer "4" is in "a 4 pack", not in "40 dollars".
     folded = map(_folded, (*episode.answers, *outcomes))
     answers = [f" {answer} " for answer in folded if answer]

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import HumanMessage, SystemMessage
 
-from stategate.envs.protocols import View
+from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import Annotation, Episode
-from stategate.nodes.experience.states import gist
+from stategate.nodes.experience.states import page_head
 from stategate.nodes.models.asking import Usage, ask, asking_problems, cost_of, json_in, objects_in
 from stategate.stores.errors import ModelUnavailable, describe_error
 from stategate.stores.tokens import count_tokens, truncate
@@ -46,7 +46,7 @@ class Hindsight:
     """
 
     model: "BaseChatModel"
-    view: View
+    told: ExperienceAdapter
     name: str = "model"
     tokens: int = 3600
     concurrency: int = 1
@@ -81,7 +81,7 @@ class Hindsight:
         """Return the tokens in, tokens out and US dollars that one attempt each will take."""
         tokens_in = tokens_out = 0
         for episode in episodes:
-            text = episode_text(episode, self.view, self.tokens)
+            text = episode_text(episode, self.told, self.tokens)
             tokens_in += count_tokens(SYSTEM) + count_tokens(text)
             tokens_out += _OUT * len(episode.steps)
         return tokens_in, tokens_out, cost_of(self.model, tokens_in, tokens_out)
@@ -113,14 +113,14 @@ class Hindsight:
 
     def _content(self, episode: Episode) -> Any:
         """Return the message's content: text, with the images that load where there are any."""
-        text = episode_text(episode, self.view, self.tokens)
+        text = episode_text(episode, self.told, self.tokens)
         if not episode.images or episode.caption:
             return text
         parts, _ = image_parts(episode.images)
         return [{"type": "text", "text": text}, *parts] if parts else text
 
 
-def episode_text(episode: Episode, view: View, tokens: int) -> str:
+def episode_text(episode: Episode, told: ExperienceAdapter, tokens: int) -> str:
     """Return the whole episode as text within ``tokens``, answer included; long pages are cut."""
     steps = episode.steps
     ended = "succeeded" if episode.correct else f"failed (reward {episode.reward:.2f} of 1)"
@@ -133,7 +133,9 @@ def episode_text(episode: Episode, view: View, tokens: int) -> str:
     each = max(room // max(len(steps), 1) - 60, 12)
     lines = [*head]
     for i, step in enumerate(steps, 1):
-        lines.append(f"State {i}: {gist(view, step.before, episode.question, each) or '(start)'}")
+        lines.append(
+            f"State {i}: {page_head(told, step.before, episode.question, each) or '(start)'}"
+        )
         if step.thought:
             lines.append(f"Thought {i}: {truncate(step.thought, 30)}")
         lines.append(f"Decision {i}: {truncate(step.action, 30)}")

@@ -57,7 +57,7 @@ def choices(
         reader = readers.draw(random.Random(f"{seed} {i} 0"))
         walk = readers.start(reader, trajectory.instruction)
         for step, (page, action) in enumerate(pages):
-            seen = reading.encode(walk.look(page), step, readers.resources.view)
+            seen = reading.encode(walk.look(page), step, readers.resources.profile)
             index = reading.stands_for(action, seen.actions)
             if index is not None and not reading.is_mistake(action, trajectory.agent):
                 found.append(Choice(seen, index, reader.name))

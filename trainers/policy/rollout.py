@@ -140,15 +140,15 @@ class Player:
             walk = self.readers.start(start.reader, world.instruction(session))
             live.append(_Live(world, walk, session, page, Rollout(start), [("", page.text)]))
         played = [one.rollout for one in live]
-        view = self.readers.resources.view
+        profile = self.readers.resources.profile
         for step in range(self.max_steps):
-            seen = [self.reading.encode(one.walk.look(one.page), step, view) for one in live]
+            seen = [self.reading.encode(one.walk.look(one.page), step, profile) for one in live]
             picks = choose(self.scorer, seen, generator, self.device)
             for one, what, pick in zip(live, seen, picks, strict=True):
                 if what.actions:
                     _take(one, what.actions[_decided(one, what, pick, generator, teacher)])
                 else:
-                    _take(one, view.actions.safe((), one.walk.instruction))
+                    _take(one, profile.view.actions.safe((), one.walk.instruction))
             live = [one for one in live if not one.rollout.done]
             if not live:
                 break

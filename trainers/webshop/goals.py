@@ -40,7 +40,7 @@ def splits(world: WebShop) -> dict[str, list[int]]:
         raise UserError("every product is used by a test goal: no product is left to train on")
     first = min(FIRST_TRAINING_GOAL, len(world.goals) // 2)
     return {
-        "train": unseen,
+        "train": list(unseen),
         "heldout": list(range(len(parts["test"]), first)),
     }
 

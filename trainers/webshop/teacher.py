@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from stategate.envs.protocols import Observation, Session, View, World
+from stategate.envs.protocols import Observation, Session, World
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.actions import OPENED
 from stategate.envs.webshop.pages import PER_PAGE, SEARCH
@@ -22,7 +22,7 @@ from stategate.nodes.act.shop.candidates import queries
 from stategate.nodes.act.shop.rule import Rule, RuleActor
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.observe.webshop import WebShopEnv
-from stategate.nodes.protocols import BuiltContext, ContextRequest
+from stategate.nodes.protocols import BuiltContext, ContextRequest, WorldProfile
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource
 from stategate.stores.traces import Event
@@ -53,18 +53,20 @@ def _rule() -> RuleActor:
 
 
 @lru_cache(maxsize=1)
-def _reading() -> tuple[Any, View]:
+def _reading() -> tuple[Any, WorldProfile]:
     resources = Resources(env=WebShopEnv())
-    return Full().build(resources), resources.view
+    return Full().build(resources), resources.profile
 
 
 def _whole(
     world: WebShop, session: Session, page: Observation, events: Sequence[Event]
 ) -> BuiltContext:
-    build, view = _reading()
-    source = PageSource(view, page, _no_embedder)
+    build, profile = _reading()
+    source = PageSource(profile.view, page, _no_embedder)
     context: BuiltContext = build(
-        ContextRequest(world.instruction(session), page, source, tuple(events), _ROOM, None, view)
+        ContextRequest(
+            world.instruction(session), page, source, tuple(events), _ROOM, None, profile
+        )
     )
     return context
 

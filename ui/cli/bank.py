@@ -217,7 +217,7 @@ def hindsight(settings: HindsightSettings) -> None:
         if todo or is_first:
             _tell_problems(read.problems, "not read")
             judge = _judge(resources, todo, settings)
-            done = upgrade(settings.folder, todo, judge, resources.view)
+            done = upgrade(settings.folder, todo, judge, resources.experience)
             say(f"{done.rows} rows of {done.read} episodes have a model's advice now")
             _tell_problems(done.problems, "left as they were")
             _tell_cost(judge)
@@ -340,7 +340,7 @@ def _judge(resources: "Resources", episodes: list[Any], settings: JudgeSettings)
     name = str(getattr(params, "model", params.kind))
     room = int(getattr(params, "n_ctx", 16_000)) - 300
     pace = (settings.concurrency, settings.per_minute)
-    judge = Hindsight(resources.llm, resources.view, name, room, *pace)
+    judge = Hindsight(resources.llm, resources.experience, name, room, *pace)
     tokens_in, tokens_out, cost = judge.estimate(episodes)
     tokens = f"about {tokens_in} tokens in, {tokens_out} out"
     say(f"{len(episodes)} calls at most once each: {tokens}, {_money(cost)}")

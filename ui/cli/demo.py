@@ -57,7 +57,7 @@ def demo(settings: DemoSettings) -> None:
 
     The task is the first of the world's whose endings differ in reward, whoever does better.
     """
-    from stategate.envs.protocols import tasks_of
+    from stategate.envs.protocols import playable
     from stategate.graph.build import build_graph
     from stategate.graph.config import load_config
     from stategate.nodes.registry import registry
@@ -74,7 +74,7 @@ def demo(settings: DemoSettings) -> None:
     out.print(f"The same task with {', '.join(kinds)}: {budget} tokens a step for each.")
     graph = build_graph(config)
     world = graph.agent.bound().world  # type: ignore[attr-defined]
-    tried = [goal] if goal is not None else range(max(min(_TASKS, len(tasks_of(world))), 1))
+    tried = [goal] if goal is not None else range(max(min(_TASKS, len(playable(world).tasks())), 1))
     for number in tried:
         task = task_of(world, number, ())
         plays = [play(graph, {"kind": kind, "budget": budget}, task) for kind in kinds]

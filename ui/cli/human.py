@@ -95,7 +95,7 @@ def page_table(view: View, observation: Observation) -> Table:
 
 
 def _choices(view: View, chunk: Chunk, numbers: Mapping[str, int]) -> Text:
-    lead, chosen = lead_of(view, chunk), None
+    lead, chosen = lead_of(chunk), None
     if chunk.choice is not None:
         lead = f"{chunk.choice.name}:"
         by_value = dict(zip(chunk.choice.values, chunk.actions, strict=False))

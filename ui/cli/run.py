@@ -102,14 +102,12 @@ def task_of(world: "World", goal: int | None, pairs: Sequence[str]) -> dict[str,
     ``goal`` is a number in the world's list of tasks, unless its tasks call themselves by a goal or it
     lists none. Raises ``UserError``.
     """
-    from stategate.envs.protocols import tasks_of
+    from stategate.envs.protocols import playable
 
     if pairs:
         return _read_task(pairs)
-    if not hasattr(world, "tasks"):
-        return {} if goal is None else {"goal": goal}
     number = goal or 0
-    tasks = tasks_of(world)
+    tasks = playable(world).tasks()
     if not tasks or "goal" in tasks[0]:
         return {"goal": number}
     if number >= len(tasks):

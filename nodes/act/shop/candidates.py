@@ -14,16 +14,14 @@ import numpy as np
 
 from stategate.envs.asking.wanted import is_excluded
 from stategate.envs.asking.weights import ROLES
-from stategate.envs.protocols import View
 from stategate.envs.webshop.actions import OPENED
-from stategate.envs.webshop.forms import FORMS
 from stategate.envs.webshop.pages import SEARCH
-from stategate.envs.webshop.wanted import Wanted
+from stategate.envs.webshop.wanted import FORMS, Wanted
 from stategate.nodes.act.encoding import Encoded, most_alike
 from stategate.nodes.act.shop.option_features import OPTION, option_features, pending
 from stategate.nodes.act.shop.page import ShopPage, Trail, read_page
 from stategate.nodes.act.shop.product_features import PRODUCT, best_two, met_share, product_features
-from stategate.nodes.protocols import BuiltContext, Vector
+from stategate.nodes.protocols import BuiltContext, Vector, WorldProfile
 
 PAGES = ("search", "results", "item", "detail", "unknown")
 TYPES = (
@@ -156,7 +154,7 @@ class LexicalEncoder:
     row_features = CANDIDATE_FEATURES
     page_features = PAGE_FEATURES
 
-    def encode(self, context: BuiltContext, step: int, view: View) -> Encoded:
+    def encode(self, context: BuiltContext, step: int, profile: WorldProfile) -> Encoded:
         """See :func:`encode`."""
         return encode(context, step)
 

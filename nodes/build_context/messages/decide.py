@@ -43,7 +43,7 @@ from stategate.nodes.build_context.messages.slots import (
     slots_of,
     was_shortened,
 )
-from stategate.nodes.protocols import ContextBuilder, ContextRequest, Embedder, Vector
+from stategate.nodes.protocols import ContextBuilder, ContextRequest, Embedder, Vector, WorldProfile
 from stategate.nodes.retrieval.history import HistorySource
 from stategate.stores.tokens import count_tokens, truncate
 
@@ -51,7 +51,7 @@ from stategate.stores.tokens import count_tokens, truncate
 APPENDED_KINDS = ("passage", "memory", "fact", "entity", "relation", "experience")
 _NOTE_TOKENS = 14
 _QUERY_TOKENS = 120
-_VIEW = MessagesView()
+_PROFILE = WorldProfile(MessagesView())
 
 
 class Decider:
@@ -382,7 +382,7 @@ class Decider:
             events=tuple(e for e in events_of(before, max(len(before) - 6, 0)) if e.kind == "ACT"),
             budget=budget + lead,  # the frame's own line, which is not shown here
             state=state,
-            view=_VIEW,
+            profile=_PROFILE,
         )
 
     def _appendix(

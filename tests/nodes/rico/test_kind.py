@@ -12,7 +12,7 @@ from stategate.nodes.build_context.rico.rankers import Weigher, documents_of
 from stategate.nodes.conformance import check_built, check_context, requests
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
 from stategate.nodes.models.embedders import Hashing
-from stategate.nodes.protocols import ContextRequest
+from stategate.nodes.protocols import ContextRequest, WorldProfile
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource
 from stategate.stores.errors import UserError
@@ -49,7 +49,7 @@ def corpus(resources):
     observation = Observation("", ())
     source = PageSource(Documents(), observation, lambda: resources.embedder)
     asked = "what is the capital of italy ?"
-    return ContextRequest(asked, observation, source, (), 400, view=Documents())
+    return ContextRequest(asked, observation, source, (), 400, profile=WorldProfile(Documents()))
 
 
 def test_it_keeps_the_rules(llama_folder):

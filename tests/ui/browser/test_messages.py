@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from examples.scripted import Scripted
 from stategate.graph.checkpoints import open_saver
-from tests.evals.test_agents import OPENAI
+from tests.evals.test_replay import OPENAI
 from tests.graph.test_middleware import ASK, read_page
 from tests.ui.browser.conftest import Server
 from tests.ui.browser.steps import button, tab

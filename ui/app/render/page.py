@@ -11,7 +11,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from stategate.envs.protocols import Chunk, Observation, View, takes_text
+from stategate.envs.protocols import Chunk, Observation, View, fragments_of, takes_text
 from stategate.ui.actions import lead_of
 from stategate.ui.app.render.html import macros, short
 
@@ -76,7 +76,7 @@ def render_page(
             how["primary"] = commands[-1].actions[-1]
         first = [chunk.role in ("commands", "pinned") for chunk in chunks].index(False)
         chunks[first:] = sorted(chunks[first:], key=lambda chunk: _RANKS.get(chunk.role, 3))
-    shown = [_Shown(chunk, _parts(view, chunk), lead_of(view, chunk)) for chunk in chunks]
+    shown = [_Shown(chunk, _parts(chunk), lead_of(chunk)) for chunk in chunks]
     runs = [(role, list(run)) for role, run in groupby(shown, key=lambda each: each.chunk.role)]
     slots = dict.fromkeys([*filter(takes_text, observation.actions), *forms])
     return macros("page").page(how, address or "page", instruction, slots, runs)
@@ -87,15 +87,15 @@ def render_outcome(cards: Sequence[Mapping[str, Any]]) -> Markup:
     return macros("page").outcome(cards) if cards else Markup("")
 
 
-def title_of(view: View, chunk: Chunk) -> str:
+def title_of(chunk: Chunk) -> str:
     """Return what a chunk is called: its title's words, "" where it has none."""
-    return " ".join(_parts(view, chunk).get("title", ())) or str(chunk.data.get("title") or "")
+    return " ".join(_parts(chunk).get("title", ())) or str(chunk.data.get("title") or "")
 
 
-def _parts(view: View, chunk: Chunk) -> dict[str, list[str]]:
+def _parts(chunk: Chunk) -> dict[str, list[str]]:
     """Return the texts of fragments that are no commands, without what joins them, by role."""
     parts: dict[str, list[str]] = {}
-    for fragment in view.fragments(chunk):
+    for fragment in fragments_of(chunk):
         text = fragment.text.strip(" |\n")
         if fragment.action is None and text:
             parts.setdefault(fragment.role, []).append(text)

@@ -124,7 +124,7 @@ class CompareTab:
             return empty("The same moment, another memory", _HINT)
         page, view = workspace.compared_page, workspace.view
         chunks = view.chunks(page) if page is not None else ()
-        titles = {a: title_of(view, c) for c in chunks if c.role == "entry" for a in c.actions}
+        titles = {a: title_of(c) for c in chunks if c.role == "entry" for a in c.actions}
         about = {action: title for action, title in titles.items() if title}
         task = ""
         if workspace.session is not None:

@@ -86,7 +86,8 @@ def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
         observation = session.observation
         view.problem, view.side = error, failed(error)
     page = _page(workspace, observation, hidden=hidden, forms=workspace.slots)
-    known = workspace.view.known(read_events(session.values), observation)
+    facts = workspace.resources.experience.facts(read_events(session.values), observation)
+    known = [(fact.subject, fact.value) for fact in facts]
     view.page = join(page, macros("page").known(known)) if known else page
 
 

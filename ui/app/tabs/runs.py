@@ -7,6 +7,7 @@ from typing import Any
 import gradio as gr
 from langgraph.checkpoint.memory import InMemorySaver
 
+from stategate.envs.protocols import playable
 from stategate.evals.core.run_directory import Run, find_runs, pairs, read_run, replay, select
 from stategate.evals.core.stories import read_stories, search_runs
 from stategate.graph.build import build_graph
@@ -245,9 +246,9 @@ class RunsTab:
 
     def _page(self, run: Run, agent: str, goal: int, steps: Any, at: int) -> Any:
         env = registry().parse("env", (run.args.get("agents") or {})[agent]["env"])
-        world: Any = self._resources.get(env)
+        world = playable(self._resources.get(env))
         known = (run.args.get("data") or {}).get("sha256")
-        here = getattr(world, "fingerprint", known)
+        here = world.fingerprint
         if known and here != known:
             raise UserError("the run's data is not the data that is here")
         actions = [str(step.get("action", "")) for step in steps]

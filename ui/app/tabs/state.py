@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from stategate.envs.protocols import tasks_of
+from stategate.envs.protocols import playable
 from stategate.stores.errors import UserError
 from stategate.ui.app.render import charts
 from stategate.ui.app.render.charts import Path
@@ -123,7 +123,7 @@ class StateTab:
             if stopping.is_set():
                 raise UserError("stopped")
 
-        tasks = tasks_of(workspace.world)
+        tasks = playable(workspace.world).tasks()
         if config.updater.kind == "none" or not tasks:
             raise UserError("this needs a world with tasks and an updater: see Settings")
         total = min(REFERENCES, len(tasks))

@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from stategate.envs.protocols import World, tasks_of
+from stategate.envs.protocols import World, playable
 from stategate.stores.errors import UserError
 from stategate.ui.app.render.html import macros, note, plural
 from stategate.ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, button, data_of, problem_of
@@ -27,7 +27,7 @@ class TaskList:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.tasks: Sequence[Mapping[str, Any]] = tasks_of(world)
+        self.tasks: Sequence[Mapping[str, Any]] = playable(world).tasks()
         self._labels: dict[int, str] = {}
 
     def label(self, number: int) -> str:

@@ -1,0 +1,101 @@
+"""How finished steps of a world are told: what memories keep of a page, what experience says of a move.
+
+The optional companion of a world's view. A view reads the page that is shown now; an adapter words what
+is over, so that it carries over to later steps and to other tasks. An env kind names its adapter with
+``experience()``; a world without one gets the defaults here.
+"""
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from stategate.envs.protocols import Observation, verb_of
+from stategate.stores.text import one_line
+from stategate.stores.traces import Event
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What an episode has shown, such as ("shelf 2", "holds", "a red box").
+
+    ``lasts`` says that it may still hold in the user's next task.
+    """
+
+    subject: str
+    relation: str
+    value: str
+    lasts: bool = False
+
+
+#: The move that opens one of several things that compete.
+OPEN = "open"
+
+
+class ExperienceAdapter:
+    """Words for past steps of any world; all methods are pure."""
+
+    #: Kinds of moves, each in words: what advice is made of.
+    moves: Mapping[str, str] = {"answer": "give the answer"}
+    #: What the chunk of each class of actions reads like (``context.query=zero_shot``).
+    prototypes: Mapping[str, str] = {}
+
+    # What memories keep of a page
+
+    def summary_line(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
+        """Return the page on one line, without the first place where it repeats the instruction.
+
+        ``bare``: and without its marks (here there are none).
+        """
+        text, asked = one_line(page), one_line(instruction)
+        return text.replace(asked, "", 1).strip() if asked and asked != text else text
+
+    def matched_words(self, observation: Observation, instruction: str) -> str:
+        """Return the instruction's words that a page met, "" where that is not worth a note."""
+        return ""
+
+    def facts(self, events: Sequence[Event], observation: Observation) -> Sequence[Fact]:
+        """Return what the events and the last page have shown."""
+        return ()
+
+    def is_echoed(self, action: str) -> bool:
+        """Say whether the page after ``action`` tells what it was, so that history need not."""
+        return False
+
+    # What experience says of a move
+
+    def move_of(self, instruction: str, action: str) -> str:
+        """Return the kind of move that ``action`` is for this instruction: the action without numbers.
+
+        An action that is made of numbers alone stays as it is.
+        """
+        general = one_line(re.sub(r"\d+", "", action.lower()))
+        return general if any(c.isalpha() for c in general) else one_line(action.lower())
+
+    def offers(self, move: str, observation: Observation) -> bool:
+        """Say whether a page offers a move of this kind."""
+        return any(self.move_of("", action) == move for action in observation.actions)
+
+    def action_of(self, move: str, instruction: str) -> str:
+        """Return the action that ``move`` stands for under this instruction, "" where it is open."""
+        return ""
+
+    def situation(self, instruction: str, last: str) -> Hashable:
+        """Return the kind of situation after the move ``last``: advice stays within one kind."""
+        return verb_of(last)
+
+    def describe(self, instruction: str, page: str, action: str) -> str:
+        """Return what ``action`` did on ``page``, in words that carry over to other tasks."""
+        move = self.move_of(instruction, action)
+        return self.moves.get(move, move).capitalize()
+
+    def lessons(self, instruction: str, actions: Sequence[str]) -> tuple[str, ...]:
+        """Return what an episode taught about its world that may hold in others, a few words each."""
+        return ()
+
+    def general(self, text: str) -> str:
+        """Return ``text`` without names that mean nothing in another task."""
+        return text
+
+    def outcomes(self, actions: Sequence[str]) -> tuple[str, ...]:
+        """Return texts that advice made of an episode must not give away."""
+        return ()

@@ -1,0 +1,117 @@
+"""ALFWorld's past steps in words: kinds of moves, places searched, where things were found."""
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+
+from stategate.envs.alfworld.expert import knowledge_of
+from stategate.envs.alfworld.reading import command_of, goal_of, kind_of, page_text
+from stategate.envs.protocols import Observation
+from stategate.nodes.experience.adapter import ExperienceAdapter, Fact
+from stategate.stores.traces import Event
+
+_ECHOED = ("go", "open", "close", "take", "put")
+_NUMBER = re.compile(r"(?<=[a-z]) \d+\b")
+
+
+class AlfWorldExperience(ExperienceAdapter):
+    """Going, opening, taking, putting, changing, looking."""
+
+    moves: Mapping[str, str] = {
+        "go_target": "go to where the thing is to end up",
+        "go": "go to another place and look there",
+        "open": "open it",
+        "close": "close it",
+        "take_asked": "take the thing that is asked for",
+        "take": "take another thing",
+        "put_asked": "put the thing where it is asked",
+        "put": "put the thing down elsewhere",
+        "clean": "clean the thing in hand",
+        "heat": "heat the thing in hand",
+        "cool": "cool the thing in hand",
+        "slice": "slice the thing",
+        "use": "switch it on or off",
+        "examine": "look at it closely",
+        "look": "look around",
+        "answer": "give the answer",
+    }
+    prototypes: Mapping[str, str] = {
+        "go": "go to cabinet 1 | go to desk 1 | go to fridge 1",
+        "open": "open drawer 1",
+        "close": "close drawer 1",
+        "take": "take apple 1 from countertop 1",
+        "put": "move apple 1 to fridge 1",
+        "clean": "clean plate 1 with sinkbasin 1",
+        "heat": "heat plate 1 with microwave 1",
+        "cool": "cool plate 1 with fridge 1",
+        "slice": "slice apple 1 with knife 1",
+        "use": "use desklamp 1",
+        "examine": "examine desk 1",
+        "look": "look | inventory | help",
+    }
+
+    def summary_line(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
+        """Return the page on one line, without banner and task."""
+        return page_text(page)
+
+    def facts(self, events: Sequence[Event], observation: Observation) -> Sequence[Fact]:
+        """Return what is in hand, then what each place held, or its state, when it was seen last."""
+        pages = {event.t: event.text for event in events if event.kind == "OBS"}
+        pairs = [
+            (event.text, pages.get(event.t + 1, "")) for event in events if event.kind == "ACT"
+        ]
+        known = knowledge_of(pairs, observation.text, observation.actions)
+        places = {command_of(action).place for action in observation.actions} - {""}
+        places |= {known.at, *known.seen, *known.closed} - {""}
+        facts = [Fact("in hand", "is", known.hand or "nothing")]
+        for place in sorted(places, key=lambda p: (kind_of(p), len(p), p)):
+            if place in known.seen:
+                things = ", ".join(known.seen[place])
+                facts.append(Fact(place, "holds", things or "nothing", lasts=bool(things)))
+            else:
+                facts.append(Fact(place, "is", "closed" if place in known.closed else "not seen"))
+        return facts
+
+    def is_echoed(self, action: str) -> bool:
+        """Say yes of what the next page begins with."""
+        return command_of(action).verb in _ECHOED
+
+    def move_of(self, instruction: str, action: str) -> str:
+        """Return a key of ``moves``, else the command without numbers."""
+        command = command_of(action.lower())
+        goal = goal_of(instruction)
+        if command.verb == "go":
+            return "go_target" if kind_of(command.place) == goal.target else "go"
+        if command.verb == "take":
+            return "take_asked" if kind_of(command.thing) == goal.thing else "take"
+        if command.verb == "put":
+            is_there = kind_of(command.place) == goal.target
+            return "put_asked" if is_there and kind_of(command.thing) == goal.thing else "put"
+        return command.verb if command.verb in self.moves else super().move_of(instruction, action)
+
+    def offers(self, move: str, observation: Observation) -> bool:
+        """Say whether the page offers a move of this kind (whatever was asked)."""
+        verb = move.partition("_")[0]
+        return any(command_of(action).verb == verb for action in observation.actions)
+
+    def situation(self, instruction: str, last: str) -> Hashable:
+        """Return the sort of goal, and the last move."""
+        goal = goal_of(instruction)
+        return (goal.state or ("light" if goal.is_light else f"put {goal.count}"), last)
+
+    def describe(self, instruction: str, page: str, action: str) -> str:
+        """Return the command with kinds in the place of things."""
+        return self.general(action).capitalize()
+
+    def lessons(self, instruction: str, actions: Sequence[str]) -> tuple[str, ...]:
+        """Return where the asked thing was taken: "cup at shelf"."""
+        taken = [command_of(action.lower()) for action in actions]
+        asked = goal_of(instruction).thing
+        return tuple(
+            f"{kind_of(c.thing)} at {kind_of(c.place)}"
+            for c in taken
+            if c.verb == "take" and kind_of(c.thing) == asked
+        )
+
+    def general(self, text: str) -> str:
+        """Return ``text`` without the numbers of things."""
+        return _NUMBER.sub("", text)

@@ -1,0 +1,151 @@
+"""WebShop's past steps in words: kinds of moves, pages on one line, which asked words a page met."""
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+
+from stategate.envs.protocols import Observation, target_of, verb_of
+from stategate.envs.webshop.actions import BUTTONS, is_product
+from stategate.envs.webshop.chunks import chunk_page
+from stategate.envs.webshop.wanted import FORMS, Wanted, matched_words
+from stategate.nodes.experience.adapter import OPEN, ExperienceAdapter
+from stategate.stores.text import one_line, overlap, words_of
+
+_MOVES = {
+    "search": "search with all that the question asks for",
+    "search_no_options": "search with the kind of thing and its properties, without the options",
+    "search_kind_options": "search with the kind of thing and the options, without its properties",
+    "search_kind": "search with nothing but the kind of thing",
+    "open": "open a product that was not opened yet",
+    "next >": "turn to the next page of results",
+    "< prev": "go back to the page before",
+    "back to search": "go back to the search",
+    "description": "read the description",
+    "features": "read the features",
+    "reviews": "read the reviews",
+    "attributes": "read the attributes",
+    "option": "choose the option that the question names",
+    "other_option": "choose an option that the question does not name",
+    "buy now": "buy it now",
+    "answer": "give the answer",
+}
+_CLICKED = re.compile(r"\[clicked button\] (.*?) \[clicked button_\]")
+_MARKS = re.compile(r"\[/?button_?\]|\[SEP\]|Instruction:|Back to Search|< Prev|Next >|[][]")
+_CLICK = re.compile(r"\s*click\s*\[(.*)\]\s*", re.DOTALL | re.IGNORECASE)
+_SEARCH = re.compile(r"\s*search\s*\[(.*)\]\s*", re.DOTALL | re.IGNORECASE)
+_CODE = re.compile(r"\bB[0-9A-Z]{9}\b", re.IGNORECASE)
+_WORD = re.compile(r"[a-z0-9]+")
+_SMALL = frozenset(
+    "a s me an of in or i to is the and with for that are from this want need find looking".split()
+)
+_HALF = 0.5
+
+
+class WebShopExperience(ExperienceAdapter):
+    """Searches, products, options, buttons."""
+
+    moves: Mapping[str, str] = _MOVES
+    prototypes: Mapping[str, str] = {
+        "search": "Search bar: search[<query>]",
+        "option": "Option color: | Option size:",
+        "buy": "Buttons: description | features | reviews | buy now",
+        "details": "Buttons: description | features | reviews | buy now",
+        "page": "Page 1 (Total results: 50). Buttons: back to search | next >",
+        "back": "Buttons: back to search | < prev",
+    }
+
+    def summary_line(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
+        """Return the page on one line without the instruction, which every page repeats.
+
+        Only its first place goes: a short instruction ("a lamp") may be part of a title too.
+        """
+        text, wish = one_line(page), one_line(instruction)
+        if wish:
+            framed = f"[SEP] {wish} [SEP] "
+            text = text.replace(framed if framed in text else wish, "", 1)
+        text = text.replace("Instruction: ", "", 1).strip()
+        return one_line(_MARKS.sub(" ", _CLICKED.sub(r"(chosen) \1", text))) if bare else text
+
+    def matched_words(self, observation: Observation, instruction: str) -> str:
+        """Return the words that an item's title and asked values, or a sub-page, met."""
+        return matched_words(chunk_page(observation), instruction)
+
+    def is_echoed(self, action: str) -> bool:
+        """Say yes of searches: the page of results says what was searched."""
+        return action.startswith("search[")
+
+    def move_of(self, instruction: str, action: str) -> str:
+        """Return a key of ``moves``, else the verb."""
+        if searched := _SEARCH.fullmatch(action):
+            return _search_form(instruction, searched[1].strip())
+        clicked = _CLICK.fullmatch(action)
+        if clicked is None:
+            return verb_of(action).lower()
+        target = " ".join(clicked[1].lower().split())
+        if target in self.moves:
+            return target
+        if is_product(target):
+            return OPEN
+        asked = instruction.lower()
+        is_asked = target in asked or _content(target) <= _content(asked)
+        return "option" if is_asked else "other_option"
+
+    def offers(self, move: str, observation: Observation) -> bool:
+        """Say whether the page offers a move of this kind."""
+        targets = [target_of(a) for a in observation.actions if a.startswith("click[")]
+        if move.startswith("search"):
+            return len(targets) < len(observation.actions)
+        if move == OPEN:
+            return any(is_product(target) for target in targets)
+        if move in ("option", "other_option"):
+            return any(t not in BUTTONS and not is_product(t) for t in targets)
+        return move in targets or move not in BUTTONS
+
+    def action_of(self, move: str, instruction: str) -> str:
+        """Return the search that the move comes to, "" for any other move."""
+        query = Wanted.of(instruction).searched(move) if move in FORMS else ""
+        return f"search[{query}]" if query else ""
+
+    def situation(self, instruction: str, last: str) -> Hashable:
+        """Return whether options are asked for, and the last move."""
+        is_search = last.startswith("search")
+        return bool(Wanted.of(instruction).words("value")), "search" if is_search else last
+
+    def describe(self, instruction: str, page: str, action: str) -> str:
+        """Return the move in words, of a product its place in the list."""
+        move = self.move_of(instruction, action)
+        if move == OPEN:
+            codes = list(dict.fromkeys(code.lower() for code in _CODE.findall(page)))
+            opened = _CLICK.fullmatch(action)
+            code = opened[1].strip().lower() if opened else ""
+            if code in codes:
+                return f"Open product number {codes.index(code) + 1} of the list"
+        return self.moves.get(move, f"use {move}").capitalize()
+
+    def general(self, text: str) -> str:
+        """Return ``text`` without product codes."""
+        return _CODE.sub("the product", text)
+
+    def outcomes(self, actions: Sequence[str]) -> tuple[str, ...]:
+        """Return the code of the product that was bought."""
+        targets = [clicked[1].strip() for a in actions if (clicked := _CLICK.fullmatch(a))]
+        opened = ""
+        for target in targets:
+            opened = target if is_product(target) else opened
+            if target.lower() == "buy now" and opened:
+                return (opened,)
+        return ()
+
+
+def _search_form(question: str, words: str) -> str:
+    """Return which parts of the question the search words hold (half of a part counts)."""
+    wanted = Wanted.of(question)
+    options = list(words_of(wanted.words("value")))
+    properties = list(words_of(wanted.words("property")))
+    has_options = overlap(options, words) >= _HALF
+    if overlap(properties, words) >= _HALF:
+        return "search" if has_options else "search_no_options"
+    return "search_kind_options" if has_options and options else "search_kind"
+
+
+def _content(text: str) -> set[str]:
+    return {word for word in _WORD.findall(text) if word not in _SMALL}
