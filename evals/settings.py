@@ -1,6 +1,6 @@
 """The settings of every evaluation; what runs them is imported when it is needed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from stategate.evals.core.settings import AgentEvaluation, Configured, Evaluation, Shared
@@ -243,164 +243,93 @@ class Replay(Shared):
 
 
 class Bench(Evaluation):
-    """A benchmark: its parts are measured one after another, into a run directory."""
-
-    def parts(self) -> Any:
-        """Return the parts by name: what measures each and returns summary rows."""
-        raise NotImplementedError
-
-    def finished(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the summary's rows from those of all parts."""
-        return list(rows)
+    """A benchmark: the parts that ``runner`` returns are measured one after another."""
 
     def run(self) -> dict[str, Any]:
         """Measure the parts that are missing."""
         from stategate.evals.core.task import run_bench
 
         args = {"what": self.command, **self.args()}
-        return run_bench(self.command, self.parts(), self.out, args, self.finished)
+        return run_bench(self.command, self.load_runner()(self), self.out, args)
 
 
 class BenchWebshop(Bench):
     """Load WebShop's world, walk it at random, and search."""
 
     command: ClassVar[str] = "webshop"
-    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench webshop --out runs/bench-webshop",)
+    runner: ClassVar[str] = "stategate.evals.bench.worlds:webshop_parts"
+    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench webshop --out runs/b",)
     data: str = option("sample", "'sample', or a folder of the world's data.")
-
-    def parts(self) -> Any:
-        """Return the one part."""
-        from stategate.evals.bench.worlds import measure_webshop
-        from stategate.stores.home import data_folder
-
-        return {"world": lambda: measure_webshop(data_folder(self.data, "webshop"), self.seed)}
 
 
 class BenchAlfworld(Bench):
     """Load ALFWorld's games and walk them at random, or play every walkthrough."""
 
     command: ClassVar[str] = "alfworld"
+    runner: ClassVar[str] = "stategate.evals.bench.worlds:alfworld_parts"
     examples: ClassVar[tuple[str, ...]] = (
-        "stategate eval bench alfworld --data official --out runs/bench-alfworld",
+        "stategate eval bench alfworld --data official --out runs/b",
     )
     data: str = option("sample", "'sample', or a folder of the world's data.")
     walkthroughs: bool = option(False, "Play the games' own walkthroughs.", "--walkthroughs")
 
-    def parts(self) -> Any:
-        """Return the one part."""
-        from stategate.evals.bench.worlds import measure_alfworld, play_walkthroughs
-        from stategate.stores.home import data_folder
-
-        folder = data_folder(self.data, "alfworld")
-        if self.walkthroughs:
-            return {"walkthroughs": lambda: play_walkthroughs(folder)}
-        return {"speed": lambda: measure_alfworld(folder, self.seed)}
-
 
 class BenchStep(Bench):
-    """Measure a step without the model, part by part, beside a bare LangGraph loop."""
+    """Measure a step without the model, beside a bare LangGraph loop."""
 
     command: ClassVar[str] = "step"
-    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench step --out runs/bench-step",)
+    runner: ClassVar[str] = "stategate.evals.bench.worlds:step_parts"
+    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench step --out runs/b",)
     data: str = option("sample", "'sample', or a folder of the world's data.")
 
-    def parts(self) -> Any:
-        """Return a part a context kind, and the bare loop."""
-        from stategate.evals.bench.worlds import step_parts
 
-        return step_parts(self.data, self.seed)
-
-    def finished(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Add how many times the bare loop's step each takes."""
-        from stategate.evals.bench.worlds import beside_bare_loop
-
-        return beside_bare_loop(rows)
-
-
-class BenchBank(Bench):
+class BenchBank(Bench, Configured):
     """Search in state banks of growing size, and embed one text."""
 
     command: ClassVar[str] = "bank"
+    runner: ClassVar[str] = "stategate.evals.bench.stores:bank_parts"
     examples: ClassVar[tuple[str, ...]] = (
-        "stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/bench-bank",
+        "stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/b",
     )
-    config: str = option("webshop", "A preset or a YAML file.")
     bank: str = option(..., "A state bank to take vectors from.", metavar="FOLDER")
     sizes: str = option("10000,100000", "Numbers of states.")
 
-    def parts(self) -> Any:
-        """Return a part a size, and the embedding."""
-        from stategate.evals.bench.stores import bank_parts
-        from stategate.graph.config import load_config
-        from stategate.nodes.resources import Resources
-        from stategate.stores.bank.state_bank import StateBank
-        from stategate.stores.runs import parse_numbers
 
-        resources = Resources(None, load_config(self.config).embedder)
-        sizes = parse_numbers(self.sizes, "sizes")
-        return bank_parts(StateBank(self.bank), sizes, resources, self.seed)
+_DATABASE: Any = option(
+    None, "A PostgreSQL database, or $STATEGATE_POSTGRES.", metavar="URL", exclude=True
+)
 
 
 class BenchMemory(Bench):
     """Write and recall as one user's long-term memory grows; no model is timed."""
 
     command: ClassVar[str] = "memory"
-    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench memory --out runs/bench-memory",)
+    runner: ClassVar[str] = "stategate.evals.bench.stores:memory_parts"
+    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench memory --out runs/b",)
     sizes: str = option("500,1000,2000,4000,6000,8000,10000", "Turns written, comma-separated.")
-    db: str | None = option(
-        None, "A PostgreSQL database, or $STATEGATE_POSTGRES.", metavar="URL", exclude=True
-    )
-
-    def parts(self) -> Any:
-        """Return the one part."""
-        from stategate.evals.bench.stores import memory_parts
-        from stategate.stores.runs import parse_numbers
-
-        return memory_parts(parse_numbers(self.sizes), _database(self.db), self.seed)
+    db: str | None = _DATABASE
 
 
 class BenchMiddleware(Bench):
     """Decide what one model call of another's agent reads, beside LangChain's own middleware."""
 
     command: ClassVar[str] = "middleware"
-    examples: ClassVar[tuple[str, ...]] = (
-        "stategate eval bench middleware --out runs/bench-middleware",
-    )
+    runner: ClassVar[str] = "stategate.evals.bench.serving:middleware_parts"
+    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench middleware --out runs/b",)
     messages: int = option(200, "Length of the history.")
     budget: int = option(16_000, "Tokens that force a cut.")
-
-    def parts(self) -> Any:
-        """Return a part for each thing that is measured."""
-        from stategate.evals.bench.serving import middleware_parts
-
-        return middleware_parts(self.messages, self.budget)
 
 
 class BenchSessions(Bench):
     """Serve many conversations in one process, on each saver; the model is a stand-in."""
 
     command: ClassVar[str] = "sessions"
-    examples: ClassVar[tuple[str, ...]] = (
-        "stategate eval bench sessions --out runs/bench-sessions",
-    )
+    runner: ClassVar[str] = "stategate.evals.bench.serving:session_parts"
+    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench sessions --out runs/b",)
     sessions: int = option(64, "Conversations at once.", ge=1)
     turns: int = option(5, "Questions of each, in a row.", ge=1)
     seconds: float = option(0.5, "The stand-in model's time to think.")
-    db: str | None = option(
-        None, "A PostgreSQL database, or $STATEGATE_POSTGRES.", metavar="URL", exclude=True
-    )
-
-    def parts(self) -> Any:
-        """Return a part a saver."""
-        from stategate.evals.bench.serving import session_parts
-
-        return session_parts(self.sessions, self.turns, self.seconds, _database(self.db))
-
-
-def _database(url: str | None) -> str | None:
-    from stategate.stores.loopback import from_environment
-
-    return None if url is None else from_environment(url)
+    db: str | None = _DATABASE
 
 
 #: The benchmarks, and the evaluations beside them.

@@ -17,20 +17,23 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from stategate.evals.core.task import Parts, Row
+from stategate.evals.settings import BenchMiddleware, BenchSessions
 from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
 from stategate.graph.middleware import ContextMiddleware
 from stategate.nodes.build_context.messages.decisions import Decisions
+from stategate.stores.loopback import from_environment
 from stategate.stores.runs import with_errors
 
 _RUNS = 40
 
 
-def session_parts(sessions: int, turns: int, seconds: float, db: str | None) -> Parts:
+def session_parts(settings: BenchSessions) -> Parts:
     """Return a part for each saver: conversations at once, each asking ``turns`` questions in a row."""
+    db = None if settings.db is None else from_environment(settings.db)
     places = {"in memory": "memory", "SQLite": "", **({"PostgreSQL": db} if db else {})}
     return {
-        name: partial(_sessions, name, where, sessions, turns, seconds)
+        name: partial(_sessions, name, where, settings.sessions, settings.turns, settings.seconds)
         for name, where in places.items()
     }
 
@@ -119,12 +122,12 @@ async def _model(seconds: float) -> AsyncIterator[str]:
         server.close()
 
 
-def middleware_parts(messages: int = 200, budget: int = 16_000) -> Parts:
+def middleware_parts(settings: BenchMiddleware) -> Parts:
     """Return parts: milliseconds of one decision without a model, ours beside LangChain's clearing.
 
     ``no-op`` is within the budget; ``repeat`` repeats earlier decisions; ``cut`` decides anew.
     """
-    made = history(messages)
+    made, budget = history(settings.messages), settings.budget
     return {
         "no-op": partial(_ours, made, 10**7, "no-op"),
         "repeat": partial(_ours, made, budget, "repeat"),

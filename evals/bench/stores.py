@@ -16,11 +16,16 @@ from typing import Any
 import numpy as np
 
 from stategate.evals.core.task import Parts, Row
+from stategate.evals.settings import BenchBank, BenchMemory
+from stategate.graph.config import load_config
+from stategate.nodes.resources import Resources
 from stategate.stores.bank.bank import Bank, Entry, Vector
 from stategate.stores.bank.bank import Row as BankRow
 from stategate.stores.bank.nearest import Searcher
 from stategate.stores.bank.state_bank import StateBank
 from stategate.stores.errors import UserError
+from stategate.stores.loopback import from_environment
+from stategate.stores.runs import parse_numbers
 
 _NUDGE = 0.5  # length of the random part: cosine 1 / sqrt(1 + 0.25), about 0.9
 _QUERIES, _WIDE = 300, 480  # ``gate=alike`` with ``top_k=60`` searches 480
@@ -44,15 +49,18 @@ def timed(call: Callable[[Any], Any], given: Iterable[Any]) -> tuple[dict[str, f
     }, answers
 
 
-def bank_parts(bank: StateBank, sizes: Sequence[int], resources: Any, seed: int = 0) -> Parts:
+def bank_parts(settings: BenchBank) -> Parts:
     """Return a part a size, and one for the embedding that every search begins with."""
+    config = load_config(settings.config, settings.overrides)
+    bank, sizes = StateBank(settings.bank), parse_numbers(settings.sizes, "sizes")
     blocks = [rows.copy() for _, rows in bank.bank.vectors("text")]
     if not blocks:
         raise UserError("the bank is empty: build one first")
     seeds = np.concatenate(blocks)
     texts = [str(row.data["state"]) for row in bank.bank.rows()[:110]]
-    parts: Parts = {f"{size} states": partial(_of_size, seeds, size, seed) for size in sizes}
-    return {**parts, "embedding": partial(_embedding, resources, texts)}
+    parts = {f"{n} states": partial(_of_size, seeds, n, settings.seed) for n in sizes}
+    embedding = partial(_embedding, Resources(None, config.embedder), texts)
+    return {**parts, "embedding": embedding}
 
 
 def _of_size(seeds: Vector, size: int, seed: int) -> list[Row]:
@@ -119,12 +127,14 @@ def _embedding(resources: Any, texts: Sequence[str]) -> list[Row]:
     return [{"agent": "embedding", "n": len(fresh) - 10, **taken}]
 
 
-def memory_parts(sizes: Sequence[int], url: str | None = None, seed: int = 0) -> Parts:
+def memory_parts(settings: BenchMemory) -> Parts:
     """Return one part: a user's memory that grows to the largest of ``sizes`` turns.
 
     Vectors are hashed word counts, so that the memory is timed and no model.
     """
-    return {"growth": partial(_grow, sorted(sizes), url, seed)}
+    sizes = sorted(parse_numbers(settings.sizes))
+    url = None if settings.db is None else from_environment(settings.db)
+    return {"growth": partial(_grow, sizes, url, settings.seed)}
 
 
 def _grow(sizes: Sequence[int], url: str | None, seed: int) -> list[Row]:

@@ -4,7 +4,6 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, TypedDict
 
@@ -16,14 +15,30 @@ from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.expert import play
 from stategate.envs.webshop.reward import nouns
 from stategate.evals.core.task import Parts, Row
+from stategate.evals.settings import BenchAlfworld, BenchStep, BenchWebshop
 from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
 from stategate.stores.errors import UserError
+from stategate.stores.home import data_folder
 from stategate.stores.runs import with_errors
 
 #: Steps a second of the original environments on this class of machine, idle.
 _ORIGINAL_WEBSHOP, _ORIGINAL_ALFWORLD = 34, 10
 _GOALS, _GAMES, _STEPS = 10, 100, 50
+
+
+def webshop_parts(settings: BenchWebshop) -> Parts:
+    """Return the one part."""
+    folder = data_folder(settings.data, "webshop")
+    return {"world": partial(measure_webshop, folder, settings.seed)}
+
+
+def alfworld_parts(settings: BenchAlfworld) -> Parts:
+    """Return the one part: speed, or the walkthroughs."""
+    folder = data_folder(settings.data, "alfworld")
+    if settings.walkthroughs:
+        return {"walkthroughs": partial(play_walkthroughs, folder)}
+    return {"speed": partial(measure_alfworld, folder, settings.seed)}
 
 
 def measure_webshop(data: str = "sample", seed: int = 0) -> list[Row]:
@@ -120,14 +135,15 @@ def play_walkthroughs(data: str = "sample") -> list[Row]:
     return rows
 
 
-def step_parts(data: str, seed: int = 0) -> Parts:
+def step_parts(settings: BenchStep) -> Parts:
     """Return a part for each context kind, and one for a bare LangGraph loop of five empty nodes.
 
     The expert's moves are followed, so every context sees the same pages. Each goal is played twice
     and the second time is measured: texts are in the cache, models are loaded.
     """
     kinds = ("full", "retrieve", "compress")
-    return {**{kind: partial(_steps, kind, data, seed) for kind in kinds}, "bare loop": _bare_loop}
+    parts = {kind: partial(_steps, kind, settings.data, settings.seed) for kind in kinds}
+    return {**parts, "bare loop": _bare_loop}
 
 
 def _steps(kind: str, data: str, seed: int) -> list[Row]:
@@ -190,9 +206,3 @@ def _bare_loop() -> list[Row]:
         values.append(1000 * (time.perf_counter() - started) / steps)
     row = with_errors({"step_ms": values})
     return [{"agent": "bare LangGraph loop", "n": len(values), **row}]
-
-
-def beside_bare_loop(rows: Sequence[Row]) -> list[Row]:
-    """Return ``rows`` with how many times the bare loop's step each takes."""
-    base = rows[-1].get("step_ms", float("nan"))
-    return [{**row, "times_bare_loop": row.get("step_ms", float("nan")) / base} for row in rows]

@@ -1,12 +1,11 @@
 """Tables and plots from run directories, never by hand.
 
-The ``args.json`` and ``summary.json`` behind each table are copied to ``runs/NAME`` beside the page,
-and each run has a plot of its own.
+The runs behind a page ``NAME.md`` are packed into ``runs/NAME.tar.xz`` beside it, and each run has a
+plot of its own.
 """
 
-import gzip
 import re
-import shutil
+import tarfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 
 from stategate.evals.core.run_directory import Run, read_run
 from stategate.stores.errors import UserError
-from stategate.stores.files import write_bytes
 from stategate.stores.plots import new_plot, save_plot
 
 #: metric: (heading, factor, decimals). Others are shown under their own name, with four digits.
@@ -87,7 +85,7 @@ def section(run: Run) -> str:
 
 
 def report(folders: Sequence[Path], out: Path) -> None:
-    """Write the page, a plot a run, and copies of what the tables were made from.
+    """Write the page, a plot a run, and an archive of what the tables were made from.
 
     Raises ``UserError`` for a folder that is no finished run, or two of one name.
     """
@@ -96,7 +94,7 @@ def report(folders: Sequence[Path], out: Path) -> None:
         if not run.summary:
             raise UserError(f"'{run.folder}' is no finished run: the command that made it goes on")
     if len({run.folder.name for run in runs}) < len(runs):
-        raise UserError("two run directories have one name: rename one, copies are kept by name")
+        raise UserError("two run directories have one name: rename one, they are packed by name")
     page = [f"# {out.stem.replace('_', ' ')}"]
     out.parent.mkdir(parents=True, exist_ok=True)
     for run in runs:
@@ -104,15 +102,18 @@ def report(folders: Sequence[Path], out: Path) -> None:
         picture = out.with_name(f"{out.stem}-{run.folder.name}.png")
         if plot(run.summary["rows"], picture, run.folder.name):
             page.append(f"![{run.folder.name}]({picture.name})")
-        target = out.parent / "runs" / run.folder.name
-        if target.resolve() != run.folder.resolve():
-            target.mkdir(parents=True, exist_ok=True)
-            for name in ("args.json", "summary.json"):
-                shutil.copyfile(run.folder / name, target / name)
-            rows = run.folder / "episodes.jsonl"
-            if rows.is_file():  # so that others can resample them
-                write_bytes(target / f"{rows.name}.gz", gzip.compress(rows.read_bytes(), mtime=0))
+    pack([run.folder for run in runs], out.parent / "runs" / f"{out.stem}.tar.xz")
     out.write_text("\n\n".join(page) + "\n", encoding="utf-8")
+
+
+def pack(folders: Sequence[Path], target: Path) -> None:
+    """Write an archive of runs: arguments, summary and rows of each, without steps and pictures."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(target, "w:xz") as archive:
+        for folder in folders:
+            for file in sorted(folder.glob("*.json*")):
+                if not file.name.startswith("steps."):
+                    archive.add(file, f"{folder.name}/{file.name}")
 
 
 def plot(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> bool:

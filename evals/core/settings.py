@@ -27,9 +27,13 @@ class Evaluation(Settings):
 
     def run(self) -> dict[str, Any]:
         """Do what the run directory does not hold yet; return the summary."""
-        module, _, name = self.runner.partition(":")
-        summary: dict[str, Any] = getattr(import_module(module), name)(self)
+        summary: dict[str, Any] = self.load_runner()(self)
         return summary
+
+    def load_runner(self) -> Any:
+        """Import the function that ``runner`` names."""
+        module, _, name = self.runner.partition(":")
+        return getattr(import_module(module), name)
 
     def args(self) -> dict[str, Any]:
         """Return the settings as ``args.json`` has them, without what is particular to a machine."""

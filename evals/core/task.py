@@ -191,11 +191,10 @@ def run_bench(
     parts: Parts,
     out: str,
     args: Mapping[str, Any],
-    finish: Callable[[Sequence[Row]], list[Row]] = list,
 ) -> dict[str, Any]:
     """Measure the parts of a benchmark that ``out`` does not hold yet, one after another.
 
-    A part that fails is a row with its error. ``finish`` makes the summary's rows of all parts' rows.
+    A part that fails is a row with its error.
     """
     samples = [Sample({"part": part}, measure, [{"rows": []}]) for part, measure in parts.items()]
 
@@ -208,7 +207,7 @@ def run_bench(
             for row in rows
             for one in row["rows"] or [{"agent": row["part"], "n": 0, "error": row["error"]}]
         ]
-        return finish(measured), []
+        return measured, []
 
     task = Task([name], lambda _: samples, lambda _: solve, scorer, "parts", "part")
     return run_task(task, out, args)

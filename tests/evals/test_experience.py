@@ -5,11 +5,11 @@ import json
 import pytest
 
 from stategate.evals.bench.stores import bank_parts
+from stategate.evals.settings import BenchBank
 from stategate.evals.worlds.live import run_live
 from stategate.nodes.build_context.experience import contrasts
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
-from stategate.stores.bank.state_bank import StateBank
 from stategate.trainers.bank.build import build_state_bank, build_trace_bank
 from stategate.trainers.bank.sources import read_episodes
 from stategate.trainers.webshop.practice import practise
@@ -48,7 +48,8 @@ def test_advised_agents_play_the_same_goals_and_their_banks_are_named(banks, tmp
 
 
 def test_the_bench_measures_recall_against_all_vectors(banks):
-    parts = bank_parts(StateBank(banks[0]), [400], Resources(None, Hashing()))
+    hashed = ("embedder.kind=hashing",)
+    parts = bank_parts(BenchBank(bank=banks[0], sizes="400", overrides=hashed, out="unused"))
     assert list(parts) == ["400 states", "embedding"]
     (row,) = parts["400 states"]()
     assert row["states"] == 400

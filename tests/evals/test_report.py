@@ -1,6 +1,7 @@
 """The page of results: captions that hide nothing, copies, mistakes."""
 
 import json
+import tarfile
 
 import pytest
 from typer.testing import CliRunner
@@ -82,7 +83,8 @@ def test_a_report_is_written_with_its_sources_and_its_plots(run, tmp_path):
     text = page.read_text()
     assert text.startswith("# shops\n\n## rule")
     assert "| search" in text
-    assert json.loads((page.parent / "runs" / "rule" / "args.json").read_text()) == ARGS
+    with tarfile.open(page.parent / "runs" / "shops.tar.xz") as archive:
+        assert json.load(archive.extractfile("rule/args.json")) == ARGS
     for name in ("rule", "qa"):
         assert page.with_name(f"shops-{name}.png").read_bytes()[:4] == b"\x89PNG"
     assert not page.with_name("shops-bench.png").exists()

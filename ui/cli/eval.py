@@ -63,7 +63,7 @@ class Report(Settings):
 
 @command(eval_app, "stategate eval report runs/rule runs/budget --out docs/results/mine.md")
 def report(settings: Report) -> None:
-    """Write a page of tables and plots from run directories, and copies of what they came from."""
+    """Write a page of tables and plots from run directories, and an archive of these."""
     from stategate.evals.core.report import report as write_report
 
     write_report(settings.runs, settings.out)
