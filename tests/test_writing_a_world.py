@@ -48,11 +48,11 @@ def stategate(stranger, *words):
     return done.stdout
 
 
-def test_the_world_takes_thirty_lines(stranger):
+def test_the_world_takes_fifty_lines(stranger):
     folder, _ = stranger
     lines = (folder / "garden.py").read_text().split("class GardenEnv")[0].splitlines()
     rules = [line for line in lines if line.strip() and not line.startswith(("from", "import"))]
-    assert len(rules) <= 35
+    assert len(rules) <= 50
 
 
 def test_it_keeps_the_rules_of_the_kit(stranger):

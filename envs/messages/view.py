@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 from stategate.envs.messages.reading import format_of, readable, spans
-from stategate.envs.plain import PlainView
-from stategate.envs.protocols import Chunk, Fragment, Observation
+from stategate.envs.protocols import Chunk, Fragment, Observation, View
 
 
-class MessagesView(PlainView):
+class MessagesView(View):
     """Results of tools, read as what they are; the tools are the affordances.
 
     A chunk's ``data`` says which chunks of the same result lead it (``leads``: places) and whether it

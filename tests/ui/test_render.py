@@ -6,8 +6,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 from markupsafe import Markup
 
-from stategate.envs.plain import PlainView
-from stategate.envs.protocols import ActionVocabulary, Chunk, Observation
+from stategate.envs.protocols import ActionVocabulary, Chunk, Observation, View
 from stategate.envs.webshop.view import WebShopView
 from stategate.graph import Session, build_graph, load_config
 from stategate.nodes.protocols import BuiltContext, Decision, Piece
@@ -111,7 +110,7 @@ def test_a_page_draws_cards_chips_and_the_chosen_one():
     assert past.count("<button") == past.count("disabled")
 
 
-class Riddles(PlainView):
+class Riddles(View):
     """A view that says no more than it must."""
 
     def chunks(self, observation):
@@ -120,14 +119,14 @@ class Riddles(PlainView):
 
 def test_an_unknown_worlds_page_is_text_with_buttons():
     seen = Observation(EVIL, ("open[door]", "say[<words>]"))
-    for view in (Riddles(), PlainView()):
+    for view in (Riddles(), View()):
         page = render_page(view, seen, "get out")
         assert 'data-action="open[door]"' in page
         assert 'data-verb="say"' in page
         assert page.count("<button") == 2
         assert "<img" not in page
     assert "A door" in render_page(Riddles(), seen, "get out")
-    past = render_page(PlainView(), seen, "x", taken="say[mellon]", live=False)
+    past = render_page(View(), seen, "x", taken="say[mellon]", live=False)
     assert 'value="mellon"' in past
 
 
@@ -269,4 +268,4 @@ def test_the_alignment_says_which_words_ask_for_which_part():
     assert "<img" not in drawn
     assert re.search(r"<mark[^>]*>black<sup>1</sup></mark>", drawn)
     nothing = Observation("A dark room.", ("look",))
-    assert render_alignment(PlainView(), "find the key", nothing) == ""
+    assert render_alignment(View(), "find the key", nothing) == ""

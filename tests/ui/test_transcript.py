@@ -6,8 +6,7 @@ from dataclasses import replace
 from langchain_core.messages import HumanMessage
 from rich.console import Console
 
-from stategate.envs.plain import PlainView
-from stategate.envs.protocols import Chunk, Observation
+from stategate.envs.protocols import Chunk, Observation, View
 from stategate.envs.webshop.view import WebShopView
 from stategate.graph import Session, build_graph, load_config
 from stategate.nodes.protocols import BuiltContext, Decision, Piece
@@ -80,7 +79,7 @@ def test_reward_line_tells_the_parts():
     assert reward_line(0.0, Observation("end", ())) == "0.00"
 
 
-class Pages(PlainView):
+class Pages(View):
     def chunks(self, observation):
         lines = observation.text.splitlines(keepends=True)
         rest = [Chunk(str(i), "line", line) for i, line in enumerate(lines[1:])]
@@ -144,7 +143,7 @@ def test_a_worldly_reward_is_shown_with_its_thought_and_usage():
 
     step = StepResult(0, seen, context(piece("a", "x", 1, 1)), decision, seen, 0.5)
     screen = Console(file=io.StringIO(), width=80)
-    Transcript(screen, load_config({}), PlainView(), "none").step(step, "the reply was no action")
+    Transcript(screen, load_config({}), View(), "none").step(step, "the reply was no action")
     text = screen.file.getvalue()
     for told in ("[i]why", "7 tokens in, 2 out", "2 attempts", "the reply was no action"):
         assert told in text

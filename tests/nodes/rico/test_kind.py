@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from stategate.envs.plain import PlainView
-from stategate.envs.protocols import Chunk, Observation
+from stategate.envs.protocols import Chunk, Observation, View
 from stategate.nodes.build_context.rico.kind import Rico
 from stategate.nodes.build_context.rico.rankers import Weigher, documents_of
 from stategate.nodes.conformance import check_built, check_context, requests
@@ -42,7 +41,7 @@ def corpus(resources):
         "the dog sat in the river .",
     ]
 
-    class Documents(PlainView):
+    class Documents(View):
         def chunks(self, observation):
             return [Chunk(f"d{i}", "chunk", text) for i, text in enumerate(texts)]
 
