@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
-from stategate.envs.alfworld.actions import AlfWorldActions
 from stategate.envs.alfworld.reading import (
     BANNER,
     STATES,
@@ -37,6 +36,43 @@ _BRIEF = """You are in a room and see it in text. Do what the instruction asks, 
 under a lamp: go to the lamp and use it. For two things, fetch the second after the first.
 Doing again what was done before brings nothing. Answer with one JSON action, one of the commands that \
 are listed, word for word: {"action": "go to shelf 2"}"""
+
+
+class AlfWorldActions(ActionVocabulary):
+    """Going, opening, taking, putting, changing, looking."""
+
+    classes: tuple[str, ...] = (
+        "go",
+        "open",
+        "close",
+        "take",
+        "put",
+        "clean",
+        "heat",
+        "cool",
+        "slice",
+        "use",
+        "examine",
+        "look",
+        "other",
+    )
+
+    def class_of(self, page: str, action: str) -> str:
+        """Return the command's verb."""
+        return command_of(action.lower()).verb
+
+    def label(self, action: str) -> str:
+        """Return the number of a place to go to, whose line says its kind once; else the command."""
+        command = command_of(action)
+        return command.place.rpartition(" ")[2] if command.verb == "go" else action
+
+    def safe(self, actions: Sequence[str], instruction: str) -> str:
+        """Return "look" where it can be done, else what changes least."""
+        for wanted in ("look", "inventory", "help"):
+            if wanted in actions:
+                return wanted
+        gentle = [a for a in actions if command_of(a).verb in ("examine", "go")]
+        return gentle[0] if gentle else super().safe(actions, instruction)
 
 
 class AlfWorldView(View):

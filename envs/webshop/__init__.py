@@ -9,4 +9,8 @@ __all__ = ["Frozen", "WebShop"]
 #: The same world for other people's loops, imported only when someone makes one.
 ENV_ID = "stategate/WebShop-v0"
 if ENV_ID not in gymnasium.registry:
-    gymnasium.register(id=ENV_ID, entry_point="stategate.envs.webshop.gym_env:WebShopGym")
+    gymnasium.register(
+        id=ENV_ID,
+        entry_point="stategate.envs.gym_env:WorldGym",
+        kwargs={"world": "stategate.envs.webshop:WebShop"},
+    )

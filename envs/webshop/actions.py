@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from stategate.envs.protocols import ActionVocabulary, Observation, is_legal
 from stategate.envs.webshop.pages import SEARCH
-from stategate.envs.webshop.reading import read_page
-from stategate.envs.webshop.wanted import Wanted
+from stategate.envs.webshop.reading import Wanted, read_page
 
 BACK, PREV, NEXT = "click[back to search]", "click[< prev]", "click[next >]"
 BUY, FEATURES = "click[buy now]", "click[features]"

@@ -1,7 +1,7 @@
 """WebShop's pages read from their text alone, in both observation modes, and what they come to."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -11,11 +11,11 @@ import numpy as np
 from stategate.envs.asking.request import Request, read_request
 from stategate.envs.asking.subject import VALUED
 from stategate.envs.asking.values import Asked, ask_choices, covered, locate
+from stategate.envs.asking.wanted import Wanted as Asking
 from stategate.envs.asking.weights import ROLES
 from stategate.envs.asking.words import runs, word_roles
 from stategate.envs.protocols import Clause, StateInput
 from stategate.envs.webshop.pages import MARKED, RESULTS, dollars
-from stategate.envs.webshop.wanted import Wanted
 from stategate.stores.traces import Event
 
 PageKind = Literal["search", "results", "item", "sub", "done", "other"]
@@ -27,6 +27,24 @@ _TITLE_WORDS, _DETAIL_WORDS, _PLAIN_WORDS = 8, 60, 120
 _VALUE = 0.25  # probability of being of a value, from which words are not just a choice's name
 _BESIDE = 2  # words from a name to its value
 _MANY = 60  # values of a page that are aligned: more are not read
+
+
+#: Which parts of the instruction a search writes, by the name of the search.
+FORMS: Mapping[str, tuple[str, ...]] = {
+    "search": ("thing", "property", "value"),
+    "search_no_options": ("thing", "property"),
+    "search_kind_options": ("thing", "value"),
+    "search_kind": ("thing",),
+}
+
+
+@dataclass(frozen=True)
+class Wanted(Asking):
+    """What is asked, with the forms of searches."""
+
+    def searched(self, form: str) -> str:
+        """Return the words to search for: all of it, or the part that ``form`` names ("" if none)."""
+        return self.written(*FORMS[form])
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from stategate.envs.webshop.bm25 import Bm25
 from stategate.envs.webshop.catalogue import Catalogue, Product, read_catalogue, search_text
 from stategate.envs.webshop.goals import Goals, draw_prices, make_goals, ranges
 from stategate.envs.webshop.pages import SEARCH
-from stategate.envs.webshop.people import session_goals
 from stategate.envs.webshop.reward import outcome, score
 from stategate.envs.webshop.wordings import TEMPLATE, reworded
 from stategate.stores.errors import UserError
@@ -115,7 +114,6 @@ class WebShop(PlayableWorld):
         seed: int = 0,
         goals: Goals = "synthetic",
         wording: str = TEMPLATE,
-        sessions: str | Path = "",
     ) -> None:
         if observation not in ("text", "rich"):
             raise UserError(f"observation must be 'text' or 'rich', not '{observation}'")
@@ -127,9 +125,6 @@ class WebShop(PlayableWorld):
         rng = random.Random(seed)
         self.prices = draw_prices(self._order, rng)
         self.goals: list[dict[str, Any]] = make_goals(goals, catalogue, self.prices, rng)
-        if sessions:
-            asked = session_goals(sessions, self.products, self.prices)
-            self.goals += [{"index": len(self.goals) + i, **goal} for i, goal in enumerate(asked)]
         self._ranges = ranges(self.goals)
         ours = len(self.goals) - len(self._ranges["human"])  # people's words stay theirs
         self.goals[:ours] = reworded(self.goals[:ours], self.products, wording, seed)
@@ -143,16 +138,14 @@ class WebShop(PlayableWorld):
         seed: int = 0,
         goals: Goals = "synthetic",
         wording: str = TEMPLATE,
-        sessions: str | Path = "",
     ) -> "WebShop":
         """Load the official files from ``folder``, or the catalogue that ships ("sample").
 
         ``seed`` drives the price draws (0 gives the published goals), ``goals`` are "synthetic",
-        "human" or "both", ``wording`` says the synthetic ones in other words, ``sessions`` is a folder
-        of recorded sessions, whose goals follow where a product here meets them.
+        "human" or "both", ``wording`` says the synthetic ones in other words.
         Raises ``UserError`` for missing or broken data.
         """
-        return cls(read_catalogue(folder), observation, seed, goals, wording, sessions)
+        return cls(read_catalogue(folder), observation, seed, goals, wording)
 
     @property
     def fingerprint(self) -> str:
@@ -258,7 +251,7 @@ class WebShop(PlayableWorld):
     def oracle(self, number: int) -> float:
         """Return the reward of buying exactly the goal's product with exactly its options."""
         wanted = self.goals[self._goal_number(number)]
-        options = wanted.get("bought", wanted["goal_options"])
+        options = wanted["goal_options"]
         values = options.values() if isinstance(options, Mapping) else options
         chosen = {str(i): str(value) for i, value in enumerate(values)}
         product = self.products[wanted["asin"]]

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from stategate.envs.alfworld.actions import AlfWorldActions
 from stategate.envs.alfworld.expert import decide, knowledge_of
 from stategate.envs.alfworld.reading import command_of, goal_of, kind_of
+from stategate.envs.alfworld.view import AlfWorldActions
 from stategate.nodes.act.simple import ASKED
 from stategate.nodes.build_context.notes import VAIN
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Hashable, Mapping, Sequence
 
-from stategate.envs.protocols import Observation, target_of, verb_of
+from stategate.envs.asking.values import covered
+from stategate.envs.asking.words import matters
+from stategate.envs.protocols import Chunk, Observation, target_of, verb_of
 from stategate.envs.webshop.actions import BUTTONS, is_product
 from stategate.envs.webshop.chunks import chunk_page
-from stategate.envs.webshop.wanted import FORMS, Wanted, matched_words
+from stategate.envs.webshop.reading import FORMS, Wanted
 from stategate.nodes.experience.adapter import OPEN, ExperienceAdapter
 from stategate.stores.text import one_line, overlap, words_of
 
@@ -38,6 +40,10 @@ _SMALL = frozenset(
     "a s me an of in or i to is the and with for that are from this want need find looking".split()
 )
 _HALF = 0.5
+_SEARCHED = 0.25  # how much a word must matter to be noted
+_MET = 0.5  # how far a page must say a word to have met it
+#: What is noted of a product's page that met nothing.
+NOTHING = "nothing"
 
 
 class WebShopExperience(ExperienceAdapter):
@@ -67,7 +73,7 @@ class WebShopExperience(ExperienceAdapter):
 
     def matched_words(self, observation: Observation, instruction: str) -> str:
         """Return the words that an item's title and asked values, or a sub-page, met."""
-        return matched_words(chunk_page(observation), instruction)
+        return _matched(chunk_page(observation), instruction)
 
     def is_echoed(self, action: str) -> bool:
         """Say yes of searches: the page of results says what was searched."""
@@ -149,3 +155,35 @@ def _search_form(question: str, words: str) -> str:
 
 def _content(text: str) -> set[str]:
     return {word for word in _WORD.findall(text) if word not in _SMALL}
+
+
+def _matched(chunks: Sequence[Chunk], instruction: str) -> str:
+    """Return the instruction's words that the page of one product met, those it says side by side.
+
+    On an item's page these are words of its title and of asked values that it offers.
+    """
+    title = " ".join(" ".join(c.data["lines"][:1]) for c in chunks if c.role == "subject")
+    detail = " ".join(" ".join(c.data["lines"]) for c in chunks if c.role == "text")
+    roles = {chunk.role for chunk in chunks}
+    if "entry" in roles or not roles & {"subject", "text"}:
+        return ""
+    choices = [(c.choice.name, c.choice.values) for c in chunks if c.choice and c.choice.values]
+    wanted = Wanted.of(instruction, choices, title)
+    request = wanted.request
+    met = [quality > _MET for quality in covered(request, f"{title} {detail}")]
+    for asked in wanted.choices:
+        if asked.asked[asked.best] >= asked.none:
+            for place in asked.spans[asked.best].places:
+                met[place] = True
+    stretches: list[list[int]] = []
+    for i, token in enumerate(request.tokens):
+        if not met[i] or token.is_small or matters(request)[i] < _SEARCHED:
+            continue
+        last = stretches[-1][-1] if stretches else -2
+        if last == i - 1 and request.clause[i] == request.clause[last]:
+            stretches[-1].append(i)
+        else:
+            stretches.append([i])
+    words = request.tokens
+    said = [request.text[words[part[0]].start : words[part[-1]].end] for part in stretches]
+    return ", ".join(dict.fromkeys(said)) or NOTHING

@@ -36,17 +36,11 @@ class WebShopEnv(EnvParams):
         description="of synthetic goals: template, a family, or a split (train, develop, held-out)",
     )
 
-    sessions: str = Field(
-        default="", description="folder of recorded sessions, whose goals are asked, too"
-    )
-
     def build(self, resources: Resources) -> "WebShop":
         """Load the catalogue. Raises ``UserError`` where the data is missing or broken."""
         from stategate.envs.webshop import WebShop
 
-        return WebShop.load(
-            self.folder(), self.observation, self.seed, self.goals, self.wording, self.sessions
-        )
+        return WebShop.load(self.folder(), self.observation, self.seed, self.goals, self.wording)
 
     def folder(self) -> str:
         """Return the data folder, with ``~`` and environment variables expanded."""

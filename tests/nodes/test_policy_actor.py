@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.pages import SEARCH
-from stategate.envs.webshop.wanted import Wanted
+from stategate.envs.webshop.reading import Wanted
 from stategate.graph import build_graph, load_config
 from stategate.nodes.act.policy import Policy, PolicyActor, make_scorer
 from stategate.nodes.act.shop.candidates import (

@@ -16,8 +16,8 @@ from stategate.envs.protocols import Observation, Session, World
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.actions import OPENED
 from stategate.envs.webshop.pages import PER_PAGE, SEARCH
+from stategate.envs.webshop.reading import Wanted
 from stategate.envs.webshop.reward import score
-from stategate.envs.webshop.wanted import Wanted
 from stategate.nodes.act.shop.candidates import queries
 from stategate.nodes.act.shop.rule import Rule, RuleActor
 from stategate.nodes.build_context.baselines import Full

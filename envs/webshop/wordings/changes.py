@@ -4,11 +4,9 @@ import random
 import re
 from collections.abc import Callable
 
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen"
-).split()
-_TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()
+from stategate.language.numbers import CARDINALS
+
+_WORDS = {0: "zero"} | {value: word for word, value in CARDINALS.items()}
 _SLIPS = 0.22  # share of longer words that are mistyped
 _LONG = 4
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -36,14 +34,14 @@ _UNITS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
 
 def in_words(number: int) -> str:
     """Return ``number`` (0 to 999) in English words, larger ones in digits."""
-    if number < 20:
-        return _ONES[number]
+    if number in _WORDS:
+        return _WORDS[number]
     if number < 100:
         tens, ones = divmod(number, 10)
-        return _TENS[tens] + (f"-{_ONES[ones]}" if ones else "")
+        return f"{_WORDS[10 * tens]}-{_WORDS[ones]}"
     if number < 1000:
         hundreds, rest = divmod(number, 100)
-        return f"{_ONES[hundreds]} hundred" + (f" and {in_words(rest)}" if rest else "")
+        return f"{_WORDS[hundreds]} hundred" + (f" and {in_words(rest)}" if rest else "")
     return str(number)
 
 

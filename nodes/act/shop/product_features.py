@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from stategate.envs.asking.wanted import is_excluded
-from stategate.envs.webshop.wanted import Wanted
+from stategate.envs.webshop.reading import Wanted
 from stategate.nodes.act.shop.page import Product, ShopPage, Trail
 
 _WHOLE = 0.95  # share of its words from which a phrase is said
