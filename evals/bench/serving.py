@@ -75,15 +75,15 @@ async def _converse(
         mark = time.time_ns()
 
         async def talk(session: int, count: int) -> list[float]:
-            taken = []
+            seconds_taken = []
             for turn in range(count):
                 started = time.perf_counter()
                 await graph.ainvoke(
                     {"task": {"question": f"Why did lake {turn} turn red?"}},
                     {"configurable": {"thread_id": f"bench-{mark}-{session}"}},
                 )
-                taken.append(time.perf_counter() - started)
-            return taken
+                seconds_taken.append(time.perf_counter() - started)
+            return seconds_taken
 
         await talk(-1, 2)  # what is built once is built
         began, busy = time.perf_counter(), time.process_time()
@@ -107,8 +107,10 @@ async def _model(seconds: float) -> AsyncIterator[str]:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
-                asked = (await reader.readuntil(b"\r\n\r\n")).lower()
-                await reader.readexactly(int(asked.split(b"content-length:")[1].split(b"\r\n")[0]))
+                head_text = (await reader.readuntil(b"\r\n\r\n")).lower()
+                await reader.readexactly(
+                    int(head_text.split(b"content-length:")[1].split(b"\r\n")[0])
+                )
                 await asyncio.sleep(seconds)
                 writer.write(head.encode() + raw)
                 await writer.drain()
@@ -150,8 +152,8 @@ def history(messages: int) -> list[BaseMessage]:
 def _ours(messages: list[BaseMessage], budget: int, what: str) -> list[Row]:
     middleware = ContextMiddleware(budget=budget)
     first = middleware.context(messages, Decisions()).decisions
-    kept = first.plain() if what == "repeat" and first is not None else {}
-    request = _request(messages, {"messages": messages, "stategate": kept})
+    decisions = first.plain() if what == "repeat" and first is not None else {}
+    request = _request(messages, {"messages": messages, "stategate": decisions})
     answer: Any = type("Answer", (), {"result": []})()
     return [
         _row(f"compress, {what}", lambda: middleware.wrap_model_call(request, lambda _: answer))
@@ -167,8 +169,8 @@ def _clear(messages: list[BaseMessage], budget: int) -> list[Row]:
 
 
 def _request(messages: list[BaseMessage], state: Any) -> Any:
-    given: Any = list(messages)
-    return ModelRequest(model=FakeListChatModel(responses=[""]), messages=given, state=state)
+    history_copy: Any = list(messages)
+    return ModelRequest(model=FakeListChatModel(responses=[""]), messages=history_copy, state=state)
 
 
 def _row(name: str, work: Callable[[], Any]) -> Row:

@@ -123,8 +123,8 @@ def _embedding(resources: Any, texts: Sequence[str]) -> list[Row]:
     """Embed texts that are new, one by one; the first ten warm the model up."""
     fresh = [f"{time.time_ns()} {text} {i}" for i, text in enumerate(texts)]
     timed(lambda text: resources.embedder.embed([text]), fresh[:10])
-    taken, _ = timed(lambda text: resources.embedder.embed([text]), fresh[10:])
-    return [{"agent": "embedding", "n": len(fresh) - 10, **taken}]
+    times, _ = timed(lambda text: resources.embedder.embed([text]), fresh[10:])
+    return [{"agent": "embedding", "n": len(fresh) - 10, **times}]
 
 
 def memory_parts(settings: BenchMemory) -> Parts:

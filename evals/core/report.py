@@ -7,7 +7,7 @@ plot of its own.
 import re
 import tarfile
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -152,28 +152,24 @@ def _facts(args: Mapping[str, Any]) -> str:
     configs = args.get("agents")
     agents = list(configs.values()) if isinstance(configs, Mapping) else []
     facts = []
-    if agents:
-        actors = _each((agent.get("actor") or {}).get("kind") for agent in agents)
-        models = _each((agent.get("llm") or {}).get("model") for agent in agents)
-        speaks = "`chat`" in actors or "`answer`" in actors
-        facts.append(f"actor {actors}{f', model {models}' if speaks else ''}")
-    goals = args.get("goals")
+    for slot, field in (("actor", "kind"), ("llm", "model"), ("env", "observation")):
+        values = dict.fromkeys((agent.get(slot) or {}).get(field) for agent in agents)
+        if any(values):
+            facts.append(f"{slot} {', '.join(f'`{value}`' for value in values)}")
+    data, goals = args.get("data"), args.get("goals")
     if isinstance(goals, list) and goals:
         is_range = goals == list(range(goals[0], goals[-1] + 1))
         facts.append(f"goals {f'{goals[0]}–{goals[-1]}' if is_range else goals} (n = {len(goals)})")
-    data = args.get("data")
     if isinstance(data, Mapping) and "name" in data:
-        known = f" (SHA-256 `{data['sha256'][:12]}…`)" if "sha256" in data else ""
-        facts.append(f"data `{data['name']}`{known}")
-    modes = _each((agent.get("env") or {}).get("observation") for agent in agents)
-    facts += [f"observation {modes}"] if modes not in ("", "`None`") else []
+        digest = f" (SHA-256 `{data['sha256'][:12]}…`)" if "sha256" in data else ""
+        facts.append(f"data `{data['name']}`{digest}")
     for key, words in (("max_steps", "at most {} steps"), ("seed", "seed {}")):
         facts += [words.format(args[key])] if key in args else []
     # A commit short, and never without the word that the tree was not clean.
     commits = (str(part.get("commit", "unknown")) for part in (args, *args.get("resumed", [])))
-    shown = dict.fromkeys(re.sub(r"^(\S{1,12})\S*", r"`\1`", commit) for commit in commits)
-    text = "; ".join([*facts, f"commit {', then '.join(shown)}"])
-    return f"{text[0].upper()}{text[1:]}."
+    short = dict.fromkeys(re.sub(r"^(\S{1,12})\S*", r"`\1`", commit) for commit in commits)
+    caption = "; ".join([*facts, "commit " + ", then ".join(short)])
+    return f"{caption[0].upper()}{caption[1:]}."
 
 
 def _cell(row: Mapping[str, Any], metric: str) -> str:
@@ -181,12 +177,8 @@ def _cell(row: Mapping[str, Any], metric: str) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "" if value is None else str(value)
     if metric not in _SHOWN:
-        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-        return f"{shown} ± {error:.2g}" if isinstance(error, float) else shown
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        return f"{text} ± {error:.2g}" if isinstance(error, float) else text
     _, factor, decimals = _SHOWN[metric]
-    shown = f"{value * factor:.{decimals}f}"
-    return shown if error is None else f"{shown} ± {error * factor:.{decimals}f}"
-
-
-def _each(values: Iterable[object]) -> str:
-    return ", ".join(dict.fromkeys(f"`{value}`" for value in values))
+    text = f"{value * factor:.{decimals}f}"
+    return text if error is None else f"{text} ± {error * factor:.{decimals}f}"

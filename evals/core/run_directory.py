@@ -53,8 +53,8 @@ class Run:
 def find_runs(roots: Iterable[Path]) -> list[Path]:
     """Return the run directories under ``roots`` (two levels deep), newest first."""
     patterns = (_ARGS, f"*/{_ARGS}", f"*/*/{_ARGS}")
-    found = (path for root in roots for pattern in patterns for path in root.glob(pattern))
-    paths = {path for path in found if path.is_file()}
+    files = (path for root in roots for pattern in patterns for path in root.glob(pattern))
+    paths = {path for path in files if path.is_file()}
     return [p.parent for p in sorted(paths, key=lambda path: (-path.stat().st_mtime, str(path)))]
 
 
@@ -134,8 +134,8 @@ def pairs(first: Run, agent_a: str, second: Run, agent_b: str) -> list[Pair]:
         )
     mine = {row.get("goal"): row for row in first.episodes if row.get("agent") == agent_a}
     theirs = {row.get("goal"): row for row in second.episodes if row.get("agent") == agent_b}
-    both = [Pair(goal, mine[goal], theirs[goal]) for goal in mine if goal in theirs]
-    return sorted(both, key=lambda pair: (-abs(pair.difference), str(pair.goal)))
+    shared = [Pair(goal, mine[goal], theirs[goal]) for goal in mine if goal in theirs]
+    return sorted(shared, key=lambda pair: (-abs(pair.difference), str(pair.goal)))
 
 
 def replay(

@@ -39,8 +39,8 @@ class Evaluation(Settings):
         """Return the settings as ``args.json`` has them, without what is particular to a machine."""
         from stategate.stores.runs import public_config
 
-        shown: dict[str, Any] = public_config(self.model_dump(mode="json"))
-        return shown
+        plain: dict[str, Any] = public_config(self.model_dump(mode="json"))
+        return plain
 
     def render(self, summary: Mapping[str, Any]) -> str:
         """Return a summary as a terminal shows it."""

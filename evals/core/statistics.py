@@ -63,9 +63,9 @@ def with_interval(
     strata: Labels = None,
 ) -> dict[str, float]:
     """Return what a summary row says of a metric: mean, and ``METRIC_se``, ``_low`` and ``_high``."""
-    found = interval(values, seed, clusters, strata)
-    row = {metric: found.mean, f"{metric}_se": found.error}
-    return {**row, f"{metric}_low": found.low, f"{metric}_high": found.high}
+    spread = interval(values, seed, clusters, strata)
+    row = {metric: spread.mean, f"{metric}_se": spread.error}
+    return {**row, f"{metric}_low": spread.low, f"{metric}_high": spread.high}
 
 
 def paired(
@@ -147,8 +147,8 @@ def units_of(
     """
     values: dict[str, dict[Any, dict[str, float]]] = {name: {} for name in agents}
     for row in rows:
-        known = {m: missing if row.get(m) is None else float(row[m]) for m in metrics}
-        unit = {metric: value for metric, value in known.items() if value is not None}
+        values_of = {m: missing if row.get(m) is None else float(row[m]) for m in metrics}
+        unit = {metric: value for metric, value in values_of.items() if value is not None}
         unit["errors"] = float(row.get("error") is not None)
         values[row["agent"]][tuple(row[key] for key in keys)] = unit
     return values

@@ -34,33 +34,35 @@ def read_stories(runs: Path) -> list[Story]:
     if not page.is_file():
         return []
     rows = yaml.safe_load(page.read_text(encoding="utf-8"))
-    return [_told(row, read_run(runs / row["run"])) for row in rows if (runs / row["run"]).is_dir()]
+    return [_fill(row, read_run(runs / row["run"])) for row in rows if (runs / row["run"]).is_dir()]
 
 
-def _told(row: Mapping[str, Any], run: Run) -> Story:
+def _fill(row: Mapping[str, Any], run: Run) -> Story:
     """Fill a story with its run's figures. Raises ``UserError`` where the run has none of the kind."""
     metric, bars, values = row["metric"], [], []
-    found: Mapping[str, Any] = {}
+    row_of: Mapping[str, Any] = {}
     for agent in row["agents"]:
         # The first row of an agent is that over everything; families and parts follow.
         rows = [r for r in run.summary.get("rows") or () if r.get("agent") == agent and metric in r]
         if not rows:
             raise UserError(f"run '{row['run']}' has no {metric} of '{agent}'")
-        found = rows[0]
-        value, error = 100 * float(found[metric]), found.get(f"{metric}_se")
+        row_of = rows[0]
+        value, error = 100 * float(row_of[metric]), row_of.get(f"{metric}_se")
         spread = f" ± {100 * float(error):.1f}" if error is not None else ""
         bars.append((agent, value / 100, f"{value:.1f} %{spread}"))
         values.append(value)
     words = {"abcdefgh"[i]: f"{value:.0f}" for i, value in enumerate(values)}
-    words |= {"n": f"{found['n']:,}", "difference": f"{abs(values[1] - values[0]):.0f}"}
+    words |= {"n": f"{row_of['n']:,}", "difference": f"{abs(values[1] - values[0]):.0f}"}
     return Story(row["title"].format(**words), row["text"].format(**words), run.folder, tuple(bars))
 
 
 def search_runs(folders: Sequence[Path], words: str) -> list[tuple[Path, str]]:
     """Return the runs whose name, command, data or agents hold all ``words``, with their commands."""
-    asked = words.lower().split()
-    known = [(folder, *_about(folder)) for folder in folders]
-    return [(folder, command) for folder, command, text in known if all(w in text for w in asked)]
+    needles = words.lower().split()
+    described = [(folder, *_about(folder)) for folder in folders]
+    return [
+        (folder, command) for folder, command, text in described if all(w in text for w in needles)
+    ]
 
 
 @lru_cache(maxsize=2048)

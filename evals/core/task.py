@@ -98,22 +98,22 @@ def run_task(task: Task, out: str, args: Mapping[str, Any]) -> dict[str, Any]:
     samples = [[(agent, sample) for sample in task.dataset(agent)] for agent in task.agents]
     todo = [one for turn in zip_longest(*samples) for one in turn if one is not None]
     players = _Players(task)
-    known = {_identity(agent, sample.key): (agent, sample) for agent, sample in todo}
+    by_identity = {_identity(agent, sample.key): (agent, sample) for agent, sample in todo}
     if (serve := _serving.get()) is not None:
-        serve(lambda identity: players.solve(*known[identity]))
+        serve(lambda identity: players.solve(*by_identity[identity]))
         raise SystemExit  # the driver has all that it wants
     args = {**provenance(), **args}
     run = RunDirectory(out, args)
     with run.alone():
         done = _clean(run, task.table, todo)
-        left = {identity: one for identity, one in known.items() if identity not in done}
-        if done and left:
+        remaining = {identity: one for identity, one in by_identity.items() if identity not in done}
+        if done and remaining:
             run.note_resumption(args)
-        start = len(todo) - len(left)
-        away, told = 0, time.monotonic()
+        start = len(todo) - len(remaining)
+        away, reported = 0, time.monotonic()
         with tqdm(total=len(todo), initial=start, unit=task.unit, disable=None) as bar:
-            for identity, attempt in _attempts(players, left):
-                agent, sample = left[identity]
+            for identity, attempt in _attempts(players, remaining):
+                agent, sample = remaining[identity]
                 bar.set_description(" ".join([agent, *(f"{k} {v}" for k, v in sample.key.items())]))
                 away = away + 1 if attempt.outage else 0
                 if attempt.outage and away >= _OUTAGES:
@@ -124,16 +124,18 @@ def run_task(task: Task, out: str, args: Mapping[str, Any]) -> dict[str, Any]:
                     _write(run, task.table, agent, sample, attempt)
                     start += 1
                     bar.update()
-                if bar.disable and time.monotonic() - told > _EVERY:  # a log, where no bar is drawn
-                    told = time.monotonic()
+                if (
+                    bar.disable and time.monotonic() - reported > _EVERY
+                ):  # a log, where no bar is drawn
+                    reported = time.monotonic()
                     sys.stderr.write(f"{start} of {len(todo)} {task.unit}s\n")
-        missing = len(known) - len(_clean(run, task.table, todo))
+        missing = len(by_identity) - len(_clean(run, task.table, todo))
         if missing:
             raise UserError(
-                f"{missing} of {len(known)} wait for the model's server, which was away for a while: "
+                f"{missing} of {len(by_identity)} wait for the model's server, which was away: "
                 "the same command goes on with them"
             )
-        order = {identity: place for place, identity in enumerate(known)}
+        order = {identity: place for place, identity in enumerate(by_identity)}
         names = list(todo[0][1].key) if todo else []
         # As one process after another writes them, whoever was quicker: same rows, same statistics.
         rows = sorted(
@@ -160,17 +162,17 @@ def spread(run: Callable[[], T], crew: Crew | None = None) -> T:
 
 
 def _attempts(
-    players: "_Players", left: Mapping[Any, tuple[str, Sample]]
+    players: "_Players", remaining: Mapping[Any, tuple[str, Sample]]
 ) -> Iterator[tuple[Any, "Attempt"]]:
     """Yield what comes of each sample, solved here or by the crew."""
     if (spreading := _crew.get()) is None:
-        for identity, one in left.items():
+        for identity, one in remaining.items():
             yield identity, players.solve(*one)
         return
     crew, run = spreading
-    for identity, attempt, problem in work(partial(_serve, run), list(left), crew):
+    for identity, attempt, problem in work(partial(_serve, run), list(remaining), crew):
         if attempt is None:
-            failure = left[identity][1].failure
+            failure = remaining[identity][1].failure
             attempt = Attempt([{**values, "error": problem} for values in failure])
             attempt.problem = problem
         if attempt.problem:
@@ -261,8 +263,8 @@ def _clean(run: RunDirectory, table: str, todo: Sequence[tuple[str, Sample]]) ->
         return _identity(str(row.get("agent")), {name: row.get(name) for name in names})
 
     count = Counter(identity(row) for row in run.rows(table))
-    wanted = {_identity(agent, sample.key): len(sample.failure) for agent, sample in todo}
-    done = {one for one, rows in wanted.items() if count[one] == rows}
+    row_counts = {_identity(agent, sample.key): len(sample.failure) for agent, sample in todo}
+    done = {one for one, rows in row_counts.items() if count[one] == rows}
     for name in (table, "steps", "errors"):
         run.keep(name, lambda row: identity(row) in done)
     return done

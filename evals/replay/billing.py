@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from stategate.envs.messages.history import text_of, tokens_of
 from stategate.nodes.models.asking import cost_of
@@ -81,5 +81,6 @@ def _dollars(biller: str, tokens: int, out: int, cached: int, new: int) -> float
 
 def _face(message: BaseMessage) -> tuple[Any, ...]:
     """Return what a provider sees of a message."""
-    calls = tuple(str(call) for call in getattr(message, "tool_calls", ()))
-    return message.type, text_of(message), calls, getattr(message, "tool_call_id", None)
+    calls = [str(c) for c in message.tool_calls] if isinstance(message, AIMessage) else []
+    answers = message.tool_call_id if isinstance(message, ToolMessage) else None
+    return message.type, text_of(message), *calls, answers

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from stategate.envs.messages.history import text_of
 from stategate.evals.core.statistics import paired_tests, summary_row, units_of
@@ -47,23 +47,24 @@ def read_threads(path: str) -> list[tuple[str, str, list[BaseMessage]]]:
         raw = file.read_bytes()
         text = (gzip.decompress(raw) if file.suffix == ".gz" else raw).decode("utf-8")
         lines = [parse_json(line) for line in text.splitlines() if line.strip()]
-    found: dict[str, tuple[str, str, list[BaseMessage]]] = {}
+    threads: dict[str, tuple[str, str, list[BaseMessage]]] = {}
     for i, line in enumerate(lines):
-        given = line if isinstance(line, Mapping) else {}
-        name = str(given.get("id", i))
-        name = f"{name}#{i + 1}" if name in found else name
+        record = line if isinstance(line, Mapping) else {}
+        name = str(record.get("id", i))
+        name = f"{name}#{i + 1}" if name in threads else name
         messages = from_plain(line, f"{path}, line {i + 1}")
         if calls_in(messages):
-            found[name] = (name, str(given.get("task", given.get("id", i))), messages)
-    if not found:
+            threads[name] = (name, str(record.get("task", record.get("id", i))), messages)
+    if not threads:
         raise UserError(f"'{path}' holds no thread in which a model said something")
-    return list(found.values())
+    return list(threads.values())
 
 
 def needs_of(call: BaseMessage, earlier: Sequence[BaseMessage]) -> set[str]:
     """Return the argument values of ``call`` that stand in the results of earlier calls."""
     results = "\n".join(text_of(m) for m in earlier if isinstance(m, ToolMessage))
-    values = {value for one in getattr(call, "tool_calls", ()) for value in _values(one["args"])}
+    calls = call.tool_calls if isinstance(call, AIMessage) else []
+    values = {value for one in calls for value in _values(one["args"])}
     return {value for value in values if len(value) >= _SHORTEST and value in results}
 
 
@@ -81,16 +82,16 @@ def _values(args: Any) -> Iterator[str]:
 def measure(messages: Sequence[BaseMessage], kind: str, budget: int) -> Row:
     """Return the metrics of one thread under one arm; no ``needs_shown`` where no call needs any."""
     done = replay(messages, kind, budget)
-    needed = shown = orphans = 0
+    needed = covered = orphans = 0
     for place, reading in zip(calls_in(messages), done.readings, strict=True):
         needs = needs_of(messages[place], messages[:place])
         prompt = "\n".join(text_of(m) for m in reading.messages)
-        prompt += "\n".join(str(getattr(m, "tool_calls", "")) for m in reading.messages)
+        prompt += "\n".join(str(m.tool_calls) for m in reading.messages if isinstance(m, AIMessage))
         needed += len(needs)
-        shown += sum(value in prompt for value in needs)
+        covered += sum(value in prompt for value in needs)
         orphans += orphans_in(reading.messages)
     row = done.bill.row(len(done.readings), orphans, done.seconds)
-    return {**row, **({"needs_shown": shown / needed} if needed else {}), "needs": needed}
+    return {**row, **({"needs_shown": covered / needed} if needed else {}), "needs": needed}
 
 
 def orphans_in(messages: Sequence[BaseMessage]) -> int:
@@ -103,7 +104,8 @@ def orphans_in(messages: Sequence[BaseMessage]) -> int:
             waiting.discard(message.tool_call_id)
         else:
             count += len(waiting)
-            waiting = {str(call["id"]) for call in getattr(message, "tool_calls", ())}
+            calls = message.tool_calls if isinstance(message, AIMessage) else []
+            waiting = {str(call["id"]) for call in calls}
     return count
 
 

@@ -93,9 +93,9 @@ def arm_of(kind: str, budget: int, settings: Mapping[str, Any] | None = None) ->
 
 
 def _cleared(messages: Sequence[BaseMessage], budget: int) -> list[BaseMessage]:
-    shown: list[Any] = list(messages)
-    ClearToolUsesEdit(trigger=budget, keep=3).apply(shown, count_tokens=sizes)
-    return shown
+    prompt: list[Any] = list(messages)
+    ClearToolUsesEdit(trigger=budget, keep=3).apply(prompt, count_tokens=sizes)
+    return prompt
 
 
 def calls_in(messages: Sequence[BaseMessage]) -> list[int]:
@@ -116,12 +116,12 @@ def replay(messages: Sequence[BaseMessage], kind: str, budget: int, **settings: 
     arm, done = arm_of(kind, budget, settings), Replay(kind)
     for place in places:
         started = time.perf_counter()
-        shown, audit = arm(messages[start:place], system)
+        prompt, audit = arm(messages[start:place], system)
         done.seconds += time.perf_counter() - started
         before, read = dict(done.bill.dollars), done.bill.read
-        done.bill.call([*([system] if system else []), *shown], messages[place])
+        done.bill.call([*([system] if system else []), *prompt], messages[place])
         if audit is None:
             audit = untouched(kind, budget, done.bill.read - read, "")
         spent = {biller: done.bill.dollars[biller] - before[biller] for biller in before}
-        done.readings.append(Reading(tuple(shown), audit, spent))
+        done.readings.append(Reading(tuple(prompt), audit, spent))
     return done

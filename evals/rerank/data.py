@@ -99,7 +99,7 @@ def retrieved(questions: Sequence[Question], depth: int) -> list[Question]:
 
     A relevant document that BM25 does not bring counts as missed in every metric.
     """
-    found: dict[int, Question] = {}
+    by_number: dict[int, Question] = {}
     for dataset in dict.fromkeys(question.dataset for question in questions):
         mine = [(n, q) for n, q in enumerate(questions) if q.dataset == dataset]
         corpus = list(dict.fromkeys(d for _, q in mine for d in q.documents))
@@ -107,8 +107,10 @@ def retrieved(questions: Sequence[Question], depth: int) -> list[Question]:
         for number, question in mine:
             best = np.argsort(-index.scores(question.question), kind="stable")[:depth]
             documents = tuple(corpus[i] for i in best)
-            wanted = {question.documents[i] for i in question.relevant}
-            relevant = tuple(i for i, document in enumerate(documents) if document in wanted)
-            missed = len(wanted) - len(relevant)
-            found[number] = replace(question, documents=documents, relevant=relevant, missed=missed)
-    return [found[number] for number in range(len(questions))]
+            gold = {question.documents[i] for i in question.relevant}
+            relevant = tuple(i for i, document in enumerate(documents) if document in gold)
+            missed = len(gold) - len(relevant)
+            by_number[number] = replace(
+                question, documents=documents, relevant=relevant, missed=missed
+            )
+    return [by_number[number] for number in range(len(questions))]

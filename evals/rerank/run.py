@@ -85,12 +85,12 @@ def _judged(question: Question) -> Row:
 
 def check_rankers(names: Iterable[str]) -> None:
     """Raise ``UserError`` unless every part of every name is a base ranker."""
-    known = (*LEXICAL, "minilm", *RETRIEVALS, *(n for n in RANKERS if n != "warm_start"))
+    choices = (*LEXICAL, "minilm", *RETRIEVALS, *(n for n in RANKERS if n != "warm_start"))
     for name in names:
         for part in weighted_parts(name) or {name: 1.0}:
-            if part not in known:
-                shown = ", ".join(known)
-                raise UserError(f"unknown ranker '{part}': known are {shown}; a+b for a fusion")
+            if part not in choices:
+                listing = ", ".join(choices)
+                raise UserError(f"unknown ranker '{part}': known are {listing}; a+b for a fusion")
 
 
 def base_rankers(names: Iterable[str]) -> list[str]:
@@ -217,13 +217,13 @@ def summarise(
 
 def measured(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, list[float]]:
     """Return metric → one value a question, for a ranker or a fusion of rankers."""
-    found = []
+    metrics = []
     for question in questions:
         scored = {part: rows[question.dataset, question.id, part] for part in weighted_parts(name)}
         scores = fuse_named(name, {part: row["scores"] for part, row in scored.items()})
         first = next(iter(scored.values()))
-        found.append(ranking_metrics(MEASURES, list(scores), first["relevant"], first["missed"]))
-    return {metric: [one[metric] for one in found] for metric in MEASURES}
+        metrics.append(ranking_metrics(MEASURES, list(scores), first["relevant"], first["missed"]))
+    return {metric: [one[metric] for one in metrics] for metric in MEASURES}
 
 
 def _cost(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, float]:

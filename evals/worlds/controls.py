@@ -20,11 +20,11 @@ class GuidedRandom(ActorParams):
         """Return the actor; nothing is loaded."""
 
         def act(context: BuiltContext, step: int) -> Decision:
-            offered = guided_offer(context, resources).actions
-            if not offered:
+            offers = guided_offer(context, resources).actions
+            if not offers:
                 safe = resources.view.actions.safe(context.actions, "")
                 return Decision(safe, fallback="no action is readable")
-            action = random.Random(f"{self.seed} {step} {context.text}").choice(offered)
+            action = random.Random(f"{self.seed} {step} {context.text}").choice(offers)
             if takes_text(action):
                 action = fill(action, context.instruction or "help")
             return Decision(action, reason="a random pick among the guide's offers")

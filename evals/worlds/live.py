@@ -230,8 +230,8 @@ def summarise(
     groups = groups_of(world, values[agents[0]])
     rows = [summary_row(name, units, METRICS, groups) for name, units in values.items()]
     goals = sorted(values[agents[0]]) if world is not None else []
-    known = {goal: world.oracle(goal) for goal in goals} if world is not None else {}
-    best = {goal: float(value) for goal, value in known.items() if value is not None}
+    oracles = {goal: world.oracle(goal) for goal in goals} if world is not None else {}
+    best = {goal: float(value) for goal, value in oracles.items() if value is not None}
     if best:
         units = {goal: {"success": float(v == 1.0), "score": v} for goal, v in best.items()}
         rows.append(summary_row("oracle", units, METRICS, groups))
@@ -256,10 +256,10 @@ def parse_agents(kinds: Sequence[str], named: Sequence[str]) -> dict[str, list[s
     """Read context kinds, and agents such as "name=context.kind=full,context.budget=300"."""
     agents = {kind: [f"context.kind={kind}"] for kind in kinds}
     for item in named:
-        name, equals, rest = item.partition("=")
-        if not equals or not rest:
+        name, equals, overrides = item.partition("=")
+        if not equals or not overrides:
             raise UserError(f"write an agent as NAME=slot.field=value,…, not '{item}'")
-        agents[name] = rest.split(",")
+        agents[name] = overrides.split(",")
     return agents
 
 
@@ -269,22 +269,22 @@ def swept(agents: Mapping[str, Sequence[str]], sweeps: Sequence[str]) -> dict[st
     A sweep is ``slot.field=a,b``. An agent that sets a swept field itself keeps its own value there.
     Raises ``UserError`` for a sweep without values.
     """
-    made = {name: list(own) for name, own in agents.items()}
+    crossed_agents = {name: list(own) for name, own in agents.items()}
     for sweep in sweeps:
         field, _, listed = sweep.partition("=")
         values = [value.strip() for value in listed.split(",") if value.strip()]
         if "." not in field or not values:
             raise UserError(f"write a sweep as slot.field=value,value, not '{sweep}'")
         crossed: dict[str, list[str]] = {}
-        for name, own in made.items():
+        for name, own in crossed_agents.items():
             if any(override.startswith(f"{field}=") for override in own):
                 crossed[name] = own
                 continue
             for value in values:
                 point = f"{name},{value}" if "@" in name else f"{name}@{value}"
                 crossed[point] = [*own, f"{field}={value}"]
-        made = crossed
-    return made
+        crossed_agents = crossed
+    return crossed_agents
 
 
 def pairs_of(agents: Sequence[str]) -> list[tuple[str, str]]:
@@ -296,8 +296,8 @@ def pairs_of(agents: Sequence[str]) -> list[tuple[str, str]]:
     pairs: list[tuple[str, str]] = []
     for agent in agents[1:]:
         name, _, point = agent.partition("@")
-        beside = next(one for one in agents if one.partition("@")[2] == point)
+        first_here = next(one for one in agents if one.partition("@")[2] == point)
         before = next(one for one in agents if one.partition("@")[0] == name)
-        references = dict.fromkeys((beside if beside != agent else agents[0], before))
+        references = dict.fromkeys((first_here if first_here != agent else agents[0], before))
         pairs += [(reference, agent) for reference in references if reference != agent]
     return pairs

@@ -51,7 +51,7 @@ def test_a_caption_names_every_actor_and_every_commit(tmp_path):
     made = RunDirectory(tmp_path / "two", args)
     made.summarise([{**ROW, "cost": 0.25}], [])
     shown = section(read_run(made.folder))
-    assert "Actor `rule`, `chat`, model `None`, `small`" in shown
+    assert "Actor `rule`, `chat`; llm `None`, `small`" in shown
     assert "uncommitted changes, then `fedcba`" in shown
     assert "cost $" in shown
 
