@@ -12,6 +12,7 @@ from stategate.graph.session import Session, StepResult
 from stategate.nodes.experience.grow import make_of
 from stategate.nodes.experience.states import state_text
 from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.bank.bank import open_bank
 from stategate.stores.bank.state_bank import StateBank
 from stategate.stores.bank.trace_bank import TraceBank
@@ -24,20 +25,28 @@ def of_user(config: Config, user: str | None) -> Config:
 
     Without a name those that name nobody are this system's user's: who types commands is one person.
     """
-    return with_users(config, lambda named: user or named or this_user())
+    return with_memory(
+        config,
+        lambda place: place.model_copy(update={"user": user or place.user or this_user()}),
+    )
 
 
-def with_users(config: Config, user_of: Callable[[str | None], str | None]) -> Config:
-    """Return ``config`` with whoever ``user_of`` says in place of each memory's user."""
-    return with_memory(config, lambda place: place.model_copy(update={"user": user_of(place.user)}))
+def memory_places(config: Config) -> list[MemoryPlace]:
+    """Return the long-term memories that a config reads, and then those that it writes."""
+    found: list[MemoryPlace] = []
+
+    def note(place: MemoryPlace) -> MemoryPlace:
+        found.append(place)
+        return place
+
+    with_memory(config, note)
+    return found
 
 
 def thread_of(config: Config, thread: str) -> str:
     """Return the checkpoints' name of a conversation: equal names of two users are two threads."""
-    place = next((p.place for p in config.memory if hasattr(p, "place")), None)
-    reader = getattr(config.context, "memory", None)
-    place = reader.place if place is None and reader is not None else place
-    user = (place.user if place is not None else None) or this_user()
+    places = memory_places(config)
+    user = (places[-1].user if places else None) or this_user()
     if user == this_user() and not thread.startswith("user="):
         return thread
     return f"user={quote(user, safe='')}/{thread}"

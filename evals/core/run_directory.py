@@ -10,7 +10,7 @@ from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
 from stategate.stores.runs import read_rows
 
-Outcome = Literal["all", "success", "partial", "failed", "errors"]
+Outcome = Literal["success", "partial", "failed", "errors"]
 _ARGS, _SUMMARY = "args.json", "summary.json"
 #: Bytes of a plot; whatever is larger is none, and nobody's browser should get it.
 _PICTURE = 4_000_000
@@ -88,23 +88,6 @@ def outcome_of(row: Mapping[str, Any]) -> Outcome:
         return "errors"
     reward = float(row.get("reward") or 0.0)
     return "success" if reward >= 1.0 else "partial" if reward > 0 else "failed"
-
-
-def select(
-    rows: Sequence[Mapping[str, Any]],
-    agent: str | None = None,
-    outcome: Outcome = "all",
-    low: float = 0.0,
-    high: float = 1.0,
-) -> list[Mapping[str, Any]]:
-    """Return the episodes of ``agent`` with this outcome and a reward between ``low`` and ``high``."""
-    return [
-        row
-        for row in rows
-        if (agent is None or row.get("agent") == agent)
-        and outcome in ("all", outcome_of(row))
-        and low <= float(row.get("reward") or 0.0) <= high
-    ]
 
 
 @dataclass(frozen=True)

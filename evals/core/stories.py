@@ -3,9 +3,8 @@
 A story is ``{title, text, run, metric, agents}``; title and text are filled with the run's own figures.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import yaml
 
 from stategate.evals.core.run_directory import Run, read_run
 from stategate.stores.errors import UserError
-from stategate.stores.files import parse_json
 
 _PAGE = "stories.yaml"
 
@@ -54,28 +52,3 @@ def _fill(row: Mapping[str, Any], run: Run) -> Story:
     words = {"abcdefgh"[i]: f"{value:.0f}" for i, value in enumerate(values)}
     words |= {"n": f"{row_of['n']:,}", "difference": f"{abs(values[1] - values[0]):.0f}"}
     return Story(row["title"].format(**words), row["text"].format(**words), run.folder, tuple(bars))
-
-
-def search_runs(folders: Sequence[Path], words: str) -> list[tuple[Path, str]]:
-    """Return the runs whose name, command, data or agents hold all ``words``, with their commands."""
-    needles = words.lower().split()
-    described = [(folder, *_about(folder)) for folder in folders]
-    return [
-        (folder, command) for folder, command, text in described if all(w in text for w in needles)
-    ]
-
-
-@lru_cache(maxsize=2048)
-def _about(folder: Path) -> tuple[str, str]:
-    """Return a run's command, and all words that it can be found by."""
-    try:
-        args = parse_json((folder / "args.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        args = {}
-    args = args if isinstance(args, dict) else {}
-    agents, data = args.get("agents"), args.get("data")
-    command = str(args.get("command") or "")
-    text = (
-        f"{folder.name} {command} {data} {list(agents) if isinstance(agents, list | dict) else ''}"
-    )
-    return command, text.lower()

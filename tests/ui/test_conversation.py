@@ -10,8 +10,8 @@ from stategate.stores.memory.records import Namespace
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.conversation import Conversations
 from stategate.ui.app.render.context import render_sources
-from stategate.ui.app.render.memories import layout, render_entities, render_facts, render_rows
 from stategate.ui.app.tab_sessions import TabSessions
+from stategate.ui.memory import memory_places, of_user
 
 ZORB = "# Zorbling\n\nThe zorbling is a lamp made in Quentin Bay. It hums at 440 hertz.\n"
 
@@ -30,8 +30,9 @@ def open_server(tmp_path, monkeypatch):
     return open_
 
 
-def quiet(*facts):
-    """Hear of progress and say nothing."""
+def add(talk, *files):
+    """Add files to a conversation; returns what was added."""
+    return list(talk.add_files([str(file) for file in files]))[-1]
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def talk(open_server, tmp_path):
     made = open_server().of("one")
     file = tmp_path / "zorb.md"
     file.write_text(ZORB)
-    made.add_files([str(file)], quiet)
+    add(made, file)
     return made
 
 
@@ -69,23 +70,28 @@ def test_a_question_that_hangs_is_left_with_the_turns_before_it(talk):
     assert len(talk.messages) == 4
 
 
-def test_tabs_have_memories_of_their_own(talk, open_server):
+def test_tabs_share_this_users_memory_unless_they_name_another(talk, open_server):
     talk.ask("Where is the zorbling made?")
     other = open_server().of("two")
-    assert other.settings["user"] != talk.settings["user"]
+    assert other.settings["user"] == this_user() == talk.config.memory[1].place.user
+    other.choose(user="zoe", corpus=talk.settings["corpus"])
+    other.ask("Where is the zorbling made?")
     memory = open_long_term()
-    assert len(memory.facts(Namespace(talk.settings["user"]))) == 1
-    assert memory.facts(Namespace(other.settings["user"])) == []
+    assert [len(memory.facts(Namespace(user))) for user in (this_user(), "zoe")] == [1, 1]
+    assert open_server().of("two").config.memory[1].place.user == "zoe"
 
 
-def test_tabs_of_one_browser_share_a_memory_and_two_browsers_none(open_server, tmp_path):
-    server = open_server()
-    owners = {"one": "a", "two": "a", "three": "b"}
-    for tab, owner in owners.items():
-        TabSessions(tmp_path / "tabs.sqlite").write(f"{tab}/owner", {"owner": owner})
-    whose = [server.of(tab).config.memory[1].place.user for tab in owners]
-    assert whose[0] == whose[1] != whose[2]
-    assert this_user() not in whose
+def test_a_user_is_given_however_deep_the_memory_lies():
+    inner = {"kind": "recall", "memory": {"place": {}}}
+    config = load_config(
+        {
+            "env": "webshop",
+            "context": {"kind": "experience", "bank": "none", "inner": inner},
+            "memory": [{"kind": "long_term", "place": {"user": "ann"}}],
+        }
+    )
+    assert [place.user for place in memory_places(config)] == [None, "ann"]
+    assert [place.user for place in memory_places(of_user(config, "zoe"))] == ["zoe", "zoe"]
 
 
 def test_choices_that_do_not_fit_are_refused_and_forgotten(talk):
@@ -101,21 +107,14 @@ def test_files_that_cannot_be_read_are_told_and_a_second_file_is_added(talk, tmp
     bad = tmp_path / "bad.pdf"
     bad.write_bytes(b"nothing")
     with pytest.raises(UserError, match=r"bad\.pdf"):
-        talk.add_files([str(bad)], quiet)
+        add(talk, bad)
     more = tmp_path / "more.txt"
     more.write_text("Gloops live in Zanzibar.")
-    seen = []
-    changes, passages = talk.add_files([str(more), str(bad)], lambda *facts: seen.append(facts))
-    assert changes.added == ["more.txt"]
-    assert [skipped.id for skipped in changes.skipped] == ["bad.pdf"]
-    assert passages == 2
-    assert {what for what, _, _ in seen} >= {"reading more.txt", "embedding passages"}
-
-    def stop(*facts):
-        raise UserError("stopped")
-
-    with pytest.raises(UserError, match="stopped"):
-        talk.add_files([str(more)], stop)
+    *steps, added = talk.add_files([str(more), str(bad)])
+    assert added.changes.added == ["more.txt"]
+    assert [skipped.id for skipped in added.changes.skipped] == ["bad.pdf"]
+    assert added.passages == 2
+    assert {what for what, _, _ in steps} >= {"reading more.txt", "embedding passages"}
 
 
 def test_a_fact_is_edited_found_by_its_new_words_and_keeps_where_it_came_from(talk):
@@ -135,58 +134,6 @@ def test_a_fact_is_edited_found_by_its_new_words_and_keeps_where_it_came_from(ta
             memory.edit(mine, fact.id, **{**new, **wrong}, **how)
     with pytest.raises(UserError, match="no fact"):
         memory.edit(Namespace("somebody else"), fact.id, **new, **how)
-
-
-def test_memories_are_drawn_safely(talk):
-    from stategate.stores.bank.bank import Row
-    from stategate.stores.memory.extraction import Entity, Relation
-    from stategate.stores.memory.recall import SIGNALS
-    from stategate.stores.memory.records import Candidate, Fact
-    from stategate.ui.app.render.memories import render_timeline, render_why
-
-    evil = "<img src=x>"
-    turn = {"thread_id": evil, "step": 2, "at": 0.0}
-    fact = Fact(7, evil, evil, 0.5, True, 0.0, 0.0, 2, 0.3, (8,), (turn,))
-    drawn = render_facts([fact], 3)
-    assert "<img" not in drawn
-    assert 'data-drop="7"' in drawn
-    assert "asked 2×" in drawn
-    why = render_why([Candidate(7, evil, 1.0, dict.fromkeys(SIGNALS, 0.5), "budget: 9 tokens")])
-    assert "<img" not in why
-    assert "budget: 9 tokens" in why
-    state = {
-        "subject": evil,
-        "relation": "lives in",
-        "value": evil,
-        "negated": False,
-        "valid_from": 0.0,
-        "valid_to": 86400.0,
-        "closed_by": 8,
-        "fact_id": 7,
-    }
-    line = render_timeline([state])
-    assert "<img" not in line
-    assert "1970-01-02 00:00 (#8)" in " ".join(line.split())
-    assert "#8" in drawn
-    a, b = Entity("location", evil), Entity("person", "Ada")
-    graph = render_entities([a, b], [Relation(b, "lives_in", a)], "Ada")
-    assert "<img" not in graph
-    assert graph.count("<circle") == 2
-    assert graph.count("<line") == 1
-    row = Row("r1", evil, 3.0, {"state": evil, "action": evil, "experience": evil, "episode": "e"})
-    rows = render_rows([row], 1, {"kind": "state"}, {"r1": 0.5})
-    assert "<img" not in rows
-    assert "episode e" in rows
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 30])
-def test_a_graphs_layout_is_inside_and_the_same_each_time(count):
-    edges = [(i, i + 1) for i in range(count - 1)]
-    first = layout(count, edges, 600, 400)
-    assert first == layout(count, edges, 600, 400)
-    assert len(first) == count
-    assert all(0 <= x <= 600 and 0 <= y <= 400 for x, y in first)
-    assert len(set(first)) == count
 
 
 def test_a_server_that_answers_questions_uses_its_own_stores_in_its_tabs(tmp_path, monkeypatch):

@@ -124,4 +124,4 @@ def test_the_tutorials_node_stands_in_compare(newcomer, monkeypatch):
     assert len(workspace.branches) == 3
     workspace.go_to(next(b.thread for b in workspace.branches.values() if "overlap" in b.kind))
     assert workspace.running.done
-    assert not workspace.lanes, "what was compared is of another episode"
+    assert not tab.comparison(workspace).lanes, "what was compared is of another episode"

@@ -86,3 +86,9 @@ def test_kinds_are_swapped_in_drafts_and_yaml_reads_back(tmp_path):
     file = tmp_path / "agent.yaml"
     file.write_text(as_yaml(load_config(draft)))
     assert load_config(file) == load_config(draft)
+
+
+def test_a_list_that_was_left_without_a_choice_changes_nothing():
+    draft = load_config("smoke").model_dump(mode="json")
+    assert swapped(draft, "memory", len(draft["memory"]), None) == draft
+    assert swapped(draft, "context", -1, None) == draft

@@ -1,21 +1,21 @@
-"""The app's door: hosts, origins, browsers, accounts, folders; and whose memories are whose."""
+"""The app's door: hosts, origins, accounts, and the places that a browser may name."""
 
 import asyncio
 import re
-from types import SimpleNamespace
 
 import pytest
 
+from stategate.graph.config import load_config
 from stategate.stores import accounts
 from stategate.stores.errors import UserError
 from stategate.ui.app import guard
-from stategate.ui.app.guard import COOKIE, Guard, bounds, owned, owner_of
+from stategate.ui.app.guard import Guard, bounds
 
 
 @pytest.fixture(autouse=True)
 def unbound():
     yield
-    guard.bound_to("127.0.0.1")
+    guard.bind("127.0.0.1")
 
 
 def ask(headers, method="GET", kind="http"):
@@ -67,7 +67,7 @@ def test_another_name_for_this_machine_is_refused(host):
 
 def test_names_are_allowed_by_the_person_at_the_machine(monkeypatch):
     monkeypatch.setenv("STATEGATE_HOSTS", "lab.example.org")
-    guard.bound_to("0.0.0.0")
+    guard.bind("0.0.0.0")
     assert ask({"Host": "lab.example.org:7860"})[0] == 200
     assert ask({"Host": "192.0.2.7:7860"})[0] == 200  # an address cannot be rebound
     assert ask({"Host": "evil.example:7860"})[0] == 403
@@ -94,101 +94,126 @@ def test_pages_of_other_sites_are_refused(more, method, status):
     assert ask({**HERE, **more}, method)[0] == status
 
 
-def test_each_browser_gets_a_name_that_no_script_reads_and_keeps_it():
-    _, headers, seen = ask(HERE)
-    cookie = dict(headers)[b"set-cookie"].decode()
-    assert "HttpOnly" in cookie
-    assert "SameSite=Strict" in cookie
-    name = cookie.partition(";")[0]
-    assert seen[0][b"cookie"].decode() == name, "the first request is that browser's already"
-    _, headers, _ = ask({**HERE, "Cookie": name})
-    assert b"set-cookie" not in dict(headers)
-    _, headers, _ = ask({**HERE, "Cookie": f"{COOKIE}=short"})
-    assert b"set-cookie" in dict(headers)
+#: Every box of the app into which a browser writes freely, by what its words may name.
+PLACES = {"sg-qa-corpus", "sg-bank", "sg-msg-where", "sg-run", "sg-run-other"}
+WORDS = {
+    "sg-compare-kinds",
+    "sg-task-words",
+    "sg-typed",
+    "sg-qa-user",
+    "sg-question",
+    "sg-memory-whose",
+    "sg-memory-words",
+    "sg-edit-question",
+    "sg-edit-answer",
+    "sg-bank-words",
+    "sg-bank-advice",
+    "sg-msg-pasted",
+    "sg-tab",
+}
+OUTSIDE = [
+    "/etc",
+    "/etc/passwd",
+    "/srv/../etc/passwd",
+    "../elsewhere",
+    "~/.ssh",
+    "$HOME/notes",
+    "sqlite:////etc/x.sqlite",
+    "/etc/x.sqlite#thread",
+    "beside",
+    "$STATEGATE_POSTGRES#notes",
+    "postgresql://h/d#notes",
+    "https://../../../../etc/x.sqlite",
+]
 
 
-def request(browser=None, user=None):
-    headers = {"cookie": f"{COOKIE}={browser}"} if browser else {}
-    return SimpleNamespace(username=user, headers=headers)
-
-
-ANN, BOB = request("a" * 32), request("b" * 32)
-
-
-def test_owners_are_accounts_else_browsers():
-    assert owner_of(ANN) != owner_of(BOB) != ""
-    assert owner_of(request("a" * 32, "ann")) == owner_of(request("b" * 32, "ann"))
-    assert owner_of(request()) == owner_of(None) == ""
-
-
-def test_memories_of_one_browser_are_not_read_or_erased_by_another(tmp_path, monkeypatch):
+@pytest.fixture
+def app(home, tmp_path, monkeypatch):
+    """The app of a server with accounts, whose working folder holds a folder ``beside``."""
     pytest.importorskip("gradio")
-    from stategate.stores.memory.long_term import open_long_term
-    from stategate.ui.app.tabs.memory import _read
-
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
-    open_long_term()
-    mine = f"{owned(owner_of(ANN), 'tab-1')} / stategate"
-    assert _read(mine, ANN).user.endswith("tab-1")
-    with pytest.raises(UserError, match="no 'web-"):
-        _read(mine, BOB)
-    assert _read("default / stategate", BOB).user == "default"  # this machine's command line
-    guard.bound_to("0.0.0.0")
-    with pytest.raises(UserError):
-        _read("default / stategate", BOB)
-
-
-def test_uploads_of_one_browser_are_another_ones_unknown_corpus(tmp_path, monkeypatch):
-    from stategate.graph.config import load_config
-    from stategate.stores.corpus.corpus import Corpus
-    from stategate.stores.corpus.documents import Document
     from stategate.ui.app.agents import Agents
-    from stategate.ui.app.conversation import Conversation
-    from stategate.ui.app.tab_sessions import TabSessions
+    from stategate.ui.app.web import make_app
 
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
-    tabs = TabSessions(tmp_path / "tabs.sqlite")
-    tabs.write("tab-a/owner", {"owner": owner_of(ANN)})
-    tabs.write("tab-b/owner", {"owner": owner_of(BOB)})
-    name = owned(owner_of(ANN), "uploads-1")
-    Corpus(name).sync("o", [Document("d", "o", "t", "secret")])
-
-    agents = Agents(load_config("qa", ["embedder.kind=hashing"]))
-
-    def talk(tab):
-        return Conversation(tab, agents, lambda: agents.config, tabs)
-
-    talk("tab-a").choose(corpus=name)
-    with pytest.raises(UserError, match="of yours here"):
-        talk("tab-b").choose(corpus=name)
-    with pytest.raises(UserError, match="outside of this app's folders"):
-        talk("tab-b").choose(corpus="/etc")
-    talk("tab-b").choose(corpus="$STATEGATE_POSTGRES#notes")  # whoever is here may name it
-    guard.bound_to("0.0.0.0")
-    with pytest.raises(UserError, match="of yours here"):
-        talk("tab-a").choose(corpus="$STATEGATE_POSTGRES#notes")
-    guard.bound_to("127.0.0.1")
-    assert talk("tab-a").config.context.memory is None or owner_of(ANN) in str(talk("tab-a").config)
+    (tmp_path / "beside").mkdir()
+    monkeypatch.chdir(tmp_path)
+    config = load_config("webshop", ["embedder.kind=hashing", "updater.kind=none"])
+    guard.bind("127.0.0.1", has_accounts=True, config=config.model_dump(mode="json"))
+    return make_app(config, Agents(config))
 
 
-def test_places_in_a_config_stay_inside(monkeypatch, tmp_path):
-    inside = {"env": {"data": "sample"}, "memory": [{"path": str(tmp_path / "t.sqlite")}]}
-    bounds.require_config(inside)
-    for bad in (
+def call(app, name, *args):
+    """Call the app's function of this name; returns the messages that it answers with."""
+    function = next(f.fn for f in app.fns.values() if getattr(f.fn, "__qualname__", "") == name)
+    return " ".join(str(value) for value in function(*args).values())
+
+
+@pytest.mark.parametrize("place", OUTSIDE)
+def test_every_field_that_names_a_place_stays_inside(app, place):
+    """Whoever is let in by an account reads and writes the home, and nothing beside it."""
+    told = {
+        "sg-qa-corpus": call(app, "QaTab.choose", "t", place, "recall", "extract", "me"),
+        "sg-bank": call(app, "BanksPanel.look", "t", place, ""),
+        "sg-msg-where": call(app, "ThreadsTab.open", place, "", [], 2000),
+        "sg-run": call(app, "RunsTab.open", place),
+        "sg-run-other": call(app, "RunsTab.other_agents", place),
+    }
+    assert set(told) == PLACES
+    for field, text in told.items():
+        assert "outside of this app" in text, (field, text)
+
+
+def test_no_field_was_forgotten(app):
+    """A new box for free text is named here: it names places, or it holds words."""
+    free = {
+        component["props"].get("elem_id")
+        for component in app.get_config_file()["components"]
+        if component["type"] == "textbox" or component["props"].get("allow_custom_value")
+    }
+    assert free - {None} == PLACES | WORDS
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
         {"memory": [{"path": "/etc/passwd"}]},
         {"context": {"bank": "/srv/../etc/banks"}},
         {"context": {"memory": {"place": {"url": "sqlite:////etc/x.sqlite"}}}},
         {"env": {"corpus": "/proc/self"}},
-        {"memory": [{"path": "/etc/x://y.sqlite"}]},
         {"memory": [{"path": "https://../../../../../../../../etc/x.sqlite"}]},
-    ):
-        with pytest.raises(UserError, match="outside of this app's folders"):
-            bounds.require_config(bad)
-    guard.bound_to("0.0.0.0")
-    with pytest.raises(UserError):
-        bounds.require_config(inside)
+    ],
+)
+def test_places_in_a_config_stay_inside(app, values):
+    with pytest.raises(UserError, match="outside of this app's folders"):
+        bounds.require_config(values)
+    guard.bind("127.0.0.1")
+    bounds.require_config(values)  # the person at this machine may name any
+
+
+def test_the_home_what_was_named_at_start_and_chosen_roots_are_inside(home, tmp_path, monkeypatch):
+    named = {"env": {"corpus": str(tmp_path / "notes")}}
+    guard.bind("0.0.0.0", config=named)
+    home.mkdir()
+    for place in ("sample", "notes", "gru-webshop", "", str(home / "banks" / "x"), "runs/first"):
+        assert bounds.require_place(place) == place
+    bounds.require_config(named)
+    (home / "link").symlink_to("/etc")
+    for place in (str(tmp_path / "other"), str(home / "link" / "x"), str(home / ".." / "x")):
+        with pytest.raises(UserError):
+            bounds.require_place(place)
     monkeypatch.setenv("STATEGATE_ROOTS", str(tmp_path))
-    bounds.require_config(inside)
+    bounds.require_place(str(tmp_path / "other"))
+
+
+def test_only_who_sits_at_the_machine_is_not_bounded(monkeypatch):
+    for host, has_accounts, names, is_local in (
+        ("127.0.0.1", False, "", True),
+        ("127.0.0.1", True, "", False),
+        ("127.0.0.1", False, "lab.example.org", False),  # behind a proxy
+        ("0.0.0.0", False, "", False),
+    ):
+        monkeypatch.setenv("STATEGATE_HOSTS", names)
+        guard.bind(host, has_accounts=has_accounts)
+        assert bounds.is_local is is_local
 
 
 def test_accounts_are_hashes_in_a_file(tmp_path):
@@ -208,31 +233,14 @@ def test_accounts_are_hashes_in_a_file(tmp_path):
 
 
 def test_answers_are_drawn_as_text():
-    gr = pytest.importorskip("gradio")
-    from stategate.ui.app.tabs.qa import QaTab
+    pytest.importorskip("gradio")
+    from stategate.nodes.act.support import WROTE
+    from stategate.ui.app.tabs.qa import shown
 
     evil = '<div style="position:fixed;inset:0"><a href="http://x">y</a></div> 1 < 2 & 3'
-    settings = {"corpus": "sample", "context": "recall", "actor": "extract", "user": "ann"}
-
-    def answer(question, on_text):
-        on_text(evil)
-
-    talk = SimpleNamespace(
-        messages=[{"role": "assistant", "content": evil}],
-        settings=settings,
-        last=None,
-        owner="",
-        ask=answer,
-        epoch=0,
-    )
-    with gr.Blocks():
-        tab = QaTab(SimpleNamespace(), SimpleNamespace(of=lambda name: talk))
-    drawn = [
-        update[tab.chat] for update in (tab.show("t"), *tab.ask("t", evil)) if tab.chat in update
-    ]
-    said = [message["content"] for messages in drawn for message in messages]
-    assert len(said) >= 4
-    assert not any("<" in text for text in said)
+    said = {"role": "assistant", "content": evil, "reason": f"nothing found: {evil}{WROTE}{evil}"}
+    (drawn,) = shown([said])
+    assert re.findall(r"<[^>]*>", drawn["content"]) == ["<p>", "<del>", "</del>", "</p>"]
 
 
 def test_every_answer_of_the_app_forbids_other_hosts():

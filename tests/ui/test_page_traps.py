@@ -94,11 +94,3 @@ def test_a_bank_ships_and_is_found_by_name(tmp_path, monkeypatch):
     from stategate.stores.bank.bank import open_bank
 
     assert len(open_bank(place)) == 305
-
-
-def test_an_end_that_nobody_scores_is_drawn_without_a_red_figure():
-    from stategate.ui.app.render.episode import render_unscored
-
-    drawn = render_unscored("Lamp <b>", "nobody can")
-    assert "Not scored: nobody can." in drawn
-    assert "<b>" not in drawn.replace("<b>–</b>", "").replace("<b>Lamp", "").replace("</b>", "")

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from langchain_core.messages import HumanMessage
 from markupsafe import Markup
@@ -9,23 +10,17 @@ from markupsafe import Markup
 from stategate.envs.protocols import ActionVocabulary, Chunk, Observation, View
 from stategate.envs.webshop.view import WebShopView
 from stategate.graph import Session, build_graph, load_config
+from stategate.graph.session import Preview
 from stategate.nodes.protocols import BuiltContext, Decision, Piece
+from stategate.nodes.retrieval.told import pairings
 from stategate.ui.actions import label, reward_parts, split_action, typed_action
-from stategate.ui.app.render.alignment import render_alignment
-from stategate.ui.app.render.charts import (
-    Cell,
-    Path,
-    heatmap,
-    render_allocation,
-    render_foresight,
-    render_similarity,
-    scatter,
-)
 from stategate.ui.app.render.compare import Lane, piece_order, render_lanes
 from stategate.ui.app.render.context import fold_history, render_context, shading
-from stategate.ui.app.render.episode import Stop, render_pipeline, render_reward, render_trail
+from stategate.ui.app.render.episode import Stop, render_pipeline, render_trail
 from stategate.ui.app.render.html import brief, macros, note, percent, safe
-from stategate.ui.app.render.page import render_outcome, render_page
+from stategate.ui.app.render.page import render_page
+from stategate.ui.app.tabs.episode_view import highlighted
+from stategate.ui.app.tabs.state import StateTrajectory, allocation, foreseen, project
 
 EVIL = '<img src=x onerror="alert(1)">${alert(2)}{{alert(3)}}`'
 
@@ -42,8 +37,13 @@ def context(*pieces, over=False):
     return BuiltContext((HumanMessage(text),), tuple(pieces), tokens, over)
 
 
+def look(built, action):
+    """Return what a builder made of a moment, and what would be done."""
+    return Preview(Observation("", ()), built, Decision(action), 0.1, 0.2, 9)
+
+
 def test_text_is_escaped_wherever_it_stands():
-    drawn = note(EVIL, "info", EVIL) + macros("charts").heatmap([], [EVIL], EVIL, None)
+    drawn = note(EVIL, "info", EVIL) + macros("parts").bars([(EVIL, 0.3, EVIL)], EVIL)
     assert "<img" not in drawn
     assert "${" not in drawn
     assert "{{" not in drawn
@@ -173,8 +173,8 @@ def test_lanes_stand_in_one_grid_row_by_row():
     whole = {"a": "a", "b": "b"}
     assert piece_order([first, second], list(whole)) == ["instruction", "a", "b", "status"]
     lanes = [
-        Lane("full", "full", 9, first, Decision("click[a]"), 0.1, 0.2),
-        Lane("x", "x", 9, second, Decision("click[z]", fallback="why")),
+        Lane("full", "full", 9, seen=look(first, "click[a]")),
+        Lane("x", "x", 9, seen=look(second, "click[z]")),
         Lane("y", "y", 9, problem=EVIL),
         Lane("z", "z", 9, waiting=True),
     ]
@@ -192,17 +192,19 @@ def test_rewards_tell_their_parts():
         {"name": "limit", "value": True, "weight": 0.25},
         {"name": "type", "value": 0.5, "weight": None},
     ]
-    drawn = render_reward(0.375, parts)
+    drawn = macros("episode").reward(0.375, parts)
     for part in ("0.38", "attributes", "yes · weight 0.25", "× 0.50", "sg-reward-warn"):
         assert part in drawn
-    assert "step limit" in render_reward(0.0, done=False)
-    assert "sg-reward-good" in render_reward(1.0)
+    assert "sg-reward-good" in macros("episode").reward(1.0, [])
+    unscored = macros("episode").unscored(EVIL, "nobody can")
+    assert "Not scored: nobody can." in unscored
+    assert "<img" not in unscored
     plain = Observation("end", (), 1.0, True, {"reward": {"room": True}})
     assert reward_parts(plain) == [{"name": "room", "value": True, "weight": None}]
     assert reward_parts(Observation("end", ())) == []
     cards = [{"name": "Got", "title": EVIL, "facts": ["red"], "tags": ["warm"]}]
-    assert "<img" not in render_outcome(cards)
-    assert render_outcome(cards).count("sg-chip") == 3
+    assert "<img" not in macros("page").outcome(cards)
+    assert macros("page").outcome(cards).count("sg-chip") == 3
 
 
 def test_trails_tasks_and_the_pipeline():
@@ -220,32 +222,22 @@ def test_trails_tasks_and_the_pipeline():
     assert 'data-task="6"' in tasks
     assert tasks.count("data-turn") == 2
     assert "<img" not in tasks
-    assert "a, b" in render_pipeline({"memory": ["a", "b"], "context": "full"})
+    assert "a, b" in render_pipeline({"write_memory": "a, b", "build_context": "full"})
 
 
-def test_charts_mark_what_matters():
-    grid = heatmap(["r"], ["1", "2"], [[Cell(0.5, "5", mark="hit"), Cell(None)]], EVIL)
-    assert "sg-cell-hit" in grid
-    assert "sg-none" in grid
-    assert "<img" not in grid
-    plane = scatter(
-        [Path("own", [(0, 0), (1, 2)], ["buy"], bold=True), Path("o", [(1, 1)], [])], "c"
-    )
-    assert plane.count("<circle") == 3
-    assert plane.count("<text") == 2
-    assert "width:30.0%" in macros("parts").bars([("a", 0.3, "30")])
-
-
-def test_state_charts_count_hits_and_lost_actions():
-    chances = [{"search": 0.9, "buy": 0.1}, {"search": 0.8, "buy": 0.2}]
-    foresight = render_foresight(chances, ["search", "buy"])
-    assert "right at 1 of 2" in foresight
-    assert foresight.count("sg-cell-hit") == foresight.count("sg-cell-miss") == 1
-    assert render_similarity([[1.0, 0.2], [0.2, 1.0]]).count("sg-cell-ring") == 1
+def test_state_tables_frame_what_was_done_and_what_was_lost():
+    chances = ({"search": 0.9, "buy": 0.1}, {"search": 0.8, "buy": 0.2})
+    states = np.array([[0.0, 1.0, 2.0], [1.0, 1.0, 0.0]], dtype=np.float32)
+    table = foreseen(StateTrajectory(states, ("search", "buy"), chances))
+    assert table["data"] == [["search", "90", "80"], ["buy", "10", "20"]]
+    framed = [["box-shadow" in css for css in row] for row in table["metadata"]["styling"]]
+    assert framed == [[False, True, False], [False, False, True]]
     kept = context(piece("a", "product", "x", before=4, lost=("click[a]",)))
-    allocation = render_allocation([kept, context(piece("b", "item", "y"))])
-    assert allocation.count("sg-none") == 2
-    assert "sg-cell-lost" in allocation
+    table = allocation([kept, context(piece("b", "item", "y"))])
+    assert table["data"] == [["a", "1", ""], ["b", "", "1"]]
+    assert "box-shadow" in table["metadata"]["styling"][0][1]
+    assert project(states).shape == (2, 2)
+    assert (project(states[:1]) == 0).all()
 
 
 def test_the_alignment_says_which_words_ask_for_which_part():
@@ -256,16 +248,12 @@ def test_the_alignment_says_which_words_ask_for_which_part():
     )
     labels = ("back to search", "< prev", "black", "red", "large", "buy now")
     page = Observation(text, tuple(f"click[{label}]" for label in labels))
-    drawn = render_alignment(
-        WebShopView(), f"a desk lamp in black, not red, under $40 {EVIL}", page
-    )
-    rows = re.findall(r"<td>(\d+)</td><td>(.*?)</td><td>(.*?)</td>\s*<td>(.*?)</td>", drawn)
-    told = {part: (words, verdict.partition(" ")[0]) for _, words, part, verdict in rows}
-    assert told["color: black"] == ("black", "asked")
-    assert told["size"] == ("–", "left")
-    assert told["Product: Desk Lamp with Brass Foot"][0] == "desk lamp"
-    assert told["Price: &#36;55.00"] == ("under &#36;40", "beyond")
-    assert "<img" not in drawn
-    assert re.search(r"<mark[^>]*>black<sup>1</sup></mark>", drawn)
-    nothing = Observation("A dark room.", ("look",))
-    assert render_alignment(View(), "find the key", nothing) == ""
+    view, asked = WebShopView(), "a desk lamp in black, not red, under $40"
+    drawn = highlighted(asked, pairings(view, asked, view.chunks(page)))
+    assert "".join(text for text, _ in drawn) == asked
+    told = {text.strip(): name for text, name in drawn if name}
+    assert told["black"] == "asked for color: black"
+    assert told["desk lamp"].startswith("says so Product: Desk Lamp")
+    assert told["under $40"] == "beyond Price: $55.00"
+    nothing = View().chunks(Observation("A dark room.", ("look",)))
+    assert highlighted("find the key", pairings(View(), "find the key", nothing)) == []

@@ -10,7 +10,6 @@ from stategate.envs.protocols import playable
 from stategate.graph import load_config
 from stategate.nodes import registry
 from stategate.ui.app.agents import Agents
-from stategate.ui.app.states import play_references
 from stategate.ui.app.tab_sessions import TabSessions
 from stategate.ui.app.tabs.episode import quick
 from stategate.ui.app.tabs.episode_view import draw
@@ -80,12 +79,6 @@ def test_only_kinds_that_fit_are_offered(workspace):
     assert "rule" not in quick("actor", workspace.config)["choices"]
     assert "rule" in quick("actor", load_config("ui"))["choices"]
     assert {"full", "compress"} <= set(quick("context", workspace.config)["choices"])
-
-
-def test_reference_episodes_are_of_its_own_tasks(workspace):
-    tasks = playable(workspace.world).tasks()[1:2]
-    with pytest.raises(Exception, match="cannot play alone"):
-        play_references(workspace.config, workspace.resources, tasks, print)
 
 
 def test_it_is_run_by_number_and_by_its_own_words(stranger):

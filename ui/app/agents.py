@@ -13,14 +13,14 @@ from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.stores.memory.long_term import LongTerm
+from stategate.ui.memory import memory_places
 
 
 class Agents:
     """Builds the graph of a config once; all of them share what was loaded for one."""
 
     def __init__(self, config: Config) -> None:
-        where = config.checkpoints or str(home() / "checkpoints.sqlite")
-        self.saver = open_saver(where)
+        self.saver = open_saver(config.checkpoints or str(home() / "checkpoints.sqlite"))
         self.resources = Resources(config.llm, config.embedder, config.updater)
         self.config = config
         self._graphs: dict[str, Graph] = {}
@@ -34,31 +34,26 @@ class Agents:
                 self._graphs[key] = build_graph(config, self.saver, self.resources)
             return self._graphs[key]
 
-    def places(self) -> Places:
-        """Return the stores that hold what was said here, to be cleared of what is forgotten."""
-        paths = (getattr(params, "path", None) for params in self.config.memory)
-        traces = next((str(path) for path in paths if path), None)
-        return replace(Places.here(traces), checkpoints=None, saver=self.saver)
-
-    def memory(self) -> LongTerm:
-        """Return the long-term memory that conversations of this server read and write."""
-        places = (getattr(params, "place", None) for params in self.questions.memory)
-        place = next((place for place in places if place is not None), MemoryPlace())
-        return place.open()
-
     @property
     def questions(self) -> Config:
         """The config of conversations: the server's own where it answers questions, else ``qa``."""
         return self.config if self.config.env.kind == "qa" else load_config("qa")
 
-    def warm_up(self, config: Config) -> None:
-        """Load what the first step needs (a chat model is started by the first step itself).
+    def memory(self) -> LongTerm:
+        """Return the long-term memory that conversations of this server read and write."""
+        return [MemoryPlace(), *memory_places(self.questions)][-1].open()
 
-        What is missing is told by the page, where it matters.
-        """
+    def places(self) -> Places:
+        """Return the stores that hold what was said here, to be cleared of what is forgotten."""
+        dumped = (params.model_dump() for params in self.config.memory)
+        traces = next((str(values["path"]) for values in dumped if values.get("path")), None)
+        return replace(Places.here(traces), checkpoints=None, saver=self.saver)
+
+    def warm_up(self, config: Config) -> None:
+        """Load what the first step needs; what is missing is told by the page, where it matters."""
         with suppress(UserError):
-            bound = self(config).agent.bound()  # type: ignore[attr-defined]
+            resources = self(config).agent.bound().resources  # type: ignore[attr-defined]
             for params in (config.env, config.updater, config.context):
-                bound.resources.get(params)
+                resources.get(params)
             if config.updater.kind != "none":
-                bound.resources.embedder.embed(["warm-up"])
+                resources.embedder.embed(["warm-up"])

@@ -1,12 +1,8 @@
-"""One browser tab's conversation with the QA agent, and the files that it asks about.
+"""One browser tab's conversation with the QA agent, and the files that it asks about."""
 
-Like a workspace it only keeps things together: asking is ``graph.Session``, files are
-``stores.corpus.corpus``. It is found again after a reload through the checkpointer.
-"""
-
-import hashlib
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,40 +14,43 @@ from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names, titled
 from stategate.stores.corpus.documents import read_documents
 from stategate.stores.errors import UserError
-from stategate.stores.tables import is_database
-from stategate.ui.app.guard import bounds, is_seen, owned, require_seen
+from stategate.stores.home import this_user
+from stategate.ui.app.agents import Agents
+from stategate.ui.app.guard import bounds
 from stategate.ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
 from stategate.ui.memory import of_user, put_question
 
 #: Passages embedded at once while files are indexed.
 _BATCH = 16
 
-Progress = Callable[[str, int, int], Any]
+
+@dataclass(frozen=True)
+class Added:
+    """What came of added files: the documents that changed, and the corpus' passages."""
+
+    changes: Changes
+    passages: int
 
 
 class Conversation(Turns):
     """A thread of the QA agent. Questions take turns; a second one at once is refused."""
 
     def __init__(
-        self, tab: str, agents: Any, models: Callable[[], Config], tabs: TabSessions | None = None
+        self, tab: str, agents: Agents, models: Callable[[], Config], tabs: TabSessions | None
     ) -> None:
         super().__init__()
         self.tab, self._agents, self._models, self._tabs = tab, agents, models, tabs
-        self.stopping = False
         self.last: StepResult | None = None
+        env: Any = agents.questions.env
+        kept = tabs.read(f"{tab}/qa") if tabs is not None else {}
+        self.thread = str(kept.get("thread") or new_thread("ui-qa"))
         self.settings: dict[str, Any] = {
-            "corpus": agents.questions.env.corpus,
+            "corpus": env.corpus,
             "context": "recall",
             "actor": "extract",
+            "user": this_user(),
+            **(kept.get("settings") or {}),
         }
-        #: The account or the browser that this tab belongs to, "" where nobody said.
-        self.owner = tabs.owner(tab) if tabs else ""
-        self.settings["user"] = "me" if self.owner else user_of(tab)
-        self.thread = new_thread("ui-qa")
-        kept = tabs.read(f"{tab}/qa") if tabs is not None else None
-        if kept is not None:
-            self.thread = str(kept.get("thread") or self.thread)
-            self.settings.update(kept.get("settings") or {})
 
     @property
     def config(self) -> Config:
@@ -62,13 +61,12 @@ class Conversation(Turns):
         config = load_config(base, [*kinds, f"env.corpus={own['corpus']}"])
         models = self._models()
         config = config.model_copy(update={"llm": models.llm, "embedder": models.embedder})
-        return of_user(config, owned(self.owner, str(own["user"])))
+        return of_user(config, str(own["user"]))
 
     @property
     def graph(self) -> Graph:
         """The graph of :attr:`config`."""
-        graph: Graph = self._agents(self.config)
-        return graph
+        return self._agents(self.config)
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -90,21 +88,12 @@ class Conversation(Turns):
         before = dict(self.settings)
         self.settings.update({k: v for k, v in settings.items() if v not in (None, "")})
         try:
-            self._require_own(str(self.settings["corpus"]))
+            bounds.require_place(str(self.settings["corpus"]))
             _ = self.config
         except UserError:
             self.settings = before
             raise
         self.keep()
-
-    def _require_own(self, corpus: str) -> None:
-        """Check that a corpus is this tab's to read. Raises ``UserError``."""
-        if corpus in ("sample", self._agents.questions.env.corpus):
-            return
-        if corpus in corpus_names() or is_database(corpus):
-            require_seen(self.owner, corpus)
-        elif "/" in corpus or corpus.startswith(("~", ".")) or Path(corpus).exists():
-            bounds.require_inside(corpus)
 
     def ask(self, question: str, on_text: Callable[[str], Any] | None = None) -> StepResult:
         """Put a question; ``on_text`` hears the answer as it is written.
@@ -138,44 +127,38 @@ class Conversation(Turns):
         self.thread, self.last = new_thread("ui-qa"), None
         self.keep()
 
-    def add_files(self, files: Sequence[str], progress: Progress) -> tuple[Changes, int]:
-        """Read files into this tab's corpus and index them; returns changes and passages.
+    def add_files(self, files: Sequence[str]) -> Iterator[tuple[str, int, int] | Added]:
+        """Read files into this tab's corpus and index them, which may be left off at any time.
 
-        The sample, folders and shared corpora are not added to: one of the tab's own is made. A file
-        of the same name replaces the earlier one. ``progress(what, done, total)`` may raise to stop.
+        Yields (what, done, total) as it goes on, and at last what was added. The sample and folders
+        are not added to: a corpus is made. A file of the same name replaces the earlier one.
         """
         name = str(self.settings["corpus"])
-        is_mine = name in corpus_names() and is_seen(self.owner, name)
-        corpus = Corpus(name if is_mine else owned(self.owner, f"uploads-{uuid.uuid4().hex[:6]}"))
-        total = Changes()
+        corpus = Corpus(name if name in corpus_names() else f"uploads-{uuid.uuid4().hex[:6]}")
+        changes = Changes()
         for number, file in enumerate(files):
             path = Path(file)
-            progress(f"reading {path.name}", number, len(files))
+            yield f"reading {path.name}", number, len(files)
             origin = f"upload:{path.name}"
-            total.extend(corpus.sync(origin, read_documents(path, path.name, origin)))
-        if not total.read:
-            why = "; ".join(f"{s.id}: {s.why}" for s in total.skipped) or "no file"
+            changes.extend(corpus.sync(origin, read_documents(path, path.name, origin)))
+        if not changes.read:
+            why = "; ".join(f"{s.id}: {s.why}" for s in changes.skipped) or "no file"
             raise UserError(f"nothing could be read ({why})")
-        count = self._index(corpus, progress)
-        self.choose(corpus=corpus.name)
-        return total, count
-
-    def _index(self, corpus: Corpus, progress: Progress) -> int:
-        """Embed the passages in small batches, which are kept, so that one sees how far it is."""
         config = load_config(self.config.model_dump(mode="json"), [f"env.corpus={corpus.name}"])
-        bound = self._agents(config).agent.bound()
+        resources = self._agents(config).agent.bound().resources  # type: ignore[attr-defined]
         env: Any = config.env
         texts = [titled(p) for p in corpus.passages(Chunking.parse(env.chunking))]
-        for start in range(0, len(texts), _BATCH):
-            progress("embedding passages", start, len(texts))
-            bound.resources.embedder.embed(texts[start : start + _BATCH])
-        progress("indexing", len(texts), len(texts))
-        return len(env.index(bound.resources).passages)
+        for start in range(0, len(texts), _BATCH):  # small batches, which are kept
+            yield "embedding passages", start, len(texts)
+            resources.embedder.embed(texts[start : start + _BATCH])
+        passages = len(env.index(resources).passages)
+        self.choose(corpus=corpus.name)
+        yield Added(changes, passages)
 
     def keep(self) -> None:
         """Write down which thread this tab is on."""
         if self._tabs is not None:
-            values: Mapping[str, Any] = {"thread": self.thread, "settings": self.settings}
+            values = {"thread": self.thread, "settings": self.settings}
             self._tabs.write(f"{self.tab}/qa", values)
 
 
@@ -183,11 +166,6 @@ class Conversations(OpenTabs[Conversation]):
     """All tabs' conversations; ``models`` names the config whose models a tab's agent uses."""
 
     def __init__(
-        self, agents: Any, models: Callable[[str], Config], tabs: TabSessions | None = None
+        self, agents: Agents, models: Callable[[str], Config], tabs: TabSessions | None = None
     ) -> None:
         super().__init__(lambda tab: Conversation(tab, agents, partial(models, tab), tabs))
-
-
-def user_of(tab: str) -> str:
-    """Return whose long-term memory a tab reads and writes at first, where no browser is known."""
-    return f"tab-{hashlib.sha256(tab.encode()).hexdigest()[:6]}"

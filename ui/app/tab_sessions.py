@@ -36,14 +36,14 @@ class TabSessions:
     def __init__(self, where: str | Path) -> None:
         self._tables = open_tables(where, "tab sessions", (_SCHEMA,), fix="move it away")
 
-    def read(self, tab: str) -> dict[str, Any] | None:
-        """Return what was kept for ``tab``, None if nothing was, or nothing that can be read."""
+    def read(self, tab: str) -> dict[str, Any]:
+        """Return what was kept for ``tab``, {} if nothing was, or nothing that can be read."""
         rows = self._tables.query("select body from tabs where id = ?", (_id(tab),))
         try:
             kept = parse_json(rows[0]["body"])
         except (LookupError, ValueError, TypeError):
-            return None
-        return kept if isinstance(kept, dict) else None
+            return {}
+        return kept if isinstance(kept, dict) else {}
 
     def write(self, tab: str, values: Mapping[str, Any]) -> None:
         """Keep ``values`` for ``tab``, replacing what was kept; whole or not at all."""
@@ -54,10 +54,6 @@ class TabSessions:
                 " set body = excluded.body, written = excluded.written",
                 row,
             )
-
-    def owner(self, tab: str) -> str:
-        """Return the account or the browser that ``tab`` belongs to, "" where nobody said."""
-        return str((self.read(f"{tab}/owner") or {}).get("owner", ""))
 
     def prune(self, days: float = KEPT_DAYS) -> int:
         """Remove tabs not written for ``days``; returns how many."""
@@ -89,7 +85,7 @@ class Turns:
 
     @contextmanager
     def taking_turn(self, busy: str, patience: float = 0.0) -> Iterator[Callable[[], bool]]:
-        """Hold the turn; yields what says whether it was not left.
+        """Hold the turn; yields a function that says whether it was not left.
 
         Raises ``UserError`` (``busy``) where another move has it for longer than ``patience`` seconds.
         """

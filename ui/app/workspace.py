@@ -1,22 +1,19 @@
-"""What one browser tab works with: its agent, its session, and the steps it has seen.
+"""One browser tab's episode: its session, the steps it has seen, and the episodes it can go back to.
 
-A workspace only keeps things together: every move is a method of ``graph.Session``. It belongs to the
-tab that named it, is found again after a reload, and is found again after the server's restart through
-the checkpointer.
+Every move is a method of ``graph.Session``; a workspace adds turns, and writes down what leads back to
+the episode after a reload or the server's restart.
 """
 
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-from stategate.envs.protocols import Observation, View, World, fill, takes_text
+from stategate.envs.protocols import View, World
 from stategate.graph.agent import Agent
 from stategate.graph.build import Graph
 from stategate.graph.config import Config, load_config
 from stategate.graph.session import Preview, Session, StepResult
-from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
 from stategate.ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
 
@@ -25,8 +22,10 @@ _BUSY = "a step is being taken: wait for it, or stop it"
 _PATIENCE = 15.0
 #: Episodes and forks that a tab can go back to.
 _BRANCHES = 12
-#: Actors that ask a model or a person: they do not act before somebody asks for it.
+#: Actors that ask a person or a script: they do not act before somebody asks for it.
 _ASKED_FIRST = ("human", "scripted")
+#: Values of swapped slots, as plain values.
+Overrides = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Seen:
     """A step as this tab saw it, and the overrides that it was taken with."""
 
     result: StepResult
-    overrides: Mapping[str, Any]
+    overrides: Overrides
 
     @property
     def by_hand(self) -> bool:
@@ -52,15 +51,10 @@ class Branch:
     thread: str
     task: str
     kind: str
-    overrides: Mapping[str, Any]
-    read_with: tuple[Mapping[str, Any], ...] = ()
+    overrides: Overrides
+    read_with: tuple[Overrides, ...] = ()
     reward: float | None = None
     at: int | None = None
-
-    @property
-    def steps(self) -> int:
-        """How many steps were taken."""
-        return len(self.read_with)
 
 
 @dataclass(frozen=True)
@@ -72,7 +66,6 @@ class Ending:
     steps: int
     tokens: int
     lost: int
-    thread: str
 
 
 class Workspace(Turns):
@@ -80,61 +73,44 @@ class Workspace(Turns):
 
     def __init__(self, tab: str, graph: Graph, tabs: TabSessions | None = None) -> None:
         super().__init__()
-        self.tab = tab
+        self.tab, self._tabs = tab, tabs
+        self.is_new = True  # nothing was ever started here
+        self.pausing = False
+        self._looks = False
+        self._take_agent(graph)
+
+    def _take_agent(self, graph: Graph) -> None:
         self.graph = graph
         self.session: Session | None = None
         self.trail: list[Seen] = []
         self.looked_at: int | None = None
-        self.pausing = False
-        self.lanes: list[Any] = []
-        self.compared_at: int | None = None
-        self.compared_page: Observation | None = None
-        self.compared_label = ""
-        self.compared_of: tuple[str, int] | None = None  # thread and steps of the comparison
         self.branches: dict[str, Branch] = {}
-        self._tabs = tabs
-        self._looks = False
-        self._claim = threading.Lock()
         self._overrides: dict[str, Any] = {}
-        self.is_new = True  # nothing was ever started here
+
+    @property
+    def agent(self) -> Agent:
+        """The agent that plays, without what this tab swapped."""
+        return cast(Agent, self.graph.agent)  # type: ignore[attr-defined]
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The slots that this tab swapped, by name."""
+        return dict(self.session.overrides if self.session is not None else self._overrides)
 
     @property
     def config(self) -> Config:
         """The agent's config, with what this tab swapped for the running episode."""
-        return self._agent.config.model_copy(update=self.overrides)
-
-    @property
-    def _agent(self) -> Agent:
-        return cast(Agent, self.graph.agent)  # type: ignore[attr-defined]
+        return self.agent.config.model_copy(update=self.overrides)
 
     @property
     def view(self) -> View:
         """How the tab's world is read."""
-        return self.resources.view
-
-    @property
-    def resources(self) -> Resources:
-        """What the tab's agent has built, and its models."""
-        return self._agent.resources
+        return self.agent.resources.view
 
     @property
     def world(self) -> World:
         """The tab's world."""
-        return self._agent.bound(None).world
-
-    @property
-    def slots(self) -> list[str]:
-        """Affordances that take words, of earlier pages, that the world takes on this one, too."""
-        here = self.running.observation
-        seen = [a for step in self.trail for a in step.result.observation.actions if takes_text(a)]
-        actions = self.view.actions
-        return [a for a in dict.fromkeys(seen) if actions.accepts(fill(a, "words"), here)]
-
-    @property
-    def moment(self) -> int | None:
-        """The step that is compared at (None: now)."""
-        at = self.compared_at
-        return at if at is not None and at < len(self.trail) else None
+        return self.agent.bound(None).world
 
     @property
     def stands_at(self) -> tuple[str, int] | None:
@@ -148,79 +124,25 @@ class Workspace(Turns):
         return not actor.asks_model and actor.kind not in _ASKED_FIRST
 
     @property
-    def overrides(self) -> dict[str, Any]:
-        """The slots that this tab swapped, by name."""
-        return dict(self.session.overrides if self.session is not None else self._overrides)
-
-    @property
     def running(self) -> Session:
         """The session. Raises ``UserError`` before there is one."""
         if self.session is None:
             raise UserError("no episode yet: choose a task")
         return self.session
 
+    @property
+    def instruction(self) -> str:
+        """What the running episode asks for."""
+        return self.world.instruction(self.running.values["session"])
+
     def start(self, task: Mapping[str, Any]) -> None:
         """Begin an episode on a thread of its own."""
-        with self._move(optional=True):
+        with self._move():
             session = Session(self.graph, new_thread("ui"), context=_dumped(self._overrides))
             session.start(task)
             _ = session.observation  # an unknown task fails here, before the old episode is left
             self.session, self.trail, self.looked_at = session, [], None
-            self.forget_comparison()
             self.is_new = False
-
-    def forget_comparison(self) -> None:
-        """Drop what was compared: it is of another moment."""
-        self.lanes, self.compared_at, self.compared_page = [], None, None
-        self.compared_of = None
-
-    def claims_comparison(self) -> bool:
-        """Whether this moment is still to be compared; whoever asks first compares it."""
-        with self._claim:
-            if self.stands_at is None or self.compared_of == self.stands_at:
-                return False
-            self.compared_of = self.stands_at
-            return True
-
-    def go_to(self, thread: str) -> None:
-        """Go back to an episode or fork of this tab. Raises ``UserError`` for an unknown one."""
-        with self._move(optional=True):
-            branch = self.branches.get(thread)
-            if branch is None:
-                raise UserError("this episode is not kept: start another one")
-            session = Session(self.graph, thread, context=branch.overrides)
-            if "session" not in session.values:
-                raise UserError("the checkpoints of this episode are gone: start another one")
-            self._resume(session, branch.read_with)
-            self._overrides.update(session.overrides)
-            self.forget_comparison()
-
-    def play_out(self, context: Mapping[str, Any], step: int | None) -> Ending:
-        """Play a copy on from this moment (or where ``step`` began) to its end, with a builder."""
-        with self._move() as session:
-            turn = self._turn
-            at = len(self.trail) if step is None else step
-            now = step is None or at == len(self.trail)
-            copy = session.fork({"context": context}, new_thread("ui"), None if now else at)
-            own = _dumped(copy.overrides)
-            results = []
-            for result in copy.iterate():
-                results.append(result)
-                if self._turn is not turn:  # left: nobody waits for it
-                    break
-            values = copy.values
-            ending = Ending(
-                float(values["reward"]),
-                bool(values["done"]),
-                int(values["steps"]),
-                sum(result.tokens for result in results),
-                sum(len(result.context.dropped_actions) for result in results),
-                copy.thread_id,
-            )
-            if self._turn is turn:
-                read_with = [*(seen.overrides for seen in self.trail[:at]), *([own] * len(results))]
-                self._note(copy, read_with, ending.reward, at)
-            return ending
 
     def step(self) -> StepResult:
         """Let the actor take a step."""
@@ -232,39 +154,70 @@ class Workspace(Turns):
 
     def back(self, n: int = 1) -> None:
         """Undo ``n`` steps."""
-        with self._move() as session:
-            session.back(n)
+        with self._move():
+            self.running.back(n)
             self._cut(len(self.trail) - n)
 
     def look(self, context: Mapping[str, Any], step: int | None, patience: float = 0.0) -> Preview:
         """Say what a builder makes of this moment, or of where ``step`` began."""
-        with self._move(patience=patience) as session:
+        with self._move(patience):
             self._looks = True
             try:
                 asks = self.config.actor.kind != "human"
-                preview: Preview = session.look({"context": context}, step, act=asks)
-                return preview
+                return self.running.look({"context": context}, step, act=asks)
             finally:
                 self._looks = False
 
     def swap(self, slots: Mapping[str, Any]) -> None:
         """Go on with other nodes in the slots of context and actor (``{"context": {...}}``)."""
-        if self.session is None:
-            self._overrides.update(Session(self.graph, "unused", context=slots).overrides)
-            return
-        with self._move() as session:
-            session.use(slots)
-            self._overrides.update(session.overrides)
+        with self._move():
+            session = self.session or Session(self.graph, "unused")
+            self._overrides.update(session.use(slots).overrides)
 
     def fork(self, context: Mapping[str, Any] | None = None, step: int | None = None) -> None:
         """Go on from this moment (or where ``step`` began) on a copy, perhaps with other nodes."""
-        with self._move() as session:
+        with self._move():
             at = len(self.trail) if step is None else step
-            now = at == len(self.trail)
-            self.session = session.fork(context, new_thread("ui"), None if now else at)
+            self.session = self._forked(context, at)
             self._overrides.update(self.session.overrides)
             self._cut(at)
             self._note(self.session, [seen.overrides for seen in self.trail], None, at)
+
+    def _forked(self, context: Mapping[str, Any] | None, at: int) -> Session:
+        now = at == len(self.trail)
+        return self.running.fork(context, new_thread("ui"), None if now else at)
+
+    def play_out(self, context: Mapping[str, Any], step: int | None) -> Ending:
+        """Play a copy on from this moment (or where ``step`` began) to its end, with a builder."""
+        with self._move() as is_mine:
+            at = len(self.trail) if step is None else step
+            copy = self._forked({"context": context}, at)
+            results = []
+            for result in copy.iterate():
+                results.append(result)
+                if not is_mine():  # left: nobody waits for it
+                    break
+            values = copy.values
+            if is_mine():
+                read_with = [seen.overrides for seen in self.trail[:at]]
+                read_with += [_dumped(copy.overrides)] * len(results)
+                self._note(copy, read_with, float(values["reward"]), at)
+            tokens = sum(result.tokens for result in results)
+            lost = sum(len(result.context.dropped_actions) for result in results)
+            outcome = float(values["reward"]), bool(values["done"]), int(values["steps"])
+            return Ending(*outcome, tokens, lost)
+
+    def go_to(self, thread: str) -> None:
+        """Go back to an episode or fork of this tab. Raises ``UserError`` for an unknown one."""
+        with self._move():
+            branch = self.branches.get(thread)
+            if branch is None:
+                raise UserError("this episode is not kept: start another one")
+            session = Session(self.graph, thread, context=branch.overrides)
+            if "session" not in session.values:
+                raise UserError("the checkpoints of this episode are gone: start another one")
+            self._resume(session, branch.read_with)
+            self._overrides.update(session.overrides)
 
     def abandon(self) -> None:
         """Leave a step that does not end: go on from before it, on a copy.
@@ -280,11 +233,8 @@ class Workspace(Turns):
 
     def configure(self, graph: Graph) -> None:
         """Take another agent; the running episode, which was the old agent's, ends."""
-        with self._move(optional=True):
-            self.graph, self.session, self.trail = graph, None, []
-            self.looked_at, self._overrides = None, {}
-            self.branches = {}
-            self.forget_comparison()
+        with self._move():
+            self._take_agent(graph)
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Find the episode again that :meth:`_keep` wrote down, through the checkpointer."""
@@ -300,47 +250,19 @@ class Workspace(Turns):
             branch = Branch(**{**row, "read_with": tuple(row.get("read_with") or ())})
             self.branches[branch.thread] = branch
 
-    def _resume(self, session: Session, read_with: Sequence[Mapping[str, Any]]) -> None:
+    def _resume(self, session: Session, read_with: Sequence[Overrides]) -> None:
         """Take up a session whose steps were read with these overrides, one a step."""
         known = dict(enumerate(read_with))
         steps = session.replay(known)
         self.session, self.looked_at = session, None
         self.trail = [Seen(result, known.get(result.step, {})) for result in steps]
 
-    def _note(
-        self,
-        session: Session,
-        read_with: Sequence[Mapping[str, Any]],
-        reward: float | None,
-        at: int | None = None,
-    ) -> None:
-        """Write down where a session stands, so that one can go back to it; the oldest goes."""
-        values = session.values
-        if "session" not in values:
-            return
-        known = self.branches.pop(session.thread_id, None)
-        context = {**self._agent.config.model_copy(update=session.overrides).context.model_dump()}
-        task = self.world.instruction(values["session"])
-        branch = Branch(
-            session.thread_id,
-            task,
-            f"{context['kind']} · {context['budget']}",
-            _dumped(session.overrides),
-            tuple(map(dict, read_with)),
-            reward,
-            at if known is None else known.at,
-        )
-        self.branches[branch.thread] = branch
-        while len(self.branches) > _BRANCHES:
-            del self.branches[next(iter(self.branches))]
-
-    def _take(self, move: Any) -> StepResult:
-        with self._move() as session:
-            turn = self._turn
+    def _take(self, move: Callable[[Session], StepResult]) -> StepResult:
+        with self._move() as is_mine:
             overrides = {"context": self.config.context.model_dump(mode="json")}
-            overrides |= _dumped(session.overrides)
-            result: StepResult = move(session)
-            if self._turn is turn:  # not left in the meantime
+            overrides |= _dumped(self.overrides)
+            result = move(self.running)
+            if is_mine():
                 self.trail.append(Seen(result, overrides))
                 self.looked_at = None
             return result
@@ -350,12 +272,12 @@ class Workspace(Turns):
         self.looked_at = None
 
     @contextmanager
-    def _move(self, optional: bool = False, patience: float = 0.0) -> Iterator[Any]:
+    def _move(self, patience: float = 0.0) -> Iterator[Callable[[], bool]]:
         """Hold this tab's turn; the episode is kept when the move is over."""
         # Who looks takes no step and is done soon: nobody is refused for that.
         with self.taking_turn(_BUSY, max(patience, _PATIENCE if self._looks else 0)) as is_mine:
             try:
-                yield self.session if optional else self.running
+                yield is_mine
             finally:
                 if is_mine():
                     with suppress(UserError):  # a world that cannot be drawn now: kept without it
@@ -365,16 +287,36 @@ class Workspace(Turns):
                             self._note(now, [seen.overrides for seen in self.trail], reward)
                     self._keep()
 
-    @property
-    def owner(self) -> str:
-        """The account or the browser that this tab belongs to, "" where nobody said."""
-        return self._tabs.owner(self.tab) if self._tabs else ""
+    def _note(
+        self,
+        session: Session,
+        read_with: Sequence[Overrides],
+        reward: float | None,
+        at: int | None = None,
+    ) -> None:
+        """Write down where a session stands, so that one can go back to it; the oldest goes."""
+        values = session.values
+        if "session" not in values:
+            return
+        known = self.branches.pop(session.thread_id, None)
+        context = self.agent.config.model_copy(update=session.overrides).context
+        self.branches[session.thread_id] = Branch(
+            session.thread_id,
+            self.world.instruction(values["session"]),
+            f"{context.kind} · {context.budget}",
+            _dumped(session.overrides),
+            tuple(map(dict, read_with)),
+            reward,
+            at if known is None else known.at,
+        )
+        while len(self.branches) > _BRANCHES:
+            del self.branches[next(iter(self.branches))]
 
     def _keep(self) -> None:
         if self._tabs is None:
             return
         values = {
-            "config": self._agent.config.model_dump(mode="json"),
+            "config": self.agent.config.model_dump(mode="json"),
             "thread": self.session.thread_id if self.session is not None else None,
             "overrides": _dumped(self.overrides),
             "steps": [{"overrides": dict(seen.overrides)} for seen in self.trail],
@@ -386,13 +328,15 @@ class Workspace(Turns):
 class Workspaces(OpenTabs[Workspace]):
     """All tabs of one server. ``graphs`` builds (or remembers) the graph of a config."""
 
-    def __init__(self, config: Config, graphs: Any, tabs: TabSessions | None = None) -> None:
+    def __init__(
+        self, config: Config, graphs: Callable[[Config], Graph], tabs: TabSessions | None = None
+    ) -> None:
         super().__init__(self._found)
         self.config, self.graphs, self._tabs = config, graphs, tabs
 
     def _found(self, tab: str) -> Workspace:
-        saved = self._tabs.read(tab) if self._tabs is not None else None
-        if saved is not None:
+        saved = self._tabs.read(tab) if self._tabs is not None else {}
+        if saved:
             # Where its plug-in, data or checkpoints are gone, the tab begins again.
             with suppress(UserError, KeyError, TypeError):
                 workspace = Workspace(tab, self.graphs(load_config(saved["config"])), self._tabs)

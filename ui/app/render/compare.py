@@ -6,7 +6,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from stategate.nodes.protocols import BuiltContext, Decision, EnvParams
+from stategate.graph.session import Preview
+from stategate.nodes.protocols import BuiltContext, EnvParams
 from stategate.nodes.registry import registry
 from stategate.ui.app.render.context import fold_history, shown_pieces
 from stategate.ui.app.render.html import macros, plural
@@ -15,18 +16,15 @@ from stategate.ui.app.workspace import Ending
 
 @dataclass(frozen=True)
 class Lane:
-    """One builder's view of the moment: what it built and what the actor would do, or why not."""
+    """One builder at the moment: what it built and what the actor would do, or why not."""
 
     name: str
     kind: str
     budget: int
-    context: BuiltContext | None = None
-    decision: Decision | None = None
-    build_seconds: float = 0.0
-    act_seconds: float = 0.0
+    params: Mapping[str, Any] = field(default_factory=dict)
+    seen: Preview | None = None
     problem: str = ""
     waiting: bool = False
-    params: Mapping[str, Any] = field(default_factory=dict)
     ending: Ending | None = None
 
     @property
@@ -47,12 +45,12 @@ def render_lanes(
     ``whole`` holds the page's chunks in words by id, in page order, ``about`` titles by action. Where
     the page is narrow the lanes follow one another.
     """
-    order = piece_order([lane.context for lane in lanes if lane.context is not None], list(whole))
+    order = piece_order([lane.seen.context for lane in lanes if lane.seen], list(whole))
     drawn = []
     for lane in lanes:
-        pieces = shown_pieces(lane.context, whole) if lane.context is not None else []
+        pieces = shown_pieces(lane.seen.context, whole) if lane.seen else []
         drawn.append((lane, {shown.piece.id: shown for shown in pieces}))
-    votes = [lane.decision.action for lane in lanes if lane.decision is not None]
+    votes = [lane.seen.decision.action for lane in lanes if lane.seen and lane.seen.decision]
     where = (moment, " ".join(task.split()))
     return macros("compare").lanes(drawn, order, about, where, _verdict(lanes), votes)
 
@@ -76,11 +74,6 @@ def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[str]) -> list
     return sorted(seen, key=lambda id_: seen[id_])
 
 
-def join_names(names: Sequence[str]) -> str:
-    """Say ``a``, ``a and b``, ``a, b and c``."""
-    return " and ".join([*filter(None, [", ".join(names[:-1])]), names[-1]]) if names else ""
-
-
 def render_hints(env: EnvParams) -> Markup:
     """Draw what each context builder and actor that fits the world ``env`` does, folded."""
     rows = [
@@ -94,19 +87,19 @@ def _verdict(lanes: Sequence[Lane]) -> tuple[str, str] | None:
     """Say in one line whether the builders agree, and who reads least."""
     ended = [(lane.ending.reward, lane.kind) for lane in lanes if lane.ending is not None]
     if len(ended) == len(lanes) > 1:
-        if len({reward for reward, _ in ended}) == 1:
-            return f"All {len(ended)} end with reward {ended[0][0]:.2f}.", ""
         rewards = sorted({reward for reward, _ in ended}, reverse=True)
+        if len(rewards) == 1:
+            return f"All {len(ended)} end with reward {rewards[0]:.2f}.", ""
         groups = [
-            f"{join_names([k for r, k in ended if r == reward])} {reward:.2f}" for reward in rewards
+            f"{' and '.join(kind for r, kind in ended if r == reward)} {reward:.2f}"
+            for reward in rewards
         ]
         return f"Rewards at the end: {', '.join(groups)}.", ""
-    ready = [lane for lane in lanes if lane.decision is not None and lane.context is not None]
+    ready = [(lane.seen, lane.kind) for lane in lanes if lane.seen and lane.seen.decision]
     if len(ready) < 2:
         return None
-    actions = {lane.decision.action for lane in ready if lane.decision}
-    sizes = sorted((lane.context.tokens, lane.kind) for lane in ready if lane.context)
-    (least, small), (most, large) = sizes[0], sizes[-1]
+    actions = {seen.decision.action for seen, _ in ready if seen.decision}
+    (least, small), *_, (most, large) = sorted((seen.context.tokens, kind) for seen, kind in ready)
     agreement = f"{plural(len(actions), 'different action')} from the same moment."
     if len(actions) == 1:
         agreement = f"All {len(ready)} would do the same."

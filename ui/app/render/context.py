@@ -17,7 +17,7 @@ from stategate.ui.app.render.html import macros, short, whole_size
 
 #: Pieces that are no part of a page.
 _SCAFFOLD = ("instruction", "status", "history")
-_MEMORY = ("memory", "fact", "entity", "relation")
+_MEMORY = ("fact", "entity", "relation")
 #: Texts up to this length are compared word by word with what was shown of them.
 _COMPARED = 20_000
 _WORD = re.compile(r"\s+|\S+")
@@ -156,7 +156,7 @@ def render_sources(
         source = str(about[piece.id].get("document") or piece.id)
         drawn.append((Shown(piece, shade), names[piece.id], source, "\n".join(own)))
     pieces = context.pieces
-    remembered = [p for p in pieces if p.kind in _MEMORY and p.id != "memory"]
+    remembered = [p for p in pieces if p.kind in _MEMORY]
     history = [p for p in pieces if p.kind == "history" and p.id != "history"]
     weights = _weights(passages, names, kind)
     took = (seconds, reason)

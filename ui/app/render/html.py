@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from typing import Protocol, cast
 
@@ -10,14 +10,11 @@ from jinja2 import Environment, PackageLoader, Undefined
 from markupsafe import Markup, escape
 
 from stategate.envs.protocols import takes_text, verb_of
-from stategate.evals.core.run_directory import outcome_of
 from stategate.nodes.protocols import Piece
 from stategate.ui.actions import costs_of, figure, label, split_action, things
 
 #: What a component's template engine would read inside a value (``${x}``, ``{{x}}``).
 _TEMPLATE = str.maketrans({"{": "&#123;", "}": "&#125;", "$": "&#36;", "`": "&#96;"})
-#: Colours of classes, by order of appearance, as CSS hues.
-_HUES = (243, 174, 28, 325, 95, 205, 0, 275)
 
 
 def safe(text: object) -> Markup:
@@ -53,13 +50,11 @@ def _environment() -> Environment:
     functions = (
         brief,
         costs_of,
-        day,
         figure,
         hue_of,
         initials,
         label,
         note,
-        outcome_of,
         percent,
         plural,
         short,
@@ -91,9 +86,9 @@ def brief(seconds: float) -> str:
     return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-def day(at: float) -> str:
-    """Say a time, in UTC."""
-    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(at))
+def day(at: float | None) -> str:
+    """Say a time, in UTC; "" for none."""
+    return "" if at is None else time.strftime("%Y-%m-%d %H:%M", time.gmtime(at))
 
 
 def short(text: object, width: int = 80) -> str:
@@ -105,11 +100,6 @@ def short(text: object, width: int = 80) -> str:
 def whole_size(piece: Piece) -> int:
     """Return a piece's tokens when whole (a builder may frame a chunk that is none itself)."""
     return max(piece.tokens_before, piece.tokens_after)
-
-
-def hues(names: Iterable[str]) -> dict[str, int]:
-    """Return a colour for each different name, by order of appearance."""
-    return {name: _HUES[i % len(_HUES)] for i, name in enumerate(dict.fromkeys(names))}
 
 
 def hue_of(seed: str) -> int:

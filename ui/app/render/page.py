@@ -4,7 +4,7 @@ Entries are cards, choices are chips, commands are buttons, text is text. Whatev
 ``data-action``; a form for a command that takes words ``data-verb``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -80,11 +80,6 @@ def render_page(
     runs = [(role, list(run)) for role, run in groupby(shown, key=lambda each: each.chunk.role)]
     slots = dict.fromkeys([*filter(takes_text, observation.actions), *forms])
     return macros("page").page(how, address or "page", instruction, slots, runs)
-
-
-def render_outcome(cards: Sequence[Mapping[str, Any]]) -> Markup:
-    """Draw what a world lays side by side at the end of an episode."""
-    return macros("page").outcome(cards) if cards else Markup("")
 
 
 def title_of(chunk: Chunk) -> str:

@@ -3,9 +3,9 @@
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from importlib.resources import files
@@ -52,30 +52,42 @@ class App:
         return self.workspaces.of(tab)
 
 
+class Tab:
+    """A tab with a place for messages."""
+
+    status: Any
+
+    def rest(self, error: BaseException) -> Update:
+        """Return what else an error of a long move changes, such as its buttons."""
+        return {}
+
+    def parts(self) -> list[Any]:
+        """Return every component that the tab holds."""
+        return [part for part in vars(self).values() if isinstance(part, gr.blocks.Block)]
+
+
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def telling(method: Method) -> Method:
     """Let an error of a tab's method be the message in its ``status``.
 
-    A method that yields ends as the tab's ``rest(error)``, if it has one, says: without the buttons of
-    a long move.
+    A method that yields ends as the tab's ``rest(error)`` says: without the buttons of a long move.
     """
     if isgeneratorfunction(method):
 
         @wraps(method)
-        def watched(self: Any, *args: Any) -> Iterator[Update]:
+        def watched(self: Tab, *args: Any) -> Iterator[Update]:
             try:
                 yield from method(self, *args)
             except Exception as error:
-                rest: Callable[..., Update] = getattr(self, "rest", lambda error: {})
-                yield {**rest(error), self.status: failed(error)}
+                yield {**self.rest(error), self.status: failed(error)}
             yield nothing(self)
 
         return watched  # type: ignore[return-value]
 
     @wraps(method)
-    def guarded(self: Any, *args: Any) -> Update:
+    def guarded(self: Tab, *args: Any) -> Update:
         try:
             return cast(Update, method(self, *args))
         except Exception as error:  # whatever a node or a store raises must not end the page
@@ -84,7 +96,7 @@ def telling(method: Method) -> Method:
     return guarded  # type: ignore[return-value]
 
 
-def nothing(tab: Any) -> Update:
+def nothing(tab: Tab) -> Update:
     """Return the update that changes nothing: the last one of everything that yields.
 
     Gradio sends a generator's last update once more when it ends, which may be after the next move has
@@ -93,15 +105,12 @@ def nothing(tab: Any) -> Update:
     return {tab.status: gr.skip()}
 
 
-def file_of(tab: Any, name: str, noun: str, write: Callable[[Path], int]) -> dict[Any, Any]:
-    """Hand what ``write`` writes (it returns of how many) to the browser, through a tab's ``text``."""
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            count = write(Path(folder) / name)
-            text = (Path(folder) / name).read_text(encoding="utf-8")
-    except UserError as error:
-        return {tab.status: failed(error), tab.text: ""}
-    return {tab.text: f"{name}\n{text}", tab.status: note(f"{count} {noun} exported.", "good")}
+def exported(name: str, noun: str, write: Callable[[Path], int]) -> tuple[str, Markup]:
+    """Return a file's name and text for ``save.js``, and a message; ``write`` returns the count."""
+    with tempfile.TemporaryDirectory() as folder:
+        count = write(Path(folder) / name)
+        text = (Path(folder) / name).read_text(encoding="utf-8")
+    return f"{name}\n{text}", note(f"{count} {noun} exported.", "good")
 
 
 def button(label: str, name: str, width: int, **more: Any) -> Any:
@@ -110,20 +119,70 @@ def button(label: str, name: str, width: int, **more: Any) -> Any:
     return gr.Button(label, elem_id=f"sg-{name}", **settings)
 
 
-def progress_line(watch: "Watch", label: str, done: int, total: int) -> Markup:
-    """Draw how far a long move is."""
-    return working(label, watch.since) + macros("parts").progress(done, total)
+def box(label: str, name: str, width: int = 220, **more: Any) -> Any:
+    """Return a box for text, called ``sg-NAME``."""
+    return gr.Textbox(label=label, elem_id=f"sg-{name}", lines=1, min_width=width, **more)
+
+
+def choice(label: str, name: str, width: int = 220, **more: Any) -> Any:
+    """Return a list to choose from, called ``sg-NAME``; nothing is chosen yet."""
+    settings: dict[str, Any] = {"choices": [], "value": None, **more}
+    return gr.Dropdown(label=label, elem_id=f"sg-{name}", min_width=width, **settings)
+
+
+def number(label: str, name: str, value: Any, **more: Any) -> Any:
+    """Return a box for a number, called ``sg-NAME``; without fractions unless told otherwise."""
+    settings: dict[str, Any] = {"precision": 0, "min_width": 120, **more}
+    return gr.Number(value, label=label, elem_id=f"sg-{name}", **settings)
+
+
+def radio(label: str, name: str, width: int = 220, **more: Any) -> Any:
+    """Return a choice that shows everything there is to choose, called ``sg-NAME``."""
+    settings: dict[str, Any] = {"min_width": width, "scale": 2, **more}
+    return gr.Radio(label=label, elem_id=f"sg-{name}", **settings)
+
+
+def upload(label: str, name: str, width: int, **more: Any) -> Any:
+    """Return a button that takes files, called ``sg-NAME``."""
+    settings: dict[str, Any] = {"size": "md", "scale": 0, "min_width": width, **more}
+    return gr.UploadButton(label, elem_id=f"sg-{name}", **settings)
+
+
+def budget(name: str, value: int) -> Any:
+    """Return the slider for the tokens that a context may have, called ``sg-NAME``."""
+    how: dict[str, Any] = {"label": "Budget (tokens)", "min_width": 220, "scale": 2}
+    return gr.Slider(20, 2000, value=value, step=10, elem_id=f"sg-{name}", **how)
+
+
+def drawn(name: str, value: Any = None) -> Any:
+    """Return a place for drawn HTML whose buttons and forms are events, called ``sg-NAME``."""
+    return gr.HTML(value, js_on_load=EVENTS_JS, elem_id=f"sg-{name}")
+
+
+def frame(name: str, label: str, headers: Sequence[str], **more: Any) -> Any:
+    """Return a table that is only looked at, called ``sg-NAME``."""
+    settings: dict[str, Any] = {"wrap": True, "interactive": False, "buttons": [], **more}
+    return gr.Dataframe(
+        headers=list(headers) or None, label=label, elem_id=f"sg-{name}", **settings
+    )
+
+
+@contextmanager
+def beside(scale: int = 5) -> Iterator[None]:
+    """Lay what is made inside as one column of a stage."""
+    with gr.Column(scale=scale, min_width=320):
+        yield
 
 
 def leaving(holder: Any) -> Callable[[], bool]:
-    """Return what says whether the move that now begins was left (see ``abandon``)."""
+    """Return a function that says whether the move that now begins was left (see ``abandon``)."""
     epoch = holder.epoch
     return lambda: bool(holder.epoch != epoch)
 
 
-def data_of(event: Any) -> dict[str, Any]:
+def data_of(event: gr.EventData) -> dict[str, Any]:
     """Return what an HTML element's event carried."""
-    carried = getattr(event, "_data", None)
+    carried = event._data
     return carried if isinstance(carried, dict) else {}
 
 
@@ -158,8 +217,7 @@ class Watch:
     def __init__(
         self, move: Callable[[], Any], label: str, is_left: Callable[[], bool] = lambda: False
     ) -> None:
-        self._label = label
-        self._is_left = is_left
+        self._label, self._is_left = label, is_left
         self._future: Future[Any] = Future()
         self.since = time.monotonic()
         threading.Thread(target=self._run, args=(move,), daemon=True).start()
@@ -188,3 +246,15 @@ class Watch:
             yield working(self._label, self.since)
             wait = BEAT
         self._future.result()
+
+
+class Progress:
+    """How far a long move is, drawn as a line and a bar."""
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+
+    def __call__(self, what: str, done: int, total: int) -> Markup:
+        """Draw that ``done`` of ``total`` are done."""
+        line = working(f"{what}: {done} of {total}", self._since)
+        return line + macros("parts").progress(done, total)

@@ -1,11 +1,14 @@
 """Compare: the same moment through two to four context builders; play all on, or go on with one."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import gradio as gr
 
+from stategate.envs.protocols import Observation
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.ui.app.render.compare import Lane, render_hints, render_lanes
@@ -14,16 +17,7 @@ from stategate.ui.app.render.episode import render_trail
 from stategate.ui.app.render.html import empty, macros
 from stategate.ui.app.render.page import title_of
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import (
-    EVENTS_JS,
-    QUIET,
-    App,
-    Update,
-    Watch,
-    button,
-    data_of,
-    telling,
-)
+from stategate.ui.app.tabs.common import QUIET, App, Update, Watch, button, data_of, telling
 from stategate.ui.app.tabs.episode_view import stops_of
 from stategate.ui.app.workspace import Workspace
 from stategate.ui.downloads import needed, to_fetch
@@ -37,71 +31,78 @@ PATIENCE = 20.0
 _HINT = "Choose two to four context builders and a moment of the episode, then Compare."
 
 
-class CompareTab:
+@dataclass
+class Comparison:
+    """One browser tab's comparison: of a thread and its steps, at ``step`` (None: now)."""
+
+    of: tuple[str, int] | None = None
+    step: int | None = None
+    lanes: list[Lane] = field(default_factory=list)
+    page: Observation | None = None
+    label: str = ""
+    is_claimed: bool = False
+
+
+class CompareTab(common.Tab):
     """The tab's components and what they do."""
 
     def __init__(self, app: App) -> None:
         self.app = app
+        self._comparisons: WeakKeyDictionary[Workspace, Comparison] = WeakKeyDictionary()
+        self._claim = threading.Lock()
         config = app.workspaces.config
         kinds = registry().fitting("context", config.env)
         with gr.Row(elem_classes="sg-agentbar"):
-            self.kinds = gr.Dropdown(
-                kinds,
+            self.kinds = common.choice(
+                "Context builders to compare (kind, or kind@budget such as compress@120)",
+                "compare-kinds",
+                260,
+                choices=kinds,
                 value=[kind for kind in FIRST if kind in kinds],
                 multiselect=True,
                 max_choices=MOST,
                 allow_custom_value=True,
                 scale=3,
-                min_width=260,
-                label="Context builders to compare (kind, or kind@budget such as compress@120)",
-                elem_id="sg-compare-kinds",
             )
-            self.budget = gr.Slider(
-                20,
-                2000,
-                value=config.context.budget,
-                step=10,
-                label="Budget (tokens)",
-                elem_id="sg-compare-budget",
-                min_width=220,
-                scale=2,
-            )
+            self.budget = common.budget("compare-budget", config.context.budget)
         gr.HTML(render_hints(config.env), elem_id="sg-hints")
         with gr.Row(elem_classes="sg-controls"):
             self.go = button("Compare", "compare", 110, variant="primary")
             self.play = button("Play all to the end", "play-all", 160)
             self.stop = button("Stop", "compare-stop", 84, variant="stop", visible=False)
-            self.trail = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-moments")
+            self.trail = common.drawn("moments")
         self.status = gr.HTML(elem_id="sg-compare-status")
-        self.lanes = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-lanes")
-        self.branches = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-branches")
+        self.lanes = common.drawn("lanes")
+        self.branches = common.drawn("branches")
+        self.outputs = [self.stop, self.trail, self.status, self.lanes, self.branches]
 
-    @property
-    def outputs(self) -> list[Any]:
-        """What a comparison may change."""
-        return [self.stop, self.trail, self.status, self.lanes, self.branches]
+    def comparison(self, workspace: Workspace) -> Comparison:
+        """Return what is compared where the workspace stands; where it stood before goes."""
+        known = self._comparisons.get(workspace)
+        if known is None or known.of != workspace.stands_at:
+            known = self._comparisons[workspace] = Comparison(workspace.stands_at)
+        return known
 
     @telling
     def show(self, tab: str) -> Update:
         """Draw the moments to choose from, and the last comparison."""
         workspace = self.app.of(tab)
-        if workspace.lanes and workspace.compared_of != workspace.stands_at:
-            workspace.forget_comparison()  # the episode has gone on since
-        return {
-            self.trail: self._moments(workspace),
-            self.lanes: self._drawn(workspace),
-            self.branches: self._kept(workspace),
-            self.status: "",
-            **self._buttons(False),
-        }
+        here, kept = workspace.stands_at, [*workspace.branches.values()][::-1]
+        branches = macros("compare").branches(kept, here[0] if here else "") if kept else ""
+        drawn = {self.trail: self._moments(workspace), self.lanes: self._drawn(workspace)}
+        return {**drawn, self.branches: branches, self.status: "", **self._buttons(False)}
 
     @telling
     def begin(self, tab: str, kinds: list[str], budget: float) -> Iterator[Update]:
         """Draw the tab for a page that was just opened; what can be compared at once is."""
         workspace = self.app.of(tab)
         yield self.show(tab)
-        # A page that opens asks twice: as it is drawn, and as its first tab is chosen.
-        if workspace.trail and workspace.acts_at_once and workspace.claims_comparison():
+        if not workspace.trail or not workspace.acts_at_once:
+            return
+        with self._claim:  # a page that opens asks twice: as it is drawn, and as its tab is chosen
+            comparison = self.comparison(workspace)
+            is_mine, comparison.is_claimed = not comparison.is_claimed, True
+        if is_mine:
             yield from self.compare(tab, kinds, budget)
 
     def _buttons(self, is_busy: bool) -> Update:
@@ -112,31 +113,27 @@ class CompareTab:
     def _moments(self, workspace: Workspace) -> Any:
         if workspace.session is None:
             return ""
-        return render_trail(stops_of(workspace), workspace.moment, workspace.session.done)
-
-    def _kept(self, workspace: Workspace) -> Any:
-        here, branches = workspace.stands_at, [*workspace.branches.values()][::-1]
-        return macros("compare").branches(branches, here[0] if here else "") if branches else ""
+        at = self.comparison(workspace).step
+        return render_trail(stops_of(workspace), at, workspace.session.done)
 
     def _drawn(self, workspace: Workspace) -> Any:
-        lanes = workspace.lanes
-        if not lanes:
+        seen = self.comparison(workspace)
+        if not seen.lanes:
             return empty("The same moment, another memory", _HINT)
-        page, view = workspace.compared_page, workspace.view
-        chunks = view.chunks(page) if page is not None else ()
+        view = workspace.view
+        chunks = view.chunks(seen.page) if seen.page is not None else ()
         titles = {a: title_of(c) for c in chunks if c.role == "entry" for a in c.actions}
         about = {action: title for action, title in titles.items() if title}
-        task = ""
-        if workspace.session is not None:
-            task = workspace.world.instruction(workspace.running.values["session"])
-        return render_lanes(lanes, in_words(view, chunks), about, workspace.compared_label, task)
+        task = workspace.instruction if workspace.session is not None else ""
+        return render_lanes(seen.lanes, in_words(view, chunks), about, seen.label, task)
 
     def choose(self, tab: str, event: gr.EventData) -> Update:
         """Choose the moment to compare at; what was compared at another goes."""
         workspace = self.app.of(tab)
+        comparison = self.comparison(workspace)
         at = str(data_of(event).get("look", "now"))
-        workspace.forget_comparison()
-        workspace.compared_at = int(at) if at.isdigit() else None
+        is_step = at.isdigit() and int(at) < len(workspace.trail)
+        comparison.lanes, comparison.step = [], int(at) if is_step else None
         return {self.trail: self._moments(workspace), self.lanes: self._drawn(workspace)}
 
     def rest(self, error: BaseException) -> Update:
@@ -147,66 +144,51 @@ class CompareTab:
     def compare(self, tab: str, kinds: list[str], budget: float) -> Iterator[Update]:
         """Build each context and ask the actor, one builder after the other, drawing as they come."""
         workspace = self.app.of(tab)
-        lanes = [self._lane(workspace, name, int(budget)) for name in kinds or ()]
+        lanes = [lane_of(workspace, name, int(budget)) for name in kinds or ()]
         if not LEAST <= len(lanes) <= MOST:
             raise UserError(f"choose {LEAST} to {MOST} context builders")
+        comparison = self.comparison(workspace)
         step = self._moment(workspace)
-        workspace.lanes, workspace.compared_page = lanes, None
-        workspace.compared_of = workspace.stands_at
+        comparison.lanes, comparison.page, comparison.is_claimed = lanes, None, True
         yield {self.trail: self._moments(workspace), **self._buttons(True)}
 
-        def look(lane: Lane) -> Callable[[], Lane]:
-            def looked() -> Lane:
-                seen = workspace.look(lane.params, step, PATIENCE)
-                workspace.compared_page = seen.observation
-                return replace(
-                    lane,
-                    context=seen.context,
-                    decision=seen.decision,
-                    budget=seen.budget,
-                    build_seconds=seen.build_seconds,
-                    act_seconds=seen.act_seconds,
-                    problem="",
-                )
+        def look(lane: Lane) -> Lane:
+            seen = workspace.look(lane.params, step, PATIENCE)
+            comparison.page = seen.observation
+            return replace(lane, seen=seen, budget=seen.budget)
 
-            return looked
-
-        yield from self._each(tab, workspace, look)
+        yield from self._each(workspace, look)
 
     @telling
     def play_all(self, tab: str, kinds: list[str], budget: float) -> Iterator[Update]:
         """Play a copy of the moment to its end with each builder; rewards stand side by side."""
         workspace = self.app.of(tab)
-        wanted = [self._lane(workspace, name, int(budget)).params for name in kinds or ()]
-        is_old = workspace.compared_of != workspace.stands_at
-        if is_old or [lane.params for lane in workspace.lanes] != wanted:
+        wanted = [lane_of(workspace, name, int(budget)).params for name in kinds or ()]
+        if [lane.params for lane in self.comparison(workspace).lanes] != wanted:
             yield from self.compare(tab, kinds, budget)
-        if not workspace.lanes or any(lane.context is None for lane in workspace.lanes):
+        lanes = self.comparison(workspace).lanes
+        if not lanes or any(lane.seen is None for lane in lanes):
             return  # it was left
         step = self._moment(workspace)
 
-        def play(lane: Lane) -> Callable[[], Lane]:
-            return lambda: replace(
-                lane, ending=workspace.play_out(lane.params, step), waiting=False, problem=""
-            )
+        def play(lane: Lane) -> Lane:
+            return replace(lane, ending=workspace.play_out(lane.params, step))
 
-        yield from self._each(tab, workspace, play, "plays on")
+        yield from self._each(workspace, play, "plays on")
 
     def _each(
-        self,
-        tab: str,
-        workspace: Workspace,
-        move: Callable[[Lane], Callable[[], Lane]],
-        doing: str = "",
+        self, workspace: Workspace, move: Callable[[Lane], Lane], doing: str = ""
     ) -> Iterator[Update]:
         """Make a long move for each lane in its turn, drawing as they come; a fault stays its own.
 
         Where another comparison takes this one's place, or somebody stops it, it draws nothing more.
         """
-        lanes, is_stopped = workspace.lanes, common.leaving(workspace)
+        comparison, is_stopped = self.comparison(workspace), common.leaving(workspace)
+        lanes = comparison.lanes
 
         def is_left() -> bool:
-            return is_stopped() or workspace.lanes is not lanes
+            is_replaced = self.comparison(workspace).lanes is not lanes
+            return is_stopped() or is_replaced
 
         for number, lane in enumerate(lanes):
             lanes[number] = replace(lane, waiting=True)
@@ -215,55 +197,43 @@ class CompareTab:
             if fetched := to_fetch(needed(workspace.config, context)):
                 label = f"{label} (first it fetches {fetched})"
             try:
-                watch = Watch(move(lane), label, is_left)
+                watch = Watch(lambda lane=lane: move(lane), label, is_left)  # type: ignore[misc]
                 for message in watch:
-                    yield {
-                        self.status: message,
-                        self.lanes: self._drawn(workspace),
-                        **self._buttons(True),
-                    }
+                    drawn = {self.status: message, self.lanes: self._drawn(workspace)}
+                    yield {**drawn, **self._buttons(True)}
                 if is_left():
                     break
-                lanes[number] = watch.result
+                lanes[number] = replace(watch.result, waiting=False, problem="")
             except Exception as error:  # one builder that fails must not hide the others
                 lanes[number] = replace(lane, waiting=False, problem=common.problem_of(error))
             yield {self.lanes: self._drawn(workspace), self.status: "", **self._buttons(True)}
         if not is_left():
-            yield self.show(tab)
+            yield self.show(workspace.tab)
 
     def _moment(self, workspace: Workspace) -> int | None:
-        at = workspace.moment
-        if at is not None:
-            workspace.compared_label = f"Step {at + 1}, before it was taken"
-            return at
-        if not workspace.running.done:
-            workspace.compared_label = f"Now: step {len(workspace.trail) + 1}"
-            return None
-        if not workspace.trail:
+        """Return the step that is compared at (None: now), and name it."""
+        comparison = self.comparison(workspace)
+        if comparison.step is not None:
+            comparison.label = f"Step {comparison.step + 1}, before it was taken"
+        elif not workspace.running.done:
+            comparison.label = f"Now: step {len(workspace.trail) + 1}"
+        elif not workspace.trail:
             raise UserError("this episode has no moment to compare: start one")
-        workspace.compared_at = last = len(workspace.trail) - 1  # the episode is over
-        workspace.compared_label = f"Step {last + 1}, the last"
-        return last
-
-    def _lane(self, workspace: Workspace, name: str, budget: int) -> Lane:
-        kind, at, own = name.strip().partition("@")
-        if at:
-            if not own.strip().isdigit() or int(own) < 1:
-                raise UserError(f"write {kind}@TOKENS, such as {kind}@150, not '{name}'")
-            budget = int(own)
-        context = workspace.config.context
-        base = context.model_dump(mode="json") if kind == context.kind else {"kind": kind}
-        registry().parse("context", {**base, "budget": budget})  # an unknown kind is told at once
-        return Lane(name=name, kind=kind, budget=budget, params={**base, "budget": budget})
+        else:
+            comparison.step = len(workspace.trail) - 1  # the episode is over
+            comparison.label = f"Step {comparison.step + 1}, the last"
+        return comparison.step
 
     def halt(self, tab: str) -> Update:
         """Leave the comparison; what came is kept."""
         workspace = self.app.of(tab)
+        comparison = self.comparison(workspace)
         workspace.abandon()
-        workspace.compared_of = workspace.stands_at
-        workspace.lanes = [
+        comparison.of = workspace.stands_at
+        self._comparisons[workspace] = comparison
+        comparison.lanes = [
             replace(lane, waiting=False, problem="stopped") if lane.waiting else lane
-            for lane in workspace.lanes
+            for lane in comparison.lanes
         ]
         return self.show(tab)
 
@@ -279,24 +249,22 @@ class CompareTab:
                 move(workspace)
             except Exception as error:
                 return {self.status: common.failed(error)}
-            workspace.compared_at = None
             return {**shown(workspace), **self.show(tab)}
 
         def go_on(tab: str, event: gr.EventData) -> Update:
             def fork(workspace: Workspace) -> None:
                 number = str(data_of(event).get("continue", ""))
-                if not number.isdigit() or int(number) >= len(workspace.lanes):
+                seen = self.comparison(workspace)
+                if not number.isdigit() or int(number) >= len(seen.lanes):
                     raise UserError("compare first, then choose one to continue with")
-                context = dict(workspace.lanes[int(number)].params)
-                workspace.fork({"context": context}, workspace.moment)
+                workspace.fork({"context": dict(seen.lanes[int(number)].params)}, seen.step)
 
             return moved(tab, fork)
 
         def go_back(tab: str, event: gr.EventData) -> Update:
             thread = str(data_of(event).get("pick", ""))
             back = moved(tab, lambda workspace: workspace.go_to(thread))
-            if places[-1] in back:
-                del back[places[-1]]  # one stays on this tab
+            back.pop(places[-1], None)  # one stays on this tab
             return back
 
         asked = [tab, self.kinds, self.budget]
@@ -309,3 +277,17 @@ class CompareTab:
         self.lanes.click(go_on, [tab], [*places, *self.outputs], **QUIET)
         went = self.branches.click(go_back, [tab], [*places, *self.outputs], **QUIET)
         went.then(self.begin, asked, self.outputs, **QUIET)
+
+
+def lane_of(workspace: Workspace, name: str, budget: int) -> Lane:
+    """Return the lane of ``kind`` or ``kind@budget``. Raises ``UserError`` for what is neither."""
+    kind, at, own = name.strip().partition("@")
+    if at:
+        if not own.strip().isdigit() or int(own) < 1:
+            raise UserError(f"write {kind}@TOKENS, such as {kind}@150, not '{name}'")
+        budget = int(own)
+    context = workspace.config.context
+    base = context.model_dump(mode="json") if kind == context.kind else {"kind": kind}
+    params = {**base, "budget": budget}
+    registry().parse("context", params)  # an unknown kind is told at once
+    return Lane(name, kind, budget, params)

@@ -15,17 +15,9 @@ from stategate.stores.errors import UserError
 from stategate.ui.actions import typed_action
 from stategate.ui.app.render.html import note
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import (
-    EVENTS_JS,
-    QUIET,
-    App,
-    Update,
-    Watch,
-    button,
-    data_of,
-    telling,
-)
+from stategate.ui.app.tabs.common import QUIET, App, Update, Watch, button, data_of, telling
 from stategate.ui.app.tabs.episode_view import Drawn, draw
+from stategate.ui.app.tabs.state import StatePanel
 from stategate.ui.app.tabs.tasks import TaskPicker
 from stategate.ui.app.workspace import Workspace
 from stategate.ui.downloads import needed, to_fetch
@@ -41,106 +33,55 @@ _NOT_QUICK = ("human", "scripted", "slips")
 
 def quick(slot: str, config: Config) -> dict[str, Any]:
     """Return the quick choice of a slot: what this world takes without more settings, and today's."""
-    now = getattr(config, slot).kind
+    now = (config.context if slot == "context" else config.actor).kind
     kinds = {*registry().fitting(slot, config.env)}.difference(_NOT_QUICK) | {now}
     return {"choices": sorted(kinds), "value": now, "info": registry().hint(slot, now)}
 
 
-class EpisodeTab:
+class EpisodeTab(common.Tab):
     """The tab's components and what they do. Build it inside ``gr.Blocks``."""
 
     def __init__(self, app: App, pipeline: Any) -> None:
-        self.app = app
-        self.pipeline = pipeline
+        self.app, self.pipeline = app, pipeline
         self.picker = TaskPicker(app)
-        self._agent_bar()
-        self._controls()
-        self.status = gr.HTML(elem_id="sg-status")
-        with gr.Row(elem_classes="sg-retry-row"):
-            self.retry = gr.Button("Retry", visible=False, size="sm", elem_id="sg-retry")
-        self.trail = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-trail")
-        with gr.Row(elem_classes="sg-stage"):
-            with gr.Column(scale=6, min_width=320):
-                self.page = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-page")
-            with gr.Column(scale=5, min_width=320):
-                self.side = gr.HTML(elem_id="sg-side")
-        self._wire()
-
-    def _agent_bar(self) -> None:
-        config = self.app.workspaces.config
+        self.own = self.picker.own
+        config = app.workspaces.config
         with gr.Row(elem_classes="sg-agentbar"):
-            self.context = gr.Radio(
-                **quick("context", config),
-                label="Context builder",
-                elem_id="sg-context-kind",
-                min_width=320,
-                scale=4,
-            )
-            self.budget = gr.Slider(
-                20,
-                2000,
-                value=config.context.budget,
-                step=10,
-                label="Budget (tokens)",
-                elem_id="sg-budget",
-                min_width=220,
-                scale=2,
-            )
-            self.actor = gr.Radio(
-                **quick("actor", config),
-                label="Actor",
-                elem_id="sg-actor-kind",
-                min_width=150,
-                scale=2,
-            )
-
-    def _controls(self) -> None:
+            kinds = quick("context", config)
+            self.context = common.radio("Context builder", "context-kind", 320, scale=4, **kinds)
+            self.budget = common.budget("budget", config.context.budget)
+            self.actor = common.radio("Actor", "actor-kind", 150, **quick("actor", config))
         with gr.Row(elem_classes="sg-controls"):
+            off: dict[str, Any] = {"scale": None, "visible": False}
             self.step = button("Step", "step", 84, scale=None, variant="primary")
             self.run = button("Auto-run", "run", 96, scale=None)
-            self.pause = button("Pause", "pause", 84, scale=None, visible=False)
-            self.stop = button("Stop", "stop", 84, scale=None, visible=False, variant="stop")
+            self.pause = button("Pause", "pause", 84, **off)
+            self.stop = button("Stop", "stop", 84, variant="stop", **off)
             self.back = button("Back", "back", 84, scale=None)
-            self.back_here = button(
-                "Back to this step", "back-here", 140, scale=None, visible=False
-            )
-            self.fork_here = button("Fork here", "fork-here", 100, scale=None, visible=False)
-            self.typed = gr.Textbox(
-                placeholder="act yourself: click on the page, or type an action",
-                lines=1,
-                show_label=False,
-                container=False,
-                elem_id="sg-typed",
-                scale=4,
-                min_width=200,
-                label="your action",
-            )
+            self.back_here = button("Back to this step", "back-here", 140, **off)
+            self.fork_here = button("Fork here", "fork-here", 100, **off)
+            bare: dict[str, Any] = {"show_label": False, "container": False, "scale": 4}
+            hint = "act yourself: click on the page, or type an action"
+            self.typed = common.box("your action", "typed", 200, placeholder=hint, **bare)
             self.act = button("Act", "act", 64, scale=None)
-
-    @property
-    def outputs(self) -> list[Any]:
-        """Every component that a move may change."""
-        return [
-            self.pipeline,
-            self.status,
-            self.retry,
-            self.trail,
-            self.page,
-            self.side,
-            self.step,
-            self.run,
-            self.pause,
-            self.stop,
-            self.back,
-            self.back_here,
-            self.fork_here,
-            self.typed,
-            self.act,
-            self.context,
-            self.budget,
-            self.actor,
-            self.picker.own,
-        ]
+        self.status = gr.HTML(elem_id="sg-status")
+        self.trail = common.drawn("trail")
+        with gr.Row(elem_classes="sg-stage"):
+            with common.beside(6):
+                self.page = common.drawn("page")
+            with common.beside():
+                self.side = gr.HTML(elem_id="sg-side")
+                label = "What is asked of this page"
+                with gr.Accordion(label, elem_id="sg-asked") as self.asked_box:
+                    self.asked = gr.HighlightedText(
+                        container=False,
+                        show_label=False,
+                        show_legend=True,
+                        show_inline_category=False,
+                    )
+        self.outputs = self.parts()
+        self.state = StatePanel(app)
+        self._wire()
 
     def show(self, workspace: Workspace, error: BaseException | None = None) -> Update:
         """Return the update that draws the tab as the workspace stands."""
@@ -150,15 +91,16 @@ class EpisodeTab:
         return {
             self.pipeline: view.pipeline,
             self.status: common.failed(problem) if problem is not None else "",
-            self.retry: gr.update(visible=problem is not None and common.worth_retrying(problem)),
             self.trail: view.trail,
             self.page: view.page,
             self.side: view.side,
+            self.asked: view.asked,
+            self.asked_box: gr.update(visible=bool(view.asked)),
             self.typed: "" if error is None else gr.update(),
             self.context: gr.update(**quick("context", config)),
             self.budget: gr.update(value=budget, maximum=max(2000, budget)),
             self.actor: gr.update(**quick("actor", config)),
-            self.picker.own: gr.update(visible=self.picker.tasks_in(workspace).takes_instruction),
+            self.own: gr.update(visible=self.picker.tasks_in(workspace).takes_instruction),
             **self._buttons(view, "busy" if view.busy else "idle"),
         }
 
@@ -179,8 +121,7 @@ class EpisodeTab:
         }
 
     def _busy(self, workspace: Workspace, mode: str) -> Update:
-        view = Drawn("", has_session=True, steps=len(workspace.trail))  # type: ignore[arg-type]
-        return self._buttons(view, mode)
+        return self._buttons(Drawn(has_session=True, steps=len(workspace.trail)), mode)
 
     # What the buttons do.
 
@@ -313,24 +254,26 @@ class EpisodeTab:
         def begin(tab: str, task: dict[str, Any]) -> Iterator[Update]:
             yield from self.move(tab, lambda w: w.start(task), "opening the world …")
 
-        back = moving(lambda w: w.back(), "going back …")
-        back_here = moving(lambda w: w.back(len(w.trail) - (w.looked_at or 0)), "going back …")
+        def back_here(workspace: Workspace) -> None:
+            workspace.back(len(workspace.trail) - (workspace.looked_at or 0))
+
+        back = "going back …"
+        self.back.click(moving(lambda w: w.back(), back), [tab], **how)
+        self.back_here.click(moving(back_here, back), [tab], **how)
         fork_here = moving(lambda w: w.fork(step=w.looked_at), "forking …")
-        self.back.click(back, [tab], **how)
-        self.back_here.click(back_here, [tab], **how)
         self.fork_here.click(fork_here, [tab], **how)
         self.step.click(self.take_step, [tab], **how)
-        self.retry.click(self.take_step, [tab], **how)
         self.run.click(self.auto_run, [tab], **how)
         self.pause.click(self.ask_to_pause, [tab], **how)
-        self.act.click(self.by_hand, [tab, self.typed], **how)
-        self.typed.submit(self.by_hand, [tab, self.typed], **how)
-        self.page.click(self.clicked, [tab], **how)
-        self.page.submit(self.clicked, [tab], **how)
         self.stop.click(self.halt, [tab], **how)
+        for acts in (self.act.click, self.typed.submit):
+            acts(self.by_hand, [tab, self.typed], **how)
+        for clicks in (self.page.click, self.page.submit):
+            clicks(self.clicked, [tab], **how)
         self.trail.click(self.look, [tab], **how)
         bar = [tab, self.context, self.budget, self.actor]
-        self.context.input(self.swap, bar, **how)
-        self.actor.input(self.swap, bar, **how)
+        for swaps in (self.context.input, self.actor.input):
+            swaps(self.swap, bar, **how)
         self.budget.input(self.swap, bar, trigger_mode="always_last", **how)
         self.picker.wire(begin, outputs)
+        self.state.wire(self.trail)

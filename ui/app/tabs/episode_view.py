@@ -1,40 +1,38 @@
 """What the Episode tab shows of a workspace: drawn parts by name, made of a session's own words."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from markupsafe import Markup
 
-from stategate.envs.protocols import Observation, takes_text, verb_of
+from stategate.envs.protocols import Observation, fill, takes_text, verb_of
 from stategate.graph.session import Session
 from stategate.graph.state import read_events
 from stategate.nodes.protocols import BuiltContext
+from stategate.nodes.retrieval.told import Pairing, pairings
 from stategate.ui.actions import outcome_cards, reward_parts, split_action, unscored
-from stategate.ui.app.render.alignment import render_alignment
 from stategate.ui.app.render.context import in_words, render_context
-from stategate.ui.app.render.episode import (
-    Stop,
-    render_action,
-    render_pipeline,
-    render_reward,
-    render_trail,
-    render_unscored,
-)
+from stategate.ui.app.render.episode import Stop, render_action, render_pipeline, render_trail
 from stategate.ui.app.render.html import empty, join, macros, short
-from stategate.ui.app.render.page import render_outcome, render_page
+from stategate.ui.app.render.page import render_page
 from stategate.ui.app.tabs.common import failed
-from stategate.ui.app.workspace import Seen, Workspace
+from stategate.ui.app.workspace import Overrides, Seen, Workspace
+
+#: Stretches of a text, each with the name of what it is about (None: of nothing).
+Highlights = list[tuple[str, str | None]]
 
 
 @dataclass
 class Drawn:
     """The tab's drawn parts, and what can be done next."""
 
-    pipeline: Markup
+    pipeline: Markup = field(default_factory=Markup)
     trail: Markup = field(default_factory=Markup)
     page: Markup = field(default_factory=Markup)
     side: Markup = field(default_factory=Markup)
+    asked: Highlights = field(default_factory=list)
     has_session: bool = False
     over: bool = False
     steps: int = 0
@@ -69,8 +67,8 @@ def draw(workspace: Workspace) -> Drawn:
                 _draw_end(view, workspace, workspace.session)
             else:
                 _draw_now(view, workspace, workspace.session)
-            step = len(stops) - 1 if at is None else at
             if stops:
+                step = len(stops) - 1 if at is None else at
                 decision = workspace.trail[step].result.decision
                 view.side = join(render_action(stops[step], decision), view.side)
     return view
@@ -81,12 +79,16 @@ def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
     try:
         seen = session.look(act=False)
         observation, hidden = seen.observation, seen.context.dropped_actions
-        view.side = _reading(workspace, observation, seen.context, "What the model reads now")
+        _read(view, workspace, observation, seen.context, "What the model reads now")
     except Exception as error:  # the page can be shown, and acted on, without a context
         observation = session.observation
         view.problem, view.side = error, failed(error)
-    page = _page(workspace, observation, hidden=hidden, forms=workspace.slots)
-    facts = workspace.resources.experience.facts(read_events(session.values), observation)
+    earlier = [a for s in workspace.trail for a in s.result.observation.actions if takes_text(a)]
+    accepts = workspace.view.actions.accepts
+    forms = [a for a in dict.fromkeys(earlier) if accepts(fill(a, "words"), observation)]
+    page = _page(workspace, observation, hidden=hidden, forms=forms)
+    experience = workspace.agent.resources.experience
+    facts = experience.facts(read_events(session.values), observation)
     known = [(fact.subject, fact.value) for fact in facts]
     view.page = join(page, macros("page").known(known)) if known else page
 
@@ -102,32 +104,71 @@ def _draw_past(view: Drawn, workspace: Workspace, seen: Seen) -> None:
         hidden=result.context.dropped_actions,
         forms=taken_slot(action, result.observation),
     )
-    view.side = _read_at(workspace, seen)
+    _read_at(view, workspace, seen)
 
 
 def _draw_end(view: Drawn, workspace: Workspace, session: Session) -> None:
     values, last_page = session.values, session.observation
-    why = unscored(last_page)
     cards = outcome_cards(last_page)
     what = next((str(card.get("title", "")) for card in cards), "")
-    reward = (
-        render_unscored(what, why)
-        if why
-        else render_reward(values["reward"], reward_parts(last_page), values["done"])
-    )
+    if why := unscored(last_page):
+        reward = macros("episode").unscored(what, why)
+    elif values["done"]:
+        reward = macros("episode").reward(values["reward"], reward_parts(last_page))
+    else:
+        reward = macros("episode").unfinished()
     totals = [f"{values['steps']} steps", f"{values['tokens']:,} tokens of context"]
     if values["model_tokens"]:
         totals.append(f"{values['model_tokens']:,} tokens by the model")
-    page = None if cards else _page(workspace, last_page, live=False)
-    view.page = join(reward, render_outcome(cards), page)
-    read = _read_at(workspace, workspace.trail[-1]) if workspace.trail else None
-    view.side = join(macros("parts").muted(" · ".join(totals)), read)
+    shown = macros("page").outcome(cards) if cards else _page(workspace, last_page, live=False)
+    view.page = join(reward, shown)
+    if workspace.trail:
+        _read_at(view, workspace, workspace.trail[-1])
+    view.side = join(macros("parts").muted(" · ".join(totals)), view.side)
 
 
-def _read_at(workspace: Workspace, seen: Seen) -> Markup:
+def _read_at(view: Drawn, workspace: Workspace, seen: Seen) -> None:
     result = seen.result
     title = f"What the model read at step {result.step + 1}"
-    return _reading(workspace, result.observation, result.context, title, seen.overrides)
+    _read(view, workspace, result.observation, result.context, title, seen.overrides)
+
+
+def _read(
+    view: Drawn,
+    workspace: Workspace,
+    observation: Observation,
+    context: BuiltContext,
+    title: str,
+    overrides: Overrides | None = None,
+) -> None:
+    """Draw what a context shows, and which words of the task ask for which part of the page."""
+    config = workspace.config
+    used = (overrides or {}).get("context") or config.context.model_dump()
+    whole = in_words(workspace.view, workspace.view.chunks(observation))
+    budget = int(used.get("budget", config.context.budget))
+    box = render_context(context, budget, whole, title=f"{title}: {used.get('kind')}")
+    view.side = join(box, macros("parts").prompt(context.text))
+    asked = workspace.instruction
+    view.asked = highlighted(
+        asked, pairings(workspace.view, asked, workspace.view.chunks(observation))
+    )
+
+
+def highlighted(text: str, found: Sequence[Pairing]) -> Highlights:
+    """Cut ``text`` into stretches, each with the verdict on it and the part of the page it asks for."""
+    cuts = {0, len(text), *(place for one in found for pair in one.places for place in pair)}
+    parts: Highlights = []
+    for start, end in itertools.pairwise(sorted(cuts)):
+        names = [
+            f"{one.verdict} {short(one.part, 44)}".strip()
+            for one in found
+            if any(first <= start and end <= last for first, last in one.places)
+        ]
+        name, said = names[0] if names else None, text[start:end]
+        if name and len(parts) > 1 and parts[-1][0].isspace() and parts[-2][1] == name:
+            said = parts.pop(-2)[0] + parts.pop()[0] + said
+        parts.append((said, name))
+    return parts if found else []
 
 
 def taken_slot(action: str, observation: Observation) -> list[str]:
@@ -142,39 +183,17 @@ def taken_slot(action: str, observation: Observation) -> list[str]:
 def _page(
     workspace: Workspace, observation: Observation, step: int | None = None, **how: Any
 ) -> Markup:
-    session = workspace.running
-    number = (session.values["steps"] if step is None else step) + 1
-    task = session.values.get("episode") or {}
-    return render_page(
-        workspace.view,
-        observation,
-        workspace.world.instruction(session.values["session"]),
-        address=address_of({"env": workspace.config.env.kind, **task}, number),
-        **how,
-    )
+    values = workspace.running.values
+    number = (values["steps"] if step is None else step) + 1
+    task = {"env": workspace.config.env.kind, **(values.get("episode") or {})}
+    address = address_of(task, number)
+    return render_page(workspace.view, observation, workspace.instruction, address=address, **how)
 
 
 def address_of(task: Mapping[str, Any], step: int) -> str:
     """Return where a page is: the world, the task, the step (counted from 1)."""
     parts = [f"{key} {short(value, 40)}" for key, value in task.items() if key != "env"]
     return " / ".join([str(task.get("env", "")), *parts, f"step {step}"])
-
-
-def _reading(
-    workspace: Workspace,
-    observation: Observation,
-    context: BuiltContext,
-    title: str,
-    overrides: Mapping[str, Any] | None = None,
-) -> Markup:
-    config = workspace.config
-    used = (overrides or {}).get("context") or config.context.model_dump()
-    whole = in_words(workspace.view, workspace.view.chunks(observation))
-    budget = int(used.get("budget", config.context.budget))
-    box = render_context(context, budget, whole, title=f"{title}: {used.get('kind')}")
-    asked = workspace.world.instruction(workspace.running.values["session"])
-    aligned = render_alignment(workspace.view, asked, observation)
-    return join(box, aligned, macros("parts").prompt(context.text))
 
 
 def stops_of(workspace: Workspace) -> list[Stop]:
@@ -190,12 +209,12 @@ def stops_of(workspace: Workspace) -> list[Stop]:
     return stops
 
 
-def _kinds_of(workspace: Workspace) -> dict[str, str | list[str]]:
+def _kinds_of(workspace: Workspace) -> dict[str, str]:
     config = workspace.config
     return {
-        "env": config.env.kind,
-        "updater": config.updater.kind,
-        "context": f"{config.context.kind} · {config.context.budget}",
-        "actor": config.actor.kind,
-        "memory": [params.kind for params in config.memory],
+        "observe": config.env.kind,
+        "update_state": config.updater.kind,
+        "build_context": f"{config.context.kind} · {config.context.budget}",
+        "act": config.actor.kind,
+        "write_memory": ", ".join(params.kind for params in config.memory) or "none",
     }

@@ -1,4 +1,4 @@
-"""The Memory tab: facts and entities of long-term memory; see ``banks`` for experience."""
+"""The Memory tab: facts, names and times of long-term memory; the banks of experience below."""
 
 from typing import Any
 
@@ -7,41 +7,36 @@ import gradio as gr
 from stategate.graph.forgetting import forget_everywhere
 from stategate.nodes.retrieval.remember import asked_of
 from stategate.stores.errors import UserError
-from stategate.stores.memory.extraction import name_graph
-from stategate.stores.memory.recall import Limits
-from stategate.stores.memory.records import Candidate, Namespace
+from stategate.stores.memory.extraction import Entity, Relation, name_graph
+from stategate.stores.memory.recall import SIGNALS, Limits
+from stategate.stores.memory.records import Candidate, Fact, Namespace
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.conversation import Conversations
-from stategate.ui.app.guard import is_seen, owned, owner_of, require_seen
-from stategate.ui.app.render.html import note
-from stategate.ui.app.render.memories import (
-    render_entities,
-    render_facts,
-    render_timeline,
-    render_why,
-)
-from stategate.ui.app.tabs import common
+from stategate.ui.app.render.html import day, note, short
 from stategate.ui.app.tabs.banks import BanksPanel
 from stategate.ui.app.tabs.common import (
-    EVENTS_JS,
     QUIET,
     SAVE_JS,
     App,
+    Tab,
     Update,
     button,
-    data_of,
+    exported,
+    frame,
     telling,
 )
 
-#: Names and relations drawn at most.
-NAMES, RELATIONS = 40, 80
+#: Names and relations listed at most.
+NAMES, RELATIONS = 60, 120
 #: Facts that a search brings.
 FOUND = 12
 #: Candidates that "why" lists.
 SHOWN = 30
+_FACTS = ["#", "said", "answer", "source", "salience", "times", "last", "holds", "score"]
+_WIDTHS = [50, 280, 320, 130, 80, 60, 130, 150, 60]
 
 
-class MemoryTab:
+class MemoryTab(Tab):
     """The tab's components and what they do. A namespace is shown as ``user / agent``."""
 
     def __init__(self, app: App, conversations: Conversations, agents: Agents) -> None:
@@ -69,55 +64,50 @@ class MemoryTab:
                 "Yes, forget all of it", "memory-sure", 170, variant="stop", visible=False
             )
         self.status = gr.HTML(elem_id="sg-memory-status")
+        self.facts = frame(
+            "facts", "Facts (click one to edit or forget it)", _FACTS, column_widths=_WIDTHS
+        )
         with gr.Group(visible=False) as self.editor:
             self.question = gr.Textbox(label="Question", elem_id="sg-edit-question")
             self.answer = gr.Textbox(label="Answer", lines=3, elem_id="sg-edit-answer")
             self.salience = gr.Slider(0, 1, step=0.05, label="Salience", elem_id="sg-edit-salience")
-            with gr.Row():
-                self.save = gr.Button("Save", variant="primary", size="md", elem_id="sg-edit-save")
-                self.cancel = gr.Button("Cancel", size="md")
-        with gr.Row(elem_classes="sg-stage"):
-            with gr.Column(scale=6, min_width=320):
-                self.facts = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-facts")
-            with gr.Column(scale=5, min_width=320):
-                self.names = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-entities")
+            self.origin = gr.JSON(label="The turns it came from", elem_id="sg-edit-origin")
+            with gr.Row(elem_classes="sg-controls"):
+                self.save = button("Save", "edit-save", 90, variant="primary")
+                self.forget = button("Forget this fact", "edit-forget", 140, variant="stop")
+                self.cancel = button("Cancel", "edit-cancel", 90)
+        with gr.Accordion("Names and relations", open=False, elem_id="sg-names") as self.naming:
+            self.names = frame(
+                "entities",
+                "Click a name to see what is remembered of it",
+                ["name", "kind", "relations"],
+            )
         with gr.Accordion("Why recalled, why not", open=False, elem_id="sg-why"):
-            self.why = gr.HTML(elem_id="sg-memory-why")
+            self.why = frame(
+                "memory-why", "Of the last search", ["#", "score", *SIGNALS, "text", "left out"]
+            )
         with gr.Accordion("Timeline of what holds", open=False, elem_id="sg-timeline"):
-            self.timeline = gr.HTML(elem_id="sg-memory-timeline")
+            self.timeline = frame(
+                "memory-timeline", "Statements", ["of", "what", "value", "from", "until", "#"]
+            )
         self.edited = gr.State(None)
         self.text = gr.Textbox(visible="hidden")
+        self.outputs = self.parts()
         with gr.Accordion("Banks of experience", open=False, elem_id="sg-banks"):
             self.banks = BanksPanel(app)
 
-    @property
-    def outputs(self) -> list[Any]:
-        """What looking at a memory may change."""
-        return [
-            self.status,
-            self.facts,
-            self.names,
-            self.whose,
-            self.editor,
-            self.sure,
-            self.why,
-            self.timeline,
-        ]
-
     @telling
-    def show(self, tab: str, request: gr.Request) -> Update:
+    def show(self, tab: str) -> Update:
         """Show the memory that this tab's conversation writes."""
-        talk = self.conversations.of(tab)
-        owner = owner_of(request)
-        mine = _shown(Namespace(owned(owner, str(talk.settings["user"]))))
-        there = [n for n in self._agents.memory().namespaces() if is_seen(owner, n.user)]
-        choices = list(dict.fromkeys([mine, *map(_shown, there)]))
-        return {**self.look(mine, "", request), self.whose: gr.update(choices=choices, value=mine)}
+        mine = _shown(Namespace(str(self.conversations.of(tab).settings["user"])))
+        there = map(_shown, self._agents.memory().namespaces())
+        choices = list(dict.fromkeys([mine, *there]))
+        return {**self.look(mine, ""), self.whose: gr.update(choices=choices, value=mine)}
 
     @telling
-    def look(self, whose: str, words: str, request: gr.Request, name: str | None = None) -> Update:
+    def look(self, whose: str, words: str, name: str | None = None) -> Update:
         """Show facts (all, or the nearest to ``words``, or those that tell of ``name``)."""
-        memory, namespace = self._agents.memory(), _read(whose, request)
+        memory, namespace = self._agents.memory(), namespace_of(whose)
         every = memory.facts(namespace)
         facts = every[::-1]
         candidates: list[Candidate] = []
@@ -125,30 +115,23 @@ class MemoryTab:
             asked = asked_of(words, self._agents.resources.embedder)
             facts, candidates = memory.recall(namespace, asked, Limits(facts=FOUND))
         if name:
-            lower = name.lower()
-            facts = [f for f in facts if lower in f"{f.question} {f.answer}".lower()]
-        names, relations = name_graph(every, NAMES, RELATIONS)
-        heading = note(f"what is remembered of {name}", "info") if name else ""
+            facts = [f for f in facts if name.lower() in f"{f.question} {f.answer}".lower()]
+        label = f"{len(facts):,} of {len(every):,} facts (click one to edit or forget it)"
         return {
-            self.status: heading,
-            self.facts: render_facts(facts, len(every)),
-            self.names: render_entities(names, relations, name),
-            self.why: render_why(candidates[:SHOWN]),
-            self.timeline: render_timeline(memory.timeline(namespace)),
+            self.status: note(f"what is remembered of {name}") if name else "",
+            self.facts: gr.update(value=[_fact(fact) for fact in facts], label=label),
+            self.why: [_candidate(one) for one in candidates[:SHOWN]],
+            self.timeline: [_statement(row) for row in memory.timeline(namespace)],
             self.editor: gr.update(visible=False),
             self.sure: gr.update(visible=False),
         }
 
     @telling
-    def touch(self, whose: str, words: str, request: gr.Request, event: gr.EventData) -> Update:
-        """Edit or forget the fact whose button was pressed."""
-        data = data_of(event)
-        memory, namespace = self._agents.memory(), _read(whose, request)
-        if "drop" in data:
-            message = self._forget(namespace, [int(data["drop"])])
-            return {**self.look(whose, words, request), self.status: message}
-        wanted = str(data.get("fact", ""))
-        fact = next((f for f in memory.facts(namespace) if str(f.id) == wanted), None)
+    def edit(self, whose: str, event: gr.SelectData) -> Update:
+        """Open the fact whose row was clicked."""
+        wanted = str(event.row_value[0])
+        facts = self._agents.memory().facts(namespace_of(whose))
+        fact = next((f for f in facts if str(f.id) == wanted), None)
         if fact is None:
             raise UserError("that fact is gone: search again")
         return {
@@ -156,27 +139,19 @@ class MemoryTab:
             self.question: fact.question,
             self.answer: fact.answer,
             self.salience: min(fact.salience, 1.0),
+            self.origin: [{**turn, "at": day(turn["at"])} for turn in fact.turns],
             self.edited: fact.id,
-            self.status: note(f"Editing fact {fact.id}; its provenance stays.", "info"),
+            self.status: note(f"Editing fact {fact.id}; its provenance stays."),
         }
 
     @telling
     def store(
-        self,
-        whose: str,
-        words: str,
-        fact: int | None,
-        question: str,
-        answer: str,
-        salience: float,
-        request: gr.Request,
+        self, whose: str, words: str, fact: int, question: str, answer: str, salience: float
     ) -> Update:
         """Write an edited fact."""
-        if fact is None:
-            raise UserError("choose a fact to edit first")
         embedder = self._agents.resources.embedder
         self._agents.memory().edit(
-            _read(whose, request),
+            namespace_of(whose),
             fact,
             question=question,
             answer=answer,
@@ -184,76 +159,114 @@ class MemoryTab:
             embed=embedder.embed,
             embedder=embedder.name,
         )
-        return {
-            **self.look(whose, words, request),
-            self.status: note(f"Fact {fact} is changed.", "good"),
-        }
-
-    def pick(self, whose: str, request: gr.Request, event: gr.EventData) -> Update:
-        """Show what is remembered of the name that was clicked."""
-        return self.look(whose, "", request, str(data_of(event).get("pick", "")) or None)
-
-    def write_out(self, whose: str, request: gr.Request) -> Update:
-        """Hand the memory to the browser as a file that ``stategate memory import`` reads."""
-        return common.file_of(
-            self,
-            "memory.jsonl",
-            "turns",
-            lambda path: self._agents.memory().export_turns(_read(whose, request), path),
-        )
+        return {**self.look(whose, words), self.status: note(f"Fact {fact} is changed.", "good")}
 
     @telling
-    def forget_everything(self, whose: str, request: gr.Request) -> Update:
-        """Forget all facts of this namespace, and what other stores hold of them."""
-        message = self._forget(_read(whose, request), None)
-        return {**self.look(whose, "", request), self.status: message}
+    def list_names(self, whose: str) -> Update:
+        """List the names that the facts hold; they are read out of them when somebody looks."""
+        facts = self._agents.memory().facts(namespace_of(whose))
+        return {self.names: _names(*name_graph(facts, NAMES, RELATIONS))}
 
-    def _forget(self, namespace: Namespace, facts: list[int] | None) -> Any:
-        """Forget as ``stategate memory forget`` does, in every store; say what went from where."""
+    def pick(self, whose: str, event: gr.SelectData) -> Update:
+        """Show what is remembered of the name that was clicked."""
+        return self.look(whose, "", str(event.row_value[0]))
+
+    @telling
+    def write_out(self, whose: str) -> Update:
+        """Hand the memory to the browser as a file that ``stategate memory import`` reads."""
+        memory, namespace = self._agents.memory(), namespace_of(whose)
+        text, told = exported(
+            "memory.jsonl", "turns", lambda path: memory.export_turns(namespace, path)
+        )
+        return {self.text: text, self.status: told}
+
+    @telling
+    def forget_facts(self, whose: str, words: str = "", fact: int | None = None) -> Update:
+        """Forget a fact, or all of this namespace, in every store; say what went from where."""
         report = forget_everywhere(
             self._agents.memory(),
-            namespace,
-            facts,
+            namespace_of(whose),
+            None if fact is None else [fact],
             places=self._agents.places(),
             embedder=lambda: self._agents.resources.embedder,
         )
-        if not report.erased:
-            return note("Nothing was there to forget.", "info")
         gone = ", ".join(f"{count} {what}" for what, count in report.counts.items() if count)
-        kept = f" Exported before, delete it yourself: {', '.join(report.exports)}."
-        return note(f"Forgotten: {gone}.{kept if report.exports else ''}", "good")
+        told = f"Forgotten: {gone}." if report.erased else "Nothing was there to forget."
+        if report.erased and report.exports:
+            told += f" Exported before, delete it yourself: {', '.join(report.exports)}."
+        return {**self.look(whose, words), self.status: note(told, "good")}
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
-        seen = [self.whose, self.words]
-        places = self.outputs
-        form = [self.question, self.answer, self.salience, self.edited]
-        opened.select(self.show, [self.app.tab], places, **QUIET)
-        self.app.tab.change(self.show, [self.app.tab], places, **QUIET)
-        opened.select(self.banks.choices, None, [self.banks.choice], **QUIET)
-        self.find.click(self.look, seen, places, **QUIET)
-        self.words.submit(self.look, seen, places, **QUIET)
-        self.whose.input(self.look, seen, places, **QUIET)
-        self.facts.click(self.touch, seen, [*places, *form], **QUIET)
-        self.names.click(self.pick, [self.whose], places, **QUIET)
+        seen, places, how = [self.whose, self.words], self.outputs, QUIET
+        opened.select(self.show, [self.app.tab], places, **how)
+        self.app.tab.change(self.show, [self.app.tab], places, **how)
+        for event in (self.find.click, self.words.submit, self.whose.input, self.cancel.click):
+            event(self.look, seen, places, **how)
+        self.facts.select(self.edit, [self.whose], places, **how)
+        self.naming.expand(self.list_names, [self.whose], [self.names, self.status], **how)
+        self.names.select(self.pick, [self.whose], places, **how)
         edits = [*seen, self.edited, self.question, self.answer, self.salience]
-        self.save.click(self.store, edits, places, **QUIET)
-        self.cancel.click(self.look, seen, places, **QUIET)
-        out = self.export.click(self.write_out, [self.whose], [self.text, self.status], **QUIET)
+        self.save.click(self.store, edits, places, **how)
+        self.forget.click(self.forget_facts, [*seen, self.edited], places, **how)
+        out = self.export.click(self.write_out, [self.whose], [self.text, self.status], **how)
         out.success(None, [self.text], None, js=SAVE_JS)
-        self.forget_all.click(lambda: gr.update(visible=True), None, [self.sure], **QUIET)
-        self.sure.click(self.forget_everything, [self.whose], places, **QUIET)
-        self.banks.wire()
+        self.forget_all.click(lambda: gr.update(visible=True), None, [self.sure], **how)
+        self.sure.click(self.forget_facts, [self.whose], places, **how)
+        self.banks.wire(opened)
+
+
+def namespace_of(whose: str | None) -> Namespace:
+    """Return the namespace that is shown as ``whose``. Raises ``UserError`` where it names nobody."""
+    user, slash, agent = (whose or "").partition(" / ")
+    if not user.strip():
+        raise UserError("whose memory? Choose one")
+    return Namespace(user.strip(), agent.strip() if slash else Namespace().agent)
 
 
 def _shown(namespace: Namespace) -> str:
     return f"{namespace.user} / {namespace.agent}"
 
 
-def _read(whose: str | None, request: gr.Request) -> Namespace:
-    """Return the namespace that is shown as ``whose``. Raises ``UserError`` where it is another's."""
-    user, slash, agent = (whose or "").partition(" / ")
-    if not user.strip():
-        raise UserError("whose memory? Choose one")
-    require_seen(owner_of(request), user.strip())
-    return Namespace(user.strip(), agent.strip() if slash else Namespace().agent)
+def _fact(fact: Fact) -> list[Any]:
+    """Return the row of a fact."""
+    said = f"{fact.speaker}: {fact.question}" if fact.speaker else fact.question
+    holds = "" if fact.valid_to is None else f"until {day(fact.valid_to)}, see #{fact.closed_by}"
+    if fact.contradicts:
+        holds += f" answered otherwise in #{', #'.join(map(str, fact.contradicts))}"
+    return [
+        fact.id,
+        said,
+        fact.answer if fact.success else f"{fact.answer} (not answered)",
+        f"{fact.source}, trust {fact.trust:.1f}",
+        f"{fact.salience:.2f}",
+        fact.times,
+        day(fact.updated),
+        holds.strip(),
+        f"{fact.score:.2f}" if fact.score else "",
+    ]
+
+
+def _names(names: list[Entity], relations: list[Relation]) -> list[list[str]]:
+    """Return a row a name: its kind, and the relations that it begins."""
+    told: dict[str, list[str]] = {name.name: [] for name in names}
+    for one in relations:
+        text = f"{one.relation.replace('_', ' ')} {one.object.name}"
+        told.get(one.subject.name, []).append(text)
+    return [[name.name, name.kind, "; ".join(told[name.name])] for name in names]
+
+
+def _candidate(one: Candidate) -> list[Any]:
+    """Return the row of what recall looked at: its scores, and why it was left out."""
+    scores = [f"{score:.2f}" for score in (one.score, *(one.signals[s] for s in SIGNALS))]
+    return [one.fact, *scores, short(one.text, 120), one.left_out or "shown"]
+
+
+def _statement(row: dict[str, Any]) -> list[Any]:
+    """Return the row of a statement and the time for which it holds."""
+    value = f"{'not ' if row['negated'] else ''}{short(row['value'], 80)}"
+    if row.get("trust", 1.0) < 0.5:
+        value += " (unverified)"
+    until = "holds" if row["valid_to"] is None else f"{day(row['valid_to'])} (#{row['closed_by']})"
+    place = [row["subject"], row["relation"], value]
+    return [*place, day(row["valid_from"]), until, row["fact_id"]]

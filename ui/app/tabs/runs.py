@@ -1,5 +1,7 @@
-"""The Runs tab: open a run directory, filter and replay its episodes, compare it with another."""
+"""The Runs tab: six findings, any run directory with its episodes replayed, and two runs compared."""
 
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,36 +10,37 @@ import gradio as gr
 from langgraph.checkpoint.memory import InMemorySaver
 
 from stategate.envs.protocols import playable
-from stategate.evals.core.run_directory import Run, find_runs, pairs, read_run, replay, select
-from stategate.evals.core.stories import read_stories, search_runs
+from stategate.evals.core.run_directory import (
+    Run,
+    find_runs,
+    outcome_of,
+    pairs,
+    read_run,
+    replay,
+)
+from stategate.evals.core.stories import read_stories
 from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
 from stategate.graph.session import Session
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
-from stategate.ui.app.guard import bounds
+from stategate.ui.app.guard import PUBLISHED, bounds
 from stategate.ui.app.render.context import in_words, render_context
-from stategate.ui.app.render.html import empty, join, macros, note
+from stategate.ui.app.render.episode import Stop, render_trail
+from stategate.ui.app.render.html import empty, join, macros, note, plural, short
 from stategate.ui.app.render.page import render_page
-from stategate.ui.app.render.runs import (
-    render_episodes,
-    render_pairs,
-    render_rows,
-    render_run,
-    render_steps,
-)
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, button, data_of, telling
+from stategate.ui.app.tabs.common import QUIET, App, Update, choice, data_of, frame, telling
 from stategate.ui.app.tabs.episode_view import address_of, taken_slot
 
 #: Where runs are looked for: this folder's, and the published ones.
-ROOTS = (Path("runs"), Path(__file__).resolve().parents[3] / "docs" / "results" / "runs")
-_OUTCOMES = ["all", "success", "partial", "failed", "errors"]
-_ALL = "all agents"
+ROOTS = (Path("runs"), PUBLISHED / "runs")
 _HINT = (
     "A run directory is what `stategate eval` writes with --out. Choose one above, or make one: "
     "stategate eval worlds --goals 0-19 --out runs/first"
 )
+_EPISODES = ["goal", "agent", "outcome", "reward", "steps", "tokens", "error"]
+_RATES = ("success", "score", "finished")
 
 
 @dataclass
@@ -45,280 +48,255 @@ class Opened:
     """What one browser tab has open."""
 
     run: Run
-    episode: tuple[str, int] | None = None
+    agent: str = ""
+    goal: int = -1
+
+    @property
+    def config(self) -> Any:
+        """The config of the agent whose episode is open, as plain values."""
+        return (self.run.args.get("agents") or {})[self.agent]
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """The task of the episode."""
+        rows = [r for r in self.run.episodes if r.get("goal") == self.goal and r.get("task")]
+        return dict(rows[0]["task"]) if rows else {"goal": self.goal}
 
 
-class RunsTab:
+class RunsTab(common.Tab):
     """The tab's components and what they do."""
 
     def __init__(self, app: App, resources: Any) -> None:
-        self.app = app
-        self._resources = resources
-        self._folders: list[Path] = []
-        self.stories = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-stories")
+        self.app, self._resources = app, resources
+        self.stories = common.drawn("stories")
         with gr.Row(elem_classes="sg-agentbar"):
-            self.words = gr.Textbox(
-                label="Search all runs: words of a name, a command, an agent",
-                lines=1,
-                scale=2,
-                elem_id="sg-run-words",
-                min_width=260,
-            )
-            self.choice = gr.Dropdown(
-                [],
-                label="Run directory (choose one, or type a path)",
-                allow_custom_value=True,
-                elem_id="sg-run",
-                scale=3,
-                min_width=260,
-            )
-            self.agent = gr.Dropdown(
-                [_ALL], value=_ALL, label="Agent", elem_id="sg-run-agent", min_width=130
-            )
-            self.outcome = gr.Dropdown(
-                _OUTCOMES,
-                value="all",
-                label="Outcome",
-                min_width=120,
-                elem_id="sg-run-outcome",
-                filterable=False,
-            )
-            self.low = gr.Slider(0, 1, value=0, step=0.05, label="Reward from", min_width=140)
-            self.high = gr.Slider(0, 1, value=1, step=0.05, label="Reward to", min_width=140)
-        self.hits = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-run-hits")
+            label = "Run directory (choose, search by typing, or write a path)"
+            self.choice = choice(label, "run", allow_custom_value=True)
         self.status = gr.HTML(elem_id="sg-run-status")
+        self.facts = gr.HTML(empty("No run open", _HINT), elem_id="sg-run-facts")
+        with gr.Column(visible=False) as self.panel:
+            self.rows = frame("run-rows", "Results", [])
+            self.tests = frame("run-tests", "Paired tests", [])
+            label = "Episodes (click one to replay it)"
+            self.episodes = frame("episodes", label, _EPISODES, show_search="filter")
+        self.steps = common.drawn("run-steps")
         with gr.Row(elem_classes="sg-stage"):
-            with gr.Column(scale=5, min_width=320):
-                self.facts = gr.HTML(empty("No run open", _HINT), elem_id="sg-run-facts")
-            with gr.Column(scale=5, min_width=320):
-                self.episodes = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-episodes")
-        self.steps = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-run-steps")
-        with gr.Row(elem_classes="sg-stage"):
-            with gr.Column(scale=6, min_width=320):
+            with common.beside(6):
                 self.page = gr.HTML(elem_id="sg-run-page")
-            with gr.Column(scale=5, min_width=320):
+            with common.beside():
                 self.read = gr.HTML(elem_id="sg-run-read")
+        self.state = gr.State(None)
+        self.outputs = self.parts()
         with gr.Accordion("Compare with another run, episode by episode", open=False):
             with gr.Row():
-                self.other = gr.Dropdown(
-                    [],
-                    label="The other run",
-                    allow_custom_value=True,
-                    elem_id="sg-run-other",
-                    scale=3,
-                    min_width=240,
-                )
-                self.first = gr.Dropdown([], label="Agent of this run", min_width=130)
-                self.second = gr.Dropdown([], label="Agent of the other", min_width=130)
-                self.compare = button("Compare runs", "run-compare", 120, scale=None)
-            self.pairs = gr.HTML(elem_id="sg-run-pairs")
-        self.state = gr.State(None)
+                self.other = choice("The other run", "run-other", allow_custom_value=True, scale=3)
+                self.first = choice("Agent of this run", "run-first", 130)
+                self.second = choice("Agent of the other", "run-second", 130)
+                self.compare = common.button("Compare runs", "run-compare", 120, scale=None)
+            self.verdict = gr.HTML(elem_id="sg-run-verdict")
+            self.pairs = frame("run-pairs", "Goals in common", ["goal", "first", "second", "+/-"])
 
     def choices(self) -> Update:
         """List the runs there are, and tell the stories of the published ones."""
-        self._folders = find_runs(ROOTS)
-        names = [str(folder) for folder in self._folders]
         # A run is called by its name and that of the folder it lies in.
-        choices = [("/".join(Path(name).parts[-2:]), name) for name in names]
+        found = [("/".join(folder.parts[-2:]), str(folder)) for folder in find_runs(ROOTS)]
         try:
-            known = read_stories(ROOTS[-1])
-            stories: Any = macros("runs").stories(known) if known else ""
+            stories: Any = macros("runs").stories(read_stories(ROOTS[-1]))
         except UserError as error:
             stories = note(str(error), "warn")
-        return {
-            self.choice: gr.update(choices=choices),
-            self.other: gr.update(choices=choices),
-            self.stories: stories,
-        }
+        listed = gr.update(choices=found)
+        return {self.choice: listed, self.other: listed, self.stories: stories}
 
-    def search(self, words: str) -> Update:
-        """List the runs that have all ``words``."""
-        if not (words or "").strip():
-            return {self.hits: ""}
-        found = search_runs(self._folders, words)
-        return {self.hits: macros("runs").hits(found, len(self._folders))}
-
-    def pick(self, event: gr.EventData) -> Update:
-        """Choose the run of a story or of a search."""
-        return {self.choice: str(data_of(event).get("pick", ""))}
+    def pick(self, event: gr.EventData) -> str:
+        """Choose the run of a story."""
+        return str(data_of(event).get("pick", ""))
 
     @telling
     def open(self, folder: str | None) -> Update:
-        """Open a run directory."""
-        drawn = (
-            self.status,
-            self.facts,
-            self.episodes,
-            self.steps,
-            self.page,
-            self.read,
-            self.pairs,
-        )
-        update: Update = {**dict.fromkeys(drawn, ""), self.state: None}
+        """Open a run directory; where that fails, nothing of the run before is left."""
+        nothing: Update = dict.fromkeys((self.status, self.steps, self.page, self.read), "")
+        nothing |= {self.state: None, self.panel: gr.update(visible=False)}
+        nothing[self.facts] = empty("No run open", _HINT)
         if not folder:
-            return {**update, self.facts: empty("No run open", _HINT)}
+            return nothing
         try:
-            run = read_run(bounds.require_inside(folder))
-            agents = run.agents
-            drawn_facts = join(render_run(run), render_rows(run.tables))
-            listed = self._listed(Opened(run), _ALL, "all", 0.0, 1.0)
-        except Exception as error:  # nothing of the run before must stand under this one's name
-            return {**update, self.status: common.failed(error)}
+            run = read_run(bounds.require_place(folder))
+            rows, tests = table(run.summary.get("rows")), table(run.summary.get("tests"))
+            drawn = facts_of(run)
+            episodes = [_episode(row) for row in run.episodes]
+        except Exception as error:
+            return {**nothing, self.status: common.failed(error)}
+        agents = gr.update(choices=run.agents, value=next(iter(run.agents), None))
         return {
-            **update,
+            **nothing,
             self.state: Opened(run),
-            self.facts: drawn_facts,
-            self.episodes: listed,
-            self.agent: gr.update(choices=[_ALL, *agents], value=_ALL),
-            self.outcome: "all",
-            self.low: 0,
-            self.high: 1,
-            self.first: gr.update(choices=agents, value=agents[0] if agents else None),
+            self.panel: gr.update(visible=True),
+            self.facts: drawn,
+            self.rows: gr.update(value=rows, visible=bool(rows)),
+            self.tests: gr.update(value=tests, visible=bool(tests)),
+            self.episodes: gr.update(value=episodes, visible=bool(episodes)),
+            self.first: agents,
         }
 
-    def _listed(self, opened: Opened, agent: str, outcome: Any, low: float, high: float) -> Any:
-        rows = opened.run.episodes
-        if not rows:
-            return note("This run directory holds no episodes: only its summary was kept.", "info")
-        wanted = None if agent == _ALL else agent
-        return render_episodes(select(rows, wanted, outcome, low, high), len(rows), opened.episode)
-
-    def filter(
-        self, opened: Opened | None, agent: str, outcome: str, low: float, high: float
-    ) -> Update:
-        """Show the episodes that pass the filters."""
+    @telling
+    def replay(self, opened: Opened | None, event: gr.SelectData) -> Update:
+        """Open the replay of the episode whose row was clicked."""
         if opened is None:
             return {self.status: ""}
-        return {self.episodes: self._listed(opened, agent, outcome, low, high)}
+        goal, agent = event.row_value[:2]
+        return self._at(Opened(opened.run, str(agent), int(goal)), 0)
 
     @telling
     def look(self, opened: Opened | None, event: gr.EventData) -> Update:
-        """Open the replay of an episode, or look at another of its steps."""
-        data = data_of(event)
-        agent, _, goal = str(data.get("pick", "")).rpartition("|")
-        if opened is None or not (goal or opened.episode):
+        """Look at another step of the open episode."""
+        if opened is None:
             return {self.status: ""}
-        chosen = (agent, int(goal)) if goal else opened.episode or ("", 0)
-        steps = opened.run.steps(*chosen)
-        step = str(data.get("look", "0"))
-        at = int(step) if step.isdigit() else len(steps)
-        rows = [r for r in opened.run.episodes if (r.get("agent"), r.get("goal")) == chosen]
-        if not rows:
-            raise UserError("this episode is not in the run")
-        update = {self.state: Opened(opened.run, chosen), self.status: ""}
-        update[self.steps] = render_steps(steps, at, rows[0])
-        try:
-            update[self.page] = self._page(opened.run, *chosen, steps, at)
-        except Exception as error:  # the steps are there even where the world is not
-            update[self.page] = note(common.problem_of(error), "info", "The page cannot be drawn:")
-        try:
-            update[self.read] = self._read(opened.run, *chosen, steps, at)
-        except Exception as error:
-            why = "What the model read cannot be built again:"
-            update[self.read] = note(common.problem_of(error), "info", why)
+        step = str(data_of(event).get("look", "now"))
+        return self._at(opened, int(step) if step.isdigit() else -1)
+
+    def _at(self, opened: Opened, at: int) -> Update:
+        steps = opened.run.steps(opened.agent, opened.goal)
+        at = at if 0 <= at < len(steps) else len(steps)
+        stops = []
+        for i, step in enumerate(steps):
+            lost = sum((step.get("lost") or {}).values())
+            facts = f"{step.get('tokens', 0):,} tokens" + (f" · {lost} lost" if lost else "")
+            action = str(step.get("action", ""))
+            stops.append(Stop(i, action, facts=facts, fallback=step.get("fallback")))
+        trail = render_trail(stops, at if at < len(steps) else None, over=True)
+        update: Update = {self.state: opened, self.status: "", self.steps: trail}
+        # The steps are there even where the world, or the agent, is not.
+        for place, draw in ((self.page, self._page), (self.read, self._read)):
+            try:
+                update[place] = draw(opened, steps, at)
+            except Exception as error:
+                why = "This step cannot be drawn again:"
+                update[place] = note(common.problem_of(error), "info", why)
         return update
 
-    def _read(self, run: Run, agent: str, goal: int, steps: Any, at: int) -> Any:
+    def _read(self, opened: Opened, steps: Sequence[Mapping[str, Any]], at: int) -> Any:
         """Draw what the model read at a step: the run's agent is led there by its own actions."""
         if at >= len(steps):
             return ""
-        config = load_config((run.args.get("agents") or {})[agent])
+        config = load_config(opened.config)
         # Nothing of a replay is written anywhere: the only memory is that of the last steps.
         kept = [params for params in config.memory if params.kind in ("short_term", "conversation")]
         config = config.model_copy(update={"memory": kept, "checkpoints": None})
-        rows = [r for r in run.episodes if r.get("goal") == goal and r.get("task")]
-        task = dict(rows[0]["task"]) if rows else {"goal": goal}
-        session = Session(
-            build_graph(config, InMemorySaver(), self._resources), "replay", task=task
-        )
+        graph = build_graph(config, InMemorySaver(), self._resources)
+        session = Session(graph, "replay", task=opened.task)
         for step in steps[:at]:
             session.act(str(step.get("action", "")))
-        seen = session.look(act=False)
-        view = session.agent.resources.view
+        seen, view = session.look(act=False), session.agent.resources.view
         whole = in_words(view, view.chunks(seen.observation))
         title = f"What the model read at step {at + 1}: {config.context.kind}"
-        box = render_context(seen.context, seen.budget, whole, title=title)
-        recorded = steps[at].get("tokens")
-        is_same = recorded is None or recorded == seen.context.tokens
-        changed = f"built as today; the run recorded {recorded:,} tokens" if not is_same else ""
-        line = note(changed, "warn") if changed else None
-        return join(line, box, macros("parts").prompt(seen.context.text))
+        drawn = render_context(seen.context, seen.budget, whole, title=title)
+        recorded = steps[at].get("tokens", seen.context.tokens)
+        is_same = recorded == seen.context.tokens
+        changed = note(f"built as today; the run recorded {recorded:,} tokens", "warn")
+        return join(None if is_same else changed, drawn, macros("parts").prompt(seen.context.text))
 
-    def _page(self, run: Run, agent: str, goal: int, steps: Any, at: int) -> Any:
-        env = registry().parse("env", (run.args.get("agents") or {})[agent]["env"])
+    def _page(self, opened: Opened, steps: Sequence[Mapping[str, Any]], at: int) -> Any:
+        env = registry().parse("env", opened.config["env"])
         world = playable(self._resources.get(env))
-        known = (run.args.get("data") or {}).get("sha256")
-        here = world.fingerprint
-        if known and here != known:
+        data = opened.run.args.get("data") or {}
+        if "sha256" in data and data["sha256"] != world.fingerprint:
             raise UserError("the run's data is not the data that is here")
         actions = [str(step.get("action", "")) for step in steps]
-        tasks = [r["task"] for r in run.episodes if r.get("goal") == goal and r.get("task")]
-        moments = replay(world, tasks[0] if tasks else {"goal": goal}, actions)
-        session, seen = moments[min(at, len(moments) - 1)]
+        session, seen = replay(world, opened.task, actions)[at]
         taken = actions[at] if at < len(actions) else None
-        view = env.view()  # type: ignore[attr-defined]
         return render_page(
-            view,
+            env.view(),  # type: ignore[attr-defined]
             seen,
             world.instruction(session),
             taken=taken,
             live=False,
             forms=taken_slot(taken or "", seen),
-            address=address_of({"env": env.kind, "goal": goal}, min(at, len(actions)) + 1),
+            address=address_of({"env": env.kind, "goal": opened.goal}, at + 1),
         )
 
     def other_agents(self, folder: str | None) -> Update:
         """List the agents of the other run."""
         try:
-            agents = read_run(bounds.require_inside(folder)).agents if folder else []
+            agents = read_run(bounds.require_place(folder)).agents if folder else []
         except UserError as error:
-            return {self.pairs: common.failed(error)}
-        return {self.second: gr.update(choices=agents, value=agents[0] if agents else None)}
+            return {self.verdict: common.failed(error)}
+        return {self.second: gr.update(choices=agents, value=next(iter(agents), None))}
 
     def compare_runs(
         self, opened: Opened | None, folder: str | None, first: str | None, second: str | None
     ) -> Update:
-        """Compare two runs episode by episode."""
+        """Compare two runs episode by episode, the largest differences first."""
         try:
             if opened is None or not folder or not first or not second:
                 raise UserError("open a run, choose another, and an agent of each")
-            other = read_run(bounds.require_inside(folder))
+            other = read_run(bounds.require_place(folder))
             shared = pairs(opened.run, first, other, second)
         except UserError as error:
-            return {self.pairs: common.failed(error)}
-        names = (f"{opened.run.folder.name}: {first}", f"{other.folder.name}: {second}")
-        return {self.pairs: render_pairs(shared, *names)}
+            return {self.verdict: common.failed(error)}
+        better, worse = (sum(sign * p.difference > 0 for p in shared) for sign in (1, -1))
+        mean = sum(p.difference for p in shared) / max(len(shared), 1)
+        told = (
+            f"{plural(len(shared), 'goal')} in common: {second} of {other.folder.name} is better on "
+            f"{better}, {first} of {opened.run.folder.name} on {worse}; mean difference {mean:+.3f}"
+        )
+        rows = [[p.goal, *map(_reward, (p.a, p.b)), f"{p.difference:+.2f}"] for p in shared]
+        return {self.verdict: note(told), self.pairs: rows}
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
-        everything = [
-            self.status,
-            self.facts,
-            self.episodes,
-            self.steps,
-            self.page,
-            self.state,
-            self.pairs,
-            self.agent,
-            self.outcome,
-            self.low,
-            self.high,
-            self.first,
-            self.read,
-        ]
+        everything = [*self.outputs, self.first]
         opened.select(self.choices, None, [self.choice, self.other, self.stories], **QUIET)
-        self.words.change(
-            self.search, [self.words], [self.hits], trigger_mode="always_last", **QUIET
-        )
         self.stories.click(self.pick, None, [self.choice], **QUIET)
-        self.hits.click(self.pick, None, [self.choice], **QUIET)
         self.choice.change(self.open, [self.choice], everything, **QUIET)
-        filters = [self.state, self.agent, self.outcome, self.low, self.high]
-        for box in (self.agent, self.outcome, self.low, self.high):
-            box.input(self.filter, filters, [self.status, self.episodes], **QUIET)
         shown = [self.status, self.state, self.steps, self.page, self.read]
-        self.episodes.click(self.look, [self.state], shown, **QUIET)
+        self.episodes.select(self.replay, [self.state], shown, **QUIET)
         self.steps.click(self.look, [self.state], shown, **QUIET)
-        self.other.change(self.other_agents, [self.other], [self.second, self.pairs], **QUIET)
+        self.other.change(self.other_agents, [self.other], [self.second, self.verdict], **QUIET)
         chosen = [self.state, self.other, self.first, self.second]
-        self.compare.click(self.compare_runs, chosen, [self.pairs], **QUIET)
+        self.compare.click(self.compare_runs, chosen, [self.verdict, self.pairs], **QUIET)
+
+
+def table(rows: Sequence[Mapping[str, Any]] | None) -> dict[str, Any] | None:
+    """Return rows as a table, a standard error beside its value; None where there are none."""
+    names = [n for n in dict.fromkeys(n for row in rows or () for n in row) if n[-3:] != "_se"]
+    data = [[_cell(row.get(name), row.get(f"{name}_se")) for name in names] for row in rows or ()]
+    return {"headers": names, "data": data} if data else None
+
+
+def _cell(value: Any, error: Any) -> str:
+    if isinstance(value, float):
+        spread = f" ± {error:.3g}" if isinstance(error, float) else ""
+        return f"{value:.4g}{spread}"
+    return "" if value is None else short(value, 90)
+
+
+def facts_of(run: Run) -> Any:
+    """Draw what a run was: its command, commit, seed, data, the first rate of each agent, its plots."""
+    args, bars = run.args, []
+    data, goals = args.get("data"), args.get("goals")
+    facts = {name: args.get(name) for name in ("command", "commit", "seed", "max_steps")}
+    if isinstance(data, Mapping):
+        facts["data"] = f"{data.get('name', '')} ({str(data.get('sha256', ''))[:12]})"
+    if isinstance(goals, list) and goals:
+        facts["goals"] = f"{plural(len(goals), 'goal')} ({goals[0]}–{goals[-1]})"
+    rows = run.summary.get("rows") or []
+    metric = next((m for m in _RATES if any(isinstance(r.get(m), float) for r in rows)), "")
+    for row in rows:
+        if isinstance(value := row.get(metric), int | float):
+            error = row.get(f"{metric}_se")
+            spread = f" ± {100 * error:.1f}" if isinstance(error, float) else ""
+            bars.append((str(row.get("agent", "")), value, f"{100 * value:.1f} %{spread}"))
+    known = [(name, value) for name, value in facts.items() if value not in (None, "")]
+    plots = [(p.name, b64encode(p.read_bytes()).decode("ascii")) for p in run.pictures[:6]]
+    return macros("runs").run(run.folder.name, known, metric, bars, plots)
+
+
+def _episode(row: Mapping[str, Any]) -> list[Any]:
+    values = [row.get("reward") or 0.0, row.get("steps"), row.get("tokens")]
+    place = [row.get("goal"), row.get("agent"), outcome_of(row)]
+    return [*place, *values, short(row.get("error") or "", 120)]
+
+
+def _reward(row: Mapping[str, Any]) -> str:
+    reward = "error" if row.get("error") else f"{row.get('reward') or 0:.2f}"
+    return f"{reward} in {row.get('steps', '?')} steps"

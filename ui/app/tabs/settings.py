@@ -11,11 +11,11 @@ from stategate.graph.config import Config, load_config, presets
 from stategate.nodes.protocols import SLOTS
 from stategate.nodes.registry import registry
 from stategate.ui.app.forms import Field, fields_of, shown, values_of
-from stategate.ui.app.guard import apart, bounds
+from stategate.ui.app.guard import bounds
 from stategate.ui.app.render.html import macros, note
+from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, SAVE_JS, App, Update, button, telling
 from stategate.ui.app.workspace import Workspace
-from stategate.ui.memory import with_users
 
 #: Names the browser tab also where it is opened before the page has told its name.
 NAMED_JS = "(tab, ...rest) => [tab || sessionStorage.getItem('stategate-tab') || '', ...rest]"
@@ -26,40 +26,25 @@ Draft = dict[str, Any]
 Plan = list[tuple[str, str, list[Field]]]
 
 
-class SettingsTab:
+class SettingsTab(common.Tab):
     """The tab's components and what they do. The draft is a config as plain values."""
 
     def __init__(
         self, app: App, shown_elsewhere: Callable[[Workspace], Mapping[Any, Any]], places: list[Any]
     ) -> None:
         self.app = app
-        self._shown = shown_elsewhere
-        self._places = places
+        self._shown, self._places = shown_elsewhere, places
         with gr.Row(elem_classes="sg-controls"):
-            self.preset = gr.Dropdown(
-                presets(),
-                value=None,
-                label="Start from a preset",
-                elem_id="sg-preset",
-                min_width=160,
-                scale=0,
-            )
-            self.upload = gr.UploadButton(
-                "Load YAML",
-                file_types=[".yaml", ".yml"],
-                size="md",
-                type="filepath",
-                elem_id="sg-load",
-                scale=0,
-                min_width=120,
-            )
+            label = "Start from a preset"
+            self.preset = common.choice(label, "preset", 160, choices=presets(), scale=0)
+            files: dict[str, Any] = {"file_types": [".yaml", ".yml"], "type": "filepath"}
+            self.upload = common.upload("Load YAML", "load", 120, **files)
         self.status = gr.HTML(elem_id="sg-settings-status")
         self.draft = gr.State(None)
         self.base = gr.State(None)
         self.file = gr.Textbox(visible="hidden")
-        broken = registry().broken
-        if broken:
-            lines = macros("frame").broken(broken)
+        if broken := registry().broken:
+            lines = "; ".join(f"{name}: {why}" for name, why in broken.items())
             gr.HTML(note(lines, "warn", "Plug-ins that did not load."))
         gr.render(inputs=[self.draft], triggers=[self.draft.change])(self._forms)
         self.yaml = gr.Code(
@@ -132,7 +117,6 @@ class SettingsTab:
         config = load_config(_gather(draft, plan, raw))
         bounds.require_config(config.model_dump(mode="json"))
         workspace = self.app.of(tab)
-        config = with_users(config, partial(apart, workspace.owner))
         session = workspace.session
         task = dict(session.values.get("episode") or {}) if session is not None else {}
         workspace.configure(self.app.workspaces.graphs(config))

@@ -1,152 +1,193 @@
-"""The State tab: the recurrent state over the episode, and what the builder kept because of it."""
+"""The state in the Episode tab: its course over the episode, and what the builder kept at each step."""
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
+import numpy as np
+from matplotlib.figure import Figure
 
-from stategate.envs.protocols import playable
+from stategate.graph.session import Session
+from stategate.nodes.protocols import BuiltContext, Vector
+from stategate.nodes.update_state import unpacked
+from stategate.nodes.update_state.learned import StateUpdater
 from stategate.stores.errors import UserError
-from stategate.ui.app.render import charts
-from stategate.ui.app.render.charts import Path
-from stategate.ui.app.render.html import empty, macros, note
-from stategate.ui.app.states import (
-    StateTrajectory,
-    play_references,
-    project,
-    similarity,
-    trajectory_of,
-)
-from stategate.ui.app.tabs.common import (
-    QUIET,
-    App,
-    Update,
-    Watch,
-    button,
-    failed,
-    progress_line,
-    telling,
-)
-from stategate.ui.app.workspace import Workspace
+from stategate.ui.app.render.context import shown_pieces
+from stategate.ui.app.render.html import note
+from stategate.ui.app.tabs.common import QUIET, App, Tab, Update, beside, frame, telling
 
-#: Reference episodes at most, spread over the world's tasks.
-REFERENCES = 12
+#: Grey that reads on white and on black, and the colour of this episode's path.
+_GREY, _OWN = "#7f8aa3", "#6366f1"
 
 
-class StateTab:
-    """The tab's components and what they do."""
+@dataclass(frozen=True)
+class StateTrajectory:
+    """The states of one episode (steps, d_state), and the class of the action taken from each.
 
-    def __init__(self, app: App, resources: Any) -> None:
-        self.app = app
-        self._resources = resources
-        self._references: dict[str, list[StateTrajectory]] = {}
-        self._stopping = threading.Event()
-        with gr.Row(elem_classes="sg-controls"):
-            self.again = button("Draw again", "state-draw", 120)
-            self.refer = button("Play reference episodes", "state-refer", 190)
-            self.stop = button("Stop", "state-stop", 84, variant="stop", visible=False)
-        self.status = gr.HTML(elem_id="sg-state-status")
-        with gr.Row(elem_classes="sg-stage"):
-            with gr.Column(min_width=320):
-                self.plane = gr.HTML()
-                self.foresight = gr.HTML()
-            with gr.Column(min_width=320):
-                self.alike = gr.HTML()
-                self.allocation = gr.HTML(elem_id="sg-allocation")
+    ``chances`` are the foreseen classes' probabilities at each step (() where nothing foresees).
+    """
 
-    @property
-    def outputs(self) -> list[Any]:
-        """What drawing may change."""
-        return [self.stop, self.status, self.plane, self.foresight, self.alike, self.allocation]
+    states: Vector
+    classes: tuple[str, ...]
+    chances: tuple[dict[str, float], ...] = ()
 
-    def rest(self, error: BaseException) -> Update:
-        """Return what else an error changes: nothing is played."""
-        return {self.stop: gr.update(visible=False)}
 
-    def show(self, tab: str) -> Update:
-        """Draw the tab's episode."""
-        update: Update = {self.plane: "", self.foresight: "", self.alike: "", self.allocation: ""}
-        update |= {self.stop: gr.update(visible=False), self.status: ""}
-        try:
-            workspace = self.app.of(tab)
-            session = workspace.session
-            if session is None:
-                hint = "Play some steps in the Episode tab: the state has read nothing yet."
-                return {**update, self.status: empty("No episode yet", hint)}
-            update[self.allocation] = self._allocation(workspace)
-            if workspace.config.updater.kind == "none":
-                text = "This agent keeps no recurrent state: choose updater gru or ssm in Settings."
-                return {**update, self.status: note(text, "info")}
-            references = self._references.get(self._key(workspace), [])
-            return {**update, **self._drawn(trajectory_of(session), references)}
-        except Exception as error:
-            return {**update, self.status: failed(error)}
+def trajectory_of(session: Session) -> StateTrajectory:
+    """Return the states of a session's episode so far, read from its checkpoints.
 
-    def _drawn(self, own: StateTrajectory, references: list[StateTrajectory]) -> Update:
-        if not len(own.states):
-            return {self.status: empty("No state yet", "Take a step first.")}
-        paths = [
-            Path(each.name, spots.tolist(), each.classes, bold=each is own)
-            for each, spots in zip([own, *references], project([own, *references]), strict=True)
+    Raises ``UserError`` where the agent keeps no recurrent state.
+    """
+    bound = session.agent.bound()
+    updater = bound.resources.updater
+    if updater is None:
+        raise UserError("this agent keeps no recurrent state: set updater.kind=gru (or ssm)")
+    moments, class_of = session.moments(), bound.resources.view.actions.class_of
+    actions = [result.decision.action for result in session.replay()]
+    pages = [bound.world.observe(moment["session"]).text for moment in moments]
+    classes = [class_of(page, action) for page, action in zip(pages, actions, strict=False)]
+    vectors = [unpacked(moment.get("recurrent")) for moment in moments]
+    rows = [vector for vector in vectors if vector is not None]
+    chances: tuple[dict[str, float], ...] = ()
+    if isinstance(updater, StateUpdater):
+        chances = tuple(updater.predict(row) for row in rows) if updater.classes else ()
+        rows = [row[-updater.model.d_state :] for row in rows]
+    states = np.stack(rows) if rows else np.zeros((0, 1), dtype=np.float32)
+    return StateTrajectory(states, tuple(classes[: len(rows)]), chances)
+
+
+def project(states: Vector) -> Vector:
+    """Return states (steps, d_state) as points (steps, 2) on their two main axes (PCA)."""
+    if len(states) < 2:
+        return np.zeros((len(states), 2), dtype=np.float32)
+    centred = states - states.mean(axis=0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    # An axis has no sign of its own: let its largest weight be positive, so that pictures agree.
+    signs = np.sign(axes[np.arange(2), np.abs(axes[:2]).argmax(axis=1)])
+    points: Vector = (centred @ (axes[:2] * signs[:, None]).T).astype(np.float32)
+    return points
+
+
+def plane(own: StateTrajectory) -> Figure:
+    """Return a plot of the states' path, each step with its number and the class of its action."""
+    figure = Figure(figsize=(7, 4.4), facecolor="none", layout="tight")
+    axes = figure.subplots()
+    axes.set_facecolor("none")
+    points = project(own.states)
+    axes.plot(points[:, 0], points[:, 1], color=_OWN, lw=2, marker="o", ms=15)
+    for step, point in enumerate(points):
+        axes.annotate(str(step + 1), point, color="white", ha="center", va="center", fontsize=9)
+        name = own.classes[step] if step < len(own.classes) else "next"
+        style: dict[str, Any] = {"textcoords": "offset points", "color": _GREY, "fontsize": 9}
+        axes.annotate(name, point, (9, 9), **style)
+    axes.set(xticks=[], yticks=[])
+    for side in axes.spines.values():
+        side.set(color=_GREY, alpha=0.4)
+    axes.margins(0.12)
+    return figure
+
+
+def shaded(first: str, rows: Mapping[str, Sequence[tuple[str, float, str]]]) -> dict[str, Any]:
+    """Return a table of cells (text, shade from 0 to 1, more CSS), a row a name, a column a step."""
+    steps = max((len(cells) for cells in rows.values()), default=0)
+    return {
+        "headers": [first, *(str(step + 1) for step in range(steps))],
+        "data": [[name, *(text for text, _, _ in cells)] for name, cells in rows.items()],
+        "metadata": {
+            "styling": [
+                [
+                    "",
+                    *(
+                        f"background-color: rgba(99, 102, 241, {shade:.2f}); {css}"
+                        for _, shade, css in cells
+                    ),
+                ]
+                for cells in rows.values()
+            ]
+        },
+    }
+
+
+def foreseen(own: StateTrajectory) -> dict[str, Any]:
+    """Return the table of the foreseen next actions; what was done is framed."""
+    taken = [*own.classes, *[""] * len(own.chances)]
+    return shaded(
+        "step",
+        {
+            name: [
+                (f"{100 * step[name]:.0f}", 0.7 * step[name], _framed(taken[i] == name))
+                for i, step in enumerate(own.chances)
+            ]
+            for name in (own.chances[0] if own.chances else ())
+        },
+    )
+
+
+def allocation(contexts: Sequence[BuiltContext]) -> dict[str, Any]:
+    """Return the table of the tokens kept of each chunk, step by step; lost actions are framed."""
+    columns = [{s.piece.id: s for s in shown_pieces(context)} for context in contexts]
+    names = {id_: shown.name for column in reversed(columns) for id_, shown in column.items()}
+    rows: dict[str, list[tuple[str, float, str]]] = {}
+    for id_ in dict.fromkeys(id_ for column in columns for id_ in column):
+        cells = [column.get(id_) for column in columns]
+        rows[names[id_]] = [
+            (
+                str(shown.piece.tokens_after),
+                0.7 * shown.kept,
+                _framed(bool(shown.piece.dropped_actions), "#e11d48"),
+            )
+            if shown is not None
+            else ("", 0.0, "")
+            for shown in cells
         ]
-        box = macros("parts").box
-        update: Update = {
-            self.plane: box(charts.render_projection(paths)),
-            self.alike: box(charts.render_similarity(similarity(own.states).tolist())),
-        }
-        if own.chances:
-            update[self.foresight] = box(charts.render_foresight(own.chances, own.classes))
-        return update
+    return shaded("step", rows)
 
-    def _allocation(self, workspace: Workspace) -> Any:
-        contexts = [seen.result.context for seen in workspace.trail]
-        if not contexts:
-            hint = "Take a step: the heat map shows what was kept of each chunk."
-            return empty("No steps yet", hint)
-        return macros("parts").box(charts.render_allocation(contexts))
 
-    def _key(self, workspace: Workspace) -> str:
-        config = workspace.config
-        return config.env.model_dump_json() + config.updater.model_dump_json()
+def _framed(is_framed: bool, colour: str = "#0d9488") -> str:
+    return f"box-shadow: inset 0 0 0 2px {colour}; font-weight: 700" if is_framed else ""
+
+
+class StatePanel(Tab):
+    """The panel's components and what they do."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        title = "The state over this episode"
+        with gr.Accordion(title, open=False, elem_id="sg-state") as self.box:
+            self.status = gr.HTML(elem_id="sg-state-status")
+            with gr.Row(elem_classes="sg-stage"):
+                with beside():
+                    label = "Recurrent state in the plane of its two main axes"
+                    self.plane = gr.Plot(label=label, elem_id="sg-plane")
+                    label = "Foreseen next action, in % (framed: what was done)"
+                    self.foresight = frame("foresight", label, ["step"])
+                with beside():
+                    label = "Tokens kept of each chunk, step by step (framed: actions were lost)"
+                    self.allocation = frame("allocation", label, ["step"], max_height=760)
+            self.is_open = gr.State(False)
+        self.outputs = [self.status, self.plane, self.foresight, self.allocation]
 
     @telling
-    def play_references(self, tab: str) -> Iterator[Update]:
-        """Play reference episodes once for this world and updater, with progress."""
+    def show(self, tab: str, is_open: bool = True) -> Update:
+        """Draw the tab's episode, if the panel is open."""
+        if not is_open:
+            return {self.status: gr.skip()}
         workspace = self.app.of(tab)
-        config, key = workspace.config, self._key(workspace)
-        stopping = self._stopping = threading.Event()
-        done = [0]
+        contexts = [seen.result.context for seen in workspace.trail]
+        update: Update = {self.status: "", self.plane: None, self.foresight: None}
+        update[self.allocation] = allocation(contexts)
+        if workspace.session is None or not contexts:
+            return {**update, self.status: note("Take a step: the state has read nothing yet.")}
+        if workspace.config.updater.kind == "none":
+            text = "This agent keeps no recurrent state: choose updater gru or ssm in Settings."
+            return {**update, self.status: note(text)}
+        own = trajectory_of(workspace.session)
+        return {**update, self.plane: plane(own), self.foresight: foreseen(own)}
 
-        def progress(count: int) -> None:
-            done[0] = count
-            if stopping.is_set():
-                raise UserError("stopped")
-
-        tasks = playable(workspace.world).tasks()
-        if config.updater.kind == "none" or not tasks:
-            raise UserError("this needs a world with tasks and an updater: see Settings")
-        total = min(REFERENCES, len(tasks))
-        chosen = [tasks[i * len(tasks) // total] for i in range(total)]
-        models = (config.llm, config.embedder, config.updater, config.env)
-        resources = self._resources.with_models(*models)
-        watch = Watch(lambda: play_references(config, resources, chosen, progress), "playing")
-        for _ in watch:
-            label = f"reference episode {done[0] + 1} of {total}"
-            line = progress_line(watch, label, done[0], total)
-            yield {self.status: line, self.stop: gr.update(visible=True)}
-        self._references[key] = watch.result
-        yield self.show(tab)
-
-    def halt(self, tab: str) -> Update:
-        """Stop playing reference episodes."""
-        self._stopping.set()
-        return self.show(tab)
-
-    def wire(self, opened: Any) -> None:
-        """Connect; ``opened`` is the tab."""
-        tab = self.app.tab
-        opened.select(self.show, [tab], self.outputs, **QUIET)
-        self.again.click(self.show, [tab], self.outputs, **QUIET)
-        self.refer.click(self.play_references, [tab], self.outputs, **QUIET)
-        self.stop.click(self.halt, [tab], self.outputs, **QUIET)
+    def wire(self, changed: Any) -> None:
+        """Connect; ``changed`` is the component that every step changes."""
+        tab, outputs = self.app.tab, self.outputs
+        opened = self.box.expand(lambda: True, None, [self.is_open], **QUIET)
+        opened.then(self.show, [tab], outputs, **QUIET)
+        self.box.collapse(lambda: False, None, [self.is_open], **QUIET)
+        changed.change(self.show, [tab, self.is_open], outputs, **QUIET)

