@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from stategate.language.numbers import CARDINALS
 from stategate.stores.text import stem
 
 #: Letter sizes come first, in one spelling: "xx-large", "xxl", "2xl" and "2x-large" are one token.
@@ -15,18 +16,7 @@ _TOKEN = re.compile(
     r"(?P<letter>large|small|l|s)\b)"
     r"|[0-9]+(?:[.,][0-9]+)*|[^\W\d_]+|[$€£<>\"']"
 )
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen"
-).split()
-_TENS = dict(
-    zip(
-        "twenty thirty forty fifty sixty seventy eighty ninety".split(),
-        range(20, 100, 10),
-        strict=True,
-    )
-)
-_NUMBERS = {**{word: i for i, word in enumerate(_ONES)}, **_TENS, "dozen": 12}
+_NUMBERS = {"zero": 0, **CARDINALS, "dozen": 12}
 _MARKS = {"’": "'", "“": '"', "”": '"', "″": '"', "×": "x"}
 _DIGITS = frozenset("0123456789")
 _CLOSE = 0.015  # relative difference of amounts that are the same in other units
@@ -153,7 +143,10 @@ def _joined(raw: list[Token], plain: str) -> list[Token]:
                 is_tail
                 and between == ""
                 and token.value is not None
-                and ((value in _TENS.values() and token.value < 10) or (value % 100 == 0 and value))
+                and (
+                    (value in range(20, 100, 10) and token.value < 10)
+                    or (value % 100 == 0 and value)
+                )
             ):
                 joined[-1] = _number(value + token.value, last.word, last.start, token.end)
                 continue

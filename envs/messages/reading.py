@@ -1,8 +1,8 @@
-"""A tool's result read as what it is: JSON, HTML, markdown, a table, a log, a diff, code, or text.
+"""A tool's result read as what it is: JSON, HTML, markdown, a table, a log, or text.
 
-``spans`` cuts it into parts that make sense by themselves (a record, a row, a line of a log, a hunk,
-a paragraph). A part that explains what comes after it (a key, a heading, a header row, the first line
-of a function) leads those parts: where one of them is shown, so are the parts that lead it.
+``spans`` cuts it into parts that make sense by themselves (a record, a row, an entry of a log, a
+paragraph). A part that explains what comes after it (a key, a heading, a header row, a line with a
+colon) leads those parts: where one of them is shown, so are the parts that lead it.
 """
 
 import html
@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-Format = Literal["json", "html", "markdown", "table", "log", "diff", "code", "text"]
+Format = Literal["json", "html", "markdown", "table", "log", "text"]
 
 _LONG = 360  # characters that a part may have where it can be cut further
 _RECORD = 240  # JSON of this size is one part
@@ -37,15 +37,7 @@ _CLOCK = re.compile(
 )
 _HEADING = re.compile(r"^(#{1,6})\s+\S")
 _MARKED = re.compile(r"^(?:#{1,6}\s|\s*[-*+]\s|\s*\d+[.)]\s|```|>\s|\|)")
-_CODE = re.compile(
-    r"^\s*(?:def |class |import |from \S+ import|function |const |let |var |public |private |static "
-    r"|func |fn |package |use |#include|return\b|if\b.*[:{]\s*$|for\b.*[:{]\s*$|while\b.*[:{]\s*$"
-    r"|@\w+|[}\])];?\s*$|\w+(?:\.\w+)*\s*=\s*\S|\w+(?:\.\w+)*\(.*\);?\s*$|//|/\*)"
-)
-_DEFINES = re.compile(
-    r"^\s*(?:async\s+|export\s+|default\s+|public\s+|private\s+|static\s+|pub\s+)*"
-    r"(?:def|class|function|func|fn|interface|struct|impl|enum|trait|type)\b"
-)
+_CODE = re.compile(r"^\s*(?:def|class|import|function|const|return|func|fn|#include)\b")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)")
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[\s,]*")
@@ -71,19 +63,13 @@ def format_of(text: str) -> Format:
         4, len(body[:20_000]) // 400
     ):
         return "html"
-    if any(line.startswith("@@ ") for line in lines) and any(
-        line.startswith(("--- ", "diff ")) for line in lines
-    ):
-        return "diff"
     if len(lines) >= 3:
         if _separator(lines) is not None:
             return "table"
         if sum(bool(_CLOCK.match(line)) for line in lines) >= 0.5 * len(lines):
             return "log"
-        if sum(bool(_HEADING.match(line)) for line in lines) and not _is_code(lines):
+        if any(map(_HEADING.match, lines)) and not any(map(_CODE.match, lines)):
             return "markdown"
-        if _is_code(lines):
-            return "code"
         if sum(bool(_MARKED.match(line)) for line in lines) >= 0.4 * len(lines):
             return "markdown"
     return "text"
@@ -100,8 +86,6 @@ def spans(text: str) -> tuple[Span, ...]:
         "markdown": _markdown_spans,
         "table": _table_spans,
         "log": _log_spans,
-        "diff": _diff_spans,
-        "code": _code_spans,
         "text": _text_spans,
     }[format_of(text)]
     return _covering(cut(text), len(text))
@@ -262,72 +246,6 @@ def _log_spans(text: str) -> list[Span]:
     return [Span(a, b) for a, b in _cuts(starts, text)]
 
 
-def _diff_spans(text: str) -> list[Span]:
-    parts = _Parts()
-    leads: list[int] = []
-    open_: int | None = None
-    in_file_head = False
-
-    def close(end: int) -> None:
-        nonlocal open_
-        if open_ is not None:
-            parts.add(open_, end, leads)
-            open_ = None
-
-    changed = False
-    for start, end in _lines(text):
-        line = text[start:end]
-        if line.startswith(("diff ", "index ", "--- ", "+++ ", "new file", "deleted file")):
-            close(start)
-            if not in_file_head:
-                leads = []
-            leads = [*leads[:3], parts.add(start, end, (), True)]
-            in_file_head = True
-            continue
-        if line.startswith("@@"):
-            close(start)
-            heads = [
-                place for place in leads if not text[parts.spans[place].start :].startswith("@@")
-            ]
-            leads = [*heads, parts.add(start, end, heads, True)]
-            in_file_head = False
-            continue
-        in_file_head = False
-        is_change = line.startswith(("+", "-"))
-        if open_ is not None and (changed != is_change or start - open_ > _LONG):
-            close(start)
-        if open_ is None:
-            open_, changed = start, is_change
-    close(len(text))
-    return parts.spans
-
-
-def _code_spans(text: str) -> list[Span]:
-    """Return blocks of a few lines under the definitions that hold them."""
-    parts = _Parts()
-    heads: list[tuple[int, int]] = []  # (indent, place)
-    open_: int | None = None
-    for start, end in _lines(text):
-        line = text[start:end]
-        indent = len(line) - len(line.lstrip())
-        is_blank = not line.strip()
-        if not is_blank and (_DEFINES.match(line) or (heads and indent <= heads[-1][0])):
-            if open_ is not None:
-                parts.add(open_, start, [p for _, p in heads])
-                open_ = None
-            heads = [head for head in heads if head[0] < indent]
-        if _DEFINES.match(line):
-            heads.append((indent, parts.add(start, end, [p for _, p in heads], True)))
-            continue
-        if open_ is not None and (is_blank or start - open_ > _LONG // 2):
-            parts.add(open_, start, [p for _, p in heads])
-            open_ = None
-        open_ = start if open_ is None else open_
-    if open_ is not None:
-        parts.add(open_, len(text), [p for _, p in heads])
-    return parts.spans
-
-
 def _text_spans(text: str) -> list[Span]:
     """Return lines and sentences; a line that ends with a colon leads what is indented below it."""
     parts = _Parts()
@@ -387,13 +305,6 @@ def _covering(found: Sequence[Span], length: int) -> tuple[Span, ...]:
     return tuple(
         Span(start, end, span.leads, span.is_lead)
         for span, start, end in zip(found, starts, ends, strict=True)
-    )
-
-
-def _is_code(lines: Sequence[str]) -> bool:
-    count = sum(bool(_CODE.match(line)) for line in lines)
-    return count >= 0.4 * len(lines) and any(
-        _DEFINES.match(line) or line[:1] in "@#/{}" or "import" in line for line in lines
     )
 
 
