@@ -296,10 +296,6 @@ class ActionVocabulary:
             return commands[0]
         return fill(actions[0], one_line(instruction) or "help") if actions else "look"
 
-    def label(self, action: str) -> str:
-        """Return what a prompt line must spell, case aside, for ``action`` to be readable there."""
-        return verb_of(action) if takes_text(action) else target_of(action)
-
 
 class View:
     """What a world means to an agent; all methods are pure.

@@ -61,11 +61,6 @@ class AlfWorldActions(ActionVocabulary):
         """Return the command's verb."""
         return command_of(action.lower()).verb
 
-    def label(self, action: str) -> str:
-        """Return the number of a place to go to, whose line says its kind once; else the command."""
-        command = command_of(action)
-        return command.place.rpartition(" ")[2] if command.verb == "go" else action
-
     def safe(self, actions: Sequence[str], instruction: str) -> str:
         """Return "look" where it can be done, else what changes least."""
         for wanted in ("look", "inventory", "help"):

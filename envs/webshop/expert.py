@@ -20,8 +20,8 @@ from typing import Any
 
 from stategate.envs.protocols import Observation, Session, target_of
 from stategate.envs.webshop import WebShop
-from stategate.envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV
 from stategate.envs.webshop.pages import PER_PAGE
+from stategate.envs.webshop.view import BACK, BUY, FEATURES, NEXT, PREV
 from stategate.stores.text import overlap, words_of
 from stategate.stores.traces import Event
 

@@ -14,7 +14,6 @@ from stategate.envs.alfworld.expert import decide, knowledge_of
 from stategate.envs.alfworld.reading import command_of, goal_of, kind_of
 from stategate.envs.alfworld.view import AlfWorldActions
 from stategate.nodes.act.simple import ASKED
-from stategate.nodes.build_context.notes import VAIN
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.past import told_steps
@@ -48,8 +47,6 @@ def seek(context: BuiltContext, step: int) -> Decision:
         known.tried.setdefault(f"go to {place}", 1)
     known.hand = context.status.get("in hand", known.hand)
     usual = _remembered(context, instruction) | _usual(instruction, context.part("experience"))
-    for place in _vain(context.part("experience")):
-        known.tried[f"go to {place}"] = known.tried.get(f"go to {place}", 0) + 1
     action, reason = decide(instruction, known, context.actions, usual)
     if action:
         return Decision(action, reason=reason)
@@ -68,12 +65,6 @@ def _usual(instruction: str, advice: str) -> dict[str, float]:
     for place in _STEPPED.findall(advice):
         usual[place] = usual.get(place, 0.0) + 1.0
     return usual
-
-
-def _vain(advice: str) -> list[str]:
-    """Return the places that notes of earlier trials call searched in vain, as often as they do."""
-    lists = [part.partition(".")[0] for part in advice.split(VAIN)[1:]]
-    return [place.strip() for part in lists for place in part.split(",")]
 
 
 def _remembered(context: BuiltContext, instruction: str) -> dict[str, float]:

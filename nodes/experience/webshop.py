@@ -6,9 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from stategate.envs.asking.values import covered
 from stategate.envs.asking.words import matters
 from stategate.envs.protocols import Chunk, Observation, target_of, verb_of
-from stategate.envs.webshop.actions import BUTTONS, is_product
-from stategate.envs.webshop.chunks import chunk_page
 from stategate.envs.webshop.reading import FORMS, Wanted
+from stategate.envs.webshop.view import BUTTONS, chunk_page, is_product
 from stategate.nodes.experience.adapter import OPEN, ExperienceAdapter
 from stategate.stores.text import one_line, overlap, words_of
 

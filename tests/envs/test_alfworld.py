@@ -365,7 +365,7 @@ def test_archives_are_read_once_and_again_when_they_change(sample, tmp_path, cac
 
 
 def test_fetching_from_a_folder_checks_what_it_copies(sample, tmp_path, cache):
-    from stategate.envs.alfworld.data import fetch
+    from stategate.envs.alfworld.files import fetch
 
     source = tmp_path / "source"
     game = source / "json_2.1.1" / "train" / "task" / "trial_0" / "game.tw-pddl"

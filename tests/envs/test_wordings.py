@@ -17,11 +17,6 @@ CHANGED = [
 ]
 
 
-@pytest.fixture(scope="module")
-def shop():
-    return WebShop.load("sample")
-
-
 def every_pattern(split):
     return [(name, i) for name in names_of(split) for i in range(len(families()[name]["patterns"]))]
 
@@ -42,11 +37,11 @@ def test_families_are_many_and_apart():
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_every_value_stays_and_the_limit_is_read(shop, split):
-    goals = [goal for goal in shop.goals[:40] if goal["goal_options"]]
+def test_every_value_stays_and_the_limit_is_read(sample_shop, split):
+    goals = [goal for goal in sample_shop.goals[:40] if goal["goal_options"]]
     for number, (family, pattern) in enumerate(every_pattern(split)):
         goal = goals[number % len(goals)]
-        product = shop.products[goal["asin"]]
+        product = sample_shop.products[goal["asin"]]
         said = reword(goal, product, family, "7", pattern)
         assert said == reword(goal, product, family, "7", pattern)
         request = read_request(said["instruction_text"])
@@ -61,17 +56,20 @@ def test_every_value_stays_and_the_limit_is_read(shop, split):
             assert found or excluded, said["instruction_text"]
 
 
-def test_ranges_share_no_product(shop):
-    parts = {name: {shop.goals[i]["asin"] for i in goals} for name, goals in shop.ranges.items()}
+def test_ranges_share_no_product(sample_shop):
+    parts = {
+        name: {sample_shop.goals[i]["asin"] for i in goals}
+        for name, goals in sample_shop.ranges.items()
+    }
     assert not parts["training"] & parts["test"]
     assert not parts["clean"] & (parts["test"] | parts["training"])
 
 
-def test_a_wording_is_a_parameter_of_the_world(shop):
+def test_a_wording_is_a_parameter_of_the_world(sample_shop):
     said = WebShop.load("sample", wording="question")
-    assert [g["asin"] for g in said.goals] == [g["asin"] for g in shop.goals]
-    assert said.goals[3]["instruction_text"] != shop.goals[3]["instruction_text"]
-    assert said.group_of(3) == shop.goals[3]["asin"]
+    assert [g["asin"] for g in said.goals] == [g["asin"] for g in sample_shop.goals]
+    assert said.goals[3]["instruction_text"] != sample_shop.goals[3]["instruction_text"]
+    assert said.group_of(3) == sample_shop.goals[3]["asin"]
 
 
 def test_values_that_hang_together_make_the_error_larger():

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stategate.envs.protocols import is_legal
-from stategate.envs.webshop.actions import WebShopActions
 from stategate.envs.webshop.pages import SEARCH
+from stategate.envs.webshop.view import WebShopActions
 from stategate.nodes.act.shop.page import read_page
 from stategate.nodes.act.shop.rule import Rule
 from stategate.nodes.conformance import check_actor

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from stategate.envs.webshop import WebShop
-from stategate.envs.webshop.actions import WebShopActions
 from stategate.envs.webshop.expert import play
 from stategate.envs.webshop.reading import inputs_of, read_page
+from stategate.envs.webshop.view import WebShopActions
 from stategate.graph import build_graph, load_config
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.observe.webshop import WebShopEnv

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from stategate.envs.webshop import WebShop
-from stategate.envs.webshop.actions import FEATURES, OPENED, PREV
+from stategate.envs.webshop.view import FEATURES, OPENED, PREV
 from stategate.graph import build_graph, load_config
 from stategate.nodes.act.policy import Policy, load_scorer, make_scorer
 from stategate.nodes.act.shop.candidates import LEXICAL, match

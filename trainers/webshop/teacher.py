@@ -14,10 +14,10 @@ from typing import Any
 
 from stategate.envs.protocols import Observation, Session, World
 from stategate.envs.webshop import WebShop
-from stategate.envs.webshop.actions import OPENED
 from stategate.envs.webshop.pages import PER_PAGE, SEARCH
 from stategate.envs.webshop.reading import Wanted
 from stategate.envs.webshop.reward import score
+from stategate.envs.webshop.view import OPENED
 from stategate.nodes.act.shop.candidates import queries
 from stategate.nodes.act.shop.rule import Rule, RuleActor
 from stategate.nodes.build_context.baselines import Full

@@ -75,7 +75,7 @@ def webshop(settings: FetchSettings) -> None:
 @command(app, "stategate data alfworld --from ~/alfworld")
 def alfworld(settings: FetchSettings) -> None:
     """Fetch ALFWorld's games from its project's release, or copy them, unpacked or in archives."""
-    from stategate.envs.alfworld.data import fetch
+    from stategate.envs.alfworld.files import fetch
 
     folder = settings.folder("alfworld")
     records, games = fetch(folder, settings.source)

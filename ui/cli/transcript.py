@@ -90,7 +90,7 @@ class Transcript:
         """Tell which agent plays what; ``at`` steps of a resumed episode were played before."""
         actor, context = self.config.actor.kind, self.config.context
         facts = f" · context {context.kind} ({context.budget}) · actor {actor}"
-        if actor == "chat" and self.config.llm is not None:
+        if self.config.actor.asks_model and self.config.llm is not None:
             facts += f" · {self.config.llm.kind}"
         world = (str(task.get("env", self.config.env.kind)), "bold cyan")
         self.out.print(Text.assemble(world, f"  {task_in_words(task)}", (facts, "dim")))

@@ -14,9 +14,9 @@ import numpy as np
 
 from stategate.envs.asking.wanted import is_excluded
 from stategate.envs.asking.weights import ROLES
-from stategate.envs.webshop.actions import OPENED
 from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.reading import FORMS, Wanted
+from stategate.envs.webshop.view import OPENED
 from stategate.nodes.act.encoding import Encoded, most_alike
 from stategate.nodes.act.shop.option_features import OPTION, option_features, pending
 from stategate.nodes.act.shop.page import ShopPage, Trail, read_page

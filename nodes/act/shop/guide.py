@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from stategate.envs.protocols import target_of
-from stategate.envs.webshop.actions import BACK, BUY, DETAILS, NEXT, OPENED, PREV
 from stategate.envs.webshop.pages import SEARCH
+from stategate.envs.webshop.view import BACK, BUY, DETAILS, NEXT, OPENED, PREV
 from stategate.nodes.act.replies import Offer
 from stategate.nodes.act.shop.page import ShopPage, Trail, read_page
 from stategate.nodes.protocols import BuiltContext

@@ -9,9 +9,9 @@ from itertools import zip_longest
 from typing import Literal
 
 from stategate.envs.protocols import target_of
-from stategate.envs.webshop.actions import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
 from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.reading import Wanted
+from stategate.envs.webshop.view import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
 from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.stores.text import one_line
 

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from stategate.envs.asking.wanted import is_excluded
-from stategate.envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
 from stategate.envs.webshop.reading import FORMS
+from stategate.envs.webshop.view import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
 from stategate.nodes.act.shop.page import Product, ShopPage, Trail, read_page
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.stores.text import one_line
