@@ -150,3 +150,29 @@ def context_of(*pieces: Piece) -> BuiltContext:
     text = "".join(piece.text for piece in pieces)
     tokens = sum(piece.tokens_after for piece in pieces)
     return BuiltContext((HumanMessage(text),), pieces, tokens)
+
+
+def run_command(*words: object, stdin: str | None = None) -> Any:
+    """Run ``stategate WORDS`` in this process; returns exit code, stdout, stderr and both as output."""
+    from typer.testing import CliRunner
+
+    from stategate.ui.cli.main import app
+
+    return CliRunner().invoke(app, [str(word) for word in words], input=stdin)
+
+
+def call(*words: object, stdin: str | None = None) -> str:
+    """Return what ``stategate WORDS`` prints; it must succeed."""
+    result = run_command(*words, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return str(result.stdout)
+
+
+def refused(*words: object, stdin: str | None = None) -> str:
+    """Return the last line of a refusal: exit code 2 and one line, after lines of progress."""
+    result = run_command(*words, stdin=stdin)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.stderr
+    line = str(result.stderr.strip().splitlines()[-1])
+    assert line.startswith("stategate: ")
+    return line

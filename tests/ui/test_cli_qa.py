@@ -7,28 +7,25 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
 from stategate.graph import load_config
 from stategate.nodes.act.answer import Extract
 from stategate.nodes.build_context.rico.rankers import documents_of
-from stategate.stores.corpus.corpus import corpus_names
-from stategate.stores.corpus.documents import SUFFIXES
+from stategate.nodes.models.embedders import HashingEmbedder
+from stategate.nodes.retrieval import corpus as retrieval
+from stategate.stores.corpus.chunking import Chunking
+from stategate.stores.corpus.corpus import Corpus, corpus_names
+from stategate.stores.corpus.documents import SUFFIXES, Document
 from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.web import make_app
 from stategate.ui.cli import output
-from stategate.ui.cli.main import app
+from tests.kit import call, refused, run_command
 
 EXTRACT = ("--set", "actor.kind=extract", "--set", "embedder=hashing")
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    folder = tmp_path / "home"
-    monkeypatch.setenv("STATEGATE_HOME", str(folder))
-    monkeypatch.setenv("COLUMNS", "200")
-    return folder
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 @pytest.fixture
@@ -39,20 +36,6 @@ def notes(tmp_path):
     (folder / "cat.txt").write_text("The cat sleeps on the red sofa all day.")
     (folder / "bad.json").write_text("{")
     return folder
-
-
-def call(*words, stdin=None):
-    result = CliRunner().invoke(app, [str(word) for word in words], input=stdin)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def refused(*words):
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == 2, result.output
-    (line,) = result.stderr.strip().splitlines()
-    assert line.startswith("stategate: ")
-    return line
 
 
 def test_ask_answers_from_a_folder_and_tells_what_it_read(notes, tmp_path):
@@ -105,7 +88,7 @@ def test_ctrl_c_while_it_thinks_ends_in_a_line_and_loses_nothing(notes, monkeypa
         patch.setattr(Extract, "build", interrupted)
         words = ["chat", *map(str, here)]
         asked = "What is the boat called?\nWhere does the cat sleep?\n"
-        result = CliRunner().invoke(app, words, input=asked)
+        result = run_command(*words, stdin=asked)
     signal.signal(signal.SIGINT, handler)
     assert result.exit_code == 130
     assert "Albatros" in result.stdout
@@ -148,7 +131,7 @@ def test_what_takes_long_says_so_within_three_seconds(words, slow, notes, tmp_pa
     monkeypatch.setattr(slow, late)
     places = {"NOTES": notes, "OUT": tmp_path / "out", "TRACES": tmp_path / "t.sqlite"}
     words = [str(places.get(word, word)) for word in words]
-    result = CliRunner().invoke(app, words, input="Where is the boat?\n")
+    result = run_command(*words, stdin="Where is the boat?\n")
     assert "s so far" in result.stderr
     assert "long enough" in result.stderr
 
@@ -189,7 +172,7 @@ def test_memory_is_listed_searched_exported_forgotten_and_imported(notes, tmp_pa
 def test_what_was_kept_before_users_were_told_apart_is_named():
     where = ("--user", "default", "--embedder", "hashing")
     call("memory", "remember", "My boat is called Pelican.", *where)
-    result = CliRunner().invoke(app, ["memory", "list"])
+    result = run_command("memory", "list")
     assert "default: name one with --user" in result.stderr
     assert "Pelican" in call("memory", "list", "--user", "default")
 
@@ -243,7 +226,7 @@ def test_eval_qa_and_memory_write_run_directories_that_resume(tmp_path):
 
 def said(*words, stdin=None):
     """Return what a command says on standard error."""
-    result = CliRunner().invoke(app, [str(word) for word in words], input=stdin)
+    result = run_command(*words, stdin=stdin)
     assert result.exit_code == 0, result.output
     return result.stdout, result.stderr
 
@@ -294,18 +277,11 @@ def test_what_is_empty_says_so(notes, tmp_path):
     ],
 )
 def test_an_ingest_that_fails_after_reading_leaves_nothing(wrong, notes):
-    refused_last("ingest", notes, "--corpus", "new", *wrong)
+    refused("ingest", notes, "--corpus", "new", *wrong)
     assert corpus_names() == []
     call("ingest", notes, "--corpus", "old", "--embedder", "hashing")
-    refused_last("ingest", notes, "--corpus", "old", *wrong)
+    refused("ingest", notes, "--corpus", "old", *wrong)
     assert corpus_names() == ["old"]
-
-
-def refused_last(*words):
-    """Check a refusal that may come after lines of progress."""
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == 2, result.output
-    assert result.stderr.strip().splitlines()[-1].startswith("stategate: ")
 
 
 def test_rank_ingest_and_upload_read_the_same_files(tmp_path):
@@ -324,3 +300,49 @@ def test_rank_ingest_and_upload_read_the_same_files(tmp_path):
     offered = make_app(config, Agents(config)).get_config_file()["components"]
     (upload,) = (c["props"] for c in offered if c["props"].get("elem_id") == "sg-qa-upload")
     assert upload["file_types"] == list(SUFFIXES)
+
+
+def test_a_page_that_cannot_be_reached_is_told_by_the_exit_code(notes):
+    words = ("--embedder", "hashing", "--corpus")
+    refused("ingest", "http://127.0.0.1:9/x", *words, "one")
+    assert corpus_names() == []
+    done = run_command("ingest", notes, "http://127.0.0.1:9/x", *words, "two")
+    assert done.exit_code == 2
+    assert corpus_names() == ["two"]  # what could be read was
+
+
+def test_an_episode_that_nobody_scores_has_no_reward(notes):
+    call("ask", "What is the boat called?", "--corpus", notes, *EXTRACT)
+    assert [row["reward"] for row in json.loads(call("traces", "list", "--json", "-"))] == [None]
+    assert "0.00" not in call("traces", "list")
+
+
+class Counting(HashingEmbedder):
+    """An embedder that remembers how many texts it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def embed(self, texts):
+        self.count += len(texts)
+        return super().embed(texts)
+
+
+def test_a_large_folder_is_not_embedded_before_the_first_answer(tmp_path):
+    corpus = Corpus("folder-x", tmp_path / "corpus")
+    words = [f"w{i}" for i in range(40_000)]
+    words[25_000:25_000] = "The lighthouse keeper is Ingrid Solheim.".split()
+    corpus.sync("o", [Document("log", "o", "log", " ".join(words))])
+    embedder = Counting()
+    index = retrieval.CorpusIndex(
+        corpus, Chunking("fixed", 64, 8), embedder, str(tmp_path / "chroma"), lazy_from=100
+    )
+    index.sync()
+    assert len(index.passages) > 500
+    assert embedder.count == 0
+    best = index.find("Who is the lighthouse keeper?", 3)
+    assert "Ingrid Solheim" in index.passages[best[0][0]].text
+    assert embedder.count < len(index.passages) / 2
+    # What needs all of them gets all of them.
+    assert len(index.nearest(embedder.embed(["w7"])[0], 400)) == 400

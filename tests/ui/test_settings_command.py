@@ -1,0 +1,99 @@
+"""Commands made of settings: what a model's fields become on the command line."""
+
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+from typer.testing import CliRunner
+
+from stategate.stores.errors import UserError
+from stategate.stores.settings import CommaList, Settings, argument, option
+from stategate.ui.cli.settings_command import command, command_group, read_flags, single
+
+
+class Base(Settings):
+    """What comes last in the help."""
+
+    seed: int = 0
+
+
+class Recipe(Base):
+    """One field of each form."""
+
+    name: str = argument(about="What it is called.")
+    rest: tuple[str, ...] = argument((), metavar="REST")
+    mode: Literal["fast", "slow"] = "fast"
+    builders: CommaList = option(("full", "window"), "By commas.", "--with")
+    changes: tuple[str, ...] = option((), "Repeatable.", "--set", metavar="A=B")
+    quick: bool = option(False, "Be quick.")
+    clicks: bool = option(True, "Clicks, too.")
+    size: Annotated[float | None, Field(gt=0, description="Above nothing.")] = None
+    count: int = option(1, "One or more.", ge=1, le=9)
+
+
+def run(*words):
+    app, seen = single(), []
+
+    @command(app, "recipe lamp --count 2")
+    def recipe(settings: Recipe) -> None:
+        """Cook."""
+        seen.append(settings)
+
+    result = CliRunner().invoke(app, list(words))
+    return result, (seen[0] if seen else None)
+
+
+def test_flags_become_settings():
+    _, plain = run("lamp")
+    assert plain == Recipe(name="lamp")
+    words = ["lamp", "a", "b", "--mode", "slow", "--with", "x, y,x", "--set", "k=1", "--set", "l=2"]
+    _, settings = run(
+        *words, "--quick", "--no-clicks", "--size", "2", "--count", "3", "--seed", "4"
+    )
+    assert settings.model_dump() == {
+        "name": "lamp",
+        "rest": ("a", "b"),
+        "mode": "slow",
+        "builders": ("x", "y"),
+        "changes": ("k=1", "l=2"),
+        "quick": True,
+        "clicks": False,
+        "size": 2.0,
+        "count": 3,
+        "seed": 4,
+    }
+
+
+def test_help_has_defaults_limits_and_examples():
+    shown = run("--help")[0].output
+    for words in (
+        "Cook.",
+        "full,window",
+        "1<=x<=9",
+        "REST",
+        "--no-clicks",
+        "recipe lamp --count 2",
+    ):
+        assert words in shown
+    assert "--no-quick" not in shown
+    assert shown.index("--count") < shown.index("--seed")  # a model's own fields come first
+
+
+@pytest.mark.parametrize("words", [["lamp", "--count", "10"], ["lamp", "--mode", "x"], []])
+def test_what_typer_checks_is_refused(words):
+    result, settings = run(*words)
+    assert result.exit_code == 2
+    assert settings is None
+
+
+def test_what_pydantic_checks_names_the_flag():
+    with pytest.raises(UserError, match="^--size: input should be greater than 0"):
+        read_flags(Recipe, {"name": "lamp", "size": -1})
+    with pytest.raises(UserError, match="^--with: "):
+        read_flags(Recipe, {"name": "lamp", "builders": 3})
+
+
+def test_a_group_imports_a_command_when_it_is_called():
+    app = command_group("Things.", lazy=("tests.no_such_module:app", "Not here."))
+    assert "Not here." in CliRunner().invoke(app, ["--help"]).output
+    assert isinstance(CliRunner().invoke(app, ["lazy"]).exception, ModuleNotFoundError)
