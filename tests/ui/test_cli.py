@@ -53,7 +53,9 @@ def test_every_command_has_help_with_an_example():
         if hasattr(command, "list_commands"):
             for name in command.list_commands(context):
                 inner = command.get_command(context, name)
-                walk(inner, [*words, name], type(context)(inner, parent=context, info_name=name))
+                if not inner.hidden:
+                    below = type(context)(inner, parent=context, info_name=name)
+                    walk(inner, [*words, name], below)
 
     walk(group, [], context)
     assert "Commands" in call()
