@@ -1,38 +1,49 @@
-"""Where a graph's checkpoints go: memory, SQLite (sync and async), or PostgreSQL."""
+"""Checkpoints: LangGraph's own savers for memory, SQLite and PostgreSQL; listing and pruning threads.
+
+LangGraph's savers for files and databases are either sync or async; ours run the sync ones in threads,
+so that one graph serves ``invoke`` and ``ainvoke``.
+"""
 
 import asyncio
-import secrets
 import sqlite3
-import threading
+import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.base import id as ids
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from stategate.graph.checkpoint_parts import SCHEMA, Packed, PackedWrites, Parts, PartsSerde
-from stategate.stores.errors import require_extra, user_error_context
+from stategate.graph.old_checkpoints import Serializer, convert, require_current_version
+from stategate.graph.thread_lock import AdvisoryLocks, Busy, file_lock
+from stategate.stores.errors import UserError, require_extra, user_error_context
 from stategate.stores.loopback import from_environment
 from stategate.stores.sqlite import connect
 
+#: Seconds from the calendar of UUIDs (1582) to that of clocks (1970).
+_EPOCH = 12_219_292_800
 
-class AsyncInThreads(BaseCheckpointSaver[Any]):
-    """Async methods that run a saver's sync ones in a thread.
 
-    LangGraph's savers for SQLite and PostgreSQL are sync or async; an agent of ours serves
-    ``invoke`` and ``ainvoke`` over one connection.
-    """
+class InThreads(BaseCheckpointSaver[Any]):
+    """Async methods of a saver that has only sync ones; ids that sort after those already there."""
 
-    async def aget_tuple(self, *args: Any, **named: Any) -> CheckpointTuple | None:
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """See LangGraph."""
+        found = super().get_tuple(config)
+        if found is not None:
+            _sort_after(found.checkpoint["id"])
+        return found
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """See ``get_tuple``."""
-        return await asyncio.to_thread(self.get_tuple, *args, **named)
+        return await asyncio.to_thread(self.get_tuple, config)
 
     async def alist(self, *args: Any, **named: Any) -> AsyncIterator[CheckpointTuple]:
         """See ``list``."""
@@ -52,55 +63,33 @@ class AsyncInThreads(BaseCheckpointSaver[Any]):
         await asyncio.to_thread(self.delete_thread, thread_id)
 
 
-def ticks_of(checkpoint_id: str) -> int:
-    """Return when a checkpoint was made, in the 100 ns since 1582 that its id (UUID 6) begins with."""
+def _sort_after(checkpoint_id: str) -> None:
+    """Let the checkpoints that this process writes next sort after ``checkpoint_id``.
+
+    Ids are times, and the largest is a thread's state: on a clock that went back a step would be older
+    than the one before it, and lost.
+    """
+    with suppress(ValueError):
+        last = getattr(ids, "_last_v6_timestamp", None) or 0
+        vars(ids)["_last_v6_timestamp"] = max(last, _ticks(checkpoint_id))
+
+
+def _ticks(checkpoint_id: str) -> int:
+    """Return when a checkpoint was made: a UUID 6 begins with the 100 ns since 1582."""
     number = uuid.UUID(checkpoint_id).int
     return (number >> 80) << 12 | (number >> 64) & 0xFFF
 
 
-def sort_after(checkpoint_id: str | None) -> None:
-    """Let the checkpoints that this process writes from here on sort after ``checkpoint_id``.
+class SqliteCheckpoints(InThreads, SqliteSaver):
+    """LangGraph's SQLite saver, sync and async; threads are locked by files beside the database."""
 
-    Their ids are times and the last one is the thread's state: on a clock that went back, or on a
-    machine whose clock is behind, a step would be older than the one before it, and lost.
-    """
-    with suppress(ValueError):
-        if checkpoint_id is not None:
-            last = max(getattr(ids, "_last_v6_timestamp", None) or 0, ticks_of(checkpoint_id))
-            vars(ids)["_last_v6_timestamp"] = last
+    def __init__(self, conn: sqlite3.Connection, locks: Path | None = None) -> None:
+        super().__init__(conn, serde=Serializer())
+        self._locks = locks
 
-
-def strict_serde() -> PartsSerde:
-    """Return a serialiser that makes nothing but plain values, arrays and messages of a checkpoint.
-
-    LangGraph's own default calls whatever function the file names, so that a checkpoint from elsewhere
-    runs code; ``LANGGRAPH_STRICT_MSGPACK`` need not be set here.
-    """
-    return PartsSerde(allowed_msgpack_modules=None)
-
-
-class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
-    """LangGraph's SQLite saver, sync and async, that writes what changed (``graph.checkpoint_parts``).
-
-    Checkpoints that LangGraph's own saver wrote are read as they are. ``lock_folder`` is where runs of
-    one thread take turns (``graph.one_writer``).
-    """
-
-    lock_folder: Path | None = None
-    serde: PartsSerde
-
-    def __init__(self, conn: sqlite3.Connection) -> None:
-        super().__init__(conn, serde=strict_serde())
-        self.serde = strict_serde()
-        # A checkpoint and its parts are one transaction, through LangGraph's method, which locks too.
-        self.lock = threading.RLock()  # type: ignore[assignment]
-
-    def setup(self) -> None:
-        """See LangGraph."""
-        if not self.is_setup:
-            super().setup()
-            if not self.conn.execute("pragma query_only").fetchone()[0]:
-                self.conn.executescript(SCHEMA)
+    def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
+        """Return the lock of ``thread``, to be held with ``with``."""
+        return nullcontext() if self._locks is None else file_lock(self._locks, thread, patience)
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
@@ -108,86 +97,18 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
         with _failures(), super().cursor(transaction) as cursor:
             yield cursor
 
-    def get_next_version(self, current: Any, channel: None) -> Any:
-        """Count versions as plain integers: the package's strings cost 2 KB in each checkpoint."""
-        if isinstance(current, str):  # a thread that LangGraph's own saver began
-            return super().get_next_version(current, channel)
-        return 1 if current is None else int(current) + 1
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement with ``?`` for values; returns its rows."""
+        with self.cursor() as cursor:
+            return cursor.execute(query, tuple(values)).fetchall()
 
-    def put(
-        self, config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: Any
-    ) -> RunnableConfig:
-        """See LangGraph."""
-        with self._writing(config) as parts:
-            return super().put(config, parts.pack(checkpoint), metadata, new_versions)  # type: ignore[arg-type]
-
-    def put_writes(
-        self, config: RunnableConfig, writes: Any, task_id: str, task_path: str = ""
-    ) -> None:
-        """See LangGraph; a task's plain results are one row."""
-        if not writes or any(channel in WRITES_IDX_MAP for channel, _ in writes):
-            super().put_writes(config, writes, task_id, task_path)
-            return
-        with self._writing(config) as parts:
-            packed = PackedWrites([channel, parts.keep(value)] for channel, value in writes)
-            super().put_writes(config, [("", packed)], task_id, task_path)
-
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """See LangGraph."""
-        about = config["configurable"]
-        last = (
-            "select max(checkpoint_id) from checkpoints where thread_id = ? and checkpoint_ns = ?"
-        )
-        with self.lock:
-            found = super().get_tuple(config)
-            where = (str(about["thread_id"]), about.get("checkpoint_ns", ""))
-            sort_after(self.conn.execute(last, where).fetchone()[0])
-            return found and self._whole(found)
-
-    def list(self, *args: Any, **named: Any) -> Iterator[CheckpointTuple]:
-        """See LangGraph."""
-        return map(self._whole, super().list(*args, **named))
-
-    def delete_thread(self, thread_id: str) -> None:
-        """See LangGraph."""
-        with self.lock:
-            self.setup()
-            self.conn.execute("delete from parts where thread_id = ?", (str(thread_id),))
-            super().delete_thread(thread_id)
-
-    # LangGraph's fast way reads the tables itself; the plain one asks get_tuple.
-    get_delta_channel_history = BaseCheckpointSaver.get_delta_channel_history
-
-    @contextmanager
-    def _writing(self, config: RunnableConfig) -> Iterator[Parts]:
-        """Hold a write transaction, which LangGraph's own method then commits."""
-        with self.lock, _failures():
-            self.setup()
-            if not self.conn.in_transaction:
-                self.conn.execute("begin immediate")
-            try:
-                yield Parts(self.conn, self.serde, str(config["configurable"]["thread_id"]))
-            except BaseException:
-                self.conn.rollback()
-                raise
-
-    def _whole(self, found: CheckpointTuple) -> CheckpointTuple:
-        """Return what was read with every part in its place."""
-        about = found.config["configurable"]
-        parts = Parts(self.conn, self.serde, str(about["thread_id"]))
-        checkpoint: Any = found.checkpoint
-        if isinstance(checkpoint, Packed):
-            checkpoint = parts.unpack(checkpoint, str(about["checkpoint_id"]))
-        pending: list[tuple[str, str, Any]] = []
-        for task, channel, value in found.pending_writes or ():
-            if isinstance(value, PackedWrites):
-                pending += [(task, name, parts.get(child)) for name, child in value]
-            else:
-                pending.append((task, channel, value))
-        return found._replace(checkpoint=checkpoint, pending_writes=pending)
+    def compact(self) -> None:
+        """Give the space of deleted rows back to the disk, where nobody else uses the file."""
+        with self.lock, suppress(sqlite3.OperationalError):
+            self.conn.execute("vacuum")
+            self.conn.execute("pragma wal_checkpoint(truncate)")
 
 
-#: Tells of a full disk or a damaged file in one line, as every store does.
 _failures = partial(
     user_error_context,
     "cannot use the checkpoints",
@@ -200,155 +121,171 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
     """Open the saver for a config's ``checkpoints``. Raises ``UserError`` if it cannot."""
     where = None if where is None else from_environment(where)
     if where is None or where == "memory":
-        return InMemorySaver(serde=strict_serde())
+        return InMemorySaver(serde=Serializer())
     if where.startswith(("postgresql://", "postgres://")):
         return _postgres(where)
     path = Path(where).expanduser()
     with user_error_context(
         f"cannot use '{path}' for checkpoints", "name another file", kinds=sqlite3.Error
     ):
-        saver = SqliteCheckpoints(connect(path))
+        saver = SqliteCheckpoints(connect(path), path.with_name(f"{path.name}.locks"))
         saver.setup()
-        saver.lock_folder = path.with_name(f"{path.name}.locks")
+        convert(saver.conn, saver.serde)
     return saver
 
 
-class _AdvisoryLocks:
-    """Advisory locks of this process, all on one connection: a thousand threads need no thousand.
-
-    A server that was restarted has forgotten them; they are taken again with the next one.
-    """
-
-    def __init__(self, connect: Callable[[], Any]) -> None:
-        self._connect = connect
-        self._connection: Any = None
-        self._held: set[str] = set()
-        self._guard = threading.Lock()
-
-    def take(self, name: str) -> Callable[[], None] | None:
-        """Take the lock ``name`` and return what gives it back, None where somebody has it."""
-        with self._guard:
-            if name in self._held:  # the server would let one connection take it twice
-                return None
-            if not self._ask("pg_try_advisory_lock", name):
-                return None
-            self._held.add(name)
-        return partial(self._give_back, name)
-
-    def _give_back(self, name: str) -> None:
-        from psycopg import OperationalError
-
-        # Where the server is gone, so is the lock; what went wrong meanwhile is told by then.
-        with self._guard, suppress(OperationalError):
-            self._held.discard(name)
-            self._ask("pg_advisory_unlock", name)
-
-    def _ask(self, function: str, name: str) -> bool:
-        import psycopg
-
-        query = f"select {function}(hashtextextended(%s, 0))"
-        for attempt in (1, 2):
-            try:
-                if self._connection is None or self._connection.closed:
-                    self._connection = self._connect()
-                    for held in self._held:
-                        again = "select pg_try_advisory_lock(hashtextextended(%s, 0))"
-                        self._connection.execute(again, (held,))
-                return bool(self._connection.execute(query, (name,)).fetchone()[0])
-            except psycopg.OperationalError:
-                if attempt == 2:
-                    raise
-                self._connection.close()
-        raise AssertionError("unreachable")
+def open_for_reading(path: Path) -> SqliteCheckpoints:
+    """Open somebody else's SQLite file: nothing is made there. Raises ``UserError``."""
+    with user_error_context(f"'{path}' is no database of checkpoints", kinds=sqlite3.Error):
+        uri = f"{path.expanduser().resolve().as_uri()}?mode=ro"
+        saver = SqliteCheckpoints(sqlite3.connect(uri, uri=True, check_same_thread=False))
+        saver.is_setup = True
+        saver.rows("select 1 from checkpoints limit 1")
+    return saver
 
 
 def _postgres(url: str) -> BaseCheckpointSaver[Any]:
     with require_extra("postgres"):
         from langgraph.checkpoint.postgres import PostgresSaver
-        from psycopg import Connection, Error
+        from psycopg import Error
         from psycopg.rows import dict_row
         from psycopg_pool import PoolTimeout
 
-        from stategate.graph.postgres_parts import taken_out, with_parts
         from stategate.stores.tables import open_pool
 
     told = partial(
         user_error_context, "cannot reach the checkpoint database", kinds=(Error, PoolTimeout)
     )
 
-    class PostgresCheckpoints(AsyncInThreads, PostgresSaver):
-        """LangGraph's PostgreSQL saver, sync and async, over connections that come back.
-
-        What a node writes is written again as its channel's value: a large one is a part, kept once
-        under its hash, and both rows name it.
-        """
-
-        SELECT_SQL = with_parts(PostgresSaver.SELECT_SQL)
-        # LangGraph's fast way reads the tables itself; the plain one asks get_tuple.
-        get_delta_channel_history = BaseCheckpointSaver.get_delta_channel_history
+    class PostgresCheckpoints(InThreads, PostgresSaver):
+        """LangGraph's PostgreSQL saver, sync and async, over a pool that reconnects."""
 
         def get_next_version(self, current: Any, channel: None) -> str:
-            """Count versions in 10 characters, the last four telling forks apart.
-
-            The package's 50 stand in each checkpoint once for every channel; they, and the 13 of
-            before, sort before these.
-            """
-            first, dot, _ = str(current or "0.").partition(".")
-            count = int(first) if dot else int(first[:6], 16)
-            return f"{count + 1:06x}{secrets.token_hex(2)}"
-
-        def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
             """See LangGraph."""
-            about = config["configurable"]
-            with self._cursor() as cursor:
-                row = cursor.execute(
-                    "select max(checkpoint_id) as last from checkpoints"
-                    " where thread_id = %s and checkpoint_ns = %s",
-                    (about["thread_id"], about.get("checkpoint_ns", "")),
-                ).fetchone()
-            sort_after(str(row["last"]) if row and row["last"] else None)
-            return super().get_tuple(config)
+            return super().get_next_version(require_current_version(current), channel)
 
         @contextmanager
         def _cursor(self, *, pipeline: bool = False) -> Iterator[Any]:
             with told(), super()._cursor(pipeline=pipeline) as cursor:
                 yield cursor
 
-        def _dump_blobs(self, *args: Any) -> Any:
-            rows, parts = taken_out(super()._dump_blobs(*args))
-            return [*parts, *rows]
+        def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
+            """Return the lock of ``thread``, to be held with ``with``."""
+            return locks.hold(thread, patience)
 
-        def put_writes(
-            self, config: RunnableConfig, writes: Any, task_id: str, task_path: str = ""
-        ) -> None:
-            """See LangGraph."""
-            about = config["configurable"]
-            where = (about["thread_id"], about["checkpoint_ns"], about["checkpoint_id"])
-            rows, parts = taken_out(self._dump_writes(*where, task_id, task_path, writes))
-            is_special = all(channel in WRITES_IDX_MAP for channel, _ in writes)
-            with self._cursor(pipeline=True) as cursor:
-                cursor.executemany(self.UPSERT_CHECKPOINT_BLOBS_SQL, parts)
-                cursor.executemany(
-                    self.UPSERT_CHECKPOINT_WRITES_SQL
-                    if is_special
-                    else self.INSERT_CHECKPOINT_WRITES_SQL,
-                    rows,
-                )
-
-        def advisory_lock(self, thread: str) -> Callable[[], None] | None:
-            """Take the turn of ``thread`` and return what ends it; None where another has it."""
-            with told():
-                return self._turns.take(f"stategate {thread}".replace("\0", ""))
-            raise AssertionError("unreachable")
-
-        _turns = _AdvisoryLocks(lambda: Connection.connect(url, autocommit=True))
+        def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+            """Run a statement with ``?`` for values; returns its rows."""
+            with self._cursor() as cursor:
+                found = cursor.execute(query.replace("?", "%s"), tuple(values))
+                return [tuple(row.values()) for row in found] if found.description else []
 
     with told():
         settings = {"autocommit": True, "row_factory": dict_row, "prepare_threshold": 0}
-        pool = open_pool(url, 1, settings)
-        saver = PostgresCheckpoints(pool, serde=strict_serde())
-        # The pool hands each call a connection of its own.
-        saver.lock = nullcontext()  # type: ignore[assignment]
+        saver = PostgresCheckpoints(open_pool(url, 1, settings), serde=Serializer())
+        saver.lock = nullcontext()  # type: ignore[assignment]  # each call has its own connection
         saver.setup()
-    checked: BaseCheckpointSaver[Any] = saver
-    return checked
+    locks = AdvisoryLocks(url, told)
+    return saver
+
+
+# Listing and pruning ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread's checkpoints: how many, how many bytes, when the last was written (Unix time)."""
+
+    thread_id: str
+    checkpoints: int
+    size: int
+    written: float
+
+
+def threads(saver: Any) -> list[Thread]:
+    """Return the threads in ``saver``, the latest first. Raises ``UserError`` for one in memory."""
+    _require_stored(saver)
+    bytes_of, blobs = "length(checkpoint)", {"writes": "length(value)"}
+    if not isinstance(saver, SqliteCheckpoints):
+        bytes_of = "octet_length(checkpoint::text)"
+        blobs = dict.fromkeys(("checkpoint_writes", "checkpoint_blobs"), "octet_length(blob)")
+    total: dict[str, int] = {}
+    for table, size in {"checkpoints": bytes_of, **blobs}.items():
+        query = f"select thread_id, sum({size}) from {table} group by thread_id"  # noqa: S608
+        for name, count in saver.rows(query):
+            total[name] = total.get(name, 0) + int(count or 0)
+    query = "select thread_id, count(*), max(checkpoint_id) from checkpoints group by thread_id"
+    found = [
+        Thread(name, int(count), total[name], _ticks(last) / 1e7 - _EPOCH)
+        for name, count, last in saver.rows(query)
+    ]
+    return sorted(found, key=lambda thread: -thread.written)
+
+
+def prune(
+    saver: Any,
+    keep_last: int = 1,
+    older_than: float | None = None,
+    only: Sequence[str] = (),
+) -> tuple[int, int]:
+    """Delete all but the ``keep_last`` newest checkpoints of each thread.
+
+    A thread whose last checkpoint is ``older_than`` seconds old goes whole. ``only`` names the threads
+    to look at, all if empty; a thread that is running stays as it is. Returns how many checkpoints
+    went, and how many whole threads. One cannot go back to a step whose checkpoints are gone.
+    """
+    if keep_last < 1:
+        raise UserError("--keep is a number from 1 on")
+    gone = gone_threads = 0
+    for thread in threads(saver):
+        if only and thread.thread_id not in only:
+            continue
+        with suppress(Busy), saver.thread_lock(thread.thread_id, 0.0):
+            if older_than is not None and time.time() - thread.written > older_than:
+                saver.delete_thread(thread.thread_id)
+                gone_threads += 1
+                gone += thread.checkpoints
+            else:
+                gone += _prune_thread(saver, thread.thread_id, keep_last)
+    if isinstance(saver, SqliteCheckpoints) and gone:
+        saver.compact()
+    return gone, gone_threads
+
+
+def _prune_thread(saver: Any, thread: str, keep: int) -> int:
+    writes = "writes" if isinstance(saver, SqliteCheckpoints) else "checkpoint_writes"
+    gone = 0
+    query = (
+        "select checkpoint_ns, checkpoint_id from checkpoints where thread_id = ? order by 2 desc"
+    )
+    by_space: dict[str, list[str]] = {}
+    for space, checkpoint in saver.rows(query, (thread,)):
+        by_space.setdefault(space, []).append(checkpoint)
+    for space, checkpoints in by_space.items():
+        if len(checkpoints) <= keep:
+            continue
+        for table in (writes, "checkpoints"):
+            query = (
+                f"delete from {table} where thread_id = ? and checkpoint_ns = ?"  # noqa: S608 - ours
+                " and checkpoint_id < ?"
+            )
+            saver.rows(query, (thread, space, checkpoints[keep - 1]))
+        if not isinstance(saver, SqliteCheckpoints):
+            saver.rows(_DROP_BLOBS, (thread, space))
+        gone += len(checkpoints) - keep
+    return gone
+
+
+#: Deletes the channel values that no checkpoint of a thread names any more (PostgreSQL).
+_DROP_BLOBS = """delete from checkpoint_blobs b where b.thread_id = ? and b.checkpoint_ns = ?
+and not exists (
+    select 1 from checkpoints c where c.thread_id = b.thread_id
+    and c.checkpoint_ns = b.checkpoint_ns
+    and c.checkpoint->'channel_versions'->>b.channel = b.version
+)"""
+
+
+def _require_stored(saver: Any) -> None:
+    if isinstance(saver, InMemorySaver):
+        raise UserError(
+            "checkpoints in memory go with their process: name a file or a PostgreSQL URL"
+        )

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from stategate.nodes.protocols import (
     UpdaterParams,
 )
 from stategate.nodes.registry import first_problem, registry
+from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.errors import UserError, describe_error
 from stategate.stores.yaml_text import read_yaml
 
@@ -114,6 +115,25 @@ def presets() -> list[str]:
     return sorted(
         Path(f.name).stem for f in files("stategate.configs").iterdir() if f.name.endswith(".yaml")
     )
+
+
+def with_memory(config: Config, change: Callable[[MemoryPlace], MemoryPlace]) -> Config:
+    """Return ``config`` with what ``change`` makes of each place of long-term memory that it names."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, MemoryPlace):
+            return change(value)
+        if isinstance(value, list | tuple):
+            return type(value)(changed(one) for one in value)
+        if not isinstance(value, BaseModel):
+            return value
+        before = {name: getattr(value, name) for name in type(value).model_fields}
+        after = {name: changed(one) for name, one in before.items()}
+        new = {name: one for name, one in after.items() if one != before[name]}
+        return value.model_copy(update=new) if new else value
+
+    after: Config = changed(config)
+    return after
 
 
 def _jsonable(value: Any) -> Any:

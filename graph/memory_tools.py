@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, StructuredTool
 
-from stategate.graph.owners import owner_of
+from stategate.graph.state import memory_owner
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.observe.retriever import CorpusRetriever
 from stategate.nodes.protocols import EmbedderParams
@@ -44,7 +44,7 @@ def memory_tools(
         """Find what is remembered from earlier conversations about these words."""
         model = resources.embedder
         vector = model.embed([words])[0]
-        with owned_by(owner_of(ensure_config()["configurable"])):
+        with owned_by(memory_owner(ensure_config()["configurable"])):
             namespace = place.namespace
         facts = store.search(namespace, vector, model.name, min(max(k, 1), _MOST), 0.0)
         return "\n".join(map(_told, facts)) or "nothing is remembered"
@@ -60,7 +60,7 @@ def memory_tools(
         turn = Turn(
             "tools", name, 0, question, answer, vectors[0], vectors[1], model.name, source="agent"
         )
-        with owned_by(owner_of(ensure_config()["configurable"])):
+        with owned_by(memory_owner(ensure_config()["configurable"])):
             is_new = store.write(place.namespace, turn) is not None
         return "remembered" if is_new else "this was remembered already"
 

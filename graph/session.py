@@ -11,53 +11,26 @@ from langchain_core.runnables import RunnableConfig
 
 from stategate.envs.protocols import Observation, takes_text
 from stategate.graph.agent import Agent
-from stategate.graph.build import NODES, Graph
-from stategate.graph.one_writer import thread_name
-from stategate.graph.owners import owner_of
-from stategate.graph.state import State, overrides_of, validated
-from stategate.nodes.protocols import BuiltContext, Decision
+from stategate.graph.build import Graph
+from stategate.graph.nodes import NODES, apply_decision, fold_events
+from stategate.graph.state import UNTRACKED, State, overrides_of, validated
+from stategate.graph.thread_lock import thread_name
+from stategate.nodes.protocols import BuiltContext, Decision, ForksEpisodes
 from stategate.stores.errors import UserError
-
-#: The node after which a checkpoint is written, by the node that comes next.
-BEFORE = dict(zip(NODES, (NODES[-1], *NODES), strict=False))
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """The tracked state when ``values["steps"]`` steps were taken and the next has not begun."""
+    """The tracked state when ``values["steps"]`` steps were taken, and the node that comes next."""
 
     values: State
     following: str
 
 
-def boundaries(graph: Graph, config: RunnableConfig) -> dict[int, Boundary]:
-    """Return the boundaries of the current episode's steps, from 0 to those taken.
-
-    Undone steps stay in the history and are passed over: going backwards in time, the way to the
-    head leads through the newest boundary of each number below the last.
-    """
-    values = graph.get_state(config).values
-    found: dict[int, Boundary] = {}
-    wanted = values.get("steps", -1)
-    for snapshot in graph.get_state_history(config):
-        if wanted < 0:
-            break
-        seen = snapshot.values
-        if seen.get("episode_id") != values.get("episode_id") or seen.get("steps") != wanted:
-            continue
-        following = snapshot.next[0] if snapshot.next else "observe"
-        if following == ("observe" if wanted else "update_state"):
-            found[wanted] = Boundary(cast(State, seen), following)
-            wanted -= 1
-    return dict(sorted(found.items()))
-
-
-def write_head(
-    graph: Graph, config: RunnableConfig, values: Mapping[str, Any], following: str, **changes: Any
-) -> None:
-    """Make ``values``, with ``changes``, the head of a thread whose next node is ``following``."""
-    tracked = {k: v for k, v in values.items() if k not in ("observation", "context")}
-    graph.update_state(config, {**tracked, **changes}, as_node=BEFORE[following])
+def write_head(graph: Graph, config: RunnableConfig, values: Mapping[str, Any], next_: str) -> None:
+    """Make ``values`` the head of a thread whose next node is ``next_``."""
+    tracked = {k: v for k, v in values.items() if k not in UNTRACKED}
+    graph.update_state(config, tracked, as_node=NODES[NODES.index(next_) - 1])
 
 
 #: What ``on_text`` hears where a model's server broke off and is asked again from the start.
@@ -146,8 +119,7 @@ class Session:
     @property
     def agent(self) -> Agent:
         """The agent behind the graph."""
-        agent: Agent = self.graph.agent  # type: ignore[attr-defined]
-        return agent
+        return self.graph.agent
 
     @property
     def values(self) -> State:
@@ -173,8 +145,7 @@ class Session:
         """The page that the next step will read (the last page when the episode is over)."""
         if self._task is not None or "session" not in self.values:
             self._advance(interrupt_after=["observe"])
-        seen: Observation = self._bound.world.observe(self.values["session"])
-        return seen
+        return self._agent().world.observe(self.values["session"])
 
     def start(self, task: Mapping[str, Any]) -> "Session":
         """Set the task that the next step begins, such as ``{"goal": 3}``."""
@@ -219,14 +190,17 @@ class Session:
         with self.graph.alone(self.config):
             self._to_act()
             state = self.values
-            observation = self._bound.observation(state)
-            action = self._settle(action, observation)
-            context = self._bound.context(state)
-            decision = Decision(action, reason="a person's own action")
-            update = self._bound.taken(state, decision, context)
-            self.graph.update_state(self.config, update, as_node="act")
+            agent = self._agent()
+            observation = agent.observation(state)
+            decision = Decision(
+                _legal_form(agent, action, observation), reason="a person's own action"
+            )
+            context = agent.context(state)
+            update = apply_decision(agent, state, decision, context)
+            seen = {"observation": observation, "context": context, "outcome": update["outcome"]}
+            write_head(self.graph, self.config, update, "write_memory")
             self._advance(interrupt_after=["write_memory"])
-            return self._result({"observation": observation, "context": context}, started)
+            return self._result(seen, started)
 
     def look(
         self, context: Mapping[str, Any] | None = None, step: int | None = None, *, act: bool = True
@@ -236,28 +210,23 @@ class Session:
         The moment is now, or that of an earlier ``step`` of this episode. ``context`` is a builder or
         overrides of slots; ``act=False`` asks no actor.
         """
-        bound = self._bound_with(context)
-        state = self._moment(bound, step)
-        bound.resources.get(bound.config.context)  # loading is not building
+        agent = self._agent(context)
+        state = self._moment(agent, step)
+        agent.resources.get(agent.config.context)  # loading is not building
         started = time.perf_counter()
-        built = bound.context(state)
+        built = agent.context(state)
         ready_at = time.perf_counter()
-        actor = bound.resources.get(bound.config.actor) if act else None
+        actor = agent.actor if act else None
         asked_at = time.perf_counter()
         decision = actor(built, state["steps"]) if actor is not None else None
         return Preview(
-            observation=bound.observation(state),
+            observation=agent.observation(state),
             context=built,
             decision=decision,
             build_seconds=ready_at - started,
             act_seconds=time.perf_counter() - asked_at,
-            budget=bound.config.context.budget,
+            budget=agent.config.context.budget,
         )
-
-    def preview(self, context: Mapping[str, Any] | None = None) -> tuple[BuiltContext, Decision]:
-        """Say what the agent would read and do now (see :meth:`look`)."""
-        seen = self.look(context)
-        return seen.context, cast(Decision, seen.decision)
 
     def use(self, context: Mapping[str, Any]) -> "Session":
         """Go on with another context builder (or other overrides of slots) from the next step."""
@@ -272,7 +241,7 @@ class Session:
         known = self._boundaries()
         if self.done:
             known.pop(self.values["steps"], None)
-        return [self._ready(self._bound, boundary) for boundary in known.values()]
+        return [_at_acting(self._agent(), boundary) for boundary in known.values()]
 
     def replay(self, contexts: Mapping[int, Mapping[str, Any]] | None = None) -> list[StepResult]:
         """Return the steps taken so far, drawn again from the checkpoints (``seconds`` is 0).
@@ -282,11 +251,11 @@ class Session:
         results = []
         for before, after in itertools.pairwise(self._boundaries().values()):
             step = before.values["steps"]
-            bound = self._bound_with((contexts or {}).get(step))
-            state = self._ready(bound, before)
+            agent = self._agent((contexts or {}).get(step))
+            state = _at_acting(agent, before)
             decision = Decision(**(after.values["decision"] or {"action": ""}))
-            outcome = bound.world.observe(after.values["session"])
-            seen, context = bound.observation(state), bound.context(state)
+            outcome = agent.world.observe(after.values["session"])
+            seen, context = agent.observation(state), agent.context(state)
             results.append(StepResult(step, seen, context, decision, outcome, 0.0))
         return results
 
@@ -320,7 +289,7 @@ class Session:
         snapshot = self.graph.get_state(self.config)
         if "session" not in snapshot.values:
             raise UserError("nothing to fork: start a task first")
-        own = {"episode_id": uuid.uuid4().hex, "episodes": 1}
+        name = uuid.uuid4().hex
         last = snapshot.values["steps"] if step is None else step
         if step is not None:
             self._boundary(step)  # a fork of what is gone is refused
@@ -330,44 +299,59 @@ class Session:
         if step is None and (not heads or now.following != heads[-1].following):
             heads.append(now)
         for head in heads:
-            write_head(self.graph, new.config, head.values, head.following, **own)
+            write_head(
+                self.graph,
+                new.config,
+                {**head.values, "episode_id": name, "episodes": 1},
+                head.following,
+            )
         for params in self.agent.config.memory:
             writer = self.agent.resources.get(params)
-            if hasattr(writer, "fork"):
-                writer.fork(snapshot.values["episode_id"], own["episode_id"], last, new.thread_id)
+            if isinstance(writer, ForksEpisodes):
+                writer.fork(snapshot.values["episode_id"], name, last, new.thread_id)
         return new
 
     def _boundaries(self) -> dict[int, Boundary]:
-        return boundaries(self.graph, self.config) if self._task is None else {}
+        """Return the boundaries of the current episode's steps, from 0 to those taken.
+
+        Undone steps stay in the history and are passed over: going backwards in time, the way to the
+        head leads through the newest boundary of each number below the last.
+        """
+        if self._task is not None:
+            return {}
+        values = self.values
+        found: dict[int, Boundary] = {}
+        step = values.get("steps", -1)
+        for snapshot in self.graph.get_state_history(self.config):
+            if step < 0:
+                break
+            seen = snapshot.values
+            if seen.get("episode_id") != values.get("episode_id") or seen.get("steps") != step:
+                continue
+            following = snapshot.next[0] if snapshot.next else "observe"
+            if following == ("observe" if step else "update_state"):
+                found[step] = Boundary(cast(State, seen), following)
+                step -= 1
+        return dict(sorted(found.items()))
 
     def _boundary(self, step: int) -> Boundary:
-        boundary = boundaries(self.graph, self.config).get(step)
+        boundary = self._boundaries().get(step)
         if boundary is None:
             raise UserError(f"the checkpoint of step {step} is gone: start the task again")
         return boundary
 
-    @staticmethod
-    def _ready(bound: Any, boundary: Boundary) -> State:
-        """Return the state at the moment of acting: the new events are folded in."""
-        state = boundary.values
-        return cast(State, {**state, **bound.update_state(state)})
-
-    def _moment(self, bound: Any, step: int | None) -> State:
+    def _moment(self, agent: Agent, step: int | None) -> State:
         """Return the state at the moment of acting: now, or at an earlier step."""
         if step is not None and (self._task is None and step != self.values.get("steps")):
-            return self._ready(bound, self._boundary(step))
+            return _at_acting(agent, self._boundary(step))
         self._require_running()
         self._to_act()
         return self.values
 
-    @property
-    def _bound(self) -> Any:
-        return self._bound_with()
-
-    def _bound_with(self, context: Mapping[str, Any] | None = None) -> Any:
-        named = self.config["configurable"]
+    def _agent(self, context: Mapping[str, Any] | None = None) -> Agent:
+        """Return the agent of this thread with the session's overrides, and those of ``context``."""
         changed = validated({**self.overrides, **overrides_of(context)})
-        return self.agent.bound(changed, thread=self.thread_id, owner=owner_of(named))
+        return self.agent.for_call(changed, self.config["configurable"])
 
     def _to_act(self) -> None:
         """Run up to, not into, the actor."""
@@ -388,15 +372,9 @@ class Session:
             **where,
         )
         for mode, update in parts:
-            if mode == "messages":
+            if mode == "messages" and on_text is not None:
                 piece, about = update
-                # A piece of a model's reply, not a whole message.
-                is_written = piece.type == "AIMessageChunk" and piece.text
-                if on_text and about.get("langgraph_node") == "act" and is_written:
-                    if speaking not in (None, piece.id):  # asked again: the first try broke off
-                        on_text(BROKEN)
-                    speaking = piece.id
-                    on_text(str(piece.text))
+                speaking = _say(on_text, piece, about, speaking)
                 continue
             if update.get("__interrupt__"):
                 raise UserError("this agent's actor is a person: call session.act(action)")
@@ -412,23 +390,23 @@ class Session:
             return {}
         state = cast(State, dict(snapshot.values))
         state["session"] = state.get("before") or state["session"]
-        bound = self._bound
-        return {"observation": bound.observation(state), "context": bound.context(state)}
+        agent = self._agent()
+        return {"observation": agent.observation(state), "context": agent.context(state)}
 
     def _result(self, seen: Mapping[str, Any], started: float) -> StepResult:
-        values, bound = self.values, self._bound
+        values, agent = self.values, self._agent()
         decision = Decision(**(values["decision"] or {"action": values["action"] or ""}))
         step = values["steps"] - 1
         if "context" not in seen or "observation" not in seen:
             # Nodes that had written before a kill do not run again: their step is drawn once more.
-            state = self._ready(bound, self._boundary(step))
-            seen = {"observation": bound.observation(state), "context": bound.context(state)}
+            state = _at_acting(agent, self._boundary(step))
+            seen = {"observation": agent.observation(state), "context": agent.context(state)}
         return StepResult(
             step=step,
             observation=seen["observation"],
             context=seen["context"],
             decision=decision,
-            outcome=bound.world.observe(values["session"]),
+            outcome=seen.get("outcome") or agent.world.observe(values["session"]),
             seconds=time.perf_counter() - started,
         )
 
@@ -436,14 +414,35 @@ class Session:
         if self.done:
             raise UserError("the episode is over: start another, go back, or fork")
 
-    def _settle(self, action: str, observation: Observation) -> str:
-        text = " ".join(action.split())
-        verb, bracket, rest = text.partition("[")
-        commands = [known for known in observation.actions if not takes_text(known)]
-        listed = {" ".join(known.lower().split()): known for known in commands}
-        text = listed.get(text.lower(), f"{verb.lower()}[{rest}" if bracket else text)
-        if self._bound.accepts(text, observation):
-            return text
-        more = " …" * (len(observation.actions) > 12)
-        legal = ", ".join(observation.actions[:12]) + more
-        raise UserError(f"illegal action '{action}': choose one of {legal}")
+
+def _at_acting(agent: Agent, boundary: Boundary) -> State:
+    """Return the state at the moment of acting: the new events are folded in."""
+    state = boundary.values
+    return cast(State, {**state, **fold_events(agent, state)[0]})
+
+
+def _legal_form(agent: Agent, action: str, observation: Observation) -> str:
+    """Return a person's ``action`` as the world writes it. Raises ``UserError`` if it is illegal."""
+    text = " ".join(action.split())
+    verb, bracket, rest = text.partition("[")
+    commands = [known for known in observation.actions if not takes_text(known)]
+    listed = {" ".join(known.lower().split()): known for known in commands}
+    text = listed.get(text.lower(), f"{verb.lower()}[{rest}" if bracket else text)
+    if agent.accepts(text, observation):
+        return text
+    more = " …" * (len(observation.actions) > 12)
+    legal = ", ".join(observation.actions[:12]) + more
+    raise UserError(f"illegal action '{action}': choose one of {legal}")
+
+
+def _say(
+    on_text: Callable[[str], Any], piece: Any, about: Mapping[str, Any], speaking: str | None
+) -> str | None:
+    """Pass on a piece of the actor's reply; returns the id of the reply that is being written."""
+    is_written = piece.type == "AIMessageChunk" and piece.text
+    if about.get("langgraph_node") != "act" or not is_written:
+        return speaking
+    if speaking not in (None, piece.id):  # asked again: the first try broke off
+        on_text(BROKEN)
+    on_text(str(piece.text))
+    return str(piece.id)

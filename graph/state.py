@@ -5,6 +5,7 @@ made again from the session when a resumed run finds them gone. ``messages`` hol
 conversation only: clients that want all of it have the trace store.
 """
 
+import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, TypedDict, Union
 
@@ -18,6 +19,7 @@ from stategate.nodes.protocols import SLOTS, BuiltContext, Decision, EnvParams, 
 from stategate.nodes.registry import registry
 from stategate.nodes.write_memory.short_term import newest
 from stategate.stores.errors import UserError
+from stategate.stores.text import storable
 from stategate.stores.traces import Event
 
 Messages = Annotated[list[AnyMessage], add_messages]
@@ -71,6 +73,11 @@ class State(Input, Output, total=False):
     turns: int
     observation: Annotated[Observation, UntrackedValue]
     context: Annotated[BuiltContext, UntrackedValue]
+    outcome: Annotated[Observation, UntrackedValue]
+
+
+#: Channels that no checkpoint keeps: a resumed run draws them again from the session.
+UNTRACKED = frozenset(("observation", "context", "outcome"))
 
 
 def read_events(state: State) -> tuple[Event, ...]:
@@ -138,10 +145,40 @@ def validated(overrides: Mapping[str, Any]) -> Any:
 
 
 #: Tokens (cl100k) that the messages in state may have.
-KEPT = 4000
+_MESSAGE_TOKENS = 4000
+#: Characters of a thread's name that a user's name has room for.
+_LONGEST = 190
 
 
-def asked(state: State) -> dict[str, Any] | None:
+def memory_owner(configurable: Mapping[str, Any]) -> str:
+    """Return whose long-term memory a call uses where its config names no user.
+
+    That is the caller whom a server's own authentication knows, else the call's ``user_id``, else the
+    thread: two threads share nothing unless their caller says that they are one user's.
+    """
+    if user := configurable.get("langgraph_auth_user_id") or configurable.get("user_id"):
+        return str(user)
+    thread = str(configurable.get("thread_id") or "")
+    if len(thread) > _LONGEST:
+        thread = hashlib.sha256(thread.encode("utf-8", "replace")).hexdigest()
+    return f"thread {thread}" if thread else ""
+
+
+def to_plain(value: Any) -> Any:
+    """Return a session (or any JSON-like value) as plain dicts and lists, for checkpoints.
+
+    Its texts are such that every store takes them (see ``stores.text.storable``).
+    """
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, Mapping):
+        return {storable(str(key)): to_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def pending_question(state: State) -> dict[str, Any] | None:
     """Return the newest message as a task, if it is a person's that nobody answered."""
     messages = state.get("messages") or []
     if not messages or messages[-1].type != "human":
@@ -156,7 +193,7 @@ def turns_before(state: State) -> int:
     return state.get("turns", 0) + state.get("steps", 0)
 
 
-def spoken(record: StepRecord, state: State) -> dict[str, Any]:
+def conversation_update(record: StepRecord, state: State) -> dict[str, Any]:
     """Return the update of ``messages`` after a step: question (if it came as a task) and answer."""
     words = answered(record.decision.action)
     if words is None:
@@ -169,7 +206,7 @@ def spoken(record: StepRecord, state: State) -> dict[str, Any]:
     why = {"reason": record.decision.reason} if record.decision.reason else {}
     name = f"{record.episode_id}:{record.step}:a"
     new.append(AIMessage(words, id=name, response_metadata=why))
-    recent = newest([*earlier, *new], KEPT) or new[-1:]
+    recent = newest([*earlier, *new], _MESSAGE_TOKENS) or new[-1:]
     ids = {message.id for message in recent}
     gone = [RemoveMessage(id=m.id) for m in earlier if m.id is not None and m.id not in ids]
     return {"messages": [*gone, *(m for m in new if m.id in ids)]}

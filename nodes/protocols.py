@@ -8,7 +8,7 @@ context schema hold; what ``build`` returns may be heavy, is made once and is ne
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from langchain_core.messages import BaseMessage, HumanMessage
@@ -246,9 +246,17 @@ class Decision:
     cached: int = 0
 
 
-#: Chooses the next action from the built context alone, at a step counted from 0. One that waits for a
-#: server may have a coroutine ``adecide`` of the same arguments too, for callers that serve many.
+#: Chooses the next action from the built context alone, at a step counted from 0.
 Actor = Callable[[BuiltContext, int], Decision]
+
+
+@runtime_checkable
+class AsyncActor(Protocol):
+    """An actor that waits for a server: it has a coroutine too, for callers that serve many."""
+
+    async def adecide(self, context: BuiltContext, step: int) -> Decision:
+        """Choose as the actor does, without keeping a thread."""
+        ...
 
 
 class Updater(Protocol):
@@ -298,6 +306,15 @@ class StepRecord:
 #: Keeps something of a finished step; idempotent by (episode, step). Returns the state's new list of
 #: recent events, or None to leave it alone.
 MemoryWriter = Callable[[StepRecord], Sequence[Event] | None]
+
+
+@runtime_checkable
+class ForksEpisodes(Protocol):
+    """A memory writer that keeps episodes: a fork of a thread copies its own."""
+
+    def fork(self, source: str, target: str, steps: int, thread_id: str = "") -> None:
+        """Copy the first ``steps`` steps of episode ``source`` as those of ``target``."""
+        ...
 
 
 class Params(BaseModel, ABC):

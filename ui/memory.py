@@ -6,8 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from stategate.envs.protocols import World
-from stategate.graph.config import Config
-from stategate.graph.owners import with_memory
+from stategate.graph.config import Config, with_memory
 from stategate.graph.session import Session, StepResult
 from stategate.nodes.experience.grow import make_of
 from stategate.nodes.experience.states import state_text
@@ -73,7 +72,7 @@ def put_question(
         if is_open and values.get("task") is not None:
             asked = (values["task"] or {}).get("question")
         elif values.get("session"):
-            world = session.agent.bound().world
+            world = session.agent.world
             asked = world.instruction(values.get("before") or values["session"])
         else:
             asked = None

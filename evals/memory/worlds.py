@@ -49,7 +49,7 @@ def run_remembered(
         url = str(Path(folder) / "memory.sqlite")
         base = load_config(config, list(overrides))
         graph = build_graph(base, checkpointer=False)
-        agent = graph.agent.bound()  # type: ignore[attr-defined]
+        agent = graph.agent
         tasks = list(chosen_tasks(agent.world, goals).values())
         users = [tasks[i : i + _EACH] for i in range(0, len(tasks), _EACH)]
         args = {
@@ -131,7 +131,7 @@ def run_served(
     tasks after the first one. Resumes by user; tests pair tasks.
     """
     base = load_config(config, list(overrides))
-    world = playable(build_graph(base, checkpointer=False).agent.bound().world)  # type: ignore[attr-defined]
+    world = playable(build_graph(base, checkpointer=False).agent.world)
     scenes = world.scenes
     draw = random.Random(seed)
     names = sorted(name for name, numbers in scenes.items() if len(numbers) >= tasks)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stategate.envs.protocols import answered
 from stategate.envs.qa.questions import Dialogue, DialogueTurn, says, token_f1
 from stategate.graph.build import Graph, build_graph
-from stategate.graph.config import Config
-from stategate.graph.owners import with_memory
+from stategate.graph.config import Config, with_memory
 from stategate.nodes.build_context.follow_up import standalone
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.errors import UserError
@@ -47,7 +46,7 @@ class Player:
     @property
     def agent(self) -> Any:
         """The bound parts of the agent: world, resources, config."""
-        return self.graph.agent.bound()  # type: ignore[attr-defined]
+        return self.graph.agent
 
     def index(self) -> "CorpusIndex":
         """Return the corpus's index, made where that is not done."""

@@ -49,7 +49,7 @@ def run_live(
             )
     # Unknown kinds and missing checkpoints fail here, before anything is written.
     graphs = {name: build_graph(agent, checkpointer=False) for name, agent in configs.items()}
-    world = playable(next(iter(graphs.values())).agent.bound().world)  # type: ignore[attr-defined]
+    world = playable(next(iter(graphs.values())).agent.world)
     tasks = chosen_tasks(world, goals)
     args = {
         "data": {

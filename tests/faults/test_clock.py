@@ -7,8 +7,7 @@ import pytest
 from langgraph.checkpoint.base import id as ids
 
 from stategate.graph import Session, build_graph, load_config
-from stategate.graph.checkpoints import open_saver
-from stategate.graph.retention import prune, threads
+from stategate.graph.checkpoints import open_saver, prune, threads
 from stategate.stores.bank.bank import Entry, Row
 from stategate.stores.bank.state_bank import StateBank
 from stategate.stores.memory.long_term import open_long_term

@@ -217,7 +217,11 @@ def test_a_date_at_which_to_come_back_is_waited_for(server, call):
     assert 0.5 <= asked[1] - asked[0] < 4  # dates count whole seconds
 
 
-@pytest.mark.parametrize("date", [later(-600), "Sun, 99 Foo 2026", "-5", "inf", "nan", "", "1e400"])
+@pytest.mark.parametrize(
+    "date",
+    [later(-600), "Sun, 99 Foo 2026", "-5", "inf", "nan", "", "1e400"],
+    ids=["past", "no date", "negative", "inf", "nan", "empty", "huge"],
+)
 def test_an_odd_time_to_come_back_neither_hangs_nor_raises(server, call, date):
     url, plan, asked = server
     plan += [lambda h: answer(h, {"error": {"message": "busy"}}, 503, retry_after=date)]

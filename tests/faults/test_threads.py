@@ -56,6 +56,8 @@ def _ask(settings, things, user=None, barrier=None):
 
 
 def _in_process(settings, *things, **more):
+    from tests.faults.test_threads import _ask  # by a name that a spawned process can import
+
     process = multiprocessing.get_context("spawn").Process(
         target=_ask, args=(settings, things), kwargs=more
     )

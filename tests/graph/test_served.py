@@ -1,26 +1,19 @@
-"""`langgraph dev` serves the graph of langgraph.json; the official SDK drives it as two people."""
+"""`langgraph dev` serves the graph of langgraph.json; the official SDK drives it, alone and as two."""
 
-import base64
+import asyncio
 import json
 import os
 import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
-import yaml
 
-from stategate.graph import load_config
-from stategate.graph.agent import Agent
-from stategate.graph.build import make_builder
-from stategate.graph.owners import for_user, owner_of, require_no_places
-from stategate.graph.state import overrides_of, validated
-from stategate.stores.accounts import hashed
-from stategate.stores.errors import UserError
+from stategate.graph.config import load_config, with_memory
+from stategate.graph.state import memory_owner
 
 sdk = pytest.importorskip("langgraph_sdk")
 pytest.importorskip("langgraph_api")
@@ -35,19 +28,13 @@ max_steps: 8
 """
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """Start the development server on the repository's langgraph.json, with two accounts."""
-    folder = tmp_path_factory.mktemp("served")
+def served(folder, auth):
+    """Start the development server on the repository's langgraph.json; yield its URL."""
     settings = json.loads((ROOT / "langgraph.json").read_text())
     assert (ROOT / settings["graphs"]["stategate"].partition(":")[0]).is_file()
-    text = json.dumps({**settings, "dependencies": [str(ROOT)]}).replace('"./', f'"{ROOT}/')
-    (folder / "langgraph.json").write_text(text)
+    settings |= {"dependencies": [str(ROOT)], "auth": {"path": auth or settings["auth"]["path"]}}
+    (folder / "langgraph.json").write_text(json.dumps(settings).replace('"./', f'"{ROOT}/'))
     (folder / "agent.yaml").write_text(CONFIG)
-    (folder / "accounts").write_text(
-        f"{hashed('ann', 'horse')}\n{hashed('bob', 'battery')}\n"
-        f"{hashed('ann.b@example.org', 'staple')}\n{hashed('local', 'local')}\n"
-    )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -57,7 +44,7 @@ def server(tmp_path_factory):
         **os.environ,
         "STATEGATE_CONFIG": str(folder / "agent.yaml"),
         "LANGSMITH_TRACING": "false",
-        "STATEGATE_ACCOUNTS": str(folder / "accounts"),
+        "TOKENS": "ann=horse bob=battery",
     }
     log = (folder / "log").open("wb")
     process = subprocess.Popen(
@@ -80,33 +67,22 @@ def server(tmp_path_factory):
         process.wait(20)
 
 
-def test_what_a_server_s_config_names_its_callers_may_name():
-    config = load_config({"env": {"kind": "qa", "corpus": "notes"}, "memory": ["trace"]})
-    own = {"env": {"kind": "qa", "corpus": "notes"}, "memory": [{"kind": "trace"}]}
-    require_no_places(validated(overrides_of(own)), config)
-    require_no_places(validated(overrides_of({"kind": "window", "budget": 90})), config)
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory):
+    """The client of the server as it is: this machine's own."""
+    for url in served(tmp_path_factory.mktemp("own"), None):
+        yield sdk.get_sync_client(url=url)
 
 
-def test_an_account_is_nobody_else_whatever_its_call_says():
-    given = {"langgraph_auth_user_id": "bob", "user_id": "ann", "thread_id": "anns"}
-    assert owner_of(given) == "bob"
-    config = load_config(yaml.safe_load(CONFIG))
-    seen = []
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    """Return the client of whoever has a token, on a server with the example's accounts."""
+    for url in served(tmp_path_factory.mktemp("people"), "./examples/server_accounts.py:auth"):
 
-    class Seen(Agent):
-        def bound(self, *given):
-            seen.append(given)
-            return super().bound(*given)
+        def client(token, url=url):
+            return sdk.get_sync_client(url=url, headers={"Authorization": f"Bearer {token}"})
 
-    builder = make_builder(Seen(config))
-    task = {"task": {"goal": 3}}
-    builder.compile().invoke(task, {"configurable": {**given, "episode_id": "anns"}})
-    assert {each[3:] for each in seen} == {(None, "bob", "bob")}
-
-
-def client(url, user="ann", password="horse"):
-    token = base64.b64encode(f"{user}:{password}".encode()).decode()
-    return sdk.get_sync_client(url=url, headers={"Authorization": f"Basic {token}"})
+        yield client
 
 
 def refused(ask):
@@ -116,12 +92,11 @@ def refused(ask):
     return error.value.status_code
 
 
-def test_an_assistant_with_another_context_builder_streams_a_run(server):
-    ann = client(server)
-    window = ann.assistants.create("stategate", context={"context": {"kind": "window"}}, name="w")
-    thread = ann.threads.create()
+def test_an_assistant_with_another_context_builder_streams_a_run(mine):
+    window = mine.assistants.create("stategate", context={"context": {"kind": "window"}}, name="w")
+    thread = mine.threads.create()
     parts = list(
-        ann.runs.stream(
+        mine.runs.stream(
             thread["thread_id"],
             window["assistant_id"],
             input={"task": {"goal": 3}},
@@ -137,121 +112,40 @@ def test_an_assistant_with_another_context_builder_streams_a_run(server):
         "act",
         "write_memory",
     ]
-    values = ann.threads.get_state(thread["thread_id"])["values"]
+    values = mine.threads.get_state(thread["thread_id"])["values"]
     assert values["steps"] >= 3
-    history = ann.threads.get_history(thread["thread_id"], limit=100)
+    history = mine.threads.get_history(thread["thread_id"], limit=100)
     assert len(history) > 5 * (values["steps"] - 1)
     assert [h["values"].get("steps", 0) for h in history] == sorted(
         (h["values"].get("steps", 0) for h in history), reverse=True
     )
 
 
-def test_a_person_is_asked_and_the_run_goes_on_with_the_answer(server):
-    ann = client(server)
-    thread = ann.threads.create()["thread_id"]
+def test_a_person_is_asked_and_the_run_goes_on_with_the_answer(mine):
+    thread = mine.threads.create()["thread_id"]
     person = {"actor": {"kind": "human"}}
-    ann.runs.wait(thread, "stategate", input={"task": {"goal": 3}}, context=person)
-    state = ann.threads.get_state(thread)
+    mine.runs.wait(thread, "stategate", input={"task": {"goal": 3}}, context=person)
+    state = mine.threads.get_state(thread)
     (question,) = state["interrupts"]
     assert question["value"]["actions"]
     assert state["next"] == ["act"]
-    ann.runs.wait(thread, "stategate", command={"resume": "search[lamp]"}, context=person)
-    values = ann.threads.get_state(thread)["values"]
+    mine.runs.wait(thread, "stategate", command={"resume": "search[lamp]"}, context=person)
+    values = mine.threads.get_state(thread)["values"]
     assert (values["action"], values["steps"]) == ("search[lamp]", 1)
 
 
-def test_another_user_is_refused(server):
-    ann, bob = client(server), client(server, "bob", "battery")
-    thread = ann.threads.create()["thread_id"]
-    ann.runs.wait(thread, "stategate", input={"task": {"goal": 3}})
-    for ask in (
-        lambda: bob.threads.get(thread),
-        lambda: bob.threads.get_state(thread),
-        lambda: bob.threads.get_history(thread),
-        lambda: bob.threads.update_state(thread, {"steps": 0}),
-        lambda: bob.runs.create(thread, "stategate", input={"task": {"goal": 3}}),
-        lambda: bob.runs.list(thread),
-        lambda: bob.threads.delete(thread),
-        lambda: bob.threads.copy(thread),
-        lambda: bob.threads.create(thread_id=thread, if_exists="do_nothing"),
-        lambda: bob.crons.create_for_thread(thread, "stategate", schedule="0 0 * * *"),
-    ):
-        assert refused(ask) in (403, 404, 409)
-    head = ann.threads.get_state(thread)["checkpoint"]
-    own = bob.threads.create()["thread_id"]
-    bob.runs.wait(own, "stategate", input={"task": {"goal": 5}})
-    elsewhere = {key: head[key] for key in ("thread_id", "checkpoint_id", "checkpoint_ns")}
-    assert not bob.threads.get_state(own, checkpoint=elsewhere)["values"]
-    bob.threads.update_state(own, {"steps": 77}, checkpoint=elsewhere)
-    named = {"configurable": {"thread_id": thread}}
-    bob.runs.wait(own, "stategate", input={"task": {"goal": 7}}, config=named)
-    assert ann.threads.get_state(thread)["checkpoint"] == head
-    assert thread not in {found["thread_id"] for found in bob.threads.search(limit=100)}
-    assert ann.threads.get(thread)["thread_id"] == thread
-
-
-@pytest.mark.parametrize(
-    "who", [("eve", "horse"), ("ann", "battery"), ("", ""), ("local", "local")]
-)
-def test_a_stranger_is_refused_everything(server, who):
-    stranger = client(server, *who)
-    for ask in (stranger.threads.create, stranger.assistants.search, stranger.threads.search):
-        assert refused(ask) == 401
-
-
-def test_store_items_lie_apart(server):
-    ann, bob = client(server), client(server, "bob", "battery")
-    mail = client(server, "ann.b@example.org", "staple")
-    mail.store.put_item(["notes"], "m", {"text": "mine"}, index=False)
-    assert mail.store.get_item(["notes"], "m")["value"] == {"text": "mine"}
-    ann.store.put_item(["notes"], "a", {"text": "the door code is 4711"}, index=False)
-    bob.store.put_item(["notes"], "b", {"text": "the sky is blue"}, index=False)
-    assert ann.store.get_item(["notes"], "a")["value"] == {"text": "the door code is 4711"}
-    assert not bob.store.get_item(["notes"], "a")
-    for prefix in ([], ["notes"], ["ann"], ["ann", "notes"]):
-        found = bob.store.search_items(prefix)["items"]
-        assert not [item for item in found if "4711" in str(item)]
-    assert "ann" not in str(bob.store.list_namespaces())
-
-
-def test_a_caller_cannot_name_a_place_of_the_server(server):
-    ann = client(server)
-    for context in (
-        {"memory": [{"kind": "trace", "path": "/tmp/elsewhere.sqlite"}]},
-        {"llm": {"kind": "openai", "base_url": "https://attacker.example", "model": "m"}},
-        {"context": {"kind": "recall", "memory": {"place": {"url": "sqlite:////etc/x"}}}},
-        {"env": {"kind": "webshop", "data": "../secrets"}},
-        {"env": {"kind": "qa", "corpus": "salaries"}},
-        {"context": {"kind": "experience", "bank": "bobs"}},
-        {"memory": [{"kind": "experience"}]},
-        {"memory": [{"kind": "trace"}]},
-    ):
-        thread = ann.threads.create()["thread_id"]
-        answer = ann.runs.wait(
-            thread, "stategate", input={"task": {"goal": 3}}, context=context, raise_error=False
-        )
-        assert answer["__error__"]["error"] == "UserError"  # the server keeps the words in its log
-        own = overrides_of(context)
-        with pytest.raises(UserError, match="the server's to set"):
-            require_no_places(validated(own), load_config(yaml.safe_load(CONFIG)))
-    assert not Path("/tmp/elsewhere.sqlite").exists()
-
-
-def test_without_accounts_only_this_machine_may_ask(monkeypatch):
-    import asyncio
-
+def test_only_this_machine_may_ask():
     from stategate.graph.serving import authenticate
-
-    monkeypatch.delenv("STATEGATE_ACCOUNTS", raising=False)
 
     def ask(**headers):
         raw = {k.replace("_", "-").encode(): v.encode() for k, v in headers.items()}
         return asyncio.run(authenticate(headers=raw))
 
-    assert ask(host="127.0.0.1:2024") == {"identity": "local"}
+    assert ask(host="127.0.0.1:2024")
     for headers in (
         {"host": "evil.example"},
         {"host": "127.0.0.1:2024", "origin": "https://evil.example"},
+        {"host": "127.0.0.1:2024", "sec_fetch_site": "cross-site"},
         {},
         {"host": "[::1].evil.example"},
         {"host": "evil.example@127.0.0.1"},
@@ -263,16 +157,73 @@ def test_without_accounts_only_this_machine_may_ask(monkeypatch):
             ask(**headers)
 
 
-def test_each_callers_memory_is_its_own():
+def test_whose_a_call_s_memory_is():
+    assert memory_owner({"thread_id": "t"}) == "thread t"
+    assert memory_owner({"thread_id": "t", "user_id": "ann"}) == "ann"
+    # Whom a server's authentication knows is nobody else, whatever its call says.
+    given = {"langgraph_auth_user_id": "bob", "user_id": "ann", "thread_id": "anns"}
+    assert memory_owner(given) == "bob"
     config = load_config("qa-ltm")
-    mine = for_user(config, "ann")
-    users = [params.place.user for params in mine.memory if hasattr(params, "place")]
-    assert users == ["ann"]
-    assert mine.context.memory.place.user == "ann"
+    named = with_memory(config, lambda place: place.model_copy(update={"user": "ann"}))
+    assert [p.place.user for p in named.memory if hasattr(p, "place")] == ["ann"]
+    assert named.context.memory.place.user == "ann"
     assert config.context.memory.place.user is None
 
 
-def test_the_refusal_is_an_http_one(server):
-    with pytest.raises(urllib.error.HTTPError) as error:
-        urllib.request.urlopen(f"{server}/threads/search", data=b"{}", timeout=10)
-    assert error.value.code == 401
+# Two people, by the example's authentication ------------------------------------------------------
+
+
+def test_another_user_is_refused(people):
+    ann, bob = people("horse"), people("battery")
+    thread = ann.threads.create()["thread_id"]
+    ann.runs.wait(thread, "stategate", input={"task": {"goal": 3}})
+    for ask in (
+        lambda: bob.threads.get(thread),
+        lambda: bob.threads.get_state(thread),
+        lambda: bob.threads.get_history(thread),
+        lambda: bob.threads.update_state(thread, {"steps": 0}),
+        lambda: bob.runs.create(thread, "stategate", input={"task": {"goal": 3}}),
+        lambda: bob.runs.list(thread),
+        lambda: bob.threads.delete(thread),
+        lambda: bob.threads.copy(thread),
+    ):
+        assert refused(ask) in (403, 404, 409)
+    head = ann.threads.get_state(thread)["checkpoint"]
+    own = bob.threads.create()["thread_id"]
+    named = {"configurable": {"thread_id": thread}}
+    bob.runs.wait(own, "stategate", input={"task": {"goal": 7}}, config=named)
+    assert ann.threads.get_state(thread)["checkpoint"] == head
+    assert thread not in {found["thread_id"] for found in bob.threads.search(limit=100)}
+    assert ann.threads.get(thread)["thread_id"] == thread
+
+
+def test_a_stranger_is_refused_everything(people):
+    for stranger in (people("eve"), people("ann")):
+        for ask in (stranger.threads.create, stranger.assistants.search, stranger.threads.search):
+            assert refused(ask) == 401
+
+
+def test_store_items_lie_apart(people):
+    ann, bob = people("horse"), people("battery")
+    ann.store.put_item(["notes"], "a", {"text": "the door code is 4711"}, index=False)
+    bob.store.put_item(["notes"], "b", {"text": "the sky is blue"}, index=False)
+    assert ann.store.get_item(["notes"], "a")["value"] == {"text": "the door code is 4711"}
+    assert not bob.store.get_item(["notes"], "a")
+    for prefix in ([], ["notes"], ["ann"], ["ann", "notes"]):
+        found = bob.store.search_items(prefix)["items"]
+        assert not [item for item in found if "4711" in str(item)]
+
+
+def test_the_nodes_are_the_server_s(people):
+    bob = people("battery")
+    thread = bob.threads.create()["thread_id"]
+    context = {"memory": [{"kind": "trace", "path": "/tmp/elsewhere.sqlite"}]}
+    task = {"task": {"goal": 3}}
+    for ask in (
+        lambda: bob.runs.create(None, "stategate", input=task, context=context),
+        lambda: bob.runs.create(thread, "stategate", input=task, context=context),
+        lambda: bob.assistants.create("stategate", context=context),
+        lambda: bob.crons.create_for_thread(thread, "stategate", schedule="0 0 * * *"),
+    ):
+        assert refused(ask) in (401, 403, 404, 422)
+    assert not Path("/tmp/elsewhere.sqlite").exists()

@@ -136,12 +136,12 @@ def test_another_builder_from_the_next_step():
     assert here.step().tokens <= 70
 
 
-def test_preview_changes_nothing():
+def test_a_look_changes_nothing():
     here = session()
     here.step()
-    built, decision = here.preview({"kind": "full", "budget": 60})
-    assert built.tokens <= 60
-    assert decision.action
+    seen = here.look({"kind": "full", "budget": 60})
+    assert seen.context.tokens <= 60
+    assert seen.decision.action
     assert here.values["steps"] == 1
     assert here.step().context.tokens > 60
 

@@ -156,7 +156,7 @@ def test_a_context_without_affordances_is_a_recorded_fallback(act):
 def test_it_reads_nothing_but_what_is_shown(act):
     world = WebShop.load("sample", observation="rich")
     graph = build_graph(load_config("webshop", ["updater.kind=none"]), checkpointer=False)
-    agent = graph.agent.bound()
+    agent = graph.agent
     session, _ = world.reset(goal=1)
     session, _ = world.step(session, "search[shirt]")
     state = {"session": session, "steps": 1, "events": [], "recurrent": None}

@@ -48,7 +48,7 @@ def test_a_question_over_a_file_and_the_conversation_after_a_restart(talk, open_
     result = talk.ask("At how many hertz does the zorbling hum?")
     assert "440" in result.decision.action
     assert [m["role"] for m in talk.messages] == ["user", "assistant"]
-    chunks = talk.config.env.source(result.observation, talk.graph.agent.bound().resources).all()
+    chunks = talk.config.env.source(result.observation, talk.graph.agent.resources).all()
     drawn = render_sources(result.context, 2000, chunks, "recall", 1.0, "nearest: <b>x</b>")
     assert "nearest: &lt;b&gt;x" in drawn
     assert "zorb.md" in drawn
@@ -120,7 +120,7 @@ def test_files_that_cannot_be_read_are_told_and_a_second_file_is_added(talk, tmp
 def test_a_fact_is_edited_found_by_its_new_words_and_keeps_where_it_came_from(talk):
     talk.ask("At how many hertz does the zorbling hum?")
     memory, mine = open_long_term(), Namespace(talk.settings["user"])
-    embedder = talk.graph.agent.bound().resources.embedder
+    embedder = talk.graph.agent.resources.embedder
     [fact] = memory.facts(mine)
     how = {"embed": embedder.embed, "embedder": embedder.name}
     new = {"question": "Who paints gloops?", "answer": "Ada paints gloops.", "salience": 0.9}

@@ -47,8 +47,8 @@ def practise(
         raise UserError(f"no style '{unknown[0]}': the styles are {', '.join(STYLES)}")
     how = (config, str(Path(out).absolute()), tuple(overrides), tuple(styles))
     graphs = _graphs(*how)
-    agent = next(iter(graphs.values())).agent if graphs else None  # type: ignore[attr-defined]
-    world = agent.bound().world if agent is not None else None
+    agent = next(iter(graphs.values())).agent if graphs else None
+    world = agent.world if agent is not None else None
     if not isinstance(world, WebShop):
         raise UserError("practice plays WebShop, in a style or more: name a config of that world")
     there = {row["episode_id"] for row in TraceStore(out).episodes(done=True)}
@@ -73,7 +73,7 @@ def _graphs(
     for style in styles:
         settled = load_config(config, ["updater.kind=none", *overrides, *STYLES[style], memory])
         graphs[style] = build_graph(settled, False, resources)
-        resources = graphs[style].agent.resources  # type: ignore[attr-defined]
+        resources = graphs[style].agent.resources
     return graphs
 
 

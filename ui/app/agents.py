@@ -52,7 +52,7 @@ class Agents:
     def warm_up(self, config: Config) -> None:
         """Load what the first step needs; what is missing is told by the page, where it matters."""
         with suppress(UserError):
-            resources = self(config).agent.bound().resources  # type: ignore[attr-defined]
+            resources = self(config).agent.resources
             for params in (config.env, config.updater, config.context):
                 resources.get(params)
             if config.updater.kind != "none":

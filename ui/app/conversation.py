@@ -145,7 +145,7 @@ class Conversation(Turns):
             why = "; ".join(f"{s.id}: {s.why}" for s in changes.skipped) or "no file"
             raise UserError(f"nothing could be read ({why})")
         config = load_config(self.config.model_dump(mode="json"), [f"env.corpus={corpus.name}"])
-        resources = self._agents(config).agent.bound().resources  # type: ignore[attr-defined]
+        resources = self._agents(config).agent.resources
         env: Any = config.env
         texts = [titled(p) for p in corpus.passages(Chunking.parse(env.chunking))]
         for start in range(0, len(texts), _BATCH):  # small batches, which are kept

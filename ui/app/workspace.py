@@ -7,7 +7,7 @@ the episode after a reload or the server's restart.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any
 
 from stategate.envs.protocols import View, World
 from stategate.graph.agent import Agent
@@ -110,7 +110,7 @@ class Workspace(Turns):
     @property
     def world(self) -> World:
         """The tab's world."""
-        return self.agent.bound(None).world
+        return self.agent.world
 
     @property
     def stands_at(self) -> tuple[str, int] | None:

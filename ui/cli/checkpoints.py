@@ -38,7 +38,7 @@ def list_threads(settings: ListSettings) -> None:
     """Show each thread's checkpoints: how many, how large, since when."""
     import time
 
-    from stategate.graph.retention import threads
+    from stategate.graph.checkpoints import threads
 
     found = threads(_saver(settings.where))
     for thread in found[: settings.limit]:
@@ -51,7 +51,7 @@ def list_threads(settings: ListSettings) -> None:
 @command(app, "stategate checkpoints prune --thread monday --keep 5")
 def prune(settings: PruneSettings) -> None:
     """Remove checkpoints that are not needed to go on: one cannot go back to their steps any more."""
-    from stategate.graph.retention import prune as prune_checkpoints
+    from stategate.graph.checkpoints import prune as prune_checkpoints
 
     age = None if settings.days is None else settings.days * 86_400
     saver = _saver(settings.where)

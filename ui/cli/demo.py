@@ -73,7 +73,7 @@ def demo(settings: DemoSettings) -> None:
     out = output.console(stderr=settings.json_target == "-")
     out.print(f"The same task with {', '.join(kinds)}: {budget} tokens a step for each.")
     graph = build_graph(config)
-    world = graph.agent.bound().world  # type: ignore[attr-defined]
+    world = graph.agent.world
     tried = [goal] if goal is not None else range(max(min(_TASKS, len(playable(world).tasks())), 1))
     for number in tried:
         task = task_of(world, number, ())
@@ -127,7 +127,7 @@ def show(out: "Console", plays: Sequence[Play], number: int, *, is_chosen: bool)
 
     session = plays[0].session
     _head(out, f"task {number}")
-    _say(out, session.agent.bound().world.instruction(session.values["session"]))
+    _say(out, session.agent.world.instruction(session.values["session"]))
     if is_chosen:
         _say(out, "(the first task whose endings differ, whoever ends better)", "dim")
     at = parting(plays)
@@ -191,7 +191,7 @@ def state_in_words(session: "Session", at: int) -> str:
     """Return the recurrent state at a step in words: its size, and what it foresees; "" if none."""
     from stategate.nodes.update_state import unpacked
 
-    updater: Any = session.agent.bound().resources.updater
+    updater: Any = session.agent.resources.updater
     moments = session.moments()
     vector = unpacked(moments[at].get("recurrent")) if at < len(moments) else None
     if updater is None or vector is None:

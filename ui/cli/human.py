@@ -30,7 +30,7 @@ def play_by_hand(session: "Session", out: "Console") -> Generator["StepResult", 
             shown = session.values["steps"]
             out.print()
             out.rule(f"[bold]step {shown + 1}[/bold]", align="left", style="dim")
-            asked = session.agent.bound().world.instruction(session.values["session"])
+            asked = session.agent.world.instruction(session.values["session"])
             out.print(asked.strip(), style="bold", markup=False)
             out.print(page_table(view, observation))
             verbs = dict.fromkeys(verb_of(a) for a in observation.actions if takes_text(a))

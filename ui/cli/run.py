@@ -150,7 +150,7 @@ def play(config: "Config", settings: RunSettings) -> None:
         _ = session.observation  # the first page: a goal that does not exist fails here
         values = session.values
         if not silent or by_hand:
-            world = session.agent.bound().world
+            world = session.agent.world
             asked = "" if by_hand else world.instruction(values["session"])
             transcript.head(values["episode"], asked, at=values["steps"])
         with closing((play_by_hand if by_hand else _watched)(session, out)) as results:
@@ -205,7 +205,7 @@ def open_session(config: "Config", settings: RunSettings) -> "Session":
     if unfinished and not settings.resume:
         at = f"thread '{thread}' has an unfinished episode (step {values['steps']})"
         raise UserError(f"{at}: add --resume, or name another --thread")
-    asked = task_of(session.agent.bound().world, goal, settings.task)
+    asked = task_of(session.agent.world, goal, settings.task)
     if not settings.resume:
         return session.start(asked)
     if not unfinished:
@@ -225,7 +225,7 @@ def _check_resumed(session: "Session", asked: Mapping[str, Any] | None) -> None:
         at = task_in_words(played)
         raise UserError(f"thread '{thread}' is at {at}: leave --goal and --task out")
     try:
-        session.agent.bound().world.observe(values["session"])
+        session.agent.world.observe(values["session"])
     except (KeyError, UserError):
         why = "was played with another config: name that CONFIG and its --set"
         raise UserError(f"thread '{thread}' {why}") from None
@@ -240,7 +240,7 @@ def _resume_hint(thread: str) -> str:
 def futile(session: "Session", result: "StepResult") -> str | None:
     """Return the decision's fallback, or why its action did nothing (None if all is well)."""
     decision = result.decision
-    is_legal = session.agent.bound().accepts(decision.action, result.observation)
+    is_legal = session.agent.accepts(decision.action, result.observation)
     return decision.fallback or (None if is_legal else "illegal action: nothing happened")
 
 
@@ -250,10 +250,10 @@ def episode_dict(session: "Session", steps: Sequence["StepResult"]) -> dict[str,
     ``steps`` are those that this process took; a resumed episode has earlier ones, which ``totals``
     count (except ``seconds``) and ``resumed_at`` names the number of.
     """
-    from stategate.graph.agent import thaw
+    from stategate.graph.state import to_plain
 
     values = session.values
-    world = session.agent.bound().world
+    world = session.agent.world
     parts = (values.get("info") or {}).get("reward")
     totals = ("done", "steps", "tokens", "model_tokens", "cost", "fallbacks")
     return {
@@ -266,7 +266,7 @@ def episode_dict(session: "Session", steps: Sequence["StepResult"]) -> dict[str,
         "steps": [_step(session, step) for step in steps],
         "totals": {
             "reward": values["reward"],
-            "reward_parts": thaw(parts) if parts is not None else None,
+            "reward_parts": to_plain(parts) if parts is not None else None,
             **{name: values[name] for name in totals},  # type: ignore[literal-required]
             "seconds": sum(step.seconds for step in steps),
         },
@@ -274,8 +274,7 @@ def episode_dict(session: "Session", steps: Sequence["StepResult"]) -> dict[str,
 
 
 def _step(session: "Session", result: "StepResult") -> dict[str, Any]:
-    from stategate.graph.agent import thaw
-    from stategate.graph.state import pack_decision
+    from stategate.graph.state import pack_decision, to_plain
 
     seen, context, outcome = result.observation, result.context, result.outcome
     return {
@@ -285,7 +284,7 @@ def _step(session: "Session", result: "StepResult") -> dict[str, Any]:
             "tokens": context.tokens,
             "over_budget": context.over_budget,
             "messages": [{"role": m.type, "content": str(m.content)} for m in context.messages],
-            "pieces": [thaw(asdict(piece)) for piece in context.pieces],
+            "pieces": [to_plain(asdict(piece)) for piece in context.pieces],
             "actions": list(context.actions),
             "dropped_actions": list(context.dropped_actions),
         },

@@ -108,7 +108,7 @@ class QaTab(common.Tab):
             return empty("What an answer is made from", _HINT)
         agent: Any = talk.graph.agent  # type: ignore[attr-defined]
         env, context = agent.config.env, agent.config.context
-        chunks = env.source(last.observation, agent.bound().resources).all()
+        chunks = env.source(last.observation, agent.resources).all()
         took = (last.seconds, last.decision.reason)
         return render_sources(last.context, context.budget, chunks, context.kind, *took)
 

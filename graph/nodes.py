@@ -1,0 +1,211 @@
+"""The graph's five nodes: each takes the state and returns the channels that it changes.
+
+``agent`` is the graph's own; what the call asks for (other nodes, its thread) comes with ``runtime``.
+A node runs from its start again when a killed run is resumed, so every effect is idempotent by
+(episode, step), and what was drawn (``observation``, ``context``, ``outcome``) may be gone: it is
+then drawn once more.
+"""
+
+import asyncio
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from langgraph.config import get_config
+from langgraph.runtime import Runtime
+
+from stategate.graph.agent import Agent
+from stategate.graph.state import (
+    State,
+    conversation_update,
+    pack_decision,
+    pending_question,
+    read_events,
+    require_task,
+    to_plain,
+    turns_before,
+)
+from stategate.nodes.protocols import AsyncActor, BuiltContext, Decision, StepRecord
+from stategate.nodes.retrieval.memory import owned_by
+from stategate.nodes.update_state import packed, unpacked
+from stategate.stores.errors import UserError
+from stategate.stores.text import storable
+from stategate.stores.traces import Event
+
+NODES = ("observe", "update_state", "build_context", "act", "write_memory")
+Update = dict[str, Any]
+
+
+def observe_world(agent: Agent, state: State, runtime: Runtime[Any]) -> Update:
+    """Begin the task that was passed, or return the page that the last step led to."""
+    agent = _of_call(agent, runtime)
+    talks = agent.config.env.conversational
+    task = state.get("task") or (pending_question(state) if talks else None)
+    if task is None and state.get("session") is not None:
+        observation = state.get("outcome") or agent.world.observe(state["session"])
+        _progress(runtime, "observe", state, page=observation.text[:200])
+        return {"observation": observation}
+    task = to_plain(require_task(task, agent.config.env))
+    session, observation = agent.world.reset({k: v for k, v in task.items() if k != "env"})
+    started: State = {
+        "task": None,
+        "episode": {"env": agent.config.env.kind, **task},
+        "episodes": state.get("episodes", 0) + 1,
+        # Of its own, not the thread's: a thread may be named twice, in other processes too.
+        "episode_id": agent.episode or uuid.uuid4().hex,
+        "session": to_plain(session),
+        "before": None,
+        "recurrent": packed(agent.updater.initial()),
+        "turns": turns_before(state) if talks else 0,
+        "events": state.get("events") or [] if talks else [],
+        "decision": None,
+        "action": None,
+        "steps": 0,
+        "tokens": 0,
+        "model_tokens": 0,
+        "fallbacks": 0,
+        "reward": 0.0,
+        "cost": 0.0,
+        "done": observation.done,
+        "info": {},
+        "observation": observation,
+    }
+    _progress(runtime, "observe", started, page=observation.text[:200])
+    return dict(started)
+
+
+def update_state(agent: Agent, state: State, runtime: Runtime[Any]) -> Update:
+    """Fold the last action and this observation into the recurrent state."""
+    agent = _of_call(agent, runtime)
+    update, count = fold_events(agent, state)
+    _progress(runtime, "update_state", state, events=count)
+    return update
+
+
+def fold_events(agent: Agent, state: State) -> tuple[Update, int]:
+    """Return the recurrent state after this step's new events, and how many they were."""
+    step, last = state["steps"], state.get("action")
+    instruction = agent.world.instruction(state["session"])
+    events = [] if last is None else [Event("ACT", last, step - 1, instruction)]
+    events.append(Event("OBS", agent.observation(state).text, step, instruction))
+    vector = agent.updater.update(unpacked(state.get("recurrent")), events)
+    return {"recurrent": packed(vector)}, len(events)
+
+
+def build_context(agent: Agent, state: State, runtime: Runtime[Any]) -> Update:
+    """Build what the model gets to read."""
+    agent = _of_call(agent, runtime)
+    context = agent.context(state)
+    facts = [p for p in context.pieces if p.kind == "fact"]
+    recalled = [{"id": p.id, "score": p.score, "left_out": p.reason} for p in facts]
+    told: dict[str, Any] = {"recalled": recalled} if recalled else {}
+    told |= {"kind": agent.config.context.kind, "tokens": context.tokens}
+    _progress(runtime, "build_context", state, **told)
+    return {"context": context}
+
+
+def choose_action(agent: Agent, state: State, runtime: Runtime[Any]) -> Update:
+    """Choose an action from the built context, and take it."""
+    agent = _of_call(agent, runtime)
+    context = state.get("context") or agent.context(state)
+    return _act(agent, state, runtime, context, agent.actor(context, state["steps"]))
+
+
+async def achoose_action(agent: Agent, state: State, runtime: Runtime[Any]) -> Update:
+    """Do as :func:`choose_action` does; an actor that waits for a server keeps no thread meanwhile."""
+    agent = _of_call(agent, runtime)
+    context = state.get("context")
+    if context is None:
+        context = await asyncio.to_thread(agent.context, state)
+    actor = await asyncio.to_thread(lambda: agent.actor)
+    if isinstance(actor, AsyncActor):
+        decision = await actor.adecide(context, state["steps"])
+    else:
+        decision = await asyncio.to_thread(actor, context, state["steps"])
+    return await asyncio.to_thread(_act, agent, state, runtime, context, decision)
+
+
+def _act(
+    agent: Agent, state: State, runtime: Runtime[Any], context: BuiltContext, decision: Decision
+) -> Update:
+    if not isinstance(decision, Decision) or not isinstance(decision.action, str):
+        kind = agent.config.actor.kind
+        raise UserError(
+            f"actor {kind}: it returned {decision!r:.80}, not a Decision with an action (a text)"
+        )
+    legal = agent.accepts(decision.action, agent.observation(state))
+    if decision.fallback is None and not legal:
+        decision = replace(decision, fallback="illegal action: nothing happened")
+    _progress(runtime, "act", state, action=decision.action, fallback=decision.fallback)
+    return apply_decision(agent, state, decision, context)
+
+
+def apply_decision(agent: Agent, state: State, decision: Decision, context: BuiltContext) -> Update:
+    """Take the action of ``decision`` in the world; the session it led from is kept for the memory."""
+    decision = replace(decision, action=storable(decision.action), reason=storable(decision.reason))
+    session, outcome = agent.world.step(state["session"], decision.action)
+    parts = outcome.info.get("reward")
+    return {
+        "before": state["session"],
+        "session": to_plain(session),
+        "outcome": outcome,
+        "decision": pack_decision(decision),
+        "action": decision.action,
+        "reward": float(outcome.reward),
+        "done": bool(outcome.done),
+        "tokens": state["tokens"] + context.tokens,
+        "model_tokens": state["model_tokens"] + decision.tokens_in + decision.tokens_out,
+        "cost": state["cost"] + (decision.cost or 0.0),
+        "fallbacks": state["fallbacks"] + (decision.fallback is not None),
+        "info": {"reward": to_plain(parts)} if outcome.done and parts is not None else {},
+    }
+
+
+def write_memory(agent: Agent, state: State, runtime: Runtime[Any]) -> Update:
+    """Give the finished step to every memory writer, and count it."""
+    agent = _of_call(agent, runtime)
+    record = _step_record(agent, state)
+    events = read_events(state)
+    for params in agent.config.memory:
+        with owned_by(agent.owner):
+            recent = agent.resources.get(params)(record)
+        events = events if recent is None else tuple(recent)
+    _progress(runtime, "write_memory", state, reward=state["reward"], done=state["done"])
+    said = conversation_update(record, state) if agent.config.env.conversational else {}
+    return {
+        **said,
+        "events": [event.to_list() for event in events],
+        "steps": state["steps"] + 1,
+        "before": None,
+    }
+
+
+def _step_record(agent: Agent, state: State) -> StepRecord:
+    """Describe the step just taken, drawing again what a resumed run no longer has."""
+    earlier: State = {**state, "session": state["before"] or state["session"]}
+    earlier.pop("context", None)
+    if "observation" not in state:
+        earlier["observation"] = agent.world.observe(earlier["session"])
+    decision = Decision(**(state["decision"] or {"action": state["action"] or ""}))
+    return StepRecord(
+        thread_id=agent.thread or state["episode_id"],
+        episode_id=state["episode_id"],
+        step=state["steps"],
+        task=state["episode"],
+        instruction=agent.world.instruction(earlier["session"]),
+        observation=earlier["observation"],
+        context=state.get("context") or agent.context(earlier),
+        decision=decision,
+        outcome=state.get("outcome") or agent.world.observe(state["session"]),
+        events=read_events(state),
+        turn=state.get("turns", 0) + state["steps"],
+    )
+
+
+def _of_call(agent: Agent, runtime: Runtime[Any]) -> Agent:
+    return agent.for_call(runtime.context, get_config().get("configurable"))
+
+
+def _progress(runtime: Runtime[Any], node: str, state: State, **facts: Any) -> None:
+    """Stream one line of progress to whoever listens with ``stream_mode="custom"``."""
+    runtime.stream_writer({"node": node, "step": state.get("steps", 0), **facts})

@@ -1,0 +1,275 @@
+"""Checkpoints in memory, SQLite and a real PostgreSQL: resumed, locked, listed, pruned, converted."""
+
+import asyncio
+import lzma
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import ormsgpack
+import pytest
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from stategate.graph import Session, build_graph, load_config
+from stategate.graph.checkpoints import open_saver, prune, threads
+from stategate.graph.thread_lock import Busy
+from stategate.stores.errors import UserError
+from tests.graph.test_graph import TASK, scripted, thread
+
+OLD = Path(__file__).parent / "golden" / "checkpoints_0_1_0.sqlite.xz"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def where(request, tmp_path):
+    if request.param == "postgres":
+        return request.getfixturevalue("own_database")()
+    return str(tmp_path / "c.sqlite")
+
+
+def graph(where):
+    return build_graph(
+        load_config({"actor": "rule", "memory": ["short_term"], "checkpoints": where})
+    )
+
+
+def test_an_episode_goes_on_in_another_process_of_the_same_store(where):
+    here = Session(graph(where), "t", task=TASK["task"])
+    here.step()
+    there = Session(graph(where), "t")
+    assert there.values["steps"] == 1
+    assert there.run()[-1].done
+    assert here.done
+
+
+def test_every_earlier_state_is_read_back_as_it_was(where):
+    kept, plain = graph(where), graph(None)
+    for each in (kept, plain):
+        each.invoke(TASK, {"configurable": {"thread_id": "t", "episode_id": "e"}})
+    histories = [list(each.get_state_history(thread("t"))) for each in (kept, plain)]
+    assert len(histories[0]) > 10
+    assert [s.values for s in histories[0]] == [s.values for s in histories[1]]
+    assert [s.next for s in histories[0]] == [s.next for s in histories[1]]
+
+
+def test_async_calls_work_on_the_same_saver(where):
+    built = graph(where)
+    assert asyncio.run(built.ainvoke(TASK, thread("async")))["done"]
+    assert built.get_state(thread("async")).values["done"]
+
+
+@pytest.mark.parametrize("place", ["memory", "sqlite", "postgres"])
+def test_langgraph_s_own_conformance_suite_passes(place, tmp_path, request):
+    pytest.importorskip("langgraph.checkpoint.conformance")
+    from langgraph.checkpoint.conformance import checkpointer_test, validate
+
+    numbers = iter(range(1000))
+    url = request.getfixturevalue("postgres") if place == "postgres" else None
+
+    @checkpointer_test(name=f"stategate {place}")
+    async def factory():
+        named = {"memory": None, "sqlite": str(tmp_path / f"{next(numbers)}.sqlite")}
+        yield open_saver(named.get(place, url))
+
+    report = asyncio.run(validate(factory))
+    failures = [f for result in report.results.values() for f in result.failures]
+    assert report.passed_all_base(), failures
+    assert failures == []
+    assert sum(result.tests_passed for result in report.results.values()) > 40
+
+
+def test_text_that_postgresql_refuses_is_kept_all_the_same(where):
+    session = Session(graph(where), "nul", {"instruction": "find\0 a \ud83d lamp"})
+    session.act("search[a\0b \ud800 c]")
+    values = Session(graph(where), "nul").values
+    assert values["episode"]["instruction"] == "find\ufffd a ? lamp"
+    assert values["action"] == "search[a\ufffdb ? c]"
+
+
+# Locks --------------------------------------------------------------------------------------------
+
+
+def test_two_runs_of_one_thread_take_turns_across_connections(where):
+    graphs = [graph(where) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda one: one.invoke(TASK, thread("both")), graphs))
+    assert graphs[0].get_state(thread("both")).values["episodes"] == 2
+
+
+def test_many_threads_at_once_hold_one_connection(postgres):
+    import psycopg
+
+    saver, other = graph(postgres).checkpointer, graph(postgres).checkpointer
+    with psycopg.connect(postgres, autocommit=True) as db, ExitStack() as held:
+        count = "select count(*) from pg_stat_activity where datname = 'postgres'"
+        before = db.execute(count).fetchone()[0]
+        for i in range(40):
+            held.enter_context(saver.thread_lock(f"many-{i}", 0.0))
+        for one in (saver, other):
+            with pytest.raises(Busy), one.thread_lock("many-7", 0.0):
+                pass
+        assert db.execute(count).fetchone()[0] <= before + 4
+    with other.thread_lock("many-7", 0.0):
+        pass
+
+
+def test_a_server_that_was_restarted_is_found_again(postgres, postgres_server):
+    here = Session(graph(postgres), "back", task=TASK["task"])
+    here.step()
+    postgres_server("restart")
+    assert here.run()[-1].done
+
+
+def test_a_database_that_does_not_answer_is_one_clear_line():
+    with pytest.raises(UserError, match="cannot reach the checkpoint database") as error:
+        graph("postgresql://127.0.0.1:9/none?connect_timeout=2")
+    assert "\n" not in str(error.value)
+
+
+# Pruning ------------------------------------------------------------------------------------------
+
+
+def test_a_pruned_thread_goes_on_to_the_same_end(where):
+    built = graph(where)
+    for name in ("whole", "pruned", "running"):
+        session = Session(built, name, TASK["task"])
+        for _ in range(4):
+            session.step()
+    whole = Session(built, "whole").run()[-1]
+    saver = open_saver(where)
+    before = {t.thread_id: t for t in threads(saver)}
+    assert before["pruned"].checkpoints > 10
+    assert abs(before["pruned"].written - time.time()) < 60
+    with built.alone(thread("running")):
+        gone, _ = prune(saver, 2, None, ["pruned", "running"])
+    assert gone == before["pruned"].checkpoints - 2
+    after = {t.thread_id: t for t in threads(saver)}
+    assert after["pruned"].checkpoints == 2
+    assert after["pruned"].size < before["pruned"].size / 2
+    assert {name: after[name] for name in ("whole", "running")} == {
+        name: before[name] for name in ("whole", "running")
+    }
+    last = Session(built, "pruned").run()[-1]
+    assert (last.reward, last.step, last.decision) == (whole.reward, whole.step, whole.decision)
+
+
+def test_old_threads_go_whole(where):
+    graph(where).invoke(TASK, thread("old"))
+    saver = open_saver(where)
+    assert prune(saver, 99, 3600.0, ["old"]) == (0, 0)
+    assert prune(saver, 99, -1.0, ["old"])[1] == 1
+    assert threads(saver) == []
+
+
+def test_checkpoints_in_memory_cannot_be_pruned():
+    with pytest.raises(UserError, match="in memory"):
+        threads(open_saver(None))
+    with pytest.raises(UserError, match="--keep"):
+        prune(open_saver(None), 0)
+
+
+# Files of others ----------------------------------------------------------------------------------
+
+
+def test_a_file_of_version_0_1_0_is_converted_once(tmp_path):
+    path = tmp_path / "c.sqlite"
+    path.write_bytes(lzma.decompress(OLD.read_bytes()))
+    for _ in range(2):
+        session = Session(graph(str(path)), "t")
+        assert (session.values["steps"], session.values["action"][:7]) == (2, "click[b")
+    tables = "select name from sqlite_master where name in ('parts', 'writes')"
+    with sqlite3.connect(path) as db:
+        assert db.execute(tables).fetchall() == [("writes",)]
+    assert [len(moment["events"]) for moment in session.moments()] == [0, 2, 4]
+    straight = Session(graph(None), "s", TASK["task"]).run()
+    assert session.run()[-1].decision == straight[-1].decision
+    assert session.back(3).run()[-1].decision == straight[-1].decision
+
+
+def test_a_file_of_version_0_1_0_that_lost_a_part_is_refused_in_one_line(tmp_path):
+    path = tmp_path / "c.sqlite"
+    path.write_bytes(lzma.decompress(OLD.read_bytes()))
+    with sqlite3.connect(path) as db:
+        db.execute("delete from parts where id > 3")
+    for _ in range(2):
+        with pytest.raises(UserError, match="cannot convert") as error:
+            open_saver(str(path))
+        assert "\n" not in str(error.value)
+
+
+def test_a_database_of_version_0_1_0_is_refused_in_one_line(own_database):
+    built = graph(own_database())
+    Session(built, "t", TASK["task"]).step()
+    with built.checkpointer._cursor() as cursor:
+        cursor.execute("update checkpoint_blobs set type = 'part' where length(blob) > 8")
+    with pytest.raises(UserError, match="written by Stategate 0.1.0") as error:
+        built.get_state(thread("t"))
+    assert "\n" not in str(error.value)
+    with pytest.raises(UserError, match="written by Stategate 0.1.0"):
+        built.checkpointer.get_next_version("0000051a2b", None)
+
+
+def test_checkpoints_of_langgraphs_own_saver_are_gone_on_with(tmp_path):
+    path = tmp_path / "theirs.sqlite"
+    config = scripted("search[lamp]", "click[next >]", "click[< prev]", max_steps=3)
+    with SqliteSaver.from_conn_string(str(path)) as theirs:
+        session = Session(build_graph(config, checkpointer=theirs), "t", TASK["task"])
+        session.step()
+        before = session.values
+    now = Session(build_graph(config, checkpointer=open_saver(str(path))), "t")
+    assert now.values == before
+    assert [result.decision.action for result in now.run()] == ["click[next >]", "click[< prev]"]
+    assert now.back(3).values["steps"] == 0
+
+
+def _evil(path):
+    """Return msgpack's extension 0 as LangGraph writes constructors: module, name, argument."""
+    call = ormsgpack.packb(("os", "system", f"touch {path}"))
+    return ormsgpack.packb(ormsgpack.Ext(0, call))
+
+
+@pytest.mark.parametrize("place", ["checkpoint", "write"])
+def test_a_checkpoint_runs_no_code(tmp_path, place):
+    mark, path = tmp_path / "ran", tmp_path / "c.sqlite"
+    graph(str(path)).invoke(TASK, thread())
+    with sqlite3.connect(path) as db:
+        if place == "checkpoint":
+            db.execute("update checkpoints set checkpoint = ?, type = 'msgpack'", (_evil(mark),))
+        else:
+            row = db.execute(
+                "select thread_id, checkpoint_ns, checkpoint_id from checkpoints"
+                " order by checkpoint_id desc limit 1"
+            ).fetchone()
+            db.execute(
+                "insert into writes (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel,"
+                " type, value) values (?, ?, ?, 'task', 0, 'action', 'msgpack', ?)",
+                (*row, _evil(mark)),
+            )
+    with suppress(Exception):  # what the file leaves of a checkpoint may be none
+        graph(str(path)).get_state(thread())
+    assert not mark.exists()
+
+
+def test_a_pool_whose_last_user_is_a_thread_of_its_own_goes_in_silence(postgres):
+    """Who collects garbage may be any thread: the pool's own cannot wait for itself."""
+    import threading
+
+    from psycopg_pool.pool import MaintenanceTask
+
+    from stategate.stores.tables import open_pool
+
+    gone, problems = threading.Event(), []
+
+    class Last(MaintenanceTask):
+        def _run(self, pool):
+            try:
+                pool.__del__()
+            except RuntimeError as error:
+                problems.append(error)
+            gone.set()
+
+    pool = open_pool(postgres, 1, {"autocommit": True})
+    pool.run_task(Last(pool))
+    assert gone.wait(10)
+    assert problems == []
