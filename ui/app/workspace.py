@@ -90,7 +90,7 @@ class Workspace(Turns):
     @property
     def agent(self) -> Agent:
         """The agent that plays, without what this tab swapped."""
-        return cast(Agent, self.graph.agent)  # type: ignore[attr-defined]
+        return self.graph.agent
 
     @property
     def overrides(self) -> dict[str, Any]:

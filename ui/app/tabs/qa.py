@@ -106,7 +106,7 @@ class QaTab(common.Tab):
         last = talk.last
         if last is None:
             return empty("What an answer is made from", _HINT)
-        agent: Any = talk.graph.agent  # type: ignore[attr-defined]
+        agent: Any = talk.graph.agent
         env, context = agent.config.env, agent.config.context
         chunks = env.source(last.observation, agent.resources).all()
         took = (last.seconds, last.decision.reason)

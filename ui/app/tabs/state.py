@@ -38,7 +38,7 @@ def trajectory_of(session: Session) -> StateTrajectory:
 
     Raises ``UserError`` where the agent keeps no recurrent state.
     """
-    bound = session.agent.bound()
+    bound = session.agent
     updater = bound.resources.updater
     if updater is None:
         raise UserError("this agent keeps no recurrent state: set updater.kind=gru (or ssm)")
