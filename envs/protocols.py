@@ -81,11 +81,6 @@ class PlayableWorld(World, Protocol):
         """Numbers of tasks by the name of their split, such as ``{"human": range(0, 13)}``."""
         return {}
 
-    @property
-    def scenes(self) -> Mapping[str, Sequence[int]]:
-        """Numbers of tasks by the place where they happen, such as a room."""
-        return {}
-
     def tasks(self) -> Sequence[Mapping[str, Any]]:
         """Return the world's tasks in order; by default one task without parameters."""
         return ({},)

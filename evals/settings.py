@@ -131,61 +131,6 @@ class Longmemeval(Evidence):
     )
 
 
-class Statements(Configured):
-    """Compare what memory reads, merges and refuses with marks made by hand."""
-
-    command: ClassVar[str] = "statements"
-    examples: ClassVar[tuple[str, ...]] = ("stategate eval statements --out runs/statements",)
-    config: str = option("qa", "A preset or a YAML file.")
-    agents: CommaList = option(("rules",), "Readers: rules, model (needs llm), times.")
-    split: str = option("test", "dev to develop on, test to report, fresh: its newest part, all.")
-
-    def run(self) -> dict[str, Any]:
-        """Read what is missing."""
-        from stategate.evals.memory.marking import run_statements
-        from stategate.graph.config import load_config
-        from stategate.nodes.resources import Resources
-
-        loaded = load_config(self.config, self.overrides)
-
-        def resources() -> Resources:
-            return Resources(loaded.llm, loaded.embedder)
-
-        return run_statements(self.out, self.agents, self.split, resources().embedder, resources)
-
-
-class Remembered(Configured):
-    """Ask again for what a user settled on in a world, without saying it, and see if memory knows."""
-
-    command: ClassVar[str] = "remembered"
-    examples: ClassVar[tuple[str, ...]] = (
-        "stategate eval remembered --set env.data=official --goals 0-49 --out runs/remembered",
-    )
-    goals: str = option("0-49", "Numbers of the world's tasks, five a user.")
-
-    def run(self) -> dict[str, Any]:
-        """Play what is missing."""
-        from stategate.evals.memory.worlds import run_remembered
-
-        return run_remembered(self.out, self.goals, self.config, self.overrides, self.seed)
-
-
-class Served(Configured):
-    """Play one task after another in one place, with and without what was seen there before."""
-
-    command: ClassVar[str] = "served"
-    examples: ClassVar[tuple[str, ...]] = ("stategate eval served --out runs/served",)
-    config: str = option("alfworld", "A preset or a YAML file.")
-    users: int = option(20, "Users, each in a scene of their own.", ge=2)
-    tasks: int = option(6, "Tasks of each, one after another.", ge=2)
-
-    def run(self) -> dict[str, Any]:
-        """Play what is missing."""
-        from stategate.evals.memory.worlds import run_served
-
-        return run_served(self.out, self.config, self.overrides, self.users, self.tasks, self.seed)
-
-
 class Rerank(Shared):
     """Rank the documents of multi-hop questions: nDCG@10, MAP, precision, recall, paired tests."""
 
@@ -348,9 +293,6 @@ EVALUATIONS: tuple[type[Evaluation], ...] = (
     Memory,
     Locomo,
     Longmemeval,
-    Statements,
-    Remembered,
-    Served,
     Rerank,
     Replay,
 )

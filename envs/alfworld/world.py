@@ -61,18 +61,6 @@ class AlfWorld(PlayableWorld):
         """Return a task for each game of the split."""
         return [{"game": name} for name in self._numbered(None)]
 
-    @property
-    def scenes(self) -> Mapping[str, Sequence[int]]:
-        """The numbers of the split's games by the room that they are played in.
-
-        Games of one room have the same places; what lies where differs from game to game.
-        """
-        rooms: dict[str, list[int]] = {}
-        for number, name in enumerate(self._numbered(None)):
-            room = name.split("/")[-2].rpartition("-")[2]
-            rooms.setdefault(room, []).append(number)
-        return rooms
-
     def reset(self, task: Mapping[str, Any]) -> tuple[Session, Observation]:
         """Start ``{"game": name}``, or ``{"game": number}`` of the split (or of ``"split"``, if given).
 
