@@ -235,7 +235,8 @@ def search_everywhere(
     hits: list[Hit] = []
     files = {path for folder in (home(), cache()) for path in _files(folder)}
     stores = [place for place in (places.traces, places.checkpoints) if place]
-    databases = {str(p).partition("#")[0] for p in (*stores, *places.banks) if is_database(p)}
+    stored = (*stores, *places.banks, *(() if memory.file is not None else (memory.url,)))
+    databases = {str(p).partition("#")[0] for p in stored if is_database(p)}
     named = [Path(place).expanduser() for place in stores if not is_database(place)]
     named += [Path(bank) / "bank.sqlite" for bank in places.banks if not is_database(bank)]
     if memory.file is not None:
@@ -250,7 +251,6 @@ def search_everywhere(
         hits += [
             Hit("database", t, text) for place in databases for t in tables_holding(place, forms)
         ]
-        hits += [Hit("memory", table, text) for table in memory.tables_with(text)]
         hits += [
             Hit("export", p, text) for p in memory.exports(None) if contains_any(Path(p), forms)
         ]

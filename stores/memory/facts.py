@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from stategate.language.words import CALENDAR, FUNCTION_WORDS
-from stategate.stores.memory import database as tables
-from stategate.stores.memory.database import key_of, within
+from stategate.language.numbers import CARDINALS, ORDINALS
+from stategate.language.words import CALENDAR, FUNCTION_WORDS, MONTHS, WEEKDAYS
+from stategate.stores.memory import schema as tables
 from stategate.stores.memory.records import TRUSTED, Fact, Namespace, Turn, trust_of
+from stategate.stores.memory.schema import key_of, within
 from stategate.stores.memory.search import NamespaceIndex, packed
 
 #: Cosines from which two questions, and two answers, say the same; and two things that were told.
@@ -21,12 +22,16 @@ _ASKING = re.compile(r"\b(?:who|whom|whose|when|where|why|how|which|what)\b")
 _NEGATION = re.compile(
     r"\b(?:no|not|never|none|nothing|nobody|neither|nor|without|cannot)\b|\b\w*n['’]t\b", re.I
 )
-_ORDINAL = re.compile(
-    r"\b(?:first|second|third|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
-    r"monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|april|may|june|"
-    r"july|august|september|october|november|december|yesterday|today|tomorrow|last|next|morning|"
-    r"evening|before|after|left|right|more|less|former|ex)\b",
-    re.IGNORECASE,
+#: Words of number, order and time: texts that differ in one say different things.
+_ORDINAL = frozenset(
+    [
+        *CARDINALS,
+        *ORDINALS,
+        *MONTHS,
+        *WEEKDAYS,
+        *"yesterday today tomorrow last next morning evening before after left right more".split(),
+        *"less former ex".split(),
+    ]
 )
 
 
@@ -278,7 +283,7 @@ def _past(text: str) -> bool:
 
 
 def _orders(text: str) -> set[str]:
-    return {word.lower() for word in _ORDINAL.findall(text)}
+    return _ORDINAL.intersection(re.findall(r"\w+", text.lower()))
 
 
 def told(turn: Any) -> str:

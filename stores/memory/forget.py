@@ -6,10 +6,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stategate.stores.memory import database as tables
-from stategate.stores.memory.database import among, bump, within
+from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import told
 from stategate.stores.memory.records import Namespace
+from stategate.stores.memory.schema import among, bump, within
 from stategate.stores.memory.statements import close_again, reopen
 
 

@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 
 from stategate.stores.errors import UserError
 from stategate.stores.files import parse_json
-from stategate.stores.memory.database import items
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import Fact, Namespace
+from stategate.stores.memory.schema import items
 
 FACTS = "facts"
 _JOIN = "."  # LangGraph refuses labels with a period

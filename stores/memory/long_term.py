@@ -8,58 +8,86 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import sqlalchemy as sa
+from pydantic import BaseModel, ConfigDict, Field
 
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json, write_lines
 from stategate.stores.home import home
-from stategate.stores.memory import database as tables
-from stategate.stores.memory.database import Database, bump, key_of, within
+from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import as_facts, least_worth, trust_in, write_fact
 from stategate.stores.memory.forget import Erased, erase_facts
 from stategate.stores.memory.gate import why_not
 from stategate.stores.memory.recall import DEFAULT, Asked, Limits, Weights, recalled
-from stategate.stores.memory.records import (
-    Candidate,
-    Fact,
-    Namespace,
-    Turn,
-    Vector,
-    Written,
-    tidy,
-)
+from stategate.stores.memory.records import Candidate, Fact, Namespace, Turn, Vector, Written
+from stategate.stores.memory.schema import MEMORY, bump, key_of, within
 from stategate.stores.memory.search import NamespaceIndex, packed
 from stategate.stores.memory.stated import stated
 from stategate.stores.memory.statements import write_statements
+from stategate.stores.sql import Database
 
 #: Namespaces whose search index stays in memory, the last used ones.
 _INDEXES = 16
 _SHARE = 20  # of a full memory that makes room at once
 Embed = Callable[[Sequence[str]], Vector]
-_FIELDS = ("thread_id", "episode_id", "step", "question", "answer")
-#: What the numbers of an imported turn may be: a time has a day, a step fits a column. NaN is nothing.
-_MOST: dict[str, Callable[[Any], bool]] = {
-    "at": lambda value: -6e10 < float(value) < 2.5e11,
-    "step": lambda value: 0 <= value < 1 << 31,
-    "salience": lambda value: 0 <= float(value) <= 1,
-    "trust": lambda value: 0 <= float(value) <= 1,
-}
+_Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class LongTerm(Database):
-    """One memory database. Safe for threads and processes; raises ``UserError`` if unusable."""
+class ExportedTurn(BaseModel):
+    """One line of an exported memory: a turn, and what its fact says."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
+
+    thread_id: str
+    episode_id: str
+    step: int = Field(ge=0, lt=1 << 31)
+    question: str
+    answer: str
+    at: float = Field(gt=-6e10, lt=2.5e11)
+    about: str = ""
+    speaker: str = ""
+    source: str = "user"
+    trust: _Share | None = None
+    salience: _Share = 0.5
+    success: bool = True
+
+
+class LongTerm:
+    """One memory: a SQLite file or a PostgreSQL database (see ``stores.sql``).
+
+    Safe for threads and processes. Every method raises ``UserError`` where the database is unusable.
+    """
 
     def __init__(self, url: str) -> None:
-        super().__init__(url)
+        self.url = url
+        self._db = Database(url.removeprefix("sqlite:///"), MEMORY)
         self._indexes: OrderedDict[Namespace, NamespaceIndex] = OrderedDict()
         self._lock = threading.RLock()
+
+    @property
+    def file(self) -> Path | None:
+        """The database's file, None for PostgreSQL."""
+        return self._db.file
+
+    @contextmanager
+    def transaction(
+        self, namespace: Namespace | None, writes: bool = True
+    ) -> Iterator[sa.Connection]:
+        """Yield a connection in one transaction; writers of a namespace take turns.
+
+        Two sessions that write the same fact at once would otherwise both find none to merge with.
+        """
+        turn = "" if namespace is None else f"{namespace.user}/{namespace.agent}"
+        with self._db.damage(), self._db.write(turn) if writes else self._db.read() as db:
+            yield db
 
     def write(self, namespace: Namespace, turn: Turn) -> int | None:
         """Keep ``turn`` and return its fact's id, None if the turn was written before."""
@@ -74,7 +102,6 @@ class LongTerm(Database):
         A namespace has at most ``most`` facts (None: any number): a twentieth goes at once, what is
         missed least (``facts.least_worth``), with all that hangs on it.
         """
-        turn = tidy(turn)
         if gated and (reason := why_not(turn)):
             return Written("refused", reason=reason)
         now = time.time() if turn.at is None else turn.at
@@ -211,10 +238,7 @@ class LongTerm(Database):
         query = sa.select(*columns, f.salience, f.success).select_from(joined)
         query = query.where(*within(tables.turns, namespace)).order_by(t.at, t.id)
         with self.transaction(namespace, writes=False) as db:
-            rows = [dict(row._mapping) for row in db.execute(query)]
-            if any(isinstance(value, bytes) for row in rows for value in row.values()):
-                raise TypeError("a text that is none")
-            return rows
+            return [dict(row._mapping) for row in db.execute(query)]
 
     def threads(self) -> set[str]:
         """Return every thread, of any user, of which a turn is remembered."""
@@ -283,7 +307,7 @@ class LongTerm(Database):
             with self.transaction(namespace) as db:
                 erased = erase_facts(db, namespace, ids, thread, source)
             # Also where nothing is left to erase: a kill may have come before the file was tidied.
-            self.tidy_file()
+            self._db.compact()
         return erased
 
     def embed_again(
@@ -367,29 +391,25 @@ class LongTerm(Database):
         """
         with user_error_context(f"cannot read '{source}'", "name a file of `memory export`"):
             lines = source.read_text(encoding="utf-8").split("\n")
-        rows = [_row(line, n, source) for n, line in enumerate(lines, 1) if line.strip()]
-        asked = [f"{row.get('about', '')} {row['question']}".strip() for row in rows]
-        halves = [
-            half for row, text in zip(rows, asked, strict=True) for half in (text, row["answer"])
-        ]
-        vectors = embed([half for half in halves if half])
-        of = dict(zip((half for half in halves if half), vectors, strict=True))
+        rows = []
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                with user_error_context(
+                    f"'{source}' line {number} is no turn", "see memory export"
+                ):
+                    rows.append(ExportedTurn.model_validate(parse_json(line)))
+        asked = [f"{row.about} {row.question}".strip() for row in rows]
+        halves = {half for row in rows for half in (row.answer,) if half} | {*asked}
+        texts = sorted(halves)
+        of = dict(zip(texts, embed(texts), strict=True)) if texts else {}
         written = 0
         for row, text in zip(rows, asked, strict=True):
-            at = float(row["at"])
             turn = Turn(
-                **{name: row[name] for name in _FIELDS},
+                **row.model_dump(),
                 vector=of[text],
-                answer_vector=of.get(row["answer"]),
+                answer_vector=of.get(row.answer),
                 embedder=embedder,
-                success=bool(row.get("success", True)),
-                salience=float(row.get("salience", 0.5)),
-                at=at,
-                about=str(row.get("about", "")),
-                speaker=str(row.get("speaker", "")),
-                source=str(row.get("source", "user")),
-                trust=row.get("trust"),
-                statements=tuple(stated(text, str(row.get("speaker", "")), at)),
+                statements=tuple(stated(text, row.speaker, row.at)),
             )
             written += self.write(namespace, turn) is not None
         return written
@@ -398,8 +418,8 @@ class LongTerm(Database):
 def open_long_term(url: str | None = None) -> LongTerm:
     """Return the memory at ``url``, a file name or nothing for this machine's own; opened once."""
     if url is None:
-        return _opened(f"sqlite:///{home() / 'long_term.sqlite'}")
-    return _opened(url if "://" in url else f"sqlite:///{Path(url).expanduser()}")
+        return _opened(str(home() / "long_term.sqlite"))
+    return _opened(url if "://" in url else str(Path(url).expanduser()))
 
 
 @lru_cache(maxsize=16)
@@ -415,17 +435,3 @@ def _change(db: sa.Connection, namespace: Namespace, fact: int, rows: Vector, **
     changed = db.execute(tables.facts.update().where(*here).values(**values))
     bump(db, namespace)
     return changed.rowcount
-
-
-def _row(line: str, number: int, source: Path) -> dict[str, Any]:
-    with user_error_context(f"'{source}' line {number} is no turn", "see memory export"):
-        row = parse_json(line)
-        if not all(isinstance(row[name], int if name == "step" else str) for name in _FIELDS):
-            raise TypeError("a field has another type")
-        float(row["at"])
-        if any(not _MOST[name](row[name]) for name in _MOST if row.get(name) is not None):
-            raise ValueError("a number is out of range")
-        if any(not isinstance(row.get(name, ""), str) for name in ("about", "speaker", "source")):
-            raise TypeError("a field has another type")
-    checked: dict[str, Any] = row
-    return checked

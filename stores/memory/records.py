@@ -1,11 +1,13 @@
 """What long-term memory keeps: whose it is, a turn as it is written, a fact as it is read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stategate.stores.text import storable
 
 Vector = NDArray[np.float32]
 
@@ -18,8 +20,8 @@ class Namespace:
     agent: str = "stategate"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "user", clean(self.user))
-        object.__setattr__(self, "agent", clean(self.agent))
+        object.__setattr__(self, "user", storable(self.user))
+        object.__setattr__(self, "agent", storable(self.agent))
 
 
 #: How far a source is trusted unless told otherwise: what the user says, what the agent answers, and
@@ -151,19 +153,3 @@ class Written:
     reason: str = ""
     closed: tuple[int, ...] = ()
     dropped: tuple[int, ...] = ()
-
-
-def tidy(value: Any) -> Any:
-    """Return a turn, or a part of one, with text that every database takes."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, tuple):
-        return tuple(tidy(item) for item in value)
-    if isinstance(value, Turn | Statement):
-        return replace(value, **{key: tidy(item) for key, item in vars(value).items()})
-    return value
-
-
-def clean(text: str) -> str:
-    """Return text that every database takes: no lone surrogates, no NUL."""
-    return text.encode("utf-8", "replace").decode().replace("\x00", "")

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from stategate.language.dates import spans
 from stategate.stores.corpus.lexical import GrowingLexical
-from stategate.stores.memory import database as tables
-from stategate.stores.memory.database import within
+from stategate.stores.memory import schema as tables
 from stategate.stores.memory.gate import content_of
 from stategate.stores.memory.records import Namespace, Vector
+from stategate.stores.memory.schema import within
 
 Scores = NDArray[np.float64]
 _K1 = 1.5

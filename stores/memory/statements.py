@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from stategate.language.dates import spans
 from stategate.language.words import word_list
-from stategate.stores.memory import database as tables
+from stategate.stores.memory import schema as tables
 from stategate.stores.memory.changes import (
     ALIKE,
     CHANGES,
@@ -19,8 +19,8 @@ from stategate.stores.memory.changes import (
     RETRACTED,
     SAME_KIND,
 )
-from stategate.stores.memory.database import among, within
 from stategate.stores.memory.records import TRUSTED, Namespace, Turn
+from stategate.stores.memory.schema import among, within
 from stategate.stores.memory.stated import ENDINGS, is_past
 from stategate.stores.text import words_of
 

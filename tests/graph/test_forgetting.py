@@ -180,7 +180,7 @@ def test_of_a_chain_of_changes_the_next_one_closes_what_is_opened_again(memory):
 def test_a_long_memory_is_forgotten_whole(memory):
     vector = HashingEmbedder().embed(["x"])[0]
     with memory.store.transaction(memory.namespace) as db:
-        from stategate.stores.memory import database as tables
+        from stategate.stores.memory import schema as tables
 
         own = {"user": "ana", "agent": "stategate", "thread_id": "t", "answer": "", "about": ""}
         rows = [
