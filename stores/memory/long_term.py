@@ -32,7 +32,7 @@ from stategate.stores.memory.schema import MEMORY, bump, key_of, within
 from stategate.stores.memory.search import NamespaceIndex, packed
 from stategate.stores.memory.stated import stated
 from stategate.stores.memory.statements import write_statements
-from stategate.stores.sql import Database
+from stategate.stores.sql import Database, is_database
 
 #: Namespaces whose search index stays in memory, the last used ones.
 _INDEXES = 16
@@ -68,7 +68,10 @@ class LongTerm:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._db = Database(url.removeprefix("sqlite:///"), MEMORY)
+        place = url.removeprefix("sqlite:///")
+        if "://" in place and not is_database(place):
+            raise UserError("long-term memory is a file or a sqlite:/// or postgresql:// URL")
+        self._db = Database(place, MEMORY)
         self._indexes: OrderedDict[Namespace, NamespaceIndex] = OrderedDict()
         self._lock = threading.RLock()
 

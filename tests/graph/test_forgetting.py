@@ -53,7 +53,6 @@ def places(request, tmp_path, memory):
 def test_what_is_forgotten_is_in_no_store_and_the_rest_stays(memory, places, named):
     assert {hit.store for hit in search_everywhere([SECRET], memory.store, places)} >= {
         "file",
-        "memory",
         *(["database"] if str(places.traces).startswith("postgresql") else []),
     }
     fact = next(f for f in memory.store.facts(memory.namespace) if "4711" in f.question)

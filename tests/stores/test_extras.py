@@ -18,7 +18,7 @@ sys.meta_path.insert(0, Refuse())
 """
 EXTRAS = (
     "torch,faiss,sentence_transformers,transformers,tokenizers,xllamacpp,accelerate,gguf,"
-    "jinja2,chromadb,bm25s,bs4,pypdf,Stemmer,sqlalchemy,gradio,markupsafe,"
+    "jinja2,chromadb,bm25s,bs4,pypdf,Stemmer,gradio,markupsafe,"
     "matplotlib,starlette,tabulate,sklearn,ir_measures,pytrec_eval,scipy,psycopg,ray,pandas"
 )
 
@@ -37,7 +37,6 @@ def core(code, *words, **environment):
         ("from stategate.stores.corpus.reader import shared; shared.read(b'', '.pdf')", "qa"),
         ("from stategate.stores.corpus.lexical import Lexical; Lexical(['x'])", "qa"),
         ("from stategate.stores.corpus.vectors import Vectors; Vectors('v', 'n', 'e', 3)", "qa"),
-        ("import stategate.stores.memory.long_term", "qa"),
         (
             "from stategate.stores.assets.weights import load_weights;"
             "load_weights('state-gru', 'state')",
