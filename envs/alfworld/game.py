@@ -26,6 +26,7 @@ from stategate.envs.alfworld.pddl import (
     Atom,
     Domain,
     Effect,
+    Not,
     Problem,
     read_domain,
     read_problem,
@@ -403,8 +404,8 @@ def _conjuncts(formula: Any) -> list[tuple[Atom, bool]]:
         return [found for part in formula.parts for found in _conjuncts(part)]
     if isinstance(formula, Atom):
         return [(formula, True)]
-    part = getattr(formula, "part", None)
-    return [(part, False)] if isinstance(part, Atom) and not hasattr(formula, "variables") else []
+    is_negated = isinstance(formula, Not) and isinstance(formula.part, Atom)
+    return [(formula.part, False)] if is_negated else []
 
 
 def _same(one: Atom, other: Atom, places: Mapping[str, int]) -> list[tuple[int, int]] | None:

@@ -116,62 +116,75 @@ def value_features(
     ``title`` are keys of words that the page says elsewhere, ``taken`` the instruction's tokens that a
     value of another choice says better.
     """
-    n = len(values)
-    rows = np.zeros((n, len(VALUE)), dtype=np.float32)
-    if not n:
-        return rows, np.zeros(len(NONE), dtype=np.float32)
-    spans = [locate(request, value, name) for value in values]
-    wanted = [content(value) or tokens(value) for value in values]
-    holders: dict[str, int] = {}
-    for keys in wanted:
-        for key in {t.key for t in keys}:
-            holders[key] = holders.get(key, 0) + 1
-    weigh = {key: math.log((n + 1) / (count + 0.5)) + 0.1 for key, count in holders.items()}
-    care = matters(request)
-    name_keys = {token.key for token in content(name)}
-    name_at = [i for key in name_keys for i in request.places.get(key, ())]
-    cover = [_coverage(keys, span, weigh) for keys, span in zip(wanted, spans, strict=True)]
-    whole_sets = [frozenset(s.places) if s.is_whole else frozenset() for s in spans]
-    strength = [c * (1 + 0.3 * len(s.places)) for c, s in zip(cover, spans, strict=True)]
-    negations = [
-        negated(request, min(s.places), max(s.places)) if s.places else (0.0, 0.0, 0.0)
-        for s in spans
-    ]
-    top, runner = _two_best(strength)
-    repairs = _repairs(request, spans, whole_sets)
-    meant = _meant(request, wanted, spans, title)
-    most, second = _two_best(meant)
-    roles = [_roles(request, span) for span in spans]
-    surest, next_ = _two_best([role["value"] for role in roles])
-    for i, (keys, span) in enumerate(zip(wanted, spans, strict=True)):
-        places = frozenset(span.places)
+    if not values:
+        return np.zeros((0, len(VALUE)), dtype=np.float32), np.zeros(len(NONE), dtype=np.float32)
+    seen = _Compared(request, name, values, title)
+    rows = np.array([seen.row(i, taken) for i in range(len(values))], dtype=np.float32)
+    return rows, seen.none(rows)
+
+
+class _Compared:
+    """Exclusive values beside an instruction, each with what the others say of the same words."""
+
+    def __init__(
+        self, request: Request, name: str, values: Sequence[str], title: frozenset[str]
+    ) -> None:
+        self.request, self.values, self.title, n = request, values, title, len(values)
+        self.spans = [locate(request, value, name) for value in values]
+        self.wanted = [content(value) or tokens(value) for value in values]
+        holders: dict[str, int] = {}
+        for keys in self.wanted:
+            for key in {t.key for t in keys}:
+                holders[key] = holders.get(key, 0) + 1
+        self.weigh = {k: math.log((n + 1) / (count + 0.5)) + 0.1 for k, count in holders.items()}
+        self.care = matters(request)
+        self.name_keys = {token.key for token in content(name)}
+        self.name_at = [i for key in self.name_keys for i in request.places.get(key, ())]
+        pairs = list(zip(self.wanted, self.spans, strict=True))
+        self.cover = [_coverage(keys, span, self.weigh) for keys, span in pairs]
+        self.whole_sets = [frozenset(s.places) if s.is_whole else frozenset() for s in self.spans]
+        self.strength = [
+            c * (1 + 0.3 * len(s.places)) for c, (_, s) in zip(self.cover, pairs, strict=True)
+        ]
+        self.negations = [
+            negated(request, min(s.places), max(s.places)) if s.places else (0.0, 0.0, 0.0)
+            for s in self.spans
+        ]
+        self.repairs = _repairs(request, self.spans, self.whole_sets)
+        self.meant = _meant(request, self.wanted, self.spans, title)
+        self.roles = [_roles(request, span) for span in self.spans]
+        self.of_value = [role["value"] for role in self.roles]
+
+    def row(self, i: int, taken: frozenset[int]) -> tuple[float, ...]:
+        """Return the features :data:`VALUE` of the ``i``-th value."""
+        request, span, keys, n = self.request, self.spans[i], self.wanted[i], len(self.values)
+        places, strength = frozenset(span.places), self.strength
         pairs = list(zip(keys, span.quality, strict=True))
         found = sum(q >= _ENOUGH for q in span.quality)
-        swallowed = bool(places) and any(places < other for other in whole_sets)
-        near = min((abs(p - q) for p in places for q in name_at), default=99)
-        others = [sum(negations[j]) for j in range(n) if j != i and spans[j].places]
-        rows[i] = (
-            cover[i],
+        near = min((abs(p - q) for p in places for q in self.name_at), default=99)
+        others = [sum(self.negations[j]) for j in range(n) if j != i and self.spans[j].places]
+        return (
+            self.cover[i],
             sum(span.quality) / len(span.quality) if span.quality else 0.0,
             span.is_whole,
             span.is_whole and _is_run(span.places),
             min(found, 4) / 4,
             min(len(keys) - found, 4) / 4,
             min(sum(t.value is not None and q < _ENOUGH for t, q in pairs), 3) / 3,
-            max((weigh[t.key] for t, q in pairs if q >= _ENOUGH), default=0.0) / 4,
-            swallowed,
-            max(-1.0, min(1.0, strength[i] - (runner if strength[i] >= top else top))),
-            strength[i] >= top and top > 0,
+            max((self.weigh[t.key] for t, q in pairs if q >= _ENOUGH), default=0.0) / 4,
+            bool(places) and any(places < other for other in self.whole_sets),
+            max(-1.0, min(1.0, _lead(strength, i))),
+            strength[i] >= max(strength) and max(strength) > 0,
             min(sum(s == strength[i] for s in strength) - 1, 4) / 4 if places else 0.0,
-            sum(request.tokens[p].key in title for p in places) / max(len(places), 1),
+            sum(request.tokens[p].key in self.title for p in places) / max(len(places), 1),
             sum(p in taken for p in places) / max(len(places), 1),
             1 / (1 + near) if near <= _REACH else 0.0,
-            bool(name_at),
-            *negations[i],
+            bool(self.name_at),
+            *self.negations[i],
             sum(p in request.in_limit for p in places) / max(len(places), 1),
             math.log(n) / 4,
-            max((care[p] for p in places), default=0.0),
-            _alike(request, values[i], span),
+            max((self.care[p] for p in places), default=0.0),
+            _alike(request, self.values[i], span),
             any(len(request.places[request.tokens[p].key]) > 1 for p in places),
             any(t.value is not None for t in keys),
             max((rarity(request.tokens[p].word)[0] for p in places), default=0.0),
@@ -179,33 +192,41 @@ def value_features(
             n == 2 and i == 1,
             n == 2 and bool(others) and max(others) >= 1,
             not places,
-            *left_over(request, places, title, name_keys),
-            *repairs[i],
-            meant[i],
-            meant[i] - (second if meant[i] >= most else most),
-            roles[i]["value"],
-            roles[i]["thing"],
-            roles[i]["property"],
-            roles[i]["value"] - (next_ if roles[i]["value"] >= surest else surest),
+            *left_over(request, places, self.title, self.name_keys),
+            *self.repairs[i],
+            self.meant[i],
+            _lead(self.meant, i),
+            self.roles[i]["value"],
+            self.roles[i]["thing"],
+            self.roles[i]["property"],
+            _lead(self.of_value, i),
             _is_glued(request, places),
         )
-    column = dict(zip(VALUE, rows.T, strict=True))
-    none = np.array(
-        [
-            column["coverage"].max(),
-            column["all found"].max(),
-            bool(name_at),
-            math.log(n) / 4,
-            column["letters alike"].max(),
-            column["matters"].max(),
-            column["has number"].max(),
-            n == 1,
-            column["meant"].max(),
-            column["of a value"].max(),
-        ],
-        dtype=np.float32,
-    )
-    return rows, none
+
+    def none(self, rows: Floats) -> Floats:
+        """Return the features :data:`NONE` of asking for none of the values, from their ``rows``."""
+        column = dict(zip(VALUE, rows.T, strict=True))
+        return np.array(
+            [
+                column["coverage"].max(),
+                column["all found"].max(),
+                bool(self.name_at),
+                math.log(len(self.values)) / 4,
+                column["letters alike"].max(),
+                column["matters"].max(),
+                column["has number"].max(),
+                len(self.values) == 1,
+                column["meant"].max(),
+                column["of a value"].max(),
+            ],
+            dtype=np.float32,
+        )
+
+
+def _lead(scores: Sequence[float], i: int) -> float:
+    """Return how far the ``i``-th score is ahead of the best other, or behind the best."""
+    best, second = _two_best(scores)
+    return scores[i] - (second if scores[i] >= best else best)
 
 
 def _roles(request: Request, span: Span) -> dict[str, float]:

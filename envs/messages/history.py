@@ -30,7 +30,7 @@ def key_of(message: BaseMessage, place: int) -> str:
 
 def name_of(message: BaseMessage, place: int) -> str:
     """Return the five letters by which a model can name a message; a result goes by its call."""
-    call = getattr(message, "tool_call_id", None)
+    call = message.tool_call_id if isinstance(message, ToolMessage) else None
     name = str(call or key_of(message, place)).encode(errors="replace")
     return f"{zlib.crc32(name):08x}"[:5]
 

@@ -41,6 +41,7 @@ _CODE = re.compile(r"^\s*(?:def|class|import|function|const|return|func|fn|#incl
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)")
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[\s,]*")
+_COLON = re.compile(r"\s*:\s*")
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,12 @@ def _is_value(line: str) -> bool:
     return end == len(line.strip())
 
 
+def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """Return where ``pattern`` ends that begins at ``at``: there itself where it does not match."""
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
 class _Parts:
     """Spans in the making: ``add`` returns the place of the span that it adds."""
 
@@ -150,14 +157,14 @@ class _Parts:
 
 def _json_spans(text: str) -> list[Span]:
     parts = _Parts()
-    at = _SPACE.match(text, 0).end()  # type: ignore[union-attr]
+    at = _after(_SPACE, text, 0)
     while at < len(text):
         try:
             value, end = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             break
         _json_value(text, at, at, end, value, (), parts)
-        at = _SPACE.match(text, end).end()  # type: ignore[union-attr]
+        at = _after(_SPACE, text, end)
     return parts.spans
 
 
@@ -172,14 +179,14 @@ def _json_value(
         else:
             parts.add(start, end, leads)
         return
-    inside = _SPACE.match(text, at + 1).end()  # type: ignore[union-attr]
+    inside = _after(_SPACE, text, at + 1)
     inner = (*leads, parts.add(start, inside, leads, True))
     names = 2 if isinstance(value, dict) else 0  # a record's first short values say which one it is
     for key, child in value.items() if isinstance(value, dict) else ((None, one) for one in value):
         first = inside
         if key is not None:
             _, inside = _DECODER.raw_decode(text, inside)
-            inside = re.compile(r"\s*:\s*").match(text, inside).end()  # type: ignore[union-attr]
+            inside = _after(_COLON, text, inside)
         _, after = _DECODER.raw_decode(text, inside)
         if names and not isinstance(child, dict | list) and after - first <= _NAME:
             names -= 1
@@ -187,7 +194,7 @@ def _json_value(
         else:
             names = 0
             _json_value(text, first, inside, after, child, inner, parts)
-        inside = _SPACE.match(text, after).end()  # type: ignore[union-attr]
+        inside = _after(_SPACE, text, after)
 
 
 def _html_spans(text: str) -> list[Span]:

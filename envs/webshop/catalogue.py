@@ -37,7 +37,7 @@ class Product:
     instruction_attributes: tuple[str, ...] = ()
 
     def __getitem__(self, key: str) -> Any:
-        return getattr(self, key)
+        return vars(self)[key]
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ language model reads the sentence.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from stategate.nodes.build_context.assemble import cut_line
 from stategate.nodes.experience.grow import make_of, trust_of, untrusted, updater_make
@@ -154,16 +154,6 @@ class Experience(AdvisedContext):
         description="records that may be planted: without its best so many past tasks a move must "
         "still be better than others (proven)",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_bank(cls, values: Any) -> Any:
-        """Accept ``mode: state``, which older configs say; the other mode is a kind of its own."""
-        if isinstance(values, dict) and "mode" in values:
-            if values["mode"] != "state":
-                raise ValueError("advice from a trace bank is context.kind=experience_trace")
-            values = {key: value for key, value in values.items() if key != "mode"}
-        return values
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""

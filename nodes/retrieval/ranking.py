@@ -2,17 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.nodes.models.transport import limited_client
 from stategate.nodes.protocols import Embedder
 from stategate.stores.corpus.lexical import Lexical, stemmer, stop_words
-from stategate.stores.errors import ModelUnavailable, UserError, require_extra, user_error_context
-from stategate.stores.loopback import on_loopback
+from stategate.stores.errors import UserError
 
 Scores = NDArray[np.float64]
 #: Scores of some candidates by their places.
@@ -132,51 +128,3 @@ def fuse_named(name: str, known: Mapping[str, Sequence[float] | Scores]) -> Scor
     if len(parts) == 1:
         return np.asarray(known[next(iter(parts))], dtype=float)
     return fuse([known[part] for part in parts], list(parts.values()))
-
-
-def rerank_at(url: str, model: str, query: str, documents: Sequence[str]) -> list[float]:
-    """Return one relevance a document from the endpoint ``url``.
-
-    Raises ``ModelUnavailable`` where it does not answer, ``UserError`` where the answer makes no
-    sense.
-    """
-    import httpx2
-
-    if not url:
-        raise UserError("rerank=endpoint needs rerank_url, such as http://127.0.0.1:8000/v1/rerank")
-    body = {"model": model, "query": query, "documents": list(documents)}
-    try:
-        # A proxy named in the environment must not see what is meant for this machine.
-        with limited_client(20.0, trust_env=not on_loopback(url)) as client:
-            answer = client.post(url, json=body)
-            answer.raise_for_status()
-            results = answer.json()["results"]
-        scores = {int(item["index"]): float(item["relevance_score"]) for item in results}
-        return [scores[i] for i in range(len(documents))]
-    except httpx2.HTTPError as error:
-        raise ModelUnavailable(f"the reranker at {url} does not answer ({error})") from None
-    except (LookupError, TypeError, ValueError, RecursionError) as error:
-        raise UserError(f"the reranker at {url} answers in another form ({error!r})") from None
-
-
-def rerank_locally(model: str, query: str, documents: Sequence[str]) -> list[float]:
-    """Return one relevance a document from a cross-encoder on this machine (a folder or hub name).
-
-    Raises ``UserError`` where it cannot be loaded.
-    """
-    encoder = _cross_encoder(model)
-    scores = encoder.predict([(query, document) for document in documents])
-    return [float(score) for score in np.ravel(scores)]
-
-
-@lru_cache(maxsize=2)
-def _cross_encoder(model: str) -> Any:
-    if not model:
-        raise UserError("rerank=cross_encoder needs rerank_model: a folder or a hub name")
-    with require_extra("local"):
-        from sentence_transformers import CrossEncoder
-
-    with user_error_context(
-        f"cannot load the cross-encoder '{model}'", kinds=(OSError, ValueError)
-    ):
-        return CrossEncoder(model, device="cpu")

@@ -18,7 +18,6 @@ from stategate.nodes.models.asking import Ask, ask, atalk, talk
 from stategate.nodes.models.embedders import OpenAIEmbedder
 from stategate.nodes.models.llms import OpenAILlm
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.ranking import rerank_at
 from stategate.stores.corpus import web_pages
 from stategate.stores.corpus.web_pages import read_web
 from stategate.stores.errors import ModelUnavailable, UserError
@@ -303,8 +302,6 @@ def test_a_packed_answer_unpacks_to_no_more_than_it_may(server, call, packing):
         call(resources(url, timeout=30))
     skipped = read_web(url, fresh=True)
     assert "over 20 MB" in skipped.why or "packed by" in skipped.why
-    with pytest.raises(ModelUnavailable, match="over 34 MB|packed by"):
-        rerank_at(url, "m", "q", ["a"])
 
 
 def test_a_packed_answer_is_read(server, call, monkeypatch, tmp_path):

@@ -1,8 +1,5 @@
 """The `experience` context: the budget, filters and controls, and trace mode's fallbacks."""
 
-import http.server
-import json
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +8,7 @@ import pytest
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.build_context.experience import Experience
 from stategate.nodes.build_context.trace_advice import ExperienceTrace
-from stategate.nodes.conformance import check_built, check_context, requests
+from stategate.nodes.conformance import check_context, requests
 from stategate.nodes.experience.episode import Annotation, Episode, Step, annotate
 from stategate.nodes.experience.grow import add_episode, make_of, updater_make
 from stategate.nodes.experience.states import online_state
@@ -148,9 +145,6 @@ def test_a_bank_of_another_embedder_and_a_missing_state_are_refused(folder, reso
         Experience(bank=folder, key="both").build(resources)(item(resources))
     with pytest.raises(UserError, match="unknown context kind 'nothing'"):
         Experience(inner={"kind": "nothing"})
-    with pytest.raises(ValueError, match="context.kind=experience_trace"):
-        Experience(mode="trace")
-    assert Experience(mode="state") == Experience()
 
 
 def test_trace_mode_tells_the_plan_of_the_nearest_task_once_an_episode(traces, resources):
@@ -161,92 +155,6 @@ def test_trace_mode_tells_the_plan_of_the_nearest_task_once_an_episode(traces, r
     first = build.advisor._known
     build(next(requests(resources, (600,), ["webshop"])))
     assert first.cache_info().currsize == 1
-
-
-def notes_of(folder, replies=("nonsense",), **params):
-    resources = Resources(FakeLlm(replies=replies), Hashing(), env=WebShopEnv())
-    settled = ExperienceTrace(bank=folder, min_q=0, **params)
-    built = settled.build(resources)(item(resources))
-    check_built(built, item(resources))
-    return built, [piece.id for piece in built.pieces if piece.kind == "fallback"]
-
-
-@pytest.mark.parametrize(
-    ("params", "told"),
-    [
-        ({"rewrites": 2}, "fallback:rewrite: unreadable reply"),
-        ({"rounds": 2}, "fallback:check: unreadable reply, taken as sufficient"),
-        ({"summarise": True, "replies": (" ",)}, "fallback:summary: empty reply, listed the moves"),
-        ({"rerank": "endpoint"}, "fallback:rerank: rerank=endpoint needs rerank_url"),
-        (
-            {"rerank": "endpoint", "rerank_url": "http://127.0.0.1:9/v1/rerank"},
-            "fallback:rerank: the reranker at http://127.0.0.1:9/v1/rerank does not answer",
-        ),
-        ({"rerank": "cross_encoder"}, "fallback:rerank: rerank=cross_encoder needs rerank_model"),
-    ],
-)
-def test_every_fallback_still_advises_and_says_so(traces, params, told):
-    built, notes = notes_of(traces, **params)
-    assert len(notes) == 1
-    assert notes[0].startswith(told)
-    assert "Suggested plan: search, features, buy now" in built.text
-
-
-def test_no_model_at_all_falls_back_at_every_step_that_wants_one(traces):
-    resources = Resources(None, Hashing())
-    params = ExperienceTrace(bank=traces, rewrites=3, summarise=True, rounds=3)
-    built = params.build(resources)(item(resources))
-    notes = [piece.id for piece in built.pieces if piece.kind == "fallback"]
-    assert [note.split(":")[1] for note in notes] == ["rewrite", "check", "summary"]
-    assert "Suggested plan" in built.text
-
-
-def test_rewrites_and_another_round_find_what_the_question_misses(traces):
-    _, notes = notes_of(traces, replies=('["Find me a lamp"]',), rewrites=1, traces=1)
-    assert notes == []
-    check = '{"sufficient": false, "query": "Find me a lamp"}'
-    resources = Resources(FakeLlm(replies=(check,)), Hashing(), env=WebShopEnv())
-    params = ExperienceTrace(bank=traces, rounds=2, traces=3, min_score=0.9)
-    advice = params.build(resources).advisor.advise("zzz yyy xxx")
-    assert advice.rows == ("e1",)
-
-
-def test_a_summary_replaces_the_list_of_moves(traces):
-    built, notes = notes_of(traces, replies=("Read before you buy.",), summarise=True)
-    assert notes == []
-    assert "Experience: Read before you buy. Suggested plan: search" in built.text
-
-
-@pytest.fixture
-def reranker():
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            results = [
-                {"index": i, "relevance_score": float("lamp" in text)}
-                for i, text in enumerate(asked["documents"])
-            ]
-            body = json.dumps({"results": results[::-1]}).encode()
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1/rerank"
-    server.shutdown()
-    server.server_close()
-
-
-def test_an_endpoint_reranks(traces, reranker, resources):
-    params = ExperienceTrace(bank=traces, min_q=0, min_score=-1, rerank="endpoint")
-    plain = params.model_copy(update={"rerank": "none"}).build(resources).advisor.advise(WISH)
-    ranked = params.model_copy(update={"rerank_url": reranker}).build(resources)
-    assert plain.rows[0] == "e0"
-    assert ranked.advisor.advise(WISH).rows[0] == "e1"
 
 
 def test_advice_to_search_says_what_it_comes_to_for_this_task(tmp_path, resources):

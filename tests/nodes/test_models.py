@@ -241,7 +241,6 @@ from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.models.llms import EmbeddedLlm
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.ranking import bm25
-from stategate.nodes.retrieval.ranking import rerank_locally
 from stategate.stores.errors import UserError
 
 resources = Resources()
@@ -249,7 +248,6 @@ for use in (
     lambda: load_backend(sys.argv[1]),
     lambda: MiniLM().build(resources).embed(["a text that nobody embedded before"]),
     lambda: EmbeddedLlm().build(resources),
-    lambda: rerank_locally("a model", "q", ["d"]),
     lambda: bm25("q", ["d"]),
 ):
     try:
@@ -264,4 +262,4 @@ def test_a_missing_package_is_one_line_that_names_its_extra(tmp_path):
     command = [sys.executable, "-c", MISSING, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     fixes = [line.partition(": ")[2] for line in done.stdout.splitlines()]
-    assert fixes == ["pip install 'stategate[local]'"] * 4 + ["pip install 'stategate[qa]'"]
+    assert fixes == ["pip install 'stategate[local]'"] * 3 + ["pip install 'stategate[qa]'"]
