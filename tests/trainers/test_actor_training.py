@@ -24,8 +24,8 @@ from stategate.trainers.policy.imitation import choices
 from stategate.trainers.policy.rollout import Player, Start, collate, sized_batches
 from stategate.trainers.settings import ActorSettings, read_settings
 from stategate.trainers.webshop.collect import collect_practice
+from stategate.trainers.webshop.course import good_actions
 from stategate.trainers.webshop.goals import practice
-from stategate.trainers.webshop.teacher import good_actions
 
 
 @pytest.fixture(scope="module")

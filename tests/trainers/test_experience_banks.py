@@ -23,8 +23,7 @@ from stategate.nodes.update_state.ema import Ema
 from stategate.stores.bank.state_bank import StateBank
 from stategate.stores.errors import UserError
 from stategate.trainers.bank.build import build_state_bank, upgrade, without_leaks
-from stategate.trainers.bank.captions import Captions
-from stategate.trainers.bank.hindsight import Hindsight, episode_text, read_answer
+from stategate.trainers.bank.hindsight import Captions, Hindsight, episode_text, read_answer
 
 TOLD = WebShopEnv().experience()
 PNG = base64.b64decode(

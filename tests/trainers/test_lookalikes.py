@@ -6,9 +6,8 @@ import pytest
 
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.reward import has_attribute, score
+from stategate.trainers.webshop.course import good_actions, invent, weight, with_lookalikes
 from stategate.trainers.webshop.goals import practice
-from stategate.trainers.webshop.lookalikes import invent, weight, with_lookalikes
-from stategate.trainers.webshop.teacher import good_actions
 
 
 @pytest.fixture(scope="module")

@@ -178,7 +178,7 @@ def build(settings: BuildSettings) -> None:
     if not episodes:
         raise UserError("no episode to learn from: give other traces, or --include-incorrect")
     if any(episode.images for episode in episodes):
-        from stategate.trainers.bank.captions import Captions
+        from stategate.trainers.bank.hindsight import Captions
 
         captions = Captions(resources.llm, resources.llm_params.model_dump_json())
         episodes = [captions.caption(episode) for episode in episodes]
