@@ -90,7 +90,7 @@ def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) ->
     Raises ``UserError`` where there is no such bank.
     """
     from stategate.nodes.experience.grow import make_of, untrusted
-    from stategate.stores.bank.state_bank import StateBank
+    from stategate.stores.bank.search import StateBank
     from stategate.stores.memory.records import TRUSTED
 
     resources = Resources(None, embedder or MiniLM())

@@ -13,8 +13,7 @@ from stategate.nodes.experience.states import state_text
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.bank.bank import open_bank
-from stategate.stores.bank.state_bank import StateBank
-from stategate.stores.bank.trace_bank import TraceBank
+from stategate.stores.bank.search import StateBank, TraceBank
 from stategate.stores.errors import UserError
 from stategate.stores.home import home, this_user
 

@@ -22,7 +22,7 @@ from stategate.nodes.resources import Resources
 from stategate.stores.bank.bank import Bank, Entry, Vector
 from stategate.stores.bank.bank import Row as BankRow
 from stategate.stores.bank.nearest import Searcher
-from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.search import StateBank
 from stategate.stores.errors import UserError
 from stategate.stores.loopback import from_environment
 from stategate.stores.runs import parse_numbers

@@ -170,8 +170,7 @@ def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
 def bank_hashes(configs: Iterable[Config]) -> dict[str, str]:
     """Return the SHA-256 over the rows (id and worth) of every bank that the agents name."""
     from stategate.nodes.build_context.experience import AdvisedContext
-    from stategate.stores.bank.bank import open_bank
-    from stategate.stores.bank.places import bank_place
+    from stategate.stores.bank.bank import bank_place, open_bank
 
     contexts = [c.context for c in configs if isinstance(c.context, AdvisedContext)]
     hashes = {}

@@ -31,8 +31,8 @@ from stategate.nodes.protocols import (
 )
 from stategate.nodes.registry import InnerContext
 from stategate.nodes.resources import Resources
-from stategate.stores.bank.places import bank_place, seeded
-from stategate.stores.bank.state_bank import Hit, StateBank
+from stategate.stores.bank.bank import bank_place, seeded
+from stategate.stores.bank.search import Hit, StateBank
 from stategate.stores.text import one_line
 from stategate.stores.tokens import count_tokens
 

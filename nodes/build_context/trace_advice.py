@@ -15,9 +15,8 @@ from stategate.nodes.build_context.experience import LEAD, Advice, AdvisedContex
 from stategate.nodes.experience.grow import make_of, trust_of
 from stategate.nodes.protocols import ContextBuilder, ContextRequest
 from stategate.nodes.resources import Resources
-from stategate.stores.bank.places import bank_place
-from stategate.stores.bank.state_bank import Hit
-from stategate.stores.bank.trace_bank import TraceBank
+from stategate.stores.bank.bank import bank_place
+from stategate.stores.bank.search import Hit, TraceBank
 from stategate.stores.text import words_of
 from stategate.stores.tokens import truncate
 

@@ -6,19 +6,19 @@ no row: it is folded into that row's worth, so worth becomes a mean over what ha
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import sqlalchemy as sa
 
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import Annotation, Episode
 from stategate.nodes.experience.states import FORMAT, states_of
 from stategate.nodes.protocols import Embedder, Updater, UpdaterParams, Vector
 from stategate.stores.assets.weights import read_meta
-from stategate.stores.bank.bank import Bank, Entry, Row
-from stategate.stores.bank.state_bank import StateBank
-from stategate.stores.files import parse_json
+from stategate.stores.bank.bank import Bank, Entry, Row, row_table
+from stategate.stores.bank.search import StateBank
+from stategate.stores.sql import Text
 from stategate.stores.traces import Event
 
 SAME = 0.995
@@ -94,20 +94,16 @@ def add_episode(
 
 def trust_of(row: Row) -> float:
     """Return how far a row's source is trusted (0 to 1): wholly, where an older bank does not say."""
-    return _trust(row.data)
-
-
-def _trust(data: Mapping[str, Any]) -> float:
-    trust = data.get("trust", 1.0)
+    trust = row.data.get("trust", 1.0)
     return float(trust) if isinstance(trust, int | float) and trust == trust else 0.0
 
 
 def untrusted(bank: Bank, least: float) -> frozenset[int]:
     """Return the numbers of the rows that are trusted less than ``least``."""
     # The last field of what is trusted wholly; JSON escapes the quotes of any text that looks the same.
-    query = "select n, data from rows where data like ? and data not like ?"
-    told = bank.query(query, ('%"trust":%', '%"trust": 1.0}'))
-    return frozenset(row["n"] for row in told if _trust(parse_json(row["data"])) < least)
+    text = sa.type_coerce(row_table.c.data, Text)
+    rows = bank.select(text.like('%"trust":%'), text.not_like('%"trust": 1.0}'))
+    return frozenset(row.n for row in rows if trust_of(row) < least)
 
 
 def recurrent_states(episode: Episode, updater: Updater) -> Vector:
@@ -152,19 +148,15 @@ def prune(
     the rows of least standing beyond that number.
     """
     now = clock()
-    tests: list[tuple[str, tuple[float, ...]]] = []
+    c = row_table.c
+    tests: list[sa.ColumnElement[bool]] = []
     if min_q is not None:
-        tests.append(("q < ?", (min_q,)))
+        tests.append(c.q < min_q)
     if older_than is not None:
-        tests.append(("(uses = 0 and created < ?)", (now - older_than,)))
+        tests.append((c.uses == 0) & (c.created < now - older_than))
     if useless:
-        tests.append(("(uses >= ? and helped < ?)", (_TRIED, _USELESS)))
-    gone: set[int] = set()
-    if tests:
-        wanted = " or ".join(test for test, _ in tests)
-        values = [value for _, limits in tests for value in limits]
-        query = f"select n from rows where {wanted}"  # noqa: S608 - three fixed tests
-        gone = {row["n"] for row in bank.query(query, values)}
+        tests.append((c.uses >= _TRIED) & (c.helped < _USELESS))
+    gone = set(bank.numbers(sa.or_(*tests))) if tests else set()
     if keep is not None and len(bank) - len(gone) > keep:
         left = [row for row in bank.rows() if row.n not in gone]
         left.sort(key=lambda row: (-standing(row, now), row.n))

@@ -18,8 +18,8 @@ from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord, Up
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.write_memory.trace import events_of
-from stategate.stores.bank.places import bank_place, seeded
-from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.bank import bank_place, row_table, seeded
+from stategate.stores.bank.search import StateBank
 
 _OPEN = 64  # unfinished episodes remembered
 
@@ -103,11 +103,8 @@ class Writer:
             for piece in record.context.pieces
             if piece.kind == "experience" and piece.text
         }
-        marks = ",".join("?" * len(advised))
-        query = f"select n from rows where id in ({marks})"  # noqa: S608 - question marks only
-        rows = self.bank.bank.query(query, sorted(advised))
-        if rows:
-            self.bank.bank.count_use([row["n"] for row in rows], episode.reward)
+        given = self.bank.bank.numbers(row_table.c.id.in_(sorted(advised)))
+        self.bank.bank.count_use(given, episode.reward)
         self._finished += 1
         if self._finished % self._params.tidy_every == 0:
             prune(self.bank.bank, older_than=self._params.forget_days * 86400, useless=True)

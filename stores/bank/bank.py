@@ -6,44 +6,87 @@
 A row and its vectors come and go together, a source is marked as read in the transaction that adds
 its rows, and ids are unique: a build that was killed goes on without a double or a loss, and several
 processes may write at once.
+
+``banks/NAME`` in ``$STATEGATE_HOME`` is where the command line, the app and the nodes look; a path is
+taken as it is. The bank ``state`` is what ``experience`` reads and grows by default: where there is
+none yet, it begins as a copy of the one that ships for the world, if it is of the same make.
 """
 
 import hashlib
-import json
+import lzma
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from stategate.stores.errors import UserError
-from stategate.stores.files import parse_json, write_lines
-from stategate.stores.home import cache
-from stategate.stores.sqlite import SqliteFile
-from stategate.stores.tables import PostgresTables, is_database, split_place
+from stategate.stores.files import write_bytes, write_lines
+from stategate.stores.home import cache, home
+from stategate.stores.sql import (
+    Blob,
+    Database,
+    Json,
+    Real,
+    Schema,
+    Text,
+    Whole,
+    create_tables,
+    is_database,
+    split_place,
+)
 from stategate.stores.text import without_password
 
 Vector = NDArray[np.float32]
-_SCHEMA = """
-create table if not exists meta (key text primary key, value text) without rowid;
-create table if not exists rows (
-    n integer primary key autoincrement, id text not null unique, task text not null,
-    q real not null, data text not null, created real not null,
-    uses integer not null default 0, helped real not null default 0, used real
-);
-create index if not exists rows_of_task on rows (task);
-create table if not exists vectors (
-    n integer not null, key text not null, place integer not null, vector blob not null,
-    primary key (n, key, place)
-) without rowid;
-create table if not exists sources (id text primary key) without rowid;
-"""
-_COLUMNS = "id, task, q, data, created, uses, helped, used"
-_PATIENCE = 60.0  # seconds to wait for another writer
+_metadata = sa.MetaData()
+_facts = sa.Table(
+    "meta",
+    _metadata,
+    sa.Column("key", Text, primary_key=True),
+    sa.Column("value", Text),
+    sqlite_with_rowid=False,
+)
+#: The rows; their columns are those of :class:`Row`.
+row_table = sa.Table(
+    "rows",
+    _metadata,
+    sa.Column("n", Whole, primary_key=True, autoincrement=True),
+    sa.Column("id", Text, nullable=False, unique=True),
+    sa.Column("task", Text, nullable=False, index=True),
+    sa.Column("q", Real, nullable=False),
+    sa.Column("data", Json, nullable=False),
+    sa.Column("created", Real, nullable=False),
+    sa.Column("uses", Whole, nullable=False, server_default="0"),
+    sa.Column("helped", Real, nullable=False, server_default="0"),
+    sa.Column("used", Real),
+    sqlite_autoincrement=True,
+)
+vector_table = sa.Table(
+    "vectors",
+    _metadata,
+    sa.Column("n", Whole, primary_key=True, autoincrement=False),
+    sa.Column("key", Text, primary_key=True),
+    sa.Column("place", Whole, primary_key=True, autoincrement=False),
+    sa.Column("vector", Blob, nullable=False),
+    sqlite_with_rowid=False,
+)
+_sources = sa.Table(
+    "sources", _metadata, sa.Column("id", Text, primary_key=True), sqlite_with_rowid=False
+)
+_BANK = Schema(
+    "bank",
+    (create_tables(_facts, row_table, vector_table, _sources),),
+    fix="build another folder",
+    patience=60.0,
+)
+_FILE = "bank.sqlite"
+#: Banks that ship, one packed file a world.
+SHIPPED = Path(__file__).parent / "sample"
 _BLOCK = 8192  # vectors read at once
 _UNIT = 1e-6  # how near to 1 the length of a vector is that has been here
 _MERGED = 500  # rows copied at once
@@ -95,33 +138,22 @@ class Bank:
         makes: Mapping[str, str | None],
         create: bool = False,
     ) -> None:
-        self._tables: SqliteFile | PostgresTables
         if is_database(place):
             url, name = split_place(place, kind or "state")
-            where = hashlib.sha256(without_password(url).encode()).hexdigest()[:12]
-            self.folder = cache() / "bank_indexes" / f"{where}-{name}"
-            self._tables = PostgresTables(place, "bank", (_SCHEMA,), name=name, create=create)
+            server = hashlib.sha256(without_password(url).encode()).hexdigest()[:12]
+            self.folder = cache() / "bank_indexes" / f"{server}-{name}"
+            self.db = Database(place, _BANK, name=name, create=create)
         else:
             self.folder = Path(place).expanduser()
-            path = self.folder / "bank.sqlite"
-            if not create and not path.is_file():
+            if not create and not (self.folder / _FILE).is_file():
                 raise UserError(
                     f"no bank in '{place}': make one with stategate bank build TRACES --out '{place}'"
                 )
-            fix = "build another folder"
-            self._tables = SqliteFile(path, "bank", (_SCHEMA,), fix=fix, patience=_PATIENCE)
-        self.path = self._tables.path
-        self.query, self.close = self._tables.query, self._tables.close
-        self.belonging = self._tables.belonging
-        with self.transaction() as db:
-            is_new = db.execute("select 1 from meta").fetchone() is None
-            self._check(db, {"kind": kind, "format": "1"}, is_new)
-            self._check(db, {f"make:{key}": make for key, make in makes.items()}, is_new)
+            self.db = Database(self.folder / _FILE, _BANK)
+        self.path, self.close = self.db.path, self.db.close
+        facts = {"kind": kind, "format": "1"} | {f"make:{key}": make for key, make in makes.items()}
+        self._check({key: value for key, value in facts.items() if value is not None})
         self.kind = self.meta("kind")
-
-    def transaction(self) -> AbstractContextManager[Any]:
-        """Return a write transaction of the bank's tables: all of it happens, or nothing."""
-        return self._tables.transaction()
 
     def add(
         self,
@@ -135,147 +167,172 @@ class Bank:
         Where the source was read already, by another process meanwhile, that was counted already.
         """
         added = 0
-        with self.transaction() as db:
+        insert_row = self.db.insert(row_table).on_conflict_do_nothing().returning(row_table.c.n)
+        with self.db.write() as db:
             if source is not None:
-                marked = db.execute(
-                    "insert into sources values (?) on conflict do nothing", (source,)
-                )
-                folded = folded if marked.rowcount else ()
+                mark = self.db.insert(_sources).values(id=source).on_conflict_do_nothing()
+                folded = folded if db.execute(mark).rowcount else ()
             for entry in entries:
-                row = entry.row
-                done = db.execute(
-                    f"insert into rows ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
-                    " on conflict do nothing returning n",
-                    (
-                        row.id,
-                        row.task,
-                        float(row.q),
-                        _to_json(row.data),
-                        row.created or time.time(),
-                        row.uses,
-                        row.helped,
-                        row.used,
-                    ),
-                )
-                if (new := done.fetchone()) is not None:
+                values = {k: v for k, v in vars(entry.row).items() if k != "n"}
+                values["created"] = entry.row.created or time.time()
+                n = db.scalar(insert_row, values)
+                if n is not None:
                     added += 1
-                    db.executemany(
-                        "insert into vectors values (?, ?, ?, ?)",
-                        _blobs(int(new[0]), entry.vectors),
-                    )
+                    if vectors := list(_vector_rows(n, entry.vectors)):
+                        db.execute(vector_table.insert(), vectors)
             changed = sum(_fold(db, id_, q) for id_, q in folded)
             if added or changed:
-                _bump(db, "version")
+                self._count_up(db, "version")
         return added
 
     def is_read(self, source: str) -> bool:
         """Say whether ``source`` was added already."""
-        return bool(self.query("select 1 from sources where id = ?", (source,)))
+        return bool(self.db.rows(sa.select(_sources).where(_sources.c.id == source)))
+
+    def sources(self) -> list[str]:
+        """Return the sources that were added."""
+        return [row.id for row in self.db.rows(sa.select(_sources.c.id))]
+
+    def mark_read(self, sources: Sequence[str]) -> None:
+        """Mark ``sources`` as added."""
+        with self.db.write() as db:
+            for source in sources:
+                db.execute(self.db.insert(_sources).values(id=source).on_conflict_do_nothing())
 
     def remove(self, numbers: Sequence[int]) -> None:
         """Remove rows by number; their sources stay marked, so that a build brings none back."""
-        with self.transaction() as db:
-            for table in ("rows", "vectors"):
-                db.executemany(
-                    f"delete from {table} where n = ?",  # noqa: S608 - two fixed names
-                    [(int(n),) for n in numbers],
-                )
-            if len(numbers):
-                _bump(db, "version")
-                _bump(db, "generation")
+        if not len(numbers):
+            return
+        with self.db.write() as db:
+            for table in (row_table, vector_table):
+                gone = table.delete().where(table.c.n == sa.bindparam("gone"))
+                db.execute(gone, [{"gone": int(n)} for n in numbers])
+            self._count_up(db, "version")
+            self._count_up(db, "generation")
 
     def change(self, id_: str, *, q: float | None = None, **data: Any) -> Row:
         """Change the worth or the data of one row and return it. Raises ``UserError`` if unknown."""
-        with self.transaction() as db:
-            known = db.execute("select * from rows where id = ?", (id_,)).fetchone()
+        own = row_table.c.id == id_
+        with self.db.write() as db:
+            known = db.execute(sa.select(row_table).where(own)).first()
             if known is not None:
-                row = _to_row(known)
-                db.execute(
-                    "update rows set q = ?, data = ? where n = ?",
-                    (row.q if q is None else q, _to_json({**row.data, **data}), row.n),
-                )
-                _bump(db, "version")
+                values = {"q": known.q if q is None else q, "data": {**known.data, **data}}
+                db.execute(row_table.update().where(own).values(values))
+                self._count_up(db, "version")
         return self.row(id_)
 
     def count_use(self, numbers: Sequence[int], reward: float) -> None:
         """Note that the rows were given as advice in an episode that earned ``reward``."""
-        with self.transaction() as db:
-            db.executemany(
-                "update rows set helped = (helped * uses + ?) / (uses + 1), uses = uses + 1,"
-                " used = ? where n = ?",
-                [(reward, time.time(), int(n)) for n in numbers],
-            )
+        c = row_table.c
+        update = row_table.update().where(c.n == sa.bindparam("given"))
+        values = {
+            "helped": (c.helped * c.uses + reward) / (c.uses + 1),
+            "uses": c.uses + 1,
+            "used": time.time(),
+        }
+        if len(numbers):
+            with self.db.write() as db:
+                db.execute(update.values(values), [{"given": int(n)} for n in numbers])
 
     def row(self, id_: str) -> Row:
         """Return a row by its id. Raises ``UserError`` if there is none."""
-        matches = self.query("select * from rows where id = ?", (id_,))
-        if not matches:
+        rows = self.select(row_table.c.id == id_)
+        if not rows:
             raise UserError(f"no row '{id_}' in '{self.folder}': see stategate bank show")
-        with self.belonging():
-            return _to_row(matches[0])
+        return rows[0]
+
+    def select(self, *conditions: sa.ColumnElement[bool]) -> list[Row]:
+        """Return the rows that meet conditions on :data:`row_table`, by number."""
+        query = sa.select(row_table).where(*conditions).order_by(row_table.c.n)
+        lines = self.db.rows(query)
+        with self.db.damage():
+            rows = [Row(**line._mapping) for line in lines]
+            if any(None in (row.id, row.task, row.q, row.data, row.created) for row in rows):
+                raise ValueError("a row without a value")
+        return rows
 
     def rows(self, numbers: Sequence[int] | None = None) -> list[Row]:
         """Return rows by number, in that order (those that are gone left out); all without."""
         if numbers is None:
-            lines = self.query("select * from rows order by n")
-            with self.belonging():
-                return [_to_row(line) for line in lines]
-        marks = ",".join("?" * len(numbers))
-        query = f"select * from rows where n in ({marks})"  # noqa: S608 - question marks only
-        lines = self.query(query, [int(n) for n in numbers])
-        with self.belonging():
-            by_number = {row["n"]: _to_row(row) for row in lines}
+            return self.select()
+        by_number = {
+            row.n: row for row in self.select(row_table.c.n.in_([int(n) for n in numbers]))
+        }
         return [by_number[n] for n in numbers if n in by_number]
 
-    def numbers_of(self, tasks: Sequence[str]) -> set[int]:
-        """Return the numbers of the rows of ``tasks``."""
-        query = "select n from rows where task = ?"
-        return {row["n"] for task in tasks for row in self.query(query, (task,))}
+    def numbers(self, *conditions: sa.ColumnElement[bool]) -> list[int]:
+        """Return the numbers of the rows that meet conditions on :data:`row_table`."""
+        query = sa.select(row_table.c.n).where(*conditions).order_by(row_table.c.n)
+        return [row.n for row in self.db.rows(query)]
 
     def vectors(self, key: str, after: int = 0) -> Iterator[tuple[NDArray[np.int64], Vector]]:
         """Yield blocks of (row numbers, vectors) of ``key`` beyond row ``after``, by number."""
+        n, place = vector_table.c.n, vector_table.c.place
+        query = sa.select(n, place, vector_table.c.vector).where(vector_table.c.key == key)
+        query = query.order_by(n, place).limit(_BLOCK)
         last = (after, 1 << 40)
-        statement = (
-            "select n, place, vector from vectors where key = ? and (n, place) > (?, ?)"
-            " order by n, place limit ?"
-        )
-        while block := self.query(statement, (key, *last, _BLOCK)):
-            with self.belonging():
-                blob = b"".join(row["vector"] for row in block)
-                numbers = np.array([row["n"] for row in block], dtype=np.int64)
+        while block := self.db.rows(query.where(sa.tuple_(n, place) > last)):
+            with self.db.damage():
+                numbers = np.array([row.n for row in block], dtype=np.int64)
+                blob = b"".join(row.vector for row in block)
                 rows = np.frombuffer(blob, dtype="<f4").reshape(len(block), -1)
                 if rows.shape[1] == 0 or not np.isfinite(rows).all():
                     raise ValueError("a vector that is none")
-                last = int(block[-1]["n"]), int(block[-1]["place"])
+                last = int(block[-1].n), int(block[-1].place)
             yield numbers, rows
+
+    def vectors_of(self, key: str, numbers: Iterable[int]) -> list[tuple[int, Vector]]:
+        """Return (row number, vector) of the given rows that have vectors of ``key``."""
+        c = vector_table.c
+        query = sa.select(c.n, c.vector).where(c.key == key, c.n.in_([int(n) for n in numbers]))
+        query = query.order_by(c.n, c.place)
+        return [(row.n, np.frombuffer(row.vector, dtype="<f4")) for row in self.db.rows(query)]
+
+    def count_vectors(self, key: str) -> int:
+        """Return the number of vectors of ``key``."""
+        query = sa.select(sa.func.count()).select_from(vector_table)
+        return int(self.db.scalar(query.where(vector_table.c.key == key)))
 
     def meta(self, key: str, default: str = "0") -> str:
         """Return one fact about the bank, such as ``version`` (counts changes)."""
-        stored = self.query("select value from meta where key = ?", (key,))
-        return str(stored[0]["value"]) if stored else default
+        return self.db.scalar(sa.select(_facts.c.value).where(_facts.c.key == key)) or default
+
+    def set_once(self, key: str, value: str) -> str:
+        """Keep a fact about the bank unless it is there; return what is kept."""
+        with self.db.write() as db:
+            new = self.db.insert(_facts).values(key=key, value=value)
+            db.execute(new.on_conflict_do_nothing())
+        return self.meta(key)
 
     def makes(self) -> dict[str, str]:
         """Return what the bank's vectors are made with, by key."""
-        facts = self.query("select key, value from meta where key like 'make:%'")
-        return {row["key"].removeprefix("make:"): row["value"] for row in facts}
+        query = sa.select(_facts).where(_facts.c.key.startswith("make:"))
+        return {row.key.removeprefix("make:"): row.value for row in self.db.rows(query)}
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        return int(self.query("select count(*) as n from rows")[0]["n"])
+        return int(self.db.scalar(sa.select(sa.func.count()).select_from(row_table)))
 
-    def _check(self, db: Any, facts: Mapping[str, str | None], create: bool) -> None:
+    def _check(self, facts: Mapping[str, str]) -> None:
+        """Require these facts of an old bank, keep them in a new one."""
+        with self.db.write() as db:
+            stored = {row.key: row.value for row in db.execute(sa.select(_facts))}
+            if not stored:
+                rows = [{"key": key, "value": value} for key, value in facts.items()]
+                db.execute(_facts.insert(), rows)
+                return
         for key, value in facts.items():
-            if value is None:
-                continue
-            stored = db.execute("select value from meta where key = ?", (key,)).fetchone()
-            if stored is None and create:
-                db.execute("insert into meta values (?, ?)", (key, value))
-            elif stored is None or stored["value"] != value:
-                there = stored["value"] if stored else "nothing of the kind"
+            if stored.get(key) != value:
                 raise UserError(
                     f"the bank in '{self.folder}' has {key.replace('make:', 'vectors of ')} "
-                    f"'{there}', not '{value}': use what it was built with, or build another"
+                    f"'{stored.get(key) or 'nothing of the kind'}', not '{value}': use what it was "
+                    "built with, or build another"
                 )
+
+    def _count_up(self, db: sa.Connection, key: str) -> None:
+        value = sa.cast(sa.cast(_facts.c.value, sa.Integer) + 1, sa.Text)
+        new = self.db.insert(_facts).values(key=key, value="1")
+        db.execute(new.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
 
 
 def open_bank(place: str | Path) -> Bank:
@@ -286,10 +343,9 @@ def open_bank(place: str | Path) -> Bank:
 def merge(source: Bank, place: str | Path, trust: float = 1.0) -> int:
     """Add the rows of ``source`` to the bank at ``place``, made if it is not there.
 
-    ``trust`` (0 to 1) is that of who made ``source``: no row of it is trusted more.
-
-    Rows that are there already (by id) are left alone; returns how many are new. Raises
-    ``UserError`` where the vectors are made with something else.
+    ``trust`` (0 to 1) is that of who made ``source``: no row of it is trusted more. Rows that are there
+    already (by id) are left alone; returns how many are new. Raises ``UserError`` where the vectors are
+    made with something else.
     """
     target = Bank(place, source.kind, source.makes(), create=True)
     if (target.folder.resolve(), target.path) == (source.folder.resolve(), source.path):
@@ -301,93 +357,106 @@ def merge(source: Bank, place: str | Path, trust: float = 1.0) -> int:
         )
     try:
         # Places may be files or databases on any machine: rows pass through here, block by block.
-        rows = [_trusted(row, trust) for row in source.rows()]
+        rows = [_with_trust(row, trust) for row in source.rows()]
         blocks = [rows[i : i + _MERGED] for i in range(0, len(rows), _MERGED)]
         added = sum(target.add(with_vectors(source, block)) for block in blocks)
-        with target.transaction() as db:
-            db.executemany(
-                "insert into sources values (?) on conflict do nothing",
-                [(row["id"],) for row in source.query("select id from sources")],
-            )
+        target.mark_read(source.sources())
     finally:
         target.close()
     return added
 
 
-def _trusted(row: Row, most: float) -> Row:
+def with_vectors(bank: Bank, rows: Sequence[Row]) -> list[Entry]:
+    """Return rows with their vectors."""
+    entries = {row.n: Entry(row, {}) for row in rows}
+    for key in bank.makes():
+        vectors: dict[int, list[Vector]] = {}
+        for n, vector in bank.vectors_of(key, entries):
+            vectors.setdefault(n, []).append(vector)
+        for n, own in vectors.items():
+            entries[n] = replace(entries[n], vectors={**entries[n].vectors, key: np.stack(own)})
+    return list(entries.values())
+
+
+def export_rows(bank: Bank, path: str | Path) -> int:
+    """Write all rows (without vectors) as JSON lines, whole or not at all; returns how many."""
+    return write_lines(
+        path,
+        (
+            {**{k: v for k, v in vars(row).items() if k not in ("data", "n")}, **row.data}
+            for row in bank.rows()
+        ),
+    )
+
+
+def bank_place(name: str | Path | None, kind: str = "state") -> str | Path:
+    """Return where the bank ``name`` is: a database, a path, the one place, or (None) the default."""
+    if name is not None and is_database(name):
+        return name
+    named = Path(str(name or kind)).expanduser()
+    is_path = name is not None and (len(named.parts) > 1 or (named / _FILE).is_file())
+    return named if is_path else home() / "banks" / named
+
+
+def known_banks() -> list[Path]:
+    """Return the folders of the banks in the one place, and of those under ``banks/`` here."""
+    roots = (home() / "banks", Path("banks"))
+    files = [file for root in roots for file in root.glob(f"**/{_FILE}")]
+    return sorted({file.parent for file in files if not file.parent.name.startswith(".")})
+
+
+def seeded(place: str | Path, world: str, make: str | None) -> str | Path:
+    """Return ``place``; where the default bank is not there yet, the world's shipped one is put there.
+
+    Nothing is put where no bank ships for ``world``, or where it is of another make than ``make``.
+    """
+    from filelock import FileLock
+
+    packed = SHIPPED / f"{world}.sqlite.xz"
+    folder = home() / "banks" / "state"
+    if place != folder or (folder / _FILE).exists() or not packed.is_file():
+        return place
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(str(folder / ".seed.lock")):
+        if not (folder / _FILE).exists():
+            new = folder / ".seed"
+            new.mkdir(exist_ok=True)
+            write_bytes(new / _FILE, lzma.decompress(packed.read_bytes()))
+            try:
+                Bank(new, "state", {"text": make}).close()
+            except UserError:  # made with another embedder: of no use here
+                shutil.rmtree(new)
+                return folder
+            (new / _FILE).replace(folder / _FILE)
+            shutil.rmtree(new)
+    return folder
+
+
+def _with_trust(row: Row, most: float) -> Row:
     """Return ``row``, trusted no more than ``most``."""
     trust = min(float(row.data.get("trust", 1.0)), most)
     return row if most >= 1.0 else replace(row, data={**row.data, "trust": trust})
 
 
-def with_vectors(bank: Bank, rows: Sequence[Row]) -> list[Entry]:
-    """Return rows with their vectors."""
-    marks = ",".join("?" * len(rows))
-    query = f"select * from vectors where n in ({marks}) order by n, key, place"  # noqa: S608
-    own: dict[int, dict[str, list[Vector]]] = {}
-    for line in bank.query(query, [row.n for row in rows]):
-        vector = np.frombuffer(line["vector"], dtype="<f4")
-        own.setdefault(line["n"], {}).setdefault(line["key"], []).append(vector)
-    stacked = {
-        n: {key: np.stack(vectors) for key, vectors in keys.items()} for n, keys in own.items()
-    }
-    return [Entry(row, stacked.get(row.n, {})) for row in rows]
-
-
-def export_rows(bank: Bank, path: str | Path) -> int:
-    """Write all rows (without vectors) as JSON lines, whole or not at all; returns how many."""
-    shown = (
-        {**{k: v for k, v in vars(row).items() if k not in ("data", "n")}, **row.data}
-        for row in bank.rows()
-    )
-    return write_lines(path, shown)
-
-
-def _fold(db: Any, id_: str, q: float) -> bool:
+def _fold(db: sa.Connection, id_: str, q: float) -> bool:
     """Count a worth into the mean worth of a row; says whether there is such a row."""
-    line = db.execute("select * from rows where id = ?", (id_,)).fetchone()
-    if line is None:
+    own = row_table.c.id == id_
+    row = db.execute(sa.select(row_table.c.q, row_table.c.data).where(own)).first()
+    if row is None:
         return False
-    row = _to_row(line)
     seen = row.data.get("seen", 1)
-    db.execute(
-        "update rows set q = ?, data = ? where id = ?",
-        ((row.q * seen + q) / (seen + 1), _to_json({**row.data, "seen": seen + 1}), id_),
-    )
+    values = {"q": (row.q * seen + q) / (seen + 1), "data": {**row.data, "seen": seen + 1}}
+    db.execute(row_table.update().where(own).values(values))
     return True
 
 
-def _bump(db: Any, key: str) -> None:
-    db.execute(
-        "insert into meta values (?, '1') on conflict (key) do update"
-        " set value = cast(cast(meta.value as integer) + 1 as text)",
-        (key,),
-    )
-
-
-def _blobs(n: int, vectors: Mapping[str, Vector]) -> Iterator[tuple[int, str, int, bytes]]:
-    """Yield what table ``vectors`` holds of row ``n``. Raises ``UserError`` without a direction."""
+def _vector_rows(n: int, vectors: Mapping[str, Vector]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the vector table of row ``n``. Raises ``UserError`` without a direction."""
     for key, rows in vectors.items():
         for place, vector in enumerate(np.atleast_2d(rows)):
             length = float(np.linalg.norm(vector))
             if not np.isfinite(length) or length == 0:
                 raise UserError(f"a vector of '{key}' has no direction (zero or not finite)")
             unit = vector if abs(length - 1.0) < _UNIT else vector / length  # a copy stays as it is
-            yield n, key, place, np.asarray(unit, dtype="<f4").tobytes()
-
-
-def _to_json(data: Mapping[str, Any]) -> str:
-    """Return ``data`` as the text of a row."""
-    return json.dumps(dict(data))  # ASCII, so that lone surrogates of a broken model fit in
-
-
-def _to_row(line: Any) -> Row:
-    """Return what a line of table ``rows`` says."""
-    row = Row(**{**dict(line), "data": parse_json(line["data"])})
-    if not (isinstance(row.data, dict) and isinstance(row.id, str) and isinstance(row.task, str)):
-        raise ValueError("a row that is none")
-    if not all(
-        isinstance(value, int | float) for value in (row.q, row.created, row.uses, row.helped)
-    ):
-        raise ValueError("a number that is none")
-    return row
+            blob = np.asarray(unit, dtype="<f4").tobytes()
+            yield {"n": n, "key": key, "place": place, "vector": blob}

@@ -1,12 +1,14 @@
-"""Nearest neighbours among a bank's vectors: a faiss file, memory-mapped, and newer rows from memory.
+"""Nearest neighbours among a bank's vectors: in a faiss file beside it, or on a Chroma server.
 
+The file is memory-mapped, and newer rows are compared from memory.
 Up to ``FLAT`` vectors every one is compared. Beyond that they lie sorted by cell (k-means), and only
 the ``PROBES`` cells nearest to the query are read: how many of the true ten that finds is measured
 beside the speed (``stategate eval bench bank``). A new file is made beside the old one and renamed, so
-readers see whole ones only; rows added since are compared from memory.
+readers see whole ones only. A server's collection is made from the bank's table in the same way, and
+brought up to date before each search by whoever searches first.
 """
 
-import shutil
+import uuid
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
@@ -15,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stategate.stores.bank.bank import Bank, Vector
+from stategate.stores.corpus.vectors import Vectors, is_server
 from stategate.stores.errors import UserError, require_extra
 from stategate.stores.files import atomic_path
+from stategate.stores.loopback import from_environment
 
 FLAT = 20_000
 PROBES = 32
@@ -108,13 +112,11 @@ class Searcher:
     def score(self, numbers: Collection[int], vector: Vector) -> dict[int, float]:
         """Return the best cosine of each given row that has a vector of this key."""
         unit = np.asarray(vector / (float(np.linalg.norm(vector)) or 1.0), dtype=np.float32)
-        marks = ",".join("?" * len(numbers))
-        query = f"select n, vector from vectors where key = ? and n in ({marks})"  # noqa: S608
         best: dict[int, float] = {}
-        for row in self._bank.query(query, [self._key, *map(int, numbers)]):
-            with self._bank.belonging():
-                value = float(np.frombuffer(row["vector"], dtype="<f4") @ unit)
-            best[row["n"]] = max(value, best.get(row["n"], -1.0))
+        for n, row in self._bank.vectors_of(self._key, numbers):
+            with self._bank.db.damage():
+                value = float(row @ unit)
+            best[n] = max(value, best.get(n, -1.0))
         return best
 
     def refresh(self) -> None:
@@ -154,7 +156,7 @@ def write_index(bank: Bank, key: str, generation: str) -> tuple[Path, int]:
     with require_extra("local"):
         import faiss
 
-    count = int(bank.query("select count(*) from vectors where key = ?", (key,))[0][0])
+    count = bank.count_vectors(key)
     first = next(bank.vectors(key), None)
     width = first[1].shape[1] if first else 1
     cells = int(2 * np.sqrt(count)) if count > FLAT else 1
@@ -175,8 +177,61 @@ def write_index(bank: Bank, key: str, generation: str) -> tuple[Path, int]:
     with atomic_path(target) as partial:
         faiss.write_index(index, str(partial))
     for old in folder.glob(f"{key}-*-*"):
-        if old.is_dir():  # of before faiss
-            shutil.rmtree(old, ignore_errors=True)
-        elif old != target:
+        if old != target:
             old.unlink(missing_ok=True)  # an open map outlives its name
     return target, last
+
+
+class ServedSearcher(Searcher):
+    """Search of one key of a bank, in a collection on the Chroma server ``url``."""
+
+    def __init__(self, bank: Bank, key: str, url: str) -> None:
+        super().__init__(bank, key)
+        self._url = from_environment(url)
+        if not is_server(self._url):
+            raise UserError(f"'{self._url}' is no URL of a Chroma server: http://host:8000")
+        self._collection: Vectors | None = None
+
+    def _found(self, unit: Vector, wanted: int) -> list[tuple[int, float]]:
+        if self._collection is None:
+            return []
+        if len(unit) != self._collection.dimension:
+            raise ValueError(f"size {self._collection.dimension}")
+        found = self._collection.search(unit, wanted)
+        return [(int(name.partition(":")[0]), score) for name, score in found]
+
+    def refresh(self) -> None:
+        """Put what was added to the bank since the collection was last complete; take out what went."""
+        version = self._bank.meta("version")
+        if version == self._seen:
+            return
+        if self._collection is None:
+            first = next(self._bank.vectors(self._key), None)
+            if first is None:
+                return
+            own = self._bank.set_once("uid", uuid.uuid4().hex[:16])
+            name = f"bank-{own}-{self._key}"
+            make = self._bank.makes().get(self._key, "")
+            self._collection = Vectors(self._url, name, make, first[1].shape[1])
+        generation = self._bank.meta("generation")
+        known, _, last = self._collection.mark().partition(" ")
+        if known and known != generation:
+            there = set(self._bank.numbers())
+            ids = self._collection.ids()
+            self._collection.remove([i for i in ids if int(i.partition(":")[0]) not in there])
+        newest = int(last or 0)
+        for numbers, rows in self._bank.vectors(self._key, newest):
+            places: dict[int, int] = {}
+            names = []
+            for n in map(int, numbers):
+                places[n] = places.get(n, -1) + 1
+                names.append(f"{n}:{places[n]}")
+            self._collection.put(names, rows, names, [{"n": int(n)} for n in numbers])
+            newest = int(numbers[-1])
+        self._collection.set_mark(f"{generation} {newest}")
+        self._seen = version
+
+
+def searcher_of(bank: Bank, key: str, vectors: str | None) -> Searcher:
+    """Return what searches ``key``: on the Chroma server ``vectors``, or in files beside the bank."""
+    return Searcher(bank, key) if vectors is None else ServedSearcher(bank, key, vectors)

@@ -9,7 +9,7 @@ from langgraph.checkpoint.base import id as ids
 from stategate.graph import Session, build_graph, load_config
 from stategate.graph.checkpoints import open_saver, prune, threads
 from stategate.stores.bank.bank import Entry, Row
-from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.search import StateBank
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.tables import open_tables
 from stategate.stores.traces.store import TraceStore

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from stategate.stores.bank.bank import Entry, Row
-from stategate.stores.bank.state_bank import StateBank
-from stategate.stores.bank.trace_bank import TraceBank
+from stategate.stores.bank.search import StateBank, TraceBank
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus, prepare, prepared_key
 from stategate.stores.corpus.documents import Document

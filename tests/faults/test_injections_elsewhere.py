@@ -28,7 +28,7 @@ from stategate.nodes.retrieval.past import candidates
 from stategate.nodes.retrieval.quoting import is_frame
 from stategate.nodes.retrieval.remember import Memory
 from stategate.stores.bank.bank import Entry, Row
-from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.search import StateBank
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import Namespace, Turn
 from stategate.stores.traces import Event

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from stategate.stores.bank.bank import Entry, Row
-from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.search import StateBank
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus, prepare, prepared_key
 from stategate.stores.corpus.documents import Document

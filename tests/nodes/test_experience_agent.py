@@ -1,5 +1,7 @@
 """Whole agents with experience: the bank grows, advice is followed, last step's is gone."""
 
+import sqlite3
+
 import pytest
 
 from stategate.graph import build_graph, load_config
@@ -8,7 +10,7 @@ from stategate.nodes.act.shop.rule import Rule, suggested
 from stategate.nodes.conformance import check_actor, check_memory, check_updater
 from stategate.nodes.update_state.ema import Ema
 from stategate.nodes.write_memory.experience import ExperienceWriter
-from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.search import StateBank
 from tests.kit import piece_of
 from tests.nodes.shop_pages import ITEM, ON_ITEM, ON_RESULTS, OPENED, RESULTS, WISH, context
 
@@ -132,7 +134,7 @@ def test_now_and_then_advice_that_earned_nothing_and_what_is_old_and_unused_goes
     useless, useful, old, young = bank.rows()[:4]
     bank.count_use([useless.n] * 3, 0.0)
     bank.count_use([useful.n] * 3, 1.0)
-    with bank.transaction() as db:
+    with sqlite3.connect(tmp_path / "b" / "bank.sqlite") as db:
         db.execute("update rows set created = created - 90 * 86400 where n != ?", (young.n,))
     memory = f"memory=[{{kind: short_term}}, {{kind: experience, bank: {tmp_path / 'b'}, "
     memory += "forget_days: 60, tidy_every: 2}]"

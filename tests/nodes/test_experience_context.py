@@ -19,7 +19,7 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.update_state.ema import Ema
 from stategate.nodes.update_state.learned import Gru
 from stategate.stores.bank.bank import Entry, Row
-from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.search import StateBank
 from stategate.stores.errors import UserError
 from stategate.trainers.bank.build import build_trace_bank
 

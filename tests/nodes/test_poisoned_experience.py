@@ -12,7 +12,7 @@ from stategate.nodes.experience.grow import add_episode, make_of, trust_of
 from stategate.nodes.experience.states import online_state
 from stategate.nodes.models.embedders import Hashing
 from stategate.stores.bank.bank import Entry, Row, merge, open_bank, with_vectors
-from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.search import StateBank
 from stategate.trainers.bank.build import build_trace_bank
 from tests.nodes.test_experience_context import TOLD, folder, item, resources, trajectory
 

@@ -1,17 +1,14 @@
 """Banks on disk: nothing double, nothing lost, nothing of another make; search against brute force."""
 
-import multiprocessing
-
 import numpy as np
 import pytest
 
 from stategate.stores.bank import nearest
-from stategate.stores.bank.bank import Bank, Entry, Row, export_rows, merge, open_bank
-from stategate.stores.bank.nearest import Searcher
-from stategate.stores.bank.served import searcher_of
-from stategate.stores.bank.state_bank import StateBank
-from stategate.stores.bank.trace_bank import TraceBank
+from stategate.stores.bank.bank import Bank, Entry, Row, export_rows, merge, open_bank, row_table
+from stategate.stores.bank.nearest import Searcher, searcher_of
+from stategate.stores.bank.search import StateBank, TraceBank
 from stategate.stores.errors import UserError
+from tests.kit import run_processes
 
 
 def vectors(count, width=16, seed=0):
@@ -119,7 +116,7 @@ def test_search_finds_what_brute_force_finds(place, monkeypatch, how):
     assert best == 8
     store.remove([8])
     assert 8 not in [n for n, _ in searcher.search(rows[7], 5)]
-    left_out = store.numbers_of(["t1"])
+    left_out = set(store.numbers(row_table.c.task == "t1"))
     assert not left_out & {n for n, _ in searcher.search(rows[6], 50, left_out)}
 
 
@@ -142,44 +139,27 @@ def test_a_row_with_many_vectors_comes_once_and_does_not_crowd_others_out(place)
     assert found[0][0] == 1
 
 
-def _write(folder, first, together):
-    together.wait()
+def _write(folder, first):
     store = bank(folder)
     for i in range(first, first + 40):
         store.add(entries(vectors(1, seed=i), first=i), f"s{i}")
 
 
 def test_processes_that_make_and_write_a_bank_at_once_lose_nothing(place):
-    context = multiprocessing.get_context("spawn")
-    together = context.Barrier(3)
-    starts = (0, 20, 40)
-    writers = [context.Process(target=_write, args=(place(), n, together)) for n in starts]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join(60)
-        assert writer.exitcode == 0
+    assert run_processes(_write, [(place(), n) for n in (0, 20, 40)]) == [0] * 3
     store = bank(place())
     assert sorted(row.id for row in store.rows()) == sorted(f"r{i}" for i in range(80))
-    assert store.query("select count(*) from vectors")[0][0] == 80
+    assert store.count_vectors("text") == 80
 
 
-def _make(folder, together):
+def _make(folder):
     for turn in range(30):
-        together.wait()
         bank(folder / str(turn)).close()
 
 
 def test_many_make_the_same_new_file_at_once(tmp_path):
     """SQLite refuses some of those who switch a new file to its log, whatever their timeout."""
-    context = multiprocessing.get_context("spawn")
-    together = context.Barrier(6, timeout=60)
-    makers = [context.Process(target=_make, args=(tmp_path, together)) for _ in range(6)]
-    for maker in makers:
-        maker.start()
-    for maker in makers:
-        maker.join(120)
-    assert [maker.exitcode for maker in makers] == [0] * 6
+    assert run_processes(_make, [(tmp_path,)] * 6) == [0] * 6
 
 
 def test_merge_takes_each_row_once_with_its_vectors_and_refuses_another_make(place, tmp_path):
@@ -231,8 +211,7 @@ def test_keys_combine_by_the_mean_of_their_cosines(place):
         store.search({"text": text[0]}, 1, key="both")
 
 
-def _grow(folder, first, together):
-    together.wait(60)
+def _grow(folder, first):
     store = bank(folder)
     searcher = Searcher(store, "text")
     nearest._TAIL = 5
@@ -243,22 +222,4 @@ def _grow(folder, first, together):
 
 
 def test_processes_that_search_a_growing_bank_find_what_they_added(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    together = context.Barrier(3)
-    searchers = [context.Process(target=_grow, args=(tmp_path, n, together)) for n in (0, 100, 200)]
-    for searcher in searchers:
-        searcher.start()
-    for searcher in searchers:
-        searcher.join(200)
-    assert [searcher.exitcode for searcher in searchers] == [0, 0, 0]
-
-
-def test_a_bank_of_before_opens_and_gives_up_its_old_search_files(tmp_path):
-    rows = vectors(30)
-    bank(tmp_path).add(entries(rows))
-    old = tmp_path / "index" / "text-0-30"
-    old.mkdir(parents=True)
-    (old / "vectors.npy").write_bytes(b"of another form")
-    store = StateBank(tmp_path, "m/16")
-    assert store.search({"text": rows[4]}, 1)[0].row.id == "r4"
-    assert [path.suffix for path in (tmp_path / "index").iterdir()] == [".faiss"]
+    assert run_processes(_grow, [(tmp_path, n) for n in (0, 100, 200)]) == [0] * 3

@@ -7,7 +7,7 @@ import pytest
 
 from stategate.graph import build_graph, load_config
 from stategate.stores.bank.bank import Entry, Row
-from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.search import StateBank
 from stategate.stores.corpus.vectors import collections
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.traces.store import TraceStore

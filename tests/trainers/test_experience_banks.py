@@ -20,7 +20,7 @@ from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.resources import Resources
 from stategate.nodes.update_state.ema import Ema
-from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.search import StateBank
 from stategate.stores.errors import UserError
 from stategate.trainers.bank.build import build_state_bank, upgrade, without_leaks
 from stategate.trainers.bank.hindsight import Captions, Hindsight, episode_text, read_answer

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.search import StateBank
 from tests.kit import call, refused, run_command
 
 HASHED = ("--set", "embedder.kind=hashing")

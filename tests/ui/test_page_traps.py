@@ -6,7 +6,7 @@ from langchain_core.messages import HumanMessage
 from stategate.graph import Session, build_graph, load_config
 from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.nodes.registry import registry
-from stategate.stores.bank.places import bank_place, known_banks, seeded
+from stategate.stores.bank.bank import bank_place, known_banks, seeded
 from stategate.stores.home import home
 from stategate.ui.actions import things
 from stategate.ui.app.render.context import cuts, render_context

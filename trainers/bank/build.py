@@ -14,8 +14,7 @@ from stategate.nodes.experience.episode import NAME, Annotation, Episode, annota
 from stategate.nodes.experience.grow import add_episode, make_of, updater_make
 from stategate.nodes.experience.states import states_of
 from stategate.stores.bank.bank import Bank, Entry, Row
-from stategate.stores.bank.state_bank import StateBank
-from stategate.stores.bank.trace_bank import TraceBank
+from stategate.stores.bank.search import StateBank, TraceBank
 from stategate.stores.errors import UserError
 from stategate.stores.workers import Crew
 

@@ -37,7 +37,7 @@ app = command_group(
 
 def _place(name: str | None, kind: str = "state") -> str:
     """Return where a bank is that is called by its name or folder (None: the default one)."""
-    from stategate.stores.bank.places import bank_place
+    from stategate.stores.bank.bank import bank_place
 
     return str(bank_place(name, kind))
 

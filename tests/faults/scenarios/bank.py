@@ -3,7 +3,7 @@
 import numpy as np
 
 from stategate.stores.bank.bank import Entry, Row, merge
-from stategate.stores.bank.state_bank import StateBank
+from stategate.stores.bank.search import StateBank
 from stategate.stores.tables import is_database
 from tests.faults.scenarios import kept
 
@@ -66,7 +66,7 @@ def check(folder, acknowledged):
     rows = {row.id: row for row in bank.bank.rows()}
     vectors = [int(n) for numbers, _ in bank.bank.vectors("text") for n in numbers]
     assert sorted(vectors) == sorted(row.n for row in rows.values()), "rows without their vectors"
-    read = {row["id"] for row in bank.bank.query("select id from sources")}
+    read = set(bank.bank.sources())
     said = {(what, name) for what, name in acknowledged}
     for name in (f"e{number}" for number in range(EPISODES)):
         there = [row for row in rows.values() if row.task == name]

@@ -180,7 +180,7 @@ def test_a_bank_is_browsed_edited_and_let_go_of(new_tab, place):
     import numpy as np
 
     from stategate.stores.bank.bank import Entry, Row
-    from stategate.stores.bank.state_bank import StateBank
+    from stategate.stores.bank.search import StateBank
 
     folder = place / "banks" / "small"
     bank = StateBank(folder, "hashing/4", create=True).bank

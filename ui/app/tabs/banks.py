@@ -4,8 +4,7 @@ from typing import Any
 
 import gradio as gr
 
-from stategate.stores.bank.bank import Row, export_rows, open_bank
-from stategate.stores.bank.places import known_banks
+from stategate.stores.bank.bank import Row, export_rows, known_banks, open_bank
 from stategate.stores.errors import UserError
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.render.html import note, short

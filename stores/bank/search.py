@@ -1,7 +1,8 @@
-"""The state bank: for each past decision the state it was taken in, its worth, and advice.
+"""The two kinds of banks: of states (one row a past decision) and of traces (one row an episode).
 
-Search is by the text of a state (key ``text``), by the recurrent state (key ``state``), or by the
-mean of both cosines (``both``).
+A row of states has the state that a decision was taken in, its worth, and advice. Search is by the
+text of a state (key ``text``), by the recurrent state (``state``), or by the mean of both cosines
+(``both``).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,12 +12,11 @@ from typing import Literal
 
 import numpy as np
 
-from stategate.stores.bank.bank import Bank, Row, Vector
-from stategate.stores.bank.served import searcher_of
+from stategate.stores.bank.bank import Bank, Row, Vector, row_table
+from stategate.stores.bank.nearest import searcher_of
 from stategate.stores.errors import UserError
 
 Key = Literal["text", "state", "both"]
-KIND = "state"
 _KEPT = 50_000  # rows kept in memory
 _WIDER = 5  # how much further each key looks when two are combined
 
@@ -44,7 +44,7 @@ class StateBank:
         create: bool = False,
         vectors: str | None = None,
     ) -> None:
-        self.bank = Bank(place, KIND, {"text": embedder, "state": updater}, create)
+        self.bank = Bank(place, "state", {"text": embedder, "state": updater}, create)
         self._known: dict[int, Row] = {}
         self._read_at = ""
         self._searchers = {key: searcher_of(self.bank, key, vectors) for key in ("text", "state")}
@@ -63,7 +63,7 @@ class StateBank:
         Rows of the tasks in ``without``, and the rows ``hidden``, do not come back. Raises
         ``UserError`` where the bank or the query lacks the vectors of ``key``.
         """
-        left_out = {*hidden, *(self.bank.numbers_of(list(without)) if without else ())}
+        left_out = {*hidden, *(_rows_of(self.bank, without))}
         keys = ("text", "state") if key == "both" else (key,)
         for name in keys:
             if name not in query:
@@ -111,3 +111,46 @@ class StateBank:
         scores = {key: s.score(candidates, query[key]) for key, s in self._searchers.items()}
         mean = {n: float(np.mean([scores[key].get(n, 0.0) for key in scores])) for n in candidates}
         return sorted(mean.items(), key=lambda item: (-item[1], item[0]))[:k]
+
+
+class TraceBank:
+    """A bank of whole episodes (see ``stores.bank.bank`` for the file and what is refused).
+
+    ``vectors`` is the URL of a Chroma server to search on.
+    """
+
+    def __init__(
+        self,
+        place: str | Path,
+        embedder: str | None = None,
+        create: bool = False,
+        vectors: str | None = None,
+    ) -> None:
+        self.bank = Bank(place, "trace", {"text": embedder}, create)
+        self._searcher = searcher_of(self.bank, "text", vectors)
+
+    def search(self, queries: Vector, k: int, without: Collection[str] = ()) -> list[Hit]:
+        """Return ``k`` episodes, best first, no two of one task: each by its best cosine.
+
+        ``queries`` has one row a wording, shape ``(m, dimension)``.
+        """
+        left_out = _rows_of(self.bank, without)
+        best: dict[int, float] = {}
+        for query in queries:
+            for n, score in self._searcher.search(query, 4 * k, left_out):
+                best[n] = max(score, best.get(n, -1.0))
+        order = sorted(best, key=lambda n: (-best[n], n))
+        rows = {row.n: row for row in self.bank.rows(order)}
+        hits: dict[str, Hit] = {}
+        for n in order:
+            if n in rows:
+                hits.setdefault(rows[n].task, Hit(rows[n], best[n]))
+        return list(hits.values())[:k]
+
+    def refresh(self) -> None:
+        """Make the search files now rather than at the first search."""
+        self._searcher.refresh()
+
+
+def _rows_of(bank: Bank, tasks: Collection[str]) -> set[int]:
+    return set(bank.numbers(row_table.c.task.in_(list(tasks)))) if tasks else set()
