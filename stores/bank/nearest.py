@@ -176,7 +176,7 @@ def write_index(bank: Bank, key: str, generation: str) -> tuple[Path, int]:
     target = folder / f"{key}-{generation}-{last}.faiss"
     with atomic_path(target) as partial:
         faiss.write_index(index, str(partial))
-    for old in folder.glob(f"{key}-*-*"):
+    for old in folder.glob(f"{key}-*-*.faiss"):
         if old != target:
             old.unlink(missing_ok=True)  # an open map outlives its name
     return target, last
