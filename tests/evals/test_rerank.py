@@ -190,13 +190,3 @@ def test_a_ranker_that_fails_is_counted_with_the_order_of_the_pool(data, tmp_pat
     assert errors["bm25", "average"] == errors["bm25_stem", "hotpotqa"] == 0
     assert {row["n"] for row in summary["rows"]} == {3, 6}
     assert "out of breath" in (tmp_path / "run" / "errors.jsonl").read_text()
-
-
-def test_steps_are_the_setting_of_a_run(data, tmp_path):
-    chosen = settings(tmp_path / "run", data, rankers=("bm25", "multistep"), steps=3)
-    summary = run_rerank(chosen)
-    rows = [json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").open()]
-    assert all(len(row["losses"]) == 3 for row in rows if row["agent"] == "multistep")
-    assert {row["agent"]: row["calls"] for row in summary["rows"]} == {"bm25": 0, "multistep": 6}
-    with pytest.raises(UserError, match="unknown ranker 'multistep@4'"):
-        run_rerank(settings(tmp_path / "x", data, rankers=("multistep@4",)))

@@ -161,14 +161,14 @@ def test_every_command_has_help_with_examples_and_a_run_directory(words):
 
 
 def test_a_benchmark_says_how_it_was_run(tmp_path):
-    words = [sys.executable, "-m", "stategate.ui.cli.main", "eval", "bench", "webshop"]
+    words = [sys.executable, "-m", "stategate.ui.cli.main", "eval", "bench", "alfworld"]
     words += ["--seed", "3", "--out"]
     done = subprocess.run(
         [*words, str(tmp_path / "run")], capture_output=True, text=True, check=True
     )
-    assert "steps_per_s" in done.stdout
+    assert "steps_per_cpu_s" in done.stdout
     args = json.loads((tmp_path / "run" / "args.json").read_text())
-    assert args["command"].endswith("eval bench webshop --seed 3 --out run")
+    assert args["command"].endswith("eval bench alfworld --seed 3 --out run")
     wrong = subprocess.run(words[:6], capture_output=True, text=True, check=False)
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
 
