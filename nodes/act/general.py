@@ -26,9 +26,7 @@ from stategate.envs.asking.request import read_request
 from stategate.envs.protocols import Clause, View, fill, takes_text, target_of, verb_of
 from stategate.nodes.act import offered
 from stategate.nodes.act.encoding import Encoded, most_alike
-from stategate.nodes.act.simple import ASKED
 from stategate.nodes.protocols import FRAME, BuiltContext, Vector, WorldProfile
-from stategate.nodes.retrieval.past import told_steps
 from stategate.stores.text import one_line, stem, words_of
 
 _WORDS, _VERBS = 64, 16  # buckets of hashed words, of hashed verbs
@@ -253,8 +251,7 @@ class _Reading:
 
     def __init__(self, context: BuiltContext, step: int, profile: WorldProfile) -> None:
         self._step, view = step, profile.view
-        found = ASKED.search(context.part("instruction", "question"))
-        instruction = found[1] if found else ""
+        instruction = context.instruction
         self._asked = _asked_of(view, instruction)
         self._offered = offered.Offered(context, step, profile, instruction)
         self._profile = profile
@@ -544,10 +541,12 @@ def _asked_of(view: View, instruction: str) -> _Asked:
 
 def _steps_of(context: BuiltContext) -> list[_Step]:
     """Return the earlier steps that the context's lines tell, oldest first."""
-    pairs = [pair for pair in told_steps(context.pieces) if pair[0]][-_LATEST:]
+    steps = [step for step in context.steps if step.action][-_LATEST:]
     return [
-        _Step(action, answer, len(pairs) - i, names_of(target_of(action)), names_of(answer))
-        for i, (action, answer) in enumerate(pairs)
+        _Step(
+            s.action, s.outcome, len(steps) - i, names_of(target_of(s.action)), names_of(s.outcome)
+        )
+        for i, s in enumerate(steps)
     ]
 
 

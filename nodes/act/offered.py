@@ -15,15 +15,13 @@ from functools import lru_cache
 
 from stategate.envs.asking.values import Asked
 from stategate.envs.asking.wanted import Wanted, is_excluded
-from stategate.envs.protocols import NOTE, target_of
+from stategate.envs.protocols import target_of
 from stategate.nodes.experience.adapter import OPEN
-from stategate.nodes.protocols import BuiltContext, Piece, WorldProfile
+from stategate.nodes.protocols import BuiltContext, Piece, Step, WorldProfile
 from stategate.stores.text import one_line
 
 _CODE = 24  # signs that stand for a kind of move
 _AMOUNT = re.compile(r"\$\s?(\d+(?:[.,]\d+)*)")
-_CHOSEN = re.compile(r"^Chosen: (.+?) = (.+)$", re.MULTILINE)
-_ACTED = re.compile(r"^\d+\. (.+)$")
 _WHOLE = 0.95  # share of its words from which a phrase is said
 _CLOSE = 0.1  # of the best entry's score, below which another is as good
 _STEPS = 20
@@ -178,34 +176,30 @@ class Offered:
         self._title = title
         self.texts = {self._wanted.written(*roles): i for i, roles in enumerate(FORMS)}
         self.texts.pop("", None)
-        history = [p.text for p in context.pieces if p.kind == "history"]
-        self._walk(history)
-        status = context.part("status")
-        self._chosen: dict[str, str] = dict(_CHOSEN.findall(status))
+        self._walk([p.step for p in context.shown("history") if p.step is not None])
+        self._chosen = context.status
         self._read_entries()
         self._rows = {**self._entry_rows(), **self._value_rows()}
 
-    def _walk(self, history: Sequence[str]) -> None:
+    def _walk(self, steps: Sequence[Step]) -> None:
         """Walk through the visible actions, oldest first."""
         self._done: list[str] = []
         self._opened: list[_Opened] = []
         self._since_text: list[str] = []
         self._written = 0
-        for line in "".join(history).split("\n"):
-            if found := _ACTED.match(line):
-                action = found[1]
-                self._done.append(action)
-                if target_of(action).lower() in self.texts:
-                    self._since_text = []
-                    self._written += 1
-                else:
-                    self._since_text.append(action)
-                if self._told.move_of(self._instruction, action) == OPEN:
-                    self._opened.append(_Opened(action))
-                elif self._opened:
-                    self._opened[-1].since.append(action)
-            elif line.startswith(NOTE) and self._opened:
-                self._opened[-1].met += line.removeprefix(NOTE) + "; "
+        for step in steps:
+            self._done.append(step.action)
+            if target_of(step.action).lower() in self.texts:
+                self._since_text = []
+                self._written += 1
+            else:
+                self._since_text.append(step.action)
+            if self._told.move_of(self._instruction, step.action) == OPEN:
+                self._opened.append(_Opened(step.action))
+            elif self._opened:
+                self._opened[-1].since.append(step.action)
+            if step.note and self._opened:
+                self._opened[-1].met += step.note + "; "
         self._met: dict[str, str] = {}
         for one in self._opened:
             self._met[one.action] = self._met.get(one.action, "") + one.met

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from stategate.envs.protocols import UNKNOWN, fill, takes_text
 from stategate.nodes.act.encoding import Encoder, encoder
-from stategate.nodes.act.simple import ASKED, vain_actions
+from stategate.nodes.act.simple import vain_actions
 from stategate.nodes.models.small import load_trained, small_inference
 from stategate.nodes.protocols import (
     Actor,
@@ -159,9 +159,8 @@ class PolicyActor:
 
         seen = self._encoder.encode(context, step, self._profile)
         if not seen.actions:
-            found = ASKED.search(context.part("instruction", "question"))
             problem = "no action is readable" if not context.actions else "nothing to write"
-            safe = self._view.actions.safe(context.actions, found[1] if found else "")
+            safe = self._view.actions.safe(context.actions, context.instruction)
             return Decision(safe, fallback=problem)
         with small_inference():
             rows = torch.from_numpy(seen.rows).unsqueeze(0)
@@ -182,6 +181,5 @@ class PolicyActor:
         told = {action: float(p) for action, p in zip(seen.actions, chances, strict=True)}
         action = seen.actions[pick]
         if takes_text(action):  # a slot that this encoder does not know how to fill
-            found = ASKED.search(context.part("instruction", "question"))
-            action = fill(action, found[1] if found else UNKNOWN)
+            action = fill(action, context.instruction or UNKNOWN)
         return Decision(action, probabilities=told)

@@ -13,10 +13,8 @@ from typing import ClassVar, Literal
 from stategate.envs.alfworld.expert import decide, knowledge_of
 from stategate.envs.alfworld.reading import command_of, goal_of, kind_of
 from stategate.envs.alfworld.view import AlfWorldActions
-from stategate.nodes.act.simple import ASKED
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.past import told_steps
 
 #: What experience says: "cup at shelf (3)", or a step of a like task: "Go to shelf."
 _TAUGHT = re.compile(r"([a-z -]+?) at ([a-z -]+) \((\d+)\)")
@@ -38,15 +36,16 @@ class Seeker(ActorParams):
 
 def seek(context: BuiltContext, step: int) -> Decision:
     """Choose among the readable commands."""
-    found = ASKED.search(context.part("instruction", "question"))
-    instruction = found[1] if found else ""
+    instruction = context.instruction
     page = " ".join(piece.text.strip() for piece in context.pieces if piece.kind == "said")
-    known = knowledge_of(told_steps(context.pieces), page, context.actions)
+    steps = [(step.action, step.outcome) for step in context.steps]
+    known = knowledge_of(steps, page, context.actions)
     for place in _marked(context):
         known.seen.setdefault(place, [])
         known.tried.setdefault(f"go to {place}", 1)
     known.hand = context.status.get("in hand", known.hand)
-    usual = _remembered(context, instruction) | _usual(instruction, context.part("experience"))
+    advice = "".join(piece.text for piece in context.shown("experience"))
+    usual = _remembered(context, instruction) | _usual(instruction, advice)
     action, reason = decide(instruction, known, context.actions, usual)
     if action:
         return Decision(action, reason=reason)

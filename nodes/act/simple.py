@@ -2,7 +2,6 @@
 
 import hashlib
 import random
-import re
 from collections import Counter
 from dataclasses import replace
 from typing import ClassVar, Literal
@@ -16,7 +15,6 @@ from stategate.nodes.registry import InnerActor
 from stategate.nodes.resources import Resources
 from stategate.stores.text import one_line, overlap, words_of
 
-ASKED = re.compile(r"^(?:Instruction|Question): (.+)$", re.MULTILINE)
 _TAKEN = 0.5  # what each time that a command was taken costs it
 _NEAR = 0.25  # what the text beside a command counts, beside the command's own words
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from stategate.envs.protocols import Chunk, Fragment, View
-from stategate.nodes.protocols import Embedder, Piece, Source, Vector
+from stategate.nodes.protocols import Embedder, Source, Vector
 from stategate.nodes.retrieval.page import ARROW, describe, nearest
 from stategate.stores.text import one_line
 from stategate.stores.traces import Event
@@ -40,11 +40,6 @@ def past_chunk(id_: str, number: str, action: str, outcome: str) -> Chunk:
     data = {"number": number, "action": action, "outcome": outcome}
     text = number + action + (ARROW + outcome if outcome else "")
     return Chunk(id_, "event", text, (), data, "past")
-
-
-def told_steps(pieces: Sequence[Piece]) -> list[tuple[str, str]]:
-    """Return the (action, outcome) pairs that the pieces show, oldest first; "" for no action."""
-    return [(p.step.action, p.step.outcome) for p in pieces if p.step is not None]
 
 
 class WithPast:
