@@ -160,19 +160,6 @@ class BuiltContext:
         whole = (*self.pieces, *pieces)
         return BuiltContext((*self.messages, *own), whole, self.tokens + spent, self.over_budget)
 
-    def part(self, *kinds: str) -> str:
-        """Return the text of the pieces of these kinds: of :data:`FRAME`, or "page" for all others.
-
-        Going: read fragments instead.
-        """
-        if not any(piece.kind in FRAME for piece in self.pieces):
-            return self.text
-        return "".join(
-            piece.text
-            for piece in self.pieces
-            if (piece.kind if piece.kind in FRAME else "page") in kinds
-        )
-
 
 class Source(Protocol):
     """Where candidate chunks come from: the page, or a corpus."""

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from stategate.envs.protocols import Fragment, FragmentRole
+from stategate.envs.protocols import ANSWER, Fragment, FragmentRole
 from stategate.nodes.build_context.assemble import line_piece
 from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.nodes.retrieval.quoting import quote
 
 
 @pytest.fixture
@@ -176,3 +177,37 @@ def refused(*words: object, stdin: str | None = None) -> str:
     line = str(result.stderr.strip().splitlines()[-1])
     assert line.startswith("stategate: ")
     return line
+
+
+def text_in(context: BuiltContext, *kinds: str) -> str:
+    """Return the shown text of the pieces of these kinds."""
+    return "".join(piece.text for piece in context.shown(*kinds))
+
+
+def passage_piece(text: str, title: str = "", score: float | None = None) -> Piece:
+    """Return a quoted passage."""
+    return line_piece("passage", "passage", quote(1, title, text), score=score)
+
+
+def fact_piece(day: str, said: str = "", question: str = "", answer: str = "") -> Piece:
+    """Return what is remembered: what the user ``said``, or a ``question`` and its ``answer``."""
+    dated: list[tuple[FragmentRole, str]] = [("lead", "On "), ("day", day)]
+    if said:
+        return piece_of(
+            "fact", *dated, ("lead", ' the user said: "'), ("said", said), ("lead", '"\n')
+        )
+    asked: list[tuple[FragmentRole, str]] = [("lead", ' the user asked: "'), ("question", question)]
+    return piece_of(
+        "fact", *dated, *asked, ("lead", '" Answer: '), ("answer", answer), ("lead", "\n")
+    )
+
+
+def question_piece(question: str) -> Piece:
+    """Return the question that closes a conversation's prompt."""
+    return piece_of(
+        "question",
+        ("lead", "Question: "),
+        ("instruction", question),
+        ("lead", "\nAnswer:\n"),
+        actions=(ANSWER,),
+    )

@@ -6,6 +6,7 @@ from stategate.envs.protocols import UNKNOWN
 from stategate.graph.config import load_config
 from stategate.nodes.models.asking import ask
 from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import text_of
 from stategate.nodes.retrieval.quoting import quote
 
 _SYSTEM = (
@@ -23,7 +24,7 @@ def answerer(config: str, overrides: Sequence[str]) -> Callable[[str, Sequence[s
     model = Resources(load_config(config, list(overrides)).llm).llm
 
     def answer(question: str, lines: Sequence[str]) -> str:
-        quoted = "".join(quote(i, "", line) for i, line in enumerate(lines, 1))
+        quoted = "".join(text_of(quote(i, "", line)) for i, line in enumerate(lines, 1))
         human = HumanMessage(f"{quoted}\nQuestion: {question}\nAnswer:")
         return ask(model, [SystemMessage(_SYSTEM), human], max_tokens=64).strip()
 

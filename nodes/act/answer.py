@@ -18,6 +18,7 @@ from stategate.nodes.act.support import (
     backing,
     is_asking,
     is_told,
+    passage_of,
     support,
 )
 from stategate.nodes.act.talking import TalkingActor
@@ -26,7 +27,7 @@ from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.quoting import BREAK, unquote
+from stategate.nodes.retrieval.quoting import BREAK
 from stategate.stores.states.documents import Dtype
 
 SYSTEM = """You answer questions from the documents and the memory that you are shown. What stands \
@@ -233,7 +234,8 @@ def passages_of(context: BuiltContext) -> tuple[list[Document], list[float]]:
     scores: list[float | None] = []
     for piece in context.pieces:
         if piece.kind == "passage" and piece.text.strip():
-            documents.append(Document(*unquote(piece.text)))
+            title, blocks = passage_of(piece)
+            documents.append(Document(title, " ".join(blocks)))
             scores.append(piece.score)
     known = np.asarray([score for score in scores if score is not None], dtype=float)
     if len(known) != len(scores) or not len(known) or known.min() < 0 or known.sum() <= 0:

@@ -11,7 +11,6 @@ from stategate.nodes.protocols import BuiltContext, Decision
 from stategate.nodes.resources import Resources
 from stategate.stores.text import one_line
 
-_QUESTION = re.compile(r"^(?:Question|Instruction): (.+)$", re.MULTILINE)
 #: Bounded, because a reply may be long and none of its brackets closed.
 _ACTION = r"\b({verbs})\s{{0,9}}\[(.{{1,500}}?)\]\s{{0,9}}(?:$|[\n.,;`\"'}}])"
 
@@ -117,13 +116,8 @@ def _written(reply: str, legal: Sequence[str], group: str | None) -> list[str]:
 
 
 def question_in(context: BuiltContext) -> str:
-    """Return what the context asks last, "" where it asks nothing that can be answered."""
-    asked = (
-        _QUESTION.findall(context.part("question", "instruction"))
-        if ANSWER in context.actions
-        else []
-    )
-    return str(asked[-1]) if asked else ""
+    """Return what the context asks, "" where it asks nothing that can be answered."""
+    return context.instruction if ANSWER in context.actions else ""
 
 
 def unanswered(resources: Resources, context: BuiltContext, reason: str) -> Decision:

@@ -19,24 +19,18 @@ import numpy as np
 from stategate.language.sentences import sentences
 from stategate.language.words import FUNCTION_WORDS
 from stategate.nodes.act.asked import holds, kind_asked
-from stategate.nodes.protocols import BuiltContext, Embedder, Vector
-from stategate.nodes.retrieval.quoting import ITEM, unquoted_blocks
+from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
+from stategate.nodes.retrieval.quoting import ITEM
 from stategate.stores.corpus.lexical import words
 from stategate.stores.memory.stated import stated
+from stategate.stores.text import one_line
 
 #: What an actor says where nothing that it may quote is near enough to the question.
 NOTHING_FOUND = "Nothing found."
 #: In a decision's reason, between why a model's reply is taken back and what it wrote.
 WROTE = "; the model wrote: "
-_ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)
 _BULLET = re.compile(r"^[-*+•] +")
-_MARK = re.compile(r"^\[\d+\] |^(?:You|User): ")
-#: A remembered line as prompts show it: the day, and what was said or answered.
-_REMEMBERED = re.compile(
-    r'^On (\S+) (?:[^:"]* said[^"]*: "(?P<said>.*)"$|'
-    r'the user asked[^"]*: "(?P<asked>.*?)" Answer[^:]*: (?P<answer>.*)$)',
-    re.DOTALL,
-)
+_CITED = re.compile(r"^\[\d+\] ")
 _UNANSWERED = "(not answered)"
 _POINTING = re.compile(r" \(about: ([^()]*)\)$")
 #: What makes a question one about the talk itself: "Which lake did I ask you about last time?"
@@ -58,7 +52,6 @@ _WHICH_TALK = re.compile(
 )
 #: Chance below which a question about the talk is taken for one about the documents.
 _SPOKEN = 0.15
-_SAID = re.compile(r"^(?P<who>User|You): (?P<said>.+)$", re.MULTILINE)
 #: What makes a turn a question or an order, whatever it ends with.
 _ASKS = re.compile(
     r"\?\s*$|^\W*(?:who|whom|whose|when|where|why|how|which|what|is|are|was|were|do|does|did|can|could|"
@@ -76,8 +69,6 @@ _TELLS = re.compile(r"\b(?:i|i'm|me|my|mine|we|our|ours)\b", re.IGNORECASE)
 _BACKED = 0.75
 #: Kinds of things asked for that are no nouns.
 _NOUNS = {"when": "time", "who": "person", "where": "place", "why": "reason", "count": "number"}
-#: Parts of a prompt that may hold an answer.
-_READ = ("passage", "fact", "history")
 NOTED = "Noted."
 
 
@@ -118,36 +109,33 @@ def quotables(context: BuiltContext) -> list[Quotable]:
     conversation is no answer.
     """
     quotable: list[Quotable] = []
-    for piece in context.pieces:
-        if piece.kind not in _READ or not piece.text:
-            continue
+    for piece in context.shown("passage", "fact", "history"):
         if piece.kind == "passage":
-            title, blocks = unquoted_blocks(piece.text)
+            title, blocks = passage_of(piece)
             where = title or "the documents"
             quotable += [Quotable(text, title, where, head) for text, head in _sentences(blocks)]
             continue
-        body, source = piece.text, "this conversation"
+        body, source = piece.says("said"), "this conversation"
         if piece.kind == "fact":
-            remembered = _REMEMBERED.search(body.strip())
-            if remembered is None:
-                continue
-            body = remembered["said"] or remembered["answer"] or ""
-            asked = _POINTING.sub("", remembered["asked"] or "")
+            body = body or piece.says("answer")
+            asked = _POINTING.sub("", piece.says("question"))
             if asked and not _ASKS.search(asked):
                 body = asked  # a statement, whatever was replied to it
-            source = f"memory of {remembered[1]}"
-            if (
-                body == _UNANSWERED
-                or body.strip() in (NOTED, NOTHING_FOUND)
-                or "the user asked" in body
-            ):
+            source = f"memory of {piece.says('day')}"
+            if body in (_UNANSWERED, NOTED, NOTHING_FOUND) or "the user asked" in body:
                 continue
         for part in sentences(body):
-            text = _MARK.sub("", part.strip()).strip()
+            text = _CITED.sub("", part.strip()).strip()
             is_ours = piece.kind == "history" and text in (NOTED, NOTHING_FOUND)
             if len(text.split()) > 2 and not text.endswith("?") and not is_ours:
                 quotable.append(Quotable(text, "", source))
     return list({one.text: one for one in reversed(quotable)}.values())[::-1]
+
+
+def passage_of(piece: Piece) -> tuple[str, list[str]]:
+    """Return a passage's title and blocks; of a text without fragments "" and its one line."""
+    blocks = [fragment.text.strip() for fragment in piece.fragments if fragment.role == "text"]
+    return piece.says("title"), [b for b in blocks if b] or [one_line(piece.text)]
 
 
 def of_talk(question: str) -> str:
@@ -163,15 +151,15 @@ def spoken(context: BuiltContext, question: str) -> list[Quotable]:
     """
     turns: list[tuple[str, str, str]] = []  # source, asked, answered
     for piece in context.pieces:
-        if piece.kind == "fact" and (fact := _REMEMBERED.search(piece.text.strip())):
-            turns.append(
-                (f"memory of {fact[1]}", fact["asked"] or fact["said"], fact["answer"] or "")
-            )
-        elif piece.kind == "history" and (line := _SAID.search(piece.text)):
-            if line["who"] == "User":
-                turns.append(("this conversation", line["said"], ""))
+        said, asked = piece.says("said"), piece.says("question")
+        if piece.kind == "fact" and (asked or said):
+            source = f"memory of {piece.says('day')}"
+            turns.append((source, asked or said, piece.says("answer")))
+        elif piece.kind == "history" and said:
+            if piece.says("speaker") == "User":
+                turns.append(("this conversation", said, ""))
             elif turns:
-                turns[-1] = (*turns[-1][:2], line["said"])
+                turns[-1] = (*turns[-1][:2], said)
     turns.sort(key=itemgetter(0), reverse=not re.search(r"\bfirst\b", question, re.IGNORECASE))
     is_of_asking = bool(_ASKED.search(question))
     quotable: list[Quotable] = []
@@ -213,11 +201,6 @@ def _sentences(blocks: Sequence[str]) -> Iterator[tuple[str, str]]:
             for part in sentences(_BULLET.sub("", block)):
                 if len(part.split()) > (1 if ITEM.match(block) else 2):
                     yield part, heading
-
-
-def about_in(context: BuiltContext) -> str:
-    """Return what a follow-up points back to, as the prompt says it, or ""."""
-    return " ".join(_ABOUT.findall(context.part("question"))[-1:])
 
 
 @dataclass(frozen=True)
@@ -283,7 +266,8 @@ def support(
     quotable = quotables(context)
     if not quotable:
         return None
-    return _support(question, about_in(context), quotable, embedder, weight)
+    about = " ".join(piece.says("about") for piece in context.shown("question"))
+    return _support(question, about, quotable, embedder, weight)
 
 
 def _support(

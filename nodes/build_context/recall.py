@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stategate.envs.protocols import ANSWER, Chunk, View, target_of
+from stategate.envs.protocols import ANSWER, Chunk, Fragment, View, target_of
 from stategate.language.dates import resolved
-from stategate.nodes.build_context.assemble import built, cut_line, headed, line_piece
+from stategate.nodes.build_context.assemble import built, cut_lines, headed, line_piece
 from stategate.nodes.build_context.follow_up import followed_turn
 from stategate.nodes.protocols import (
     BuiltContext,
@@ -30,7 +30,7 @@ from stategate.nodes.protocols import (
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.corpus import Retrieval
 from stategate.nodes.retrieval.memory import MemoryPlace
-from stategate.nodes.retrieval.page import describe
+from stategate.nodes.retrieval.page import BREAK, describe, text_of
 from stategate.nodes.retrieval.quoting import quote, quoted_title
 from stategate.stores.memory.records import TRUSTED
 from stategate.stores.text import day_of, one_line
@@ -141,7 +141,14 @@ class ConversationContext(ContextParams):
         said = [e for e in events if e.kind in ("OBS", "ACT")] if self.history_tokens else []
         lines = [
             line_piece(
-                f"history:{e.t}:{e.kind}", "history", f"{_WHO[e.kind]}: {one_line(e.text)}\n"
+                f"history:{e.t}:{e.kind}",
+                "history",
+                (
+                    Fragment(_WHO[e.kind], role="speaker"),
+                    Fragment(": ", role="lead"),
+                    Fragment(one_line(e.text), role="said"),
+                    BREAK,
+                ),
             )
             for e in said
         ]
@@ -175,18 +182,21 @@ class Recall(ConversationContext):
 def _question(asked: str, about: str, request: ContextRequest) -> tuple[Piece, int]:
     """Return the closing question and the tokens left; it is cut only where nothing else fits."""
     is_open = ANSWER in request.observation.actions
-    cue = "Answer:\n" if is_open else ""
-    line = f"Question: {asked}\n"
-    if about and count_tokens(f"About: {about}\n{line}{cue}") <= request.budget // 2:
-        line = f"About: {about}\n{line}"
-    before = count_tokens(line + cue)
-    room = request.budget - count_tokens(cue)
-    text = cut_line(line, room)
-    text = text + cue if count_tokens(text + cue) <= request.budget else ""
-    actions = (ANSWER,) if is_open and cue in text and text else ()
+    cue = (Fragment("Answer:\n", ANSWER),) if is_open else ()
+    line = (_lead("Question: "), Fragment(asked, role="instruction"), BREAK)
+    longer = (_lead("About: "), Fragment(about, role="about"), BREAK, *line)
+    if about and count_tokens(text_of((*longer, *cue))) <= request.budget // 2:
+        line = longer
+    before = count_tokens(text_of((*line, *cue)))
+    shown = (*cut_lines(line, request.budget - count_tokens(text_of(cue))), *cue)
+    size = count_tokens(text_of(shown))
+    if size > request.budget:
+        shown, size = (), 0
+    actions = (ANSWER,) if is_open and shown else ()
     gone = (ANSWER,) if is_open and not actions else ()
-    piece = Piece("question", "question", text, actions, before, count_tokens(text), None, gone)
-    return piece, request.budget - piece.tokens_after
+    text = text_of(shown)
+    piece = Piece("question", "question", text, actions, before, size, None, gone, fragments=shown)
+    return piece, request.budget - size
 
 
 def _passages(
@@ -201,20 +211,23 @@ def _passages(
     for place, (chunk, score) in enumerate(ranked):
         number = min(shown, len(ranked)) - place if best_last else place + 1
         whole, title = chunk.text or describe(view, chunk), str(chunk.data.get("title", ""))
-        text = quote(number, title, whole)
-        before = count_tokens(text)
+        quoted = quote(number, title, whole)
+        before = count_tokens(text_of(quoted))
         if is_full or place >= shown:
-            text = ""
+            quoted = ()
         elif before > room:
             is_full = True
-            inner = truncate(whole, max(room - 30 - count_tokens(quoted_title(title)), 0))
-            text = quote(number, title, inner) if inner.strip() else ""
-            text = text if count_tokens(text) <= room else ""
+            size = count_tokens(text_of(quoted_title(title)))
+            inner = truncate(whole, max(room - 30 - size, 0))
+            quoted = quote(number, title, inner) if inner.strip() else ()
+            quoted = quoted if count_tokens(text_of(quoted)) <= room else ()
+        text = text_of(quoted)
         after = count_tokens(text)
         room -= after
         offered = tuple(a for a in chunk.actions if target_of(a).lower() in text.lower())
         gone = tuple(a for a in chunk.actions if a not in offered)
-        pieces.append(Piece(chunk.id, "passage", text, offered, before, after, score, gone))
+        piece = Piece(chunk.id, "passage", text, offered, before, after, score, gone)
+        pieces.append(replace(piece, fragments=quoted))
     return pieces[::-1] if best_last else pieces
 
 
@@ -229,7 +242,7 @@ def remembered_pieces(
     limits = Limits(reader.facts, None, reader.min_salience, reader.min_trust)
     facts, candidates = store.recall(reader.place.namespace, asked, limits)
     lines = [
-        line_piece(f"fact:{fact.id}", "fact", line_of(fact), score=fact.score) for fact in facts
+        line_piece(f"fact:{fact.id}", "fact", fact_line(fact), score=fact.score) for fact in facts
     ]
     head = line_piece("memory", "memory", "Remembered from before:\n")
     left = room - head.tokens_after
@@ -240,7 +253,7 @@ def remembered_pieces(
             left -= piece.tokens_after
         else:
             reason = f"budget: {piece.tokens_before} tokens, {max(left, 0)} were left"
-            gone.append(replace(piece, text="", tokens_after=0, reason=reason))
+            gone.append(piece.emptied(reason))
     gone += [
         Piece(f"fact:{c.fact}", "fact", "", (), count_tokens(c.text), 0, c.score, (), c.left_out)
         for c in candidates[:_EXPLAINED]
@@ -249,10 +262,13 @@ def remembered_pieces(
     return [head, *shown, *gone] if shown else gone
 
 
-def line_of(fact: "Fact") -> str:
-    """Return a fact as a prompt shows it, one line: when, by whom, until when, from where."""
+def fact_line(fact: "Fact") -> list[Fragment]:
+    """Return a fact as a prompt shows it, one line: when, by whom, until when, from where.
+
+    What an unknown or untrusted speaker told is a "fact" to be read, and nothing that "said" quotes.
+    """
     at = fact.turns[0]["at"] if fact.is_told and fact.turns else fact.updated
-    day = day_of(at)
+    dated = [_lead("On "), Fragment(day_of(at), role="day")]
     until = f" (until {day_of(fact.valid_to)})" if fact.valid_to is not None else ""
     source = "" if fact.trust >= TRUSTED else f" [from {one_line(fact.source)}, unverified]"
     if fact.is_told:
@@ -261,12 +277,24 @@ def line_of(fact: "Fact") -> str:
         # Who an untrusted source says it is, is a part of what it says.
         by = f"{speaker} said" if speaker and fact.trust >= TRUSTED else "it was noted"
         said = f"{speaker}: {said}" if speaker and fact.trust < TRUSTED else said
-        return f'On {day} {by}{until}{source}: "{said}"\n'
+        told = Fragment(said, role="fact" if by == "it was noted" else "said")
+        return [*dated, _lead(f' {by}{until}{source}: "'), told, _lead('"\n')]
     times = f" (asked {fact.times} times)" if fact.times > 1 else ""
     also = " (answered otherwise at another time)" if fact.contradicts else ""
     answer = truncate(one_line(fact.answer), _ANSWER_TOKENS) if fact.success else "(not answered)"
     asked = one_line(fact.question).replace('"', "'")
-    return f'On {day} the user asked{times}: "{asked}" Answer{also}{until}{source}: {answer}\n'
+    return [
+        *dated,
+        _lead(f' the user asked{times}: "'),
+        Fragment(asked, role="question"),
+        _lead(f'" Answer{also}{until}{source}: '),
+        Fragment(answer, role="answer"),
+        BREAK,
+    ]
+
+
+def _lead(text: str) -> Fragment:
+    return Fragment(text, role="lead")
 
 
 def _size(pieces: Sequence[Piece]) -> int:

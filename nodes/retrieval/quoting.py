@@ -47,15 +47,18 @@ _UNSEEN = ("Cf", "Mn", "Me", "Cc")
 _HEAD = 200  # characters of a line that are looked at
 
 _TAG = re.compile(r"[<＜﹤](?=[/／]?\s*document)", re.IGNORECASE)
-_QUOTED = re.compile(
-    r'<document[^>]*?(?: title="(?P<title>[^"]*)")?>\n(?P<text>.*)\n</document>', re.DOTALL
-)
 
 
-def quote(number: int, title: str, text: str) -> str:
-    """Return the passage between tags, ending in a line break."""
-    body = led(_TAG.sub("‹", f" {BREAK} ".join(_blocks(text))))
-    return f'<document number="{number}"{quoted_title(title)}>\n{body}\n</document>\n'
+def quote(number: int, title: str, text: str) -> tuple[Fragment, ...]:
+    """Return the passage between tags, ending in a line break: its title, and a "text" a block."""
+    shown = [Fragment(f'<document number="{number}"', role="lead"), *quoted_title(title)]
+    shown.append(Fragment(">\n", role="lead"))
+    for i, block in enumerate(_blocks(text)):
+        plain = _TAG.sub("‹", block)
+        lead = f" {BREAK} " if i else MARK if is_frame(plain) else ""
+        shown += [Fragment(lead, role="lead")] if lead else []
+        shown.append(Fragment(plain))
+    return (*shown, Fragment("\n</document>\n", role="lead"))
 
 
 def _blocks(text: str) -> list[str]:
@@ -78,26 +81,13 @@ def _blocks(text: str) -> list[str]:
     return blocks
 
 
-def quoted_title(title: str) -> str:
-    """Return what the opening tag says of the title, "" if there is none."""
-    folded = one_line(title).replace('"', "'")
-    return f' title="{_TAG.sub("‹", folded)}"' if folded else ""
-
-
-def unquote(text: str) -> tuple[str, str]:
-    """Return a quoted passage's title and text; of any other text "" and the text in one line."""
-    title, blocks = unquoted_blocks(text)
-    return title, " ".join(blocks)
-
-
-def unquoted_blocks(text: str) -> tuple[str, list[str]]:
-    """Return a quoted passage's title and blocks; of any other text "" and the text in one line."""
-    match = _QUOTED.search(text)
-    if match is None:
-        return "", [one_line(text)]
-    body = match["text"]
-    body = body[len(MARK) :] if is_frame(body[len(MARK) :]) else body
-    return match["title"] or "", [block.strip() for block in body.split(BREAK) if block.strip()]
+def quoted_title(title: str) -> list[Fragment]:
+    """Return what the opening tag says of the title, nothing if there is none."""
+    folded = _TAG.sub("‹", one_line(title).replace('"', "'"))
+    if not folded:
+        return []
+    lead, end = Fragment(' title="', role="lead"), Fragment('"', role="lead")
+    return [lead, Fragment(folded, role="title"), end]
 
 
 def is_frame(line: str) -> bool:
@@ -136,11 +126,6 @@ def _is_disguised(head: str) -> bool:
         )
         for word in words
     )
-
-
-def led(line: str) -> str:
-    """Return ``line``, after :data:`MARK` if it imitates the frame."""
-    return MARK + line if is_frame(line) else line
 
 
 def shielded(fragments: Sequence[Fragment]) -> tuple[Fragment, ...]:

@@ -20,6 +20,7 @@ from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.quoting import is_frame
 from stategate.stores.traces import Event
+from tests.kit import text_in
 
 IMITATED = (
     "Actions so far:",
@@ -174,10 +175,10 @@ def check(context: BuiltContext, observation: Observation) -> None:
         assert not is_frame(line), line
         assert not line.startswith(("Suggested next:", "Actions so far")), line
     assert set(context.actions) <= set(observation.actions)
-    history = context.part("history")
+    history = text_in(context, "history")
     assert "buy now" not in history
     assert history in HISTORIES
-    assert "9999" not in context.part("instruction")
+    assert "9999" not in text_in(context, "instruction")
 
 
 def offers(context):
@@ -256,9 +257,9 @@ def test_no_line_of_a_strangers_page_imitates_the_frame(settings):
         for shown in lines_of_the_page(context):
             assert not is_frame(shown), shown
         assert set(context.actions) <= set(actions)
-        assert context.part("history") in HISTORIES
+        assert text_in(context, "history") in HISTORIES
         assert explore(context, 0).action in actions
-        assert WISH in context.part("instruction") or "instruction" not in context.text
+        assert WISH in text_in(context, "instruction") or "instruction" not in context.text
 
 
 class Corpus:

@@ -16,7 +16,7 @@ from stategate.nodes.act.replies import question_in
 from stategate.nodes.build_context.experience import Experience
 from stategate.nodes.build_context.messages.context import HistoryContext
 from stategate.nodes.build_context.messages.decisions import Decisions
-from stategate.nodes.build_context.recall import line_of
+from stategate.nodes.build_context.recall import fact_line
 from stategate.nodes.conformance import PageSource
 from stategate.nodes.experience.grow import make_of
 from stategate.nodes.experience.states import online_state
@@ -148,7 +148,7 @@ def test_a_question_asked_before_speaks_as_itself_on_one_line(tmp_path):
         memory.write(Namespace("ann"), turn)
     facts = memory.facts(Namespace("ann"))
     assert len(facts) > 30
-    for line in map(line_of, facts):
+    for line in ("".join(f.text for f in fact_line(fact)) for fact in facts):
         assert len(line.splitlines()) == 1
         assert line.split('"')[2].startswith(" Answer")
         assert "? ' Answer: " in line.split('"')[1], "a question does not end where it says"

@@ -1,35 +1,35 @@
 """The actor that quotes: what it quotes, from where, and when it declines."""
 
 import pytest
-from langchain_core.messages import HumanMessage
 
-from stategate.envs.protocols import ANSWER, answered
+from stategate.envs.protocols import answered
 from stategate.graph.config import load_config
 from stategate.nodes.act.answer import Extract
 from stategate.nodes.act.asked import holds
-from stategate.nodes.act.support import NOTED, NOTHING_FOUND, Quotable, backing, of_talk, quotables
-from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.nodes.act.support import (
+    NOTED,
+    NOTHING_FOUND,
+    Quotable,
+    backing,
+    of_talk,
+    passage_of,
+    quotables,
+)
+from stategate.nodes.protocols import Piece
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.quoting import quote, unquoted_blocks
+from tests.kit import context_of, fact_piece, passage_piece, question_piece
 
 
-def decide(question: str, *pieces: tuple[str, str], **params):
-    made = [Piece(f"p{i}", kind, text, (), 1, 1) for i, (kind, text) in enumerate(pieces)]
-    asked = f"Question: {question}\nAnswer:\n"
-    made.append(Piece("question", "question", asked, (ANSWER,), 1, 1))
-    text = "".join(piece.text for piece in made)
-    context = BuiltContext((HumanMessage(text),), tuple(made), 1)
+def decide(question: str, *pieces: Piece, **params):
+    context = context_of(*pieces, question_piece(question))
     settled = load_config({"env": "qa", "embedder": "hashing", "actor": "extract"})
     return Extract(**params).build(Resources(None, settled.embedder))(context, 0)
 
 
-PASSAGE = ("passage", quote(1, "The harbour", "The keeper of the lighthouse is Ingrid Solheim."))
-TOLD = ("fact", 'On 2026-01-02 the user said: "My boat is called Halcyon."\n')
-ANSWERED = (
-    "fact",
-    'On 2026-01-02 the user asked (asked 2 times): "Where is the boat?" '
-    "Answer [from document, unverified]: The boat lies in the north harbour.\n",
-)
+PASSAGE = passage_piece("The keeper of the lighthouse is Ingrid Solheim.", "The harbour")
+TOLD = fact_piece("2026-01-02", "My boat is called Halcyon.")
+WHERE = "Where is the boat?"
+ANSWERED = fact_piece("2026-01-02", "", WHERE, "The boat lies in the north harbour.")
 
 
 def test_a_passage_is_quoted_and_its_source_named():
@@ -52,8 +52,8 @@ def test_what_is_remembered_is_quoted_without_bookkeeping(question, fact, said):
 
 
 def test_a_remembered_question_that_nobody_answered_is_no_answer():
-    line = 'On 2026-01-02 the user asked: "Where is the boat?" Answer: (not answered)\n'
-    assert answered(decide("Where is the boat?", ("fact", line)).action) == NOTHING_FOUND
+    open_ = fact_piece("2026-01-02", "", WHERE, "(not answered)")
+    assert answered(decide(WHERE, open_).action) == NOTHING_FOUND
 
 
 def test_what_is_not_there_is_declined():
@@ -64,7 +64,7 @@ def test_what_is_not_there_is_declined():
 
 def test_a_second_sentence_must_be_near_too():
     words = "The keeper of the lighthouse is Ingrid Solheim. Boats come in autumn."
-    passage = ("passage", quote(1, "The harbour", words))
+    passage = passage_piece(words, "The harbour")
     asked = "Who is the keeper of the lighthouse?"
     assert "Boats" in answered(decide(asked, passage, threshold=0).action)
     assert "Boats" not in answered(decide(asked, passage, threshold=0.6).action)
@@ -112,11 +112,9 @@ and on Fridays by appointment
 
 
 def test_headings_items_and_rows_are_quoted_one_by_one():
-    text = quote(1, "Marina", HANDBOOK)
-    assert len(text.splitlines()) == 3  # between its tags, one line
-    piece = Piece("p", "passage", text, (), 1, 1)
-    context = BuiltContext((HumanMessage(text),), (piece,), 1)
-    assert [(one.section, one.text) for one in quotables(context)] == [
+    piece = passage_piece(HANDBOOK, "Marina")
+    assert len(piece.text.splitlines()) == 3  # between its tags, one line
+    assert [(one.section, one.text) for one in quotables(context_of(piece))] == [
         ("Prices and times", "A dinghy costs 5 euros an hour"),
         (
             "Prices and times",
@@ -130,9 +128,8 @@ def test_headings_items_and_rows_are_quoted_one_by_one():
 
 
 def test_lines_of_a_plain_list_are_quoted_one_by_one_and_wrapped_lines_together():
-    title, blocks = unquoted_blocks(
-        quote(1, "", "Key: third flowerpot\nBin: Tuesday\n\nA " + "long " * 12 + "\nline")
-    )
+    text = "Key: third flowerpot\nBin: Tuesday\n\nA " + "long " * 12 + "\nline"
+    title, blocks = passage_of(passage_piece(text))
     assert title == ""
     assert blocks[:2] == ["Key: third flowerpot", "Bin: Tuesday"]
     assert len(blocks) == 3
@@ -161,9 +158,8 @@ def test_a_models_answer_needs_a_source_and_what_was_asked_for(question, reply, 
 
 
 def test_a_number_that_begins_a_line_is_no_mark_of_a_list():
-    text = quote(1, "", "3.5 metres is the depth here.\n\n-5 degrees was the coldest day.")
-    context = BuiltContext((HumanMessage(text),), (Piece("p", "passage", text, (), 1, 1),), 1)
-    told = [one.text for one in quotables(context)]
+    text = "3.5 metres is the depth here.\n\n-5 degrees was the coldest day."
+    told = [one.text for one in quotables(context_of(passage_piece(text)))]
     assert told == ["3.5 metres is the depth here.", "-5 degrees was the coldest day."]
 
 
@@ -183,12 +179,15 @@ def test_a_question_about_the_talk_is_told_from_one_about_something(question, re
 
 
 def test_what_was_asked_before_is_told_and_what_was_not_is_declined():
-    facts = [
-        'On 2026-05-01 the user asked: "When does the ferry to Langeoog leave?" Answer: At nine.',
-        'On 2026-05-02 the user asked: "How long is it? (about: crossing)" Answer: An hour long.',
-        'On 2026-05-03 the user asked: "I shall bring my dog Bo. (about: Langeoog)" Answer: Noted.',
+    crossing, dog = (
+        "How long is it? (about: crossing)",
+        "I shall bring my dog Bo. (about: Langeoog)",
+    )
+    told = [
+        fact_piece("2026-05-01", "", "When does the ferry to Langeoog leave?", "At nine."),
+        fact_piece("2026-05-02", "", crossing, "An hour long."),
+        fact_piece("2026-05-03", "", dog, "Noted."),
     ]
-    told = [("fact", f"{text}\n") for text in facts]
 
     def reply(question):
         return answered(decide(question, *told, sentences=1).action)
@@ -204,6 +203,5 @@ def test_what_was_asked_before_is_told_and_what_was_not_is_declined():
 
 def test_an_abbreviation_or_a_day_of_a_month_ends_no_sentence():
     text = "The engine was serviced by Fa. Petersen on 3. April, see Nr. 5. It runs well."
-    piece = Piece("p", "passage", quote(1, "", text), (), 1, 1)
-    told = [one.text for one in quotables(BuiltContext((HumanMessage(text),), (piece,), 1))]
+    told = [one.text for one in quotables(context_of(passage_piece(text)))]
     assert told == [text.removesuffix(" It runs well."), "It runs well."]

@@ -19,6 +19,7 @@ from stategate.nodes.retrieval.past import ARROW, DONE, WithPast, past_chunks
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
 from stategate.stores.traces import Event
+from tests.kit import text_in
 
 PROFILE = AlfWorldEnv().profile()
 VIEW = PROFILE.view
@@ -58,7 +59,7 @@ def test_a_model_s_notes_stand_for_all_but_the_last_steps(moments):
         asked = request(moment, resources, 2000)
         context = build(asked)
         check_built(context, asked)
-        past = [line.partition(ARROW)[0] for line in context.part("event").splitlines()]
+        past = [line.partition(ARROW)[0] for line in text_in(context, "event").splitlines()]
         steps = [c.text.partition(ARROW)[0] for c in asked.source.all() if c.role == "past"]
         summed = max(0, len(steps) - 2) // 4 * 4
         notes = ["3. go to oven 1", "nothing else matters"] if summed else []

@@ -20,7 +20,7 @@ from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.web import make_app
 from stategate.ui.cli import output
-from tests.kit import call, refused, run_command
+from tests.kit import call, refused, run_command, text_in
 
 EXTRACT = ("--set", "actor.kind=extract", "--set", "embedder=hashing")
 
@@ -76,7 +76,7 @@ def test_ctrl_c_while_it_thinks_ends_in_a_line_and_loses_nothing(notes, monkeypa
         act = build(params, resources)
 
         def slow(context, step):
-            if "cat" in context.part("question"):
+            if "cat" in text_in(context, "question"):
                 signal.raise_signal(signal.SIGINT)
                 time.sleep(0.2)
             return act(context, step)

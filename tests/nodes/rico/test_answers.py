@@ -1,6 +1,7 @@
 """RICO in a question-answering agent: weights in the trace, and both ways of generation."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backe
 from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.stores.traces.store import TraceStore
 from stategate.ui.cli.main import app
+from tests.kit import passage_piece
 
 #: A trained model of keys and values: its gradient finds the document that has the pairs.
 MODEL = str(Path(__file__).parent / "ssm_pairs")
@@ -131,14 +133,14 @@ def test_what_a_context_quotes():
     def piece(text, score, kind="passage"):
         return Piece("p", kind, text, (), 1, 1, score)
 
-    quoted = '<document number="2" title="Rome">\nRome is old.\n</document>\n'
+    quoted = passage_piece("Rome is old.", "Rome", 0.3)
     context = BuiltContext(
-        (), (piece(quoted, 0.3), piece("bare  text", 0.1), piece("", 0.6), piece("x", 1, "fact")), 3
+        (), (quoted, piece("bare  text", 0.1), piece("", 0.6), piece("x", 1, "fact")), 3
     )
     documents, weights = passages_of(context)
     assert documents == [Document("Rome", "Rome is old."), Document("", "bare text")]
     assert weights == pytest.approx([0.75, 0.25])
-    unscored = BuiltContext((), (piece(quoted, None), piece("bare", 0.1)), 2)
+    unscored = BuiltContext((), (replace(quoted, score=None), piece("bare", 0.1)), 2)
     assert passages_of(unscored)[1] == [0.5, 0.5]
     assert passages_of(BuiltContext((), (), 0)) == ([], [])
 
