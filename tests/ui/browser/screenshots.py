@@ -1,7 +1,7 @@
 """Make the pictures of docs/images anew: ``python -m tests.ui.browser.screenshots URL [FOLDER]``.
 
-URL is a running ``stategate ui``. The six of the tour are light and 1280 wide; the first is taken in
-every width and colour scheme. With FOLDER every tab is taken in all four, to be looked at.
+URL is a running ``stategate ui``. The four of the tour are light and 1280 wide; the first is taken
+in every width and colour scheme. With FOLDER every tab is taken in all four, to be looked at.
 """
 
 import io
@@ -59,22 +59,22 @@ def views(page, folder, tail, everything):
     page.locator(".sg-cards").wait_for()
     shot("episode")
     play_to_the_end(page)
-    show(page, "State")
-    page.locator("#sg-allocation .sg-heat").wait_for()
-    if not tail:
-        button(page, "Play reference episodes").click()
-        page.get_by_text("over 12 reference").wait_for()
-    shot("state")
+    if folder != FOLDER:
+        page.locator("#sg-state .label-wrap").click()
+        page.locator("#sg-plane img").wait_for()
+        shot("state")
     show(page, "QA")
     for question in ("Why does a brinicle grow?", "What is the capital of Peru?"):
         fill(page, "#sg-question", question)
         button(page, "Ask").click()
-        page.wait_for_timeout(3000)
+        page.wait_for_function("document.querySelector('#sg-ask').disabled")
         page.wait_for_function("!document.querySelector('#sg-ask').disabled")
     shot("qa")
     show(page, "Runs")
     page.locator(".sg-story").nth(5).wait_for()
     shot("runs")
+    if folder == FOLDER:
+        return
     show(page, "Settings")
     page.locator("#sg-slot-llm").wait_for()
     shot("settings")

@@ -3,7 +3,7 @@
 import re
 from contextlib import suppress
 
-from playwright.sync_api import TimeoutError
+from playwright.sync_api import TimeoutError, expect
 
 
 def button(page, name):
@@ -94,15 +94,13 @@ def show(page, name):
 
 
 def choose(page, selector, option):
-    """Choose from a list, again where the list was just drawn anew, until the choice stays."""
+    """Choose from a list, again where the list was just drawn anew under the first click."""
     box = page.locator(f"{selector} input").first
-    for _ in range(6):
-        with suppress(TimeoutError):
+    for _ in range(3):
+        with suppress(TimeoutError, AssertionError):
             box.click(timeout=10_000)
             page.get_by_role("option", name=option, exact=True).first.click(timeout=10_000)
-        page.wait_for_timeout(600)
-        if box.input_value() == option:
-            return
+            return expect(box).to_have_value(option, timeout=5_000)
     raise AssertionError(f"{selector} does not keep {option}")
 
 
@@ -126,13 +124,13 @@ def apply(page):
 
 
 def fill(page, selector, text):
-    """Write into a box that may just be drawn anew (no person is that fast), until it stays."""
+    """Write into a box, again where it was just drawn anew."""
     box = page.locator(selector).locator("textarea, input").first
-    for _ in range(6):
-        page.wait_for_timeout(400)
-        if box.input_value() == text:
-            return
+    for _ in range(3):
         box.fill(text)
+        box.press("End")  # a box that is drawn anew has lost it by now
+        with suppress(AssertionError):
+            return expect(box).to_have_value(text, timeout=5_000)
     raise AssertionError(f"{selector} does not keep what is written into it")
 
 

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.ui.browser.steps import button, show, tab
-from tests.ui.browser.test_other_tabs import contrast, runs  # noqa: F401 - a fixture
+from tests.ui.browser.test_other_tabs import contrast, open_run, replay, runs  # noqa: F401 - a fixture
 from tests.ui.browser.test_qa_and_memory import add
 
 pytestmark = pytest.mark.browser
@@ -32,11 +32,8 @@ def test_an_upload_names_every_file(new_tab, tmp_path):
 def test_a_replay_opens_at_its_beginning(new_tab, runs):  # noqa: F811
     page = new_tab(width=400)
     show(page, "Runs")
-    box = page.locator("#sg-run input").first
-    box.fill(str(runs / "wide"))
-    box.press("Enter")
-    page.locator("#sg-episodes .sg-episode").first.click()
-    expect(page.locator("#sg-run-steps .sg-stop").first).to_be_visible()
+    open_run(page, runs / "wide")
+    replay(page, 0)
     strip = page.locator("#sg-run-steps .sg-trail")
     assert strip.evaluate("one => one.scrollWidth > one.clientWidth"), "nothing to scroll"
     assert strip.evaluate("one => one.scrollLeft") < 60

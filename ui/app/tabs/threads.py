@@ -60,7 +60,7 @@ class ThreadsTab(common.Tab):
                 f"The whole thread, billed by the rules of prefix caching at the rates of {models}",
                 ["builder", "tokens read", *BILLERS, "of nothing", "cuts", "calls over the budget"],
             )
-            self.call = gr.Slider(1, 2, value=1, step=1, label="Call", elem_id="sg-msg-call")
+            self.call = gr.Slider(1, 2, value=1, step=1, label="Call", elem_id="sg-msg-slider")
             self.table = frame(
                 "msg-call", "Click a cell to read the message as that builder shows it", ["#"]
             )

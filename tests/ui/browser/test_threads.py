@@ -1,4 +1,4 @@
-"""The Messages tab in a real browser: a thread from a file, from both databases, and from the start."""
+"""The Threads tab in a real browser: a thread from a file, from both databases, and from the start."""
 
 import json
 
@@ -19,7 +19,7 @@ HOSTILE = json.dumps(OPENAI).replace("Done.", "<img src=x onerror=window.stolen=
 
 def show(page, where):
     """Name a thread and press Show."""
-    tab(page, "Messages")
+    tab(page, "Threads")
     page.locator("#sg-msg-where textarea, #sg-msg-where input").first.fill(where)
     button(page, "Show").click()
 
@@ -30,10 +30,10 @@ def test_a_thread_of_a_file_call_by_call(new_tab, tmp_path):
     page = new_tab()
     show(page, str(path))
     summary, reading = page.locator("#sg-msg-summary"), page.locator("#sg-msg-reading")
-    expect(summary).to_contain_text("of nothing", timeout=30_000)
+    expect(summary).to_contain_text("compress", timeout=30_000)
     expect(reading).to_contain_text("line 17", timeout=30_000)
-    page.locator("#sg-msg-call input[type=number]").fill("1")
-    page.locator("#sg-msg-call input[type=number]").press("Enter")
+    page.locator("#sg-msg-slider input[type=number]").fill("1")
+    page.locator("#sg-msg-slider input[type=number]").press("Enter")
     expect(reading).not_to_contain_text("line 17", timeout=30_000)
     assert not page.evaluate("window.stolen")
     show(page, "nowhere.json")
@@ -50,8 +50,8 @@ def test_threads_of_checkpoint_databases(new_tab, tmp_path, postgres):
         )
         agent.invoke(ASK, {"configurable": {"thread_id": "browsed"}})
         show(page, f"{place}#browsed")
-        expect(page.locator("#sg-msg-summary")).to_contain_text("4 calls", timeout=30_000)
-        expect(page.locator("#sg-msg-reading")).to_contain_text("page 2", timeout=30_000)
+        expect(page.locator("#sg-msg-slider")).to_contain_text("of 4", timeout=30_000)
+        expect(page.locator("#sg-msg-call")).to_contain_text("page 2", timeout=30_000)
         show(page, place)
         expect(page.locator("#sg-msg-status")).to_contain_text("browsed", timeout=30_000)
     assert not page.problems
@@ -63,8 +63,8 @@ def test_the_app_opens_with_a_thread(place, new_tab, tmp_path):
     running = Server(place, "--messages", str(path)).start()
     try:
         page = new_tab(url=running.url, wait=False)
-        tab(page, "Messages")
-        expect(page.locator("#sg-msg-summary")).to_contain_text("2 calls", timeout=30_000)
+        tab(page, "Threads")
+        expect(page.locator("#sg-msg-slider")).to_contain_text("of 2", timeout=30_000)
         expect(page.locator("#sg-msg-reading")).to_contain_text("line 17", timeout=30_000)
         assert not page.evaluate("window.stolen")
     finally:
