@@ -49,7 +49,7 @@ def views(page, folder, tail, everything):
     compared(page)
     button(page, "Play all to the end").click()
     page.locator(".sg-ending").nth(2).wait_for()
-    page.wait_for_function("!document.querySelector('#sg-lanes .sg-spin')")
+    page.locator("#sg-compare-stop").wait_for(state="hidden")
     shot("compare")
     if not everything:
         return

@@ -145,3 +145,14 @@ def use_model(page, url):
     fill(page, "#sg-field-llm-base_url", url)
     apply(page)
     tab(page, "Episode")
+
+
+def rows(page, table):
+    """Return the rows of a table, by their first cells."""
+    return page.locator(f'{table} [data-row][data-col="0"]')
+
+
+def press_row(page, table, row=0):
+    """Click a table's row; -1 is its last."""
+    number = row if row >= 0 else rows(page, table).count() + row
+    page.locator(f'{table} [data-row="{number}"][data-col="1"]').click()

@@ -14,7 +14,9 @@ from tests.ui.browser.steps import (
     compared,
     fill,
     play_to_the_end,
+    press_row,
     radio,
+    rows,
     show,
     step,
     stops,
@@ -146,7 +148,7 @@ def open_run(page, folder):
 
 def replay(page, row):
     """Click an episode's row."""
-    page.locator("#sg-episodes tbody:visible tr").nth(row).locator("td").nth(1).click()
+    press_row(page, "#sg-episodes", row)
     page.locator("#sg-run-steps .sg-stop").first.wait_for()
 
 
@@ -155,7 +157,7 @@ def test_runs_open_replay_and_compare(new_tab, runs):
     tab(page, "Runs")
     open_run(page, runs / "wide")
     page.locator(".sg-run-name", has_text="wide").wait_for()
-    expect(page.locator("#sg-episodes tbody:visible tr")).to_have_count(4)
+    expect(rows(page, "#sg-episodes")).to_have_count(4)
     replay(page, 0)
     page.locator("#sg-run-page .sg-page").wait_for()
     page.locator("#sg-run-steps .sg-stop").nth(1).click()
@@ -168,7 +170,7 @@ def test_runs_open_replay_and_compare(new_tab, runs):
     expect(page.locator("#sg-run-second input").first).to_have_value("full")
     button(page, "Compare runs").click()
     expect(page.locator("#sg-run-verdict")).to_contain_text("4 goals in common")
-    expect(page.locator("#sg-run-pairs tbody:visible tr")).to_have_count(4)
+    expect(rows(page, "#sg-run-pairs")).to_have_count(4)
     open_run(page, runs / "narrow")
     page.locator(".sg-run-name", has_text="narrow").wait_for()
     expect(page.locator("#sg-episodes")).to_contain_text("ModelUnavailable")

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 from playwright.sync_api import expect
 
-from tests.ui.browser.steps import apply, button, choose, fill, radio, tab
+from tests.ui.browser.steps import apply, button, choose, fill, press_row, radio, rows, tab
 
 pytestmark = pytest.mark.browser
 ZORB = (
@@ -86,9 +86,9 @@ def test_a_question_over_an_uploaded_file_and_what_is_remembered_of_it(talk, tmp
     tab(page, "QA")
     page.locator("#sg-chat", has_text="440 hertz").wait_for()
     tab(page, "Memory")
-    rows = page.locator("#sg-facts tbody:visible tr")
-    expect(rows).to_have_count(2)
-    rows.last.locator("td").nth(1).click()
+    facts = rows(page, "#sg-facts")
+    expect(facts).to_have_count(2)
+    press_row(page, "#sg-facts", -1)
     expect(page.locator("#sg-edit-origin")).to_contain_text("ui-qa-")
     page.locator("#sg-edit-answer textarea").fill("It hums at 441 hertz.")
     page.locator("#sg-edit-save").click()
@@ -99,10 +99,10 @@ def test_a_question_over_an_uploaded_file_and_what_is_remembered_of_it(talk, tmp
         button(page, "Export as JSON lines").click()
     exported = [json.loads(line) for line in download.value.path().read_text().splitlines()]
     assert len(exported) == 2
-    rows.last.locator("td").nth(1).click()
+    press_row(page, "#sg-facts", -1)
     page.locator("#sg-edit-forget").click()
     page.locator("#sg-memory-status", has_text="Forgotten: 1 facts").wait_for()
-    expect(rows).to_have_count(1)
+    expect(facts).to_have_count(1)
     home = place / "home"
     files = [path for path in home.glob("*.sqlite*") if path.is_file()]
     stores = [path.name for path in files if b"At how many hertz" in path.read_bytes()]
@@ -112,7 +112,7 @@ def test_a_question_over_an_uploaded_file_and_what_is_remembered_of_it(talk, tmp
     expect(page.locator("#sg-facts")).to_contain_text("1 of 1 facts")
     page.reload()
     tab(page, "Memory")
-    expect(rows).to_have_count(1)
+    expect(facts).to_have_count(1)
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_two_tabs_have_conversations_of_their_own_and_users_their_memories(talk,
     assert "Why does a brinicle" not in other.locator("#sg-sources .sg-section").nth(1).inner_text()
     tab(other, "Memory")
     expect(other.locator("#sg-memory-whose input").first).to_have_value("cyd / stategate")
-    expect(other.locator("#sg-facts tbody:visible tr")).to_have_count(1)
+    expect(rows(other, "#sg-facts")).to_have_count(1)
 
 
 def test_a_bank_is_browsed_edited_and_let_go_of(new_tab, place):
@@ -192,24 +192,24 @@ def test_a_bank_is_browsed_edited_and_let_go_of(new_tab, place):
 
     folder = place / "banks" / "small"
     bank = StateBank(folder, "hashing/4", create=True).bank
-    rows = []
+    made = []
     for i in range(3):
         told = {"state": f"Question: lamp {i}", "action": "click[x]", "experience": f"advice {i}"}
-        rows.append(Row(f"row{i}", f"task{i}", float(i), {**told, "episode": f"e{i}", "by": "me"}))
+        made.append(Row(f"row{i}", f"task{i}", float(i), {**told, "episode": f"e{i}", "by": "me"}))
     vectors = np.eye(4, dtype=np.float32)
-    bank.add([Entry(row, {"text": vectors[i : i + 1]}) for i, row in enumerate(rows)])
+    bank.add([Entry(row, {"text": vectors[i : i + 1]}) for i, row in enumerate(made)])
     page = new_tab()
     tab(page, "Memory")
     page.locator("#sg-banks button, #sg-banks .label-wrap").first.click()
     choose(page, "#sg-bank", "banks/small")
-    rows = page.locator("#sg-bank-rows tbody:visible tr")
-    expect(rows).to_have_count(3)
-    expect(rows.first).to_contain_text("episode e2")
-    rows.first.locator("td").nth(1).click()
+    bank_rows, cards = rows(page, "#sg-bank-rows"), page.locator("#sg-bank-rows")
+    expect(bank_rows).to_have_count(3)
+    expect(cards).to_contain_text("episode e2")
+    press_row(page, "#sg-bank-rows")
     page.locator("#sg-bank-advice textarea").fill("better advice")
     page.locator("#sg-bank-save").click()
-    expect(rows.first).to_contain_text("better advice")
-    rows.last.locator("td").nth(1).click()
+    expect(cards).to_contain_text("better advice")
+    press_row(page, "#sg-bank-rows", -1)
     page.locator("#sg-bank-forget").click()
     page.locator("#sg-bank-status", has_text="forgotten").wait_for()
-    expect(rows).to_have_count(2)
+    expect(bank_rows).to_have_count(2)

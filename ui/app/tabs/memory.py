@@ -33,7 +33,7 @@ FOUND = 12
 #: Candidates that "why" lists.
 SHOWN = 30
 _FACTS = ["#", "said", "answer", "source", "salience", "times", "last", "holds", "score"]
-_WIDTHS = [50, 280, 320, 130, 80, 60, 130, 150, 60]
+_WIDTHS = [44, 250, 320, 110, 78, 58, 110, 120, 66]
 
 
 class MemoryTab(Tab):
@@ -139,7 +139,10 @@ class MemoryTab(Tab):
             self.question: fact.question,
             self.answer: fact.answer,
             self.salience: min(fact.salience, 1.0),
-            self.origin: [{**turn, "at": day(turn["at"])} for turn in fact.turns],
+            self.origin: [
+                {"thread": turn["thread_id"], "step": turn["step"], "at": day(turn["at"])}
+                for turn in fact.turns
+            ],
             self.edited: fact.id,
             self.status: note(f"Editing fact {fact.id}; its provenance stays."),
         }
