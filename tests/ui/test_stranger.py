@@ -84,14 +84,12 @@ def test_only_kinds_that_fit_are_offered(workspace):
 def test_it_is_run_by_number_and_by_its_own_words(stranger):
     path = stranger / "garden.yaml"
     path.write_text(yaml.safe_dump(garden.CONFIG))
-    result = call("run", path, "--goal", 1)
-    assert result.exit_code == 0, result.output
-    assert "1.00  (right room yes)" in result.output
+    assert "1.00  (right room yes)" in call("run", path, "--goal", 1)
     told = call("run", path, "--task", "thing=candle", "--task", "room=cellar", "--json", "-")
-    assert json.loads(told.stdout)["task"] == {"env": "garden", "thing": "candle", "room": "cellar"}
+    assert json.loads(told)["task"] == {"env": "garden", "thing": "candle", "room": "cellar"}
     assert "tasks 0 to 5" in refused("run", path, "--goal", 99)
     typed = "3\n1\nsay good evening\ngo hall\nq\n"
     by_hand = call("run", path, "--goal", 1, "--actor", "human", stdin=typed)
-    assert "to say, type: say and your words" in by_hand.output
+    assert "to say, type: say and your words" in by_hand
     for action in ("go garden", "say[good evening]", "go hall"):
-        assert f"→ {action}" in by_hand.output
+        assert f"→ {action}" in by_hand
