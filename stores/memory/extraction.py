@@ -95,8 +95,8 @@ def _entities_by_token(doc: Any) -> dict[int, Entity]:
         if token.pos_ == "NOUN" and token.is_alpha:
             by_token[token.i] = Entity("topic", token.lemma_.lower())
         elif token.pos_ == "PROPN":  # a name that the recogniser has no kind for
-            words = [t.text for t in token.lefts if t.dep_ == "compound" and not t.ent_type_]
-            by_token[token.i] = Entity("thing", " ".join([*words, token.text]))
+            before = [t.text for t in token.lefts if t.dep_ == "compound" and not t.ent_type_]
+            by_token[token.i] = Entity("thing", " ".join([*before, token.text]))
     return dict(sorted(by_token.items()))
 
 

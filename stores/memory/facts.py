@@ -283,7 +283,7 @@ def _past(text: str) -> bool:
 
 
 def _orders(text: str) -> set[str]:
-    return _ORDINAL.intersection(re.findall(r"\w+", text.lower()))
+    return {word for word in re.findall(r"\w+", text.lower()) if word in _ORDINAL}
 
 
 def told(turn: Any) -> str:

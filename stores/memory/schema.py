@@ -1,6 +1,6 @@
 """The tables of long-term memory, and what each version of them adds."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,7 +24,7 @@ def _column(name: str, kind: Any, added: str | None = None) -> sa.Column[Any]:
 
 def _links(name: str, *parts: sa.schema.SchemaItem, **targets: str) -> sa.Table:
     """Return a table of pairs; a pair goes with either row."""
-    keys = (
+    keys: Iterator[sa.Column[Any]] = (
         sa.Column(key, sa.ForeignKey(f"{table}.id", ondelete="CASCADE"), primary_key=True)
         for key, table in targets.items()
     )

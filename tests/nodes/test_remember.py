@@ -13,7 +13,7 @@ from stategate.graph.config import load_config
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.observe.retriever import CorpusRetriever
 from stategate.nodes.retrieval.remember import Memory
-from stategate.nodes.retrieval.statements import ModelStatements, statements_of
+from stategate.nodes.retrieval.statements import ModelStatements
 from stategate.stores.errors import UserError
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.memory.records import Namespace
@@ -115,11 +115,6 @@ def test_where_a_models_reply_cannot_be_read_the_rules_read_the_turn(reply):
     [only] = state("I live in Oslo.", "Ana", 0.0)
     assert only.value == "Oslo"
     assert state.fallbacks == 1
-
-
-def test_statements_by_a_model_need_one():
-    with pytest.raises(UserError, match="model"):
-        statements_of("model")
 
 
 def test_a_retriever_over_texts_needs_no_corpus_and_shares_models():

@@ -159,28 +159,6 @@ def test_every_candidate_says_why_it_was_left_out(memory):
     assert len(facts) == 2
 
 
-@pytest.mark.parametrize(
-    "text", ["Hey, how are you?", "Thanks, that's great!", "Bye, see you soon!", "Haha yes."]
-)
-def test_small_talk_is_refused_with_its_reason(memory, text):
-    written = memory.remember(text, speaker="Ana")
-    assert (written.outcome, written.fact) == ("refused", None)
-    assert written.reason.startswith("small talk")
-
-
-@pytest.mark.parametrize("text", ["It's Pixel.", "On 8 May.", "Yes, in Rome!", "42", "A vet."])
-def test_short_answers_are_no_small_talk(memory, text):
-    assert memory.remember(text, speaker="Ana").outcome == "stored"
-
-
-def test_near_duplicates_are_merged_and_what_differs_is_not(memory):
-    first = memory.remember("The key is under the blue pot.", speaker="Ana")
-    assert memory.remember("The key is under the blue pot!", speaker="Ana").fact == first.fact
-    for other in ("The key is not under the blue pot.", "The key 2 is under the blue pot."):
-        assert memory.remember(other, speaker="Ana").outcome == "stored"
-    assert memory.remember("The key is under the blue pot.", speaker="Bo").outcome == "stored"
-
-
 def test_remembering_needs_a_text_and_a_time_that_is_one(memory):
     for wrong in ({"text": " "}, {"text": "x", "at": "soon"}):
         with pytest.raises(UserError):
