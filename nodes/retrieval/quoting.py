@@ -34,15 +34,6 @@ _BLANK = re.compile(
     r"[\s\xad\u034f\u115f\u1160\u180b-\u180f\u200b-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0]+"
 )
 _BULLET = re.compile(r"(?:[^\w<]|_)+")
-#: Letters of other scripts, and colons, that look like ASCII's.
-_LOOKS = str.maketrans(
-    "аеорсухіјѕԁԛԝһӏгтмкнвАВЕКМНОРСТУХІЈЅοαινρτυκχϲεΑΒΕΖΗΙΚΜΝΟΡΤΥΧɑɡɩıᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏ∶ː˸꞉׃։",
-    "aeopcyxijsdqwhlrtmkhbABEKMHOPCTYXIJSoaivptukxceABEZHIKMNOPTYXagiiabcdefghijklmnoprstuvwy::::::",
-)
-_TELLING = re.compile("[:<]|page|user", re.IGNORECASE)
-#: Scripts whose capitals look like ASCII's; a word that mixes others with ASCII's is no word.
-_ALIKE = re.compile("[\u13a0-\u13ff\ua4d0-\ua4ff\uab70-\uabbf\u2c80-\u2cff\U000118a0-\U000118ff]")
-_COMMON = ("LATIN", "GREEK", "CYRILLIC", "CJK", "HIRAGANA", "KATAKANA", "HANGUL")
 _UNSEEN = ("Cf", "Mn", "Me", "Cc")
 _HEAD = 200  # characters of a line that are looked at
 
@@ -91,7 +82,7 @@ def quoted_title(title: str) -> list[Fragment]:
 
 
 def is_frame(line: str) -> bool:
-    """Say whether ``line`` begins as a line of our own frame does, also in look-alike letters.
+    """Say whether ``line`` begins as a line of our own frame does, folded to plain letters (NFKD).
 
     What may stand before is passed over: bullets, emphasis, space. A line that was led does not.
     """
@@ -101,31 +92,10 @@ def is_frame(line: str) -> bool:
     begin = blank.end() if blank else 0
     head = line[begin : begin + _HEAD]
     if not head.isascii():
-        head = unicodedata.normalize("NFKD", head.translate(_LOOKS))
-        if not _TELLING.search(head):
-            return False
-        if _is_disguised(head):
-            return True
-        head = "".join(c for c in head if c.isspace() or unicodedata.category(c) not in _UNSEEN)
+        folded = unicodedata.normalize("NFKD", head)
+        head = "".join(c for c in folded if c.isspace() or unicodedata.category(c) not in _UNSEEN)
     bullet = _BULLET.match(head)
     return _FRAME.match(" ".join(head[bullet.end() if bullet else 0 :].split())) is not None
-
-
-def _is_disguised(head: str) -> bool:
-    """Say whether the words before a line's colon are of letters that only look like ASCII's."""
-    name, colon, _ = head.partition(":")
-    words = name.split()
-    if not colon or len(words) > 5:  # the frame's own have fewer
-        return False
-    return _ALIKE.search(name) is not None or any(
-        any(c.isascii() and c.isalpha() for c in word)
-        and any(
-            not unicodedata.name(c, "").startswith(_COMMON)
-            for c in word
-            if c.isalpha() and not c.isascii()
-        )
-        for word in words
-    )
 
 
 def shielded(fragments: Sequence[Fragment]) -> tuple[Fragment, ...]:
