@@ -4,14 +4,14 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from stategate.nodes.models.faults import aguarded, guarded
+from stategate.nodes.models.faults import guarded
+from stategate.nodes.models.transport import arun, run
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import ModelUnavailable, UserError, describe_error
 from stategate.stores.loopback import on_loopback
@@ -58,12 +58,12 @@ def ask(
     settings: dict[str, Any] = {} if max_tokens is None else {"max_tokens": max_tokens}
     form = response_format("reply", schema)
     try:
-        answer = guarded(model, lambda: model.invoke(list(messages), **settings, **form))
+        answer = run(guarded(model, lambda m: m.ainvoke(list(messages), **settings, **form)))
     except openai.BadRequestError:
         if schema is None:
             raise
         # A server without structured output: the prompt says it too.
-        answer = guarded(model, lambda: model.invoke(list(messages), **settings))
+        answer = run(guarded(model, lambda m: m.ainvoke(list(messages), **settings)))
     if usage is not None:
         usage.count(answer)
     return str(answer.text)
@@ -79,10 +79,9 @@ def response_format(name: str, schema: dict[str, Any] | None) -> dict[str, Any]:
 
 def asking_problems() -> tuple[type[Exception], ...]:
     """Return what a model call may raise that is no fault of this program."""
-    import httpx2
     import openai
 
-    return (openai.OpenAIError, httpx2.HTTPError, UserError)
+    return (openai.OpenAIError, UserError)
 
 
 def json_in(reply: str, wanted: type) -> Any:
@@ -137,53 +136,46 @@ def talk(resources: Resources, steps: Talk[T]) -> T:
     Raises ``ModelUnavailable`` when the server does not answer (the next call starts it anew), and
     ``UserError`` when it refuses.
     """
-    import openai
-
-    with _failures(resources):
-        step: Callable[[], Ask] = partial(next, steps)
-        while True:
-            try:
-                ask = step()
-            except StopIteration as end:
-                return cast("T", end.value)
-            model = resources.llm
-            try:
-                reply = guarded(model, partial(model.invoke, list(ask.messages), **ask.settings))
-                step = partial(steps.send, _message(reply))
-            except openai.BadRequestError as refused:
-                step = partial(steps.throw, refused)
+    return run(_talk(resources, steps))
 
 
 async def atalk(resources: Resources, steps: Talk[T]) -> T:
     """Do as :func:`talk` does, without keeping a thread while the model thinks."""
+    return await arun(_talk(resources, steps))
+
+
+async def _talk(resources: Resources, steps: Talk[T]) -> T:
     import openai
 
-    with _failures(resources):
-        step: Callable[[], Ask] = partial(next, steps)
-        while True:
-            try:
-                ask = step()
-            except StopIteration as end:
-                return cast("T", end.value)
-            model = await asyncio.to_thread(lambda: resources.llm)  # building may start a server
-            try:
-                call = partial(model.ainvoke, list(ask.messages), **ask.settings)
-                step = partial(steps.send, _message(await aguarded(model, call)))
-            except openai.BadRequestError as refused:
-                step = partial(steps.throw, refused)
+    def renewed() -> "BaseChatModel":
+        resources.forget(resources.llm_params)  # a dead server is started anew
+        return resources.llm
+
+    step: Callable[[], Ask] = partial(next, steps)
+    while True:
+        try:
+            ask = step()
+        except StopIteration as end:
+            return cast("T", end.value)
+        except openai.BadRequestError as e:
+            problem = f"the model server refused the request: {describe_error(e)}"
+            raise UserError(problem) from e
+        model = await asyncio.to_thread(lambda: resources.llm)  # building may start a server
+        messages, settings = list(ask.messages), ask.settings
+        try:
+            call = partial(_invoke, messages=messages, settings=settings)
+            step = partial(steps.send, _message(await guarded(model, call, renewed)))
+        except openai.BadRequestError as refused:
+            step = partial(steps.throw, refused)
+        except ModelUnavailable:
+            resources.forget(resources.llm_params)
+            raise
 
 
-@contextmanager
-def _failures(resources: Resources) -> Iterator[None]:
-    import openai
-
-    try:
-        yield
-    except ModelUnavailable:
-        resources.forget(resources.llm_params)  # a retry starts a dead server anew
-        raise
-    except openai.BadRequestError as e:
-        raise UserError(f"the model server refused the request: {describe_error(e)}") from e
+async def _invoke(
+    model: "BaseChatModel", messages: list[BaseMessage], settings: Mapping[str, Any]
+) -> BaseMessage:
+    return await model.ainvoke(messages, **settings)
 
 
 def _message(reply: BaseMessage) -> AIMessage:

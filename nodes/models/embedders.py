@@ -14,7 +14,8 @@ from pydantic import Field
 
 from stategate.nodes.models.faults import guarded
 from stategate.nodes.models.keys import KeyVariable, key_from
-from stategate.nodes.models.llms import OPENAI, own_client
+from stategate.nodes.models.llms import OPENAI
+from stategate.nodes.models.transport import http_client, run
 from stategate.nodes.protocols import Embedder, EmbedderParams, Vector
 from stategate.nodes.resources import Resources
 from stategate.stores.embeddings import embedding_cache
@@ -124,7 +125,7 @@ class _RemoteEmbedder(_CachedEmbedder):
             max_retries=0,
             # Texts, not token ids: other servers than OpenAI's do not know its tokens.
             check_embedding_ctx_length=False,
-            http_client=own_client(params.base_url, params.timeout),
+            http_async_client=http_client(params.base_url, params.timeout),
         )
 
     def _compute(self, texts: Sequence[str]) -> Vector:
@@ -132,10 +133,8 @@ class _RemoteEmbedder(_CachedEmbedder):
 
         try:
             # The protocol refuses an empty text.
-            answer = guarded(
-                self._client,
-                lambda: self._client.embed_documents([text or " " for text in texts]),
-            )
+            given = [text or " " for text in texts]
+            answer = run(guarded(self._client, lambda client: client.aembed_documents(given)))
         except ModelUnavailable as error:
             fix = "start it, or set embedder.base_url"
             raise ModelUnavailable(f"{self._where} does not answer: {fix}") from error

@@ -15,66 +15,81 @@ from typing import Any, TypeVar
 from stategate.stores.errors import ModelUnavailable, UserError, error_with_type
 from stategate.stores.text import one_line, without_password
 
-#: Seconds that a server's "come back later" is waited for in all, and how often it is asked again.
-PATIENCE, TRIES = 60.0, 4
+#: How often a server is asked in all.
+TRIES = 3
 
 T = TypeVar("T")
 
 
-def guarded(model: Any, call: Callable[[], T]) -> T:
-    """Return what ``call`` returns; where the server says when to come back, it is asked again then.
+async def guarded(
+    model: Any, call: Callable[[Any], Awaitable[T]], renew: Callable[[], Any] | None = None
+) -> T:
+    """Return what ``call`` makes of ``model``, tried again within the model's timeout.
 
-    Raises ``ModelUnavailable`` where the server is gone, busy for longer, or cannot be understood, and
-    ``UserError`` where it refuses. A refused form of answer (``openai.BadRequestError``) passes.
+    The timeout is for all tries. A server that is gone, busy or breaks off is asked again: when it
+    says, else after half a second, then one. ``renew`` makes the client anew before that. Raises
+    ``ModelUnavailable`` where no try succeeds, or the answer cannot be understood, and ``UserError``
+    where the server refuses. A refused form of answer (``openai.BadRequestError``) passes. To be run by
+    ``transport.run`` or ``arun``.
     """
-    waited = 0.0
-    for attempt in itertools.count(1):
-        try:
-            return call()
-        except Exception as error:
-            pause = _pause_after(model, error, attempt, waited)
-        time.sleep(pause)
-        waited += pause
+    seconds = getattr(model, "request_timeout", None)
+    last: Exception | None = None
+    try:
+        async with asyncio.timeout(seconds) as scope:
+            for attempt in itertools.count(1):
+                try:
+                    return await call(model)
+                except Exception as error:
+                    last, pause = error, _pause_after(model, error, attempt)
+                    ends = scope.when()
+                    if ends is not None and asyncio.get_running_loop().time() + pause > ends:
+                        raise _unavailable(model, f"{_state(error)}, for {pause:.0f} s") from error
+                await asyncio.sleep(pause)
+                if renew is not None:
+                    model = await asyncio.to_thread(renew)
+    except TimeoutError as error:
+        problem = f"gives no whole answer within {seconds:.0f} s" if last is None else _state(last)
+        raise _unavailable(model, problem) from error
     raise AssertionError("unreachable")
 
 
-async def aguarded(model: Any, call: Callable[[], Awaitable[T]]) -> T:
-    """Do as :func:`guarded` does without keeping a thread while the server thinks."""
-    waited = 0.0
-    for attempt in itertools.count(1):
-        try:
-            return await call()
-        except Exception as error:
-            pause = _pause_after(model, error, attempt, waited)
-        await asyncio.sleep(pause)
-        waited += pause
-    raise AssertionError("unreachable")
-
-
-def _pause_after(model: Any, error: Exception, attempt: int, waited: float) -> float:
+def _pause_after(model: Any, error: Exception, attempt: int) -> float:
     """Return the seconds after which to ask again; raises what the user is to read instead."""
     import httpx2
     import openai
 
     if isinstance(error, (openai.BadRequestError, UserError)):
         raise error
+    usual = 0.5 * 2 ** (attempt - 1)
     if isinstance(error, openai.APIStatusError):
         if error.status_code not in (408, 409, 425, 429) and error.status_code < 500:
             raise UserError(f"the model server refused the request: {_said(error)}") from error
-        pause = _retry_after(error)
-        if pause is None:
-            raise _unavailable(model, f"answers {error.status_code}: {_said(error)}") from error
-        if attempt == TRIES or waited + pause > PATIENCE:
-            raise _unavailable(model, f"is busy and asks to wait {pause:.0f} s") from error
-        return pause
-    if isinstance(error, (openai.APIError, httpx2.HTTPError)):
-        raise _unavailable(model, f"does not answer ({_said(error)})") from error
-    if isinstance(error, RecursionError):
+        asked = _retry_after(error)
+        pause = usual if asked is None else asked
+    elif isinstance(error, (openai.APIError, httpx2.HTTPError)):
+        pause = usual
+    elif isinstance(error, RecursionError):
         raise _unreadable(model, error) from None
     # What clients raise for an answer that is none: a text for an object, no choices, deep JSON.
-    if isinstance(error, (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)):
+    elif isinstance(error, (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)):
         raise _unreadable(model, error) from error
-    raise error
+    else:
+        raise error
+    if attempt == TRIES:
+        raise _unavailable(model, _state(error)) from error
+    return pause
+
+
+def _state(error: Exception) -> str:
+    """Say what a server that may be asked again did."""
+    import openai
+
+    if not isinstance(error, openai.APIStatusError):
+        return f"does not answer ({_said(error)})"
+    asked = _retry_after(error)
+    if asked is not None:
+        return f"is busy and asks to wait {asked:.0f} s"
+    return f"answers {error.status_code}: {_said(error)}"
 
 
 def _said(error: BaseException) -> str:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from stategate.nodes.models.keys import KeyVariable, key_from
-from stategate.nodes.models.transport import limited_client
+from stategate.nodes.models.transport import http_client
 from stategate.nodes.protocols import LlmParams
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
-from stategate.stores.loopback import on_loopback
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -118,16 +117,8 @@ def _client(base_url: str, key: str, **settings: Any) -> "BaseChatModel":
         base_url=base_url,
         api_key=SecretStr(key),
         use_responses_api=False,
-        http_client=own_client(base_url, settings["timeout"]),
-        http_async_client=own_client(base_url, settings["timeout"], is_async=True),
-        max_retries=0,  # the graph retries model calls itself
+        http_client=http_client(base_url, settings["timeout"], is_async=False),
+        http_async_client=http_client(base_url, settings["timeout"]),
+        max_retries=0,  # `faults.guarded` asks again, within one deadline
         **settings,
     )
-
-
-def own_client(base_url: str, seconds: float, *, is_async: bool = False) -> Any:
-    """Return an HTTP client that waits ``seconds`` for a whole answer.
-
-    A proxy named in the environment must not see what is meant for this machine.
-    """
-    return limited_client(seconds, trust_env=not on_loopback(base_url), is_async=is_async)

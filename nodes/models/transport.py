@@ -1,164 +1,67 @@
-"""HTTP to model servers within limits: one deadline for a whole answer, a size, and no redirects.
+"""Where servers are asked: one event loop a process, and HTTP clients within limits.
 
-A client's own timeout counts from byte to byte, so that a server which drips keeps it waiting for
-ever. Here every read gets what is left of the answer's time. A redirect is not followed: what is meant
-for one host, its key above all, is not sent to another.
+Only a task can be ended at a deadline whatever its server does (a socket's timeout counts from byte to
+byte), so sync callers wait for a task of this loop, too. Connections belong to it, however many loops
+the callers have.
 """
 
-import time
-from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from stategate.stores.answers import limited_answers
+from stategate.stores.loopback import on_loopback
 
 #: Bytes that an answer may have.
 MOST = 32 << 20
 
-
-@dataclass
-class _Allowance:
-    """What the request that this context makes may still take."""
-
-    deadline: float
-    left: int = MOST
-
-    def patience(self, timeout: float | None) -> float:
-        """Return the seconds that one read may take."""
-        remaining = self.deadline - time.monotonic()
-        return max(remaining if timeout is None else min(timeout, remaining), 0.0)
+T = TypeVar("T")
 
 
-_allowance: ContextVar[_Allowance | None] = ContextVar("what an answer may take", default=None)
+def run(task: Coroutine[Any, Any, T]) -> T:
+    """Return what ``task`` returns, run on this process's loop; the caller's context goes with it."""
+    future = _submit(task)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
 
 
-def limited_client(seconds: float, *, trust_env: bool, is_async: bool = False) -> Any:
-    """Return an httpx2 client whose answers take ``seconds`` at most, to the last byte.
+async def arun(task: Coroutine[Any, Any, T]) -> T:
+    """Do as :func:`run` does without keeping a thread."""
+    return await asyncio.wrap_future(_submit(task))
 
-    ``trust_env`` says whether proxies named in the environment may see what is sent.
+
+def _submit(task: Coroutine[Any, Any, T]) -> "Future[T]":
+    return asyncio.run_coroutine_threadsafe(task, _loop(os.getpid()))
+
+
+@lru_cache(maxsize=1)
+def _loop(process: int) -> asyncio.AbstractEventLoop:
+    """Return the loop of a process: a forked one has no thread of its parent's."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="model servers", daemon=True).start()
+    return loop
+
+
+def http_client(base_url: str, seconds: float, *, is_async: bool = True) -> Any:
+    """Return an HTTP client whose answers have a size, and which follows no redirect.
+
+    What is meant for one host, its key above all, is not sent to another; a proxy named in the
+    environment does not see what is meant for this machine.
     """
-    import httpcore2
-    import httpx2
-
-    class _Stream(httpcore2.NetworkStream):
-        def __init__(self, inner: Any) -> None:
-            self._inner = inner
-
-        def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-            data: bytes = self._inner.read(max_bytes, _patience(timeout))
-            return _counted(data)
-
-        def write(self, buffer: bytes, timeout: float | None = None) -> None:
-            self._inner.write(buffer, _patience(timeout))
-
-        def start_tls(
-            self, ssl_context: Any, server_hostname: Any = None, timeout: float | None = None
-        ) -> Any:
-            inner = self._inner.start_tls(ssl_context, server_hostname, _patience(timeout))
-            return _Stream(inner)
-
-        def close(self) -> None:
-            self._inner.close()
-
-        def get_extra_info(self, info: str) -> Any:
-            return self._inner.get_extra_info(info)
-
-    class _AsyncStream(httpcore2.AsyncNetworkStream):
-        def __init__(self, inner: Any) -> None:
-            self._inner = inner
-
-        async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-            data: bytes = await self._inner.read(max_bytes, _patience(timeout))
-            return _counted(data)
-
-        async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-            await self._inner.write(buffer, _patience(timeout))
-
-        async def start_tls(
-            self, ssl_context: Any, server_hostname: Any = None, timeout: float | None = None
-        ) -> Any:
-            inner = await self._inner.start_tls(ssl_context, server_hostname, _patience(timeout))
-            return _AsyncStream(inner)
-
-        async def aclose(self) -> None:
-            await self._inner.aclose()
-
-        def get_extra_info(self, info: str) -> Any:
-            return self._inner.get_extra_info(info)
-
-    def _patience(timeout: float | None) -> float | None:
-        allowed = _allowance.get()
-        if allowed is None:
-            return timeout
-        if (left := allowed.patience(timeout)) <= 0:
-            raise httpcore2.ReadTimeout(f"no whole answer within {seconds:.0f} s")
-        return left
-
-    def _counted(data: bytes) -> bytes:
-        allowed = _allowance.get()
-        if allowed is not None:
-            allowed.left -= len(data)
-            if allowed.left < 0:
-                raise httpcore2.ReadError(f"an answer of over {MOST >> 20} MB")
-        return data
-
-    class _Backend(httpcore2.NetworkBackend):
-        def __init__(self, inner: Any) -> None:
-            self._inner = inner
-
-        def connect_tcp(
-            self, host: str, port: int, timeout: Any = None, *rest: Any, **more: Any
-        ) -> Any:
-            return _Stream(self._inner.connect_tcp(host, port, _patience(timeout), *rest, **more))
-
-        def connect_unix_socket(
-            self, path: str, timeout: Any = None, *rest: Any, **more: Any
-        ) -> Any:
-            return _Stream(self._inner.connect_unix_socket(path, _patience(timeout), *rest, **more))
-
-        def sleep(self, seconds: float) -> None:
-            self._inner.sleep(seconds)
-
-    class _AsyncBackend(httpcore2.AsyncNetworkBackend):
-        def __init__(self, inner: Any) -> None:
-            self._inner = inner
-
-        async def connect_tcp(
-            self, host: str, port: int, timeout: Any = None, *rest: Any, **more: Any
-        ) -> Any:
-            stream = await self._inner.connect_tcp(host, port, _patience(timeout), *rest, **more)
-            return _AsyncStream(stream)
-
-        async def connect_unix_socket(
-            self, path: str, timeout: Any = None, *rest: Any, **more: Any
-        ) -> Any:
-            patience = _patience(timeout)
-            stream = await self._inner.connect_unix_socket(path, patience, *rest, **more)
-            return _AsyncStream(stream)
-
-        async def sleep(self, seconds: float) -> None:
-            await self._inner.sleep(seconds)
-
-    class Limited(httpx2.Client):
-        def send(self, request: Any, **more: Any) -> Any:
-            _allowance.set(_Allowance(time.monotonic() + seconds))
-            return super().send(request, **more)
-
-    class AsyncLimited(httpx2.AsyncClient):
-        async def send(self, request: Any, **more: Any) -> Any:
-            _allowance.set(_Allowance(time.monotonic() + seconds))
-            return await super().send(request, **more)
+    import openai
 
     settings: dict[str, Any] = {
-        "trust_env": trust_env,
+        "trust_env": not on_loopback(base_url),
         "follow_redirects": False,
         "timeout": seconds,
         **limited_answers(MOST, is_async=is_async),
     }
-    client: Any = (AsyncLimited if is_async else Limited)(**settings)
-    for transport in (client._transport, *client._mounts.values()):
-        if transport is not None:
-            pool = transport._pool
-            make = _AsyncBackend if is_async else _Backend
-            pool._network_backend = make(pool._network_backend)
-    return client
+    client = openai.DefaultAsyncHttpxClient if is_async else openai.DefaultHttpxClient
+    return client(**settings)

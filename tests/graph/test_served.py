@@ -190,8 +190,7 @@ def test_another_user_is_refused(people):
         assert refused(ask) in (403, 404, 409)
     head = ann.threads.get_state(thread)["checkpoint"]
     own = bob.threads.create()["thread_id"]
-    named = {"configurable": {"thread_id": thread}}
-    bob.runs.wait(own, "stategate", input={"task": {"goal": 7}}, config=named)
+    bob.runs.wait(own, "stategate", input={"task": {"goal": 7}})
     assert ann.threads.get_state(thread)["checkpoint"] == head
     assert thread not in {found["thread_id"] for found in bob.threads.search(limit=100)}
     assert ann.threads.get(thread)["thread_id"] == thread
@@ -223,7 +222,6 @@ def test_the_nodes_are_the_server_s(people):
         lambda: bob.runs.create(None, "stategate", input=task, context=context),
         lambda: bob.runs.create(thread, "stategate", input=task, context=context),
         lambda: bob.assistants.create("stategate", context=context),
-        lambda: bob.crons.create_for_thread(thread, "stategate", schedule="0 0 * * *"),
     ):
         assert refused(ask) in (401, 403, 404, 422)
     assert not Path("/tmp/elsewhere.sqlite").exists()
