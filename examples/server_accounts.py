@@ -33,7 +33,7 @@ async def own(ctx: Auth.types.AuthContext, value: dict[str, Any]) -> dict[str, s
     user = ctx.user.identity
     given = value.get("kwargs") or value
     if given.get("context") or (
-        ctx.resource == "assistants" and ctx.action in ("create", "update")
+        ctx.resource in ("assistants", "crons") and ctx.action in ("create", "update")
     ):
         raise Auth.exceptions.HTTPException(status_code=403, detail="the nodes are the server's")
     if ctx.resource == "store":
