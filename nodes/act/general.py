@@ -16,8 +16,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from math import log
 from typing import Any
 
 import numpy as np
@@ -25,14 +23,25 @@ import numpy as np
 from stategate.envs.asking.request import read_request
 from stategate.envs.protocols import Clause, View, fill, takes_text, target_of, verb_of
 from stategate.nodes.act import offered
+from stategate.nodes.act.command_words import (
+    command_kind,
+    hashed_words,
+    name_rarity,
+    names_in,
+    names_of,
+    numbered,
+    shared_names,
+    stems_of,
+    word_share,
+    word_stems,
+)
 from stategate.nodes.act.encoding import Encoded, most_alike
 from stategate.nodes.protocols import FRAME, BuiltContext, Vector, WorldProfile
-from stategate.stores.text import one_line, stem, words_of
+from stategate.stores.text import one_line, words_of
 
 _WORDS, _VERBS = 64, 16  # buckets of hashed words, of hashed verbs
 _RELATED = 0.6  # weight of shared names from which an earlier step is about the same things
 _LATEST = 40  # earlier steps that are read
-_NAMED = re.compile(r"[a-z][a-z'-]*(?: \d+)?|\d+(?:\.\d+)?")
 _AMOUNT = re.compile(r"\$\s?(\d+(?:\.\d+)?)")
 _CHANGED = 2  # sorts of action after which something was done with a thing beside taking it
 _SAID_THERE = 8  # place of "said thing there" among what the past tells
@@ -178,7 +187,7 @@ class _Ledger:
     """
 
     def __init__(self, steps: Sequence[_Step], asked: _Asked, status: str) -> None:
-        self.carried = _numbered(names_of(status))
+        self.carried = numbered(names_of(status))
         self.verbs: dict[str, list[str]] = {}
         self.beside: dict[str, frozenset[str]] = {}
         self.touched = (
@@ -186,27 +195,27 @@ class _Ledger:
         )
         self.new = 0  # names that the last answer showed first
         for step in steps:
-            acted, shown = _numbered(step.names), _numbered(step.answer_names)
+            acted, shown = numbered(step.names), numbered(step.answer_names)
             self.new = len(shown - self.beside.keys() - acted)
             for name in acted:
                 self.verbs.setdefault(name, []).append(verb_of(step.action))
             if len(acted) > 1:
                 self.touched = step.age
-                subject = next(n for n in _named(step.action) if n in acted)
+                subject = next(n for n in names_in(step.action) if n in acted)
                 self.beside[subject] = step.names - {subject}
             elif acted:
                 self.beside |= dict.fromkeys(shown - acted, step.names)
         things = {
-            n for n in {*self.beside, *self.verbs} if frozenset(_words(n)) & asked.thing
+            n for n in {*self.beside, *self.verbs} if frozenset(word_stems(n)) & asked.thing
         } - self.carried
         self.settled = {
             n
             for n in things & self.verbs.keys()
-            if any(frozenset(_words(m)) & asked.value for m in self.beside.get(n, ()))
+            if any(frozenset(word_stems(m)) & asked.value for m in self.beside.get(n, ()))
         }
         self.open = things - self.settled
-        self.values = {n for n in self.beside if frozenset(_words(n)) & asked.value}
-        self.is_asked = any(frozenset(_words(n)) & asked.thing for n in self.carried)
+        self.values = {n for n in self.beside if frozenset(word_stems(n)) & asked.value}
+        self.is_asked = any(frozenset(word_stems(n)) & asked.thing for n in self.carried)
         self.carried_verbs = tuple(
             dict.fromkeys(verb for n in sorted(self.carried) for verb in self.verbs.get(n, ()))
         )
@@ -284,8 +293,8 @@ class _Reading:
         """Return the numbers."""
         actions = [action for action, _, _ in self._candidates]
         names = [names_of(target_of(action)) for action in actions]
-        weights = _rarity(names)
-        kinds = [_kind(action) for action in actions]
+        weights = name_rarity(names)
+        kinds = [command_kind(action) for action in actions]
         done = Counter(one_line(step.action) for step in self._steps)
         is_done = [done[one_line(a)] > 0 or m for a, _, m in self._candidates]
         sizes, kinds_done = (
@@ -293,7 +302,7 @@ class _Reading:
             Counter(k for k, d in zip(kinds, is_done, strict=True) if d),
         )
         verbs = Counter(verb_of(action) for action in actions)
-        texts = [_share(self._asked.any, _bag(text)) for _, text, _ in self._candidates]
+        texts = [word_share(self._asked.any, stems_of(text)) for _, text, _ in self._candidates]
         best = max(texts, default=0.0)
         places: Counter[str] = Counter()
         fresh: set[str] = set()
@@ -315,8 +324,8 @@ class _Reading:
                     min(verbs[verb_of(action)], 20) / 20,
                     *self._written(action),
                     *self._told(action, names[i], weights),
-                    *_hashed(self._telling(_words(action)), _WORDS),
-                    *_hashed((verb_of(action),), _VERBS),
+                    *hashed_words(self._telling(word_stems(action)), _WORDS),
+                    *hashed_words((verb_of(action),), _VERBS),
                     *self._last_verb,
                     *self._offered.row(action),
                 ]
@@ -328,17 +337,17 @@ class _Reading:
         return Encoded(tuple(actions), table, self._facts(len(actions), is_done))
 
     def _matches(self, action: str, text: str, said: float, best: float) -> list[float]:
-        asked, own = self._asked, frozenset(_words(action))
+        asked, own = self._asked, frozenset(word_stems(action))
         roles = (asked.thing, asked.value, asked.quality, asked.any)
         shares = [len(own & words) / len(own) if own else 0.0 for words in roles]
         amounts = [float(x) for x in _AMOUNT.findall(text)]
         limit = read_request(asked.instruction).limit if amounts and asked.instruction else None
         return [
             *shares,
-            _share(asked.thing, own),
-            _share(asked.value, own),
+            word_share(asked.thing, own),
+            word_share(asked.value, own),
             float(own in asked.values),
-            _share(asked.thing, _bag(text)),
+            word_share(asked.thing, stems_of(text)),
             said,
             float(said == best > 0),
             best - said if text else 0.0,
@@ -358,12 +367,14 @@ class _Reading:
         asked, line = self._asked, one_line(action)
         times = done[line]
         since = next((s.age for s in reversed(self._steps) if one_line(s.action) == line), 0)
-        related = [s for s in self._steps if _shared(names, s.names, weights) >= _RELATED]
-        naming = [s for s in self._steps if _shared(names, s.answer_names, weights) >= _RELATED]
+        related = [s for s in self._steps if shared_names(names, s.names, weights) >= _RELATED]
+        naming = [
+            s for s in self._steps if shared_names(names, s.answer_names, weights) >= _RELATED
+        ]
         last = related[-1] if related else None
-        self._last_verb = _hashed((verb_of(last.action),) if last else (), _VERBS)
-        things = [_share(asked.thing, _bag(s.answer)) for s in related]
-        values = [_share(asked.value, _bag(s.answer)) for s in related]
+        self._last_verb = hashed_words((verb_of(last.action),) if last else (), _VERBS)
+        things = [word_share(asked.thing, stems_of(s.answer)) for s in related]
+        values = [word_share(asked.value, stems_of(s.answer)) for s in related]
         return [
             float(times > 0),
             min(times, 3) / 3,
@@ -372,14 +383,15 @@ class _Reading:
             1 / since if since else 0.0,
             min(len(related), 5) / 5,
             1 / last.age if last else 0.0,
-            _shared(names, last.names, weights) if last else 0.0,
+            shared_names(names, last.names, weights) if last else 0.0,
             max(things, default=0.0),
             things[-1] if things else 0.0,
             max(values, default=0.0),
             values[-1] if values else 0.0,
             min(len(naming), 3) / 3,
             max(
-                (_share(asked.thing, _bag(s.action + " " + s.answer)) for s in naming), default=0.0
+                (word_share(asked.thing, stems_of(s.action + " " + s.answer)) for s in naming),
+                default=0.0,
             ),
             1 / naming[-1].age if naming else 0.0,
             float(verb_of(action) in to_asked),
@@ -388,13 +400,13 @@ class _Reading:
     def _around(self, action: str, names: frozenset[str]) -> list[float]:
         status, page = names_of(self._status), names_of(self._page)
         size = max(len(names), 1)
-        carried = frozenset(_words(action)) & frozenset(words_of(self._status))
+        carried = frozenset(word_stems(action)) & frozenset(words_of(self._status))
         return [len(names & status) / size, len(names & page) / size, min(len(carried), 3) / 3]
 
     def _written(self, action: str) -> list[float]:
         is_text = verb_of(action) in self._slots and action.endswith("]")
-        own = frozenset(_words(action))
-        share = _share(self._asked.any, own) if is_text else 0.0
+        own = frozenset(word_stems(action))
+        share = word_share(self._asked.any, own) if is_text else 0.0
         return [float(is_text), share, min(len(own), 12) / 12 if is_text else 0.0]
 
     def _told(
@@ -406,10 +418,10 @@ class _Reading:
         def is_where(things: set[str]) -> float:
             if names & things:
                 return 0.0
-            return max((_shared(names, at, weights) for at in told.where(things)), default=0.0)
+            return max((shared_names(names, at, weights) for at in told.where(things)), default=0.0)
 
-        related = [s for s in self._steps if _shared(names, s.names, weights) >= _RELATED]
-        shown = len(_numbered(related[-1].answer_names - names)) if related else 0
+        related = [s for s in self._steps if shared_names(names, s.names, weights) >= _RELATED]
+        shown = len(numbered(related[-1].answer_names - names)) if related else 0
         since = [s for s in related if not told.touched or s.age < told.touched]
         carried = bool(names & told.carried)
         return [
@@ -429,15 +441,15 @@ class _Reading:
 
     def _about(self, step: _Step) -> bool:
         """Say whether a step was done to the thing that is asked."""
-        return bool(self._asked.thing & frozenset(_words(step.action)))
+        return bool(self._asked.thing & frozenset(word_stems(step.action)))
 
     def _facts(self, count: int, is_done: Sequence[bool]) -> Vector:
         asked, steps = self._asked, self._steps
         to_asked = [s for s in steps if self._about(s)]
-        settled = [s for s in to_asked if asked.value & frozenset(_words(s.action))]
+        settled = [s for s in to_asked if asked.value & frozenset(word_stems(s.action))]
         told, page = self._ledger, one_line(self._page)
         pages = sum(step.answer == page for step in steps[:-1])
-        properties = {w for s in to_asked for w in _words(s.action)} & asked.quality
+        properties = {w for s in to_asked for w in word_stems(s.action)} & asked.quality
         known = [
             min(self._step, 50) / 25,
             float(self._step >= 15),
@@ -446,21 +458,21 @@ class _Reading:
             float(len(steps) < self._step),
             float(bool(asked.instruction)),
             min(count, 60) / 30,
-            _share(asked.thing, _bag(self._page)),
-            _share(asked.value, _bag(self._page)),
-            _share(asked.any, _bag(self._page)),
-            _share(asked.thing, _bag(self._status)),
-            _share(asked.any, _bag(self._status)),
+            word_share(asked.thing, stems_of(self._page)),
+            word_share(asked.value, stems_of(self._page)),
+            word_share(asked.any, stems_of(self._page)),
+            word_share(asked.thing, stems_of(self._status)),
+            word_share(asked.any, stems_of(self._status)),
             float(bool(self._status)),
             min(len(settled), 3) / 2,
             min(len(to_asked), 6) / 3,
-            min(sum(bool(_share(asked.thing, _bag(s.answer))) for s in steps), 4) / 2,
+            min(sum(bool(word_share(asked.thing, stems_of(s.answer))) for s in steps), 4) / 2,
             min(len(properties), 3) / 2,
             sum(not d for d in is_done) / max(count, 1),
             float(bool(steps) and self._about(steps[-1])),
             float(len(asked.values) > 1),
             float(bool(asked.quality)),
-            float(not to_asked and any(_share(asked.thing, _bag(s.answer)) for s in steps)),
+            float(not to_asked and any(word_share(asked.thing, stems_of(s.answer)) for s in steps)),
             float(
                 bool(asked.quality and to_asked)
                 and len({verb_of(s.action) for s in to_asked}) < _CHANGED
@@ -475,16 +487,16 @@ class _Reading:
             min(pages, 4) / 4,
         ]
         last = (verb_of(steps[-1].action),) if steps else ()
-        quality = tuple(w for w in _words(asked.instruction) if w in asked.quality)
+        quality = tuple(w for w in word_stems(asked.instruction) if w in asked.quality)
         blocks = (
-            _hashed(self._telling(tuple(sorted(asked.thing))), _WORDS),
-            _hashed(self._telling(tuple(sorted(asked.value))), _WORDS),
-            _hashed(self._telling(quality), _VERBS),
-            _hashed(self._telling(_words(self._page)), _WORDS),
-            _hashed(told.carried_verbs, _VERBS),
-            _hashed(last, _VERBS),
-            _hashed(tuple(verb_of(s.action) for s in to_asked), _VERBS),
-            _hashed(self._telling(_words(self._status)), _VERBS),
+            hashed_words(self._telling(tuple(sorted(asked.thing))), _WORDS),
+            hashed_words(self._telling(tuple(sorted(asked.value))), _WORDS),
+            hashed_words(self._telling(quality), _VERBS),
+            hashed_words(self._telling(word_stems(self._page)), _WORDS),
+            hashed_words(told.carried_verbs, _VERBS),
+            hashed_words(last, _VERBS),
+            hashed_words(tuple(verb_of(s.action) for s in to_asked), _VERBS),
+            hashed_words(self._telling(word_stems(self._status)), _VERBS),
         )
         numbers = [*known, *(x for block in blocks for x in block), *self._offered.page()]
         return np.asarray(numbers, dtype=np.float32)
@@ -492,39 +504,6 @@ class _Reading:
     def _telling(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """Return ``words`` where they tell what is likely; none where pages tell all that counts."""
         return words if self._profile.partially_observed else ()
-
-
-def names_of(text: str) -> frozenset[str]:
-    """Return the names in a text: words, each with the number that follows it, if any."""
-    return _names(one_line(text).lower())
-
-
-@lru_cache(maxsize=16384)
-def _names(text: str) -> frozenset[str]:
-    return frozenset(_named(text))
-
-
-def _named(text: str) -> list[str]:
-    return [found[0] for found in _NAMED.finditer(text.lower()) if words_of(found[0])]
-
-
-def _numbered(names: frozenset[str]) -> frozenset[str]:
-    """Return the names that have a number."""
-    return frozenset(name for name in names if name[-1].isdigit())
-
-
-def _rarity(names: Sequence[frozenset[str]]) -> dict[str, float]:
-    """Return how much each name tells one command from another."""
-    counts = Counter(name for own in names for name in own)
-    return {name: log((len(names) + 1) / (n + 0.5)) + 0.05 for name, n in counts.items()}
-
-
-def _shared(own: frozenset[str], other: frozenset[str], weights: Mapping[str, float]) -> float:
-    """Return the weighed share of the names ``own`` that are among ``other``."""
-    if not own or own.isdisjoint(other):
-        return 0.0
-    total = sum(weights[name] for name in own)
-    return sum(weights[name] for name in own & other) / total if total else 0.0
 
 
 def _asked_of(view: View, instruction: str) -> _Asked:
@@ -564,36 +543,3 @@ def _texts(asked: _Asked) -> list[str]:
     texts.append(one_line(asked.instruction).lower())
     clean = (re.sub(r"[\[\]]", " ", text).strip() for text in texts)
     return list(dict.fromkeys(text for text in clean if text))
-
-
-@lru_cache(maxsize=16384)
-def _kind(action: str) -> str:
-    """Return a command without its numbers: what it has in common with its likes."""
-    return one_line(re.sub(r"\d+", "", action.lower()))
-
-
-@lru_cache(maxsize=16384)
-def _words(text: str) -> tuple[str, ...]:
-    """Return the stems of a command or another text, numbers left out."""
-    return tuple(w for w in words_of(text) if not w[0].isdigit())
-
-
-def _share(wanted: frozenset[str], own: frozenset[str]) -> float:
-    return len(wanted & own) / len(wanted) if wanted else 0.0
-
-
-@lru_cache(maxsize=4096)
-def _bag(text: str) -> frozenset[str]:
-    return frozenset(words_of(text))
-
-
-@lru_cache(maxsize=16384)
-def _hashed(words: tuple[str, ...], size: int) -> tuple[float, ...]:
-    """Return signed counts of ``words`` in ``size`` buckets, scaled to length one."""
-    row = [0.0] * size
-    for word in words:
-        digest = hashlib.blake2b(stem(word).encode(), digest_size=8).digest()
-        number = int.from_bytes(digest, "little")
-        row[(number >> 1) % size] += 1.0 if number & 1 else -1.0
-    length = sum(x * x for x in row) ** 0.5
-    return tuple(x / length for x in row) if length else tuple(row)
