@@ -193,11 +193,6 @@ def problem_of(error: BaseException) -> str:
     )
 
 
-def worth_retrying(error: BaseException) -> bool:
-    """Say whether the same move may succeed when it is made again."""
-    return isinstance(error, ModelUnavailable) or not isinstance(error, UserError)
-
-
 def working(label: str, since: float) -> Markup:
     """Draw that something goes on, and for how long."""
     return macros("parts").working(label, time.monotonic() - since)
