@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 import gradio as gr
 from markupsafe import Markup
 
-from stategate.stores.errors import ModelUnavailable, UserError, describe_error, error_with_type
+from stategate.stores.errors import UserError, describe_error, error_with_type
 from stategate.ui.app.render.html import macros, note
 from stategate.ui.app.workspace import Workspace, Workspaces
 
