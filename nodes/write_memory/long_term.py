@@ -57,14 +57,13 @@ class LongTermMemory(MemoryParams):
                 return
             if record.decision.fallback is not None:
                 return
-            from stategate.nodes.build_context.follow_up import followed_turn
             from stategate.nodes.retrieval.remember import texts_of
             from stategate.stores.memory.records import Turn
 
             embedder, asked = resources.embedder, record.instruction
             now = store.now(self.place.namespace, record.thread_id)
-            before = [event for event in record.events if event.t < record.turn]
-            about = followed_turn(asked, before)
+            pieces = record.context.pieces if record.context is not None else ()
+            about = " ".join(filter(None, (piece.says("about") for piece in pieces)))
             statements = tuple(state(asked, "user", now))
             halves = [f"{about} {asked}".strip(), said]
             more = [*texts_of(asked, "", statements)[1:], *texts_of(said)[1:]]
