@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -87,7 +88,7 @@ class EmbeddingCache:
 
     def put(self, embedder: str, texts: Sequence[str], vectors: Vector) -> None:
         """Keep one row of ``vectors`` (n, dimension) per text; the first vector of a text stays."""
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "embedder": embedder,
                 "text_sha256": _digest(text),

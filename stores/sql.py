@@ -247,7 +247,7 @@ class Database:
                 self._enter_namespace(connection)
             yield connection
 
-    def rows(self, statement: sa.Executable, values: Any = None) -> Sequence[sa.Row[Any]]:
+    def rows(self, statement: sa.Executable, values: Any = None) -> Sequence[Any]:
         """Read all rows of one statement."""
         if self.file is None:
             with self.read() as connection:

@@ -200,8 +200,8 @@ def _ladder(
     # What is settled must be known; what is open, the choices themselves tell.
     lines = view.status(request.observation, list(chunks.values()))
     settled = {without_line_breaks(line.text) for line in lines if line.is_settled}
-    tiers = [-1 if line in settled else 2 for line in piece.text.splitlines()]
-    return plain_ladder(piece.fragments, *tiers)
+    by_line = [-1 if line in settled else 2 for line in piece.text.splitlines()]
+    return plain_ladder(piece.fragments, *by_line)
 
 
 def _age_tiers(pieces: Sequence[Piece], i: int, chunks: Mapping[str, Chunk]) -> tuple[int, int]:

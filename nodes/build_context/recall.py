@@ -183,7 +183,7 @@ def _question(asked: str, about: str, request: ContextRequest) -> tuple[Piece, i
     """Return the closing question and the tokens left; it is cut only where nothing else fits."""
     is_open = ANSWER in request.observation.actions
     cue = (Fragment("Answer:\n", ANSWER),) if is_open else ()
-    line = (_lead("Question: "), Fragment(asked, role="instruction"), BREAK)
+    line: tuple[Fragment, ...] = (_lead("Question: "), Fragment(asked, role="instruction"), BREAK)
     longer = (_lead("About: "), Fragment(about, role="about"), BREAK, *line)
     if about and count_tokens(text_of((*longer, *cue))) <= request.budget // 2:
         line = longer

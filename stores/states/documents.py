@@ -54,7 +54,7 @@ class DocumentStates:
         self.folder = Path(folder)
         self.dtype: Dtype = dtype
         self._db = Database(self.folder / "states.sqlite", _STATES)
-        made_with = self._made_with()
+        made_with: Any = self._made_with()
         if made_with is None:
             with self._db.write() as db:
                 if db.execute(sa.select(_made_with)).first() is None:

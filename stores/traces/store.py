@@ -248,7 +248,7 @@ class TraceStore:
             row["pieces"] = [asdict(piece) for piece in pieces]
         return {**row, **{k: v for k, v in episode.items() if k not in row}}
 
-    def _steps_of(self, table: sa.Table, episode_id: str, *names: str) -> Sequence[sa.Row[Any]]:
+    def _steps_of(self, table: sa.Table, episode_id: str, *names: str) -> Sequence[Any]:
         query = sa.select(*(table.c[name] for name in names))
         query = query.where(table.c.episode_id == episode_id)
         return self._db.rows(query.order_by(table.c.step, table.c.place))
