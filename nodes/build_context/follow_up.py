@@ -13,6 +13,7 @@ _POINTERS = frozenset(
 )
 _PERSONS = frozenset("he him his she her hers they them their theirs".split())
 _OPENINGS = frozenset("and but so then also or".split())
+_INDEFINITE = frozenset(("a", "an"))
 _SHORT = 1  # words of content of a question that asks for nothing by itself
 _ANSWER_WORDS = 12  # of an answer that are looked at
 
@@ -44,10 +45,17 @@ def followed_turn(question: str, events: Sequence[Event]) -> str:
 
 
 def is_follow_up(question: str) -> bool:
-    """Say whether a question leans on what was said before: it has a pronoun, or hardly a noun."""
-    words = _words(question.lower())
-    is_short = len(_content(question)) <= _SHORT
-    return is_short or words[0] in _OPENINGS or bool(_POINTERS.intersection(words))
+    """Say whether a question leans on what was said before: it has a pronoun, or hardly a noun.
+
+    One that brings in something new by itself ("What is a geyser?", "Who is Ana?") stands alone.
+    """
+    words = _words(question)
+    lower = {word.lower() for word in words}
+    if not words or words[0].lower() in _OPENINGS or lower & _POINTERS:
+        return True
+    content = _content(question)
+    names = [word for word in content if word[0].isupper() and word != words[0]]
+    return len(content) <= _SHORT and not names and not lower & _INDEFINITE
 
 
 def _words(text: str) -> list[str]:
