@@ -1,7 +1,6 @@
 """The two folders: named by one variable, and moved apart once, safely, from where both stood."""
 
 import gc
-import multiprocessing
 import sqlite3
 
 import pytest
@@ -10,6 +9,7 @@ from stategate.stores import home as places
 from stategate.stores.home import cache, home
 from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
+from tests.kit import run_processes
 
 
 @pytest.fixture
@@ -85,17 +85,9 @@ def test_another_disk_gets_a_whole_copy_even_after_a_kill(old, tmp_path, monkeyp
     assert not torn.exists()
 
 
-def _ask(barrier, results):
-    barrier.wait(60)
-    results.put(len(TraceStore(home() / "traces.sqlite").events("e")))
+def _look():
+    assert len(TraceStore(home() / "traces.sqlite").events("e")) == 1
 
 
 def test_processes_that_start_at_once_all_find_the_data(old):
-    context = multiprocessing.get_context("spawn")
-    barrier, results = context.Barrier(4), context.Queue()
-    workers = [context.Process(target=_ask, args=(barrier, results)) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    assert [results.get(timeout=60) for _ in workers] == [1] * 4
-    for worker in workers:
-        worker.join(60)
+    assert run_processes(_look, [()] * 4) == [0] * 4
