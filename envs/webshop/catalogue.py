@@ -37,7 +37,8 @@ class Product:
     instruction_attributes: tuple[str, ...] = ()
 
     def __getitem__(self, key: str) -> Any:
-        return vars(self)[key]
+        value: Any = getattr(self, key)
+        return value
 
 
 @dataclass(frozen=True)

@@ -111,12 +111,12 @@ def test_one_document_that_cannot_be_cut_does_not_block_the_corpus(tmp_path, mon
     found = corpus.passages(Chunking.parse("fixed-64-10"))
     assert {p.document for p in found} == {"bad", "good"}
 
-    def panics(document, *more, cut=module.cut):
+    def panics(document, *more, cut=module.cut_passages):
         if document == "bad":
             raise ValueError("a text that the tokenizer cannot read")
         return cut(document, *more)
 
-    monkeypatch.setattr(module, "cut", panics)
+    monkeypatch.setattr(module, "cut_passages", panics)
     assert {p.document for p in corpus.passages(Chunking.parse("fixed-64-10"))} == {"good"}
 
 

@@ -31,12 +31,6 @@ def prepare():
         text = f"turn {step}"
         memory.write(ME, Turn("t", "e", step, text, "yes", _embed([text])[0], None, "h", at=1.0))
     with closing(sqlite3.connect(place / "long_term.sqlite")) as db:
-        for table in ("statements", "epochs", "exports", "items"):
-            db.execute(f"drop table {table}")
-        db.execute("delete from schema_versions where version >= 4")
-        for column in ("speaker", "source"):
-            db.execute(f"alter table turns drop column {column}")
-        db.commit()
         db.execute("pragma wal_checkpoint(truncate)")
     SqliteFile(place / "traces.sqlite", "old", (FIRST,)).close()
     with closing(sqlite3.connect(place / "traces.sqlite")) as db:
