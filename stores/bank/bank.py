@@ -171,7 +171,9 @@ class Bank:
         with self.db.write() as db:
             if source is not None:
                 mark = self.db.insert(_sources).values(id=source).on_conflict_do_nothing()
-                folded = folded if db.execute(mark).rowcount else ()
+                # No row count: SQLAlchemy has none (-1) of an insert on PostgreSQL.
+                is_new = db.scalar(mark.returning(_sources.c.id)) is not None
+                folded = folded if is_new else ()
             for entry in entries:
                 values = {k: v for k, v in vars(entry.row).items() if k != "n"}
                 values["created"] = entry.row.created or time.time()

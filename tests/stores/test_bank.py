@@ -195,6 +195,14 @@ def test_use_is_counted_as_a_running_mean(place):
     assert store.row("r1").uses == 0
 
 
+def test_a_source_that_was_read_is_not_folded_in_again(place):
+    store = bank(place())
+    store.add(entries(vectors(1)), "first")
+    for _ in range(3):
+        store.add([], "second", [("r0", 4.0)])
+    assert (store.row("r0").q, store.row("r0").data["seen"]) == (2.0, 2)
+
+
 def test_keys_combine_by_the_mean_of_their_cosines(place):
     store = StateBank(place(), "m/16", "u", create=True, vectors=place.vectors)
     text, state = vectors(30), vectors(30, 8, seed=4)
