@@ -4,19 +4,23 @@ Nodes (``graph.nodes``) never hold a model or a world: they ask their agent for 
 caller's per-call context, names. Models and worlds are built once and shared.
 """
 
+import asyncio
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
 
 from stategate.graph.agent import Agent
-from stategate.graph.checkpoints import open_saver
+from stategate.graph.checkpoints import lock_of, open_saver, thread_name
 from stategate.graph.config import Config, load_config
 from stategate.graph.nodes import (
     NODES,
@@ -29,17 +33,98 @@ from stategate.graph.nodes import (
     write_memory,
 )
 from stategate.graph.state import Input, Output, State, context_schema
-from stategate.graph.thread_lock import LockedGraph
 from stategate.nodes.resources import Resources
 
 #: Where LangGraph looks for the durability that a caller did not pass.
 _DURABILITY = "__pregel_durability"
+#: The task id under which LangGraph keeps what a caller put in, which is no node's result.
+_INPUT = "00000000-0000-0000-0000-000000000000"
+#: The locks that this call stack or task holds: a session's step is several runs.
+_held: ContextVar[frozenset[tuple[int, str]]] = ContextVar("held threads", default=frozenset())
 
 
-class Graph(LockedGraph):
-    """A compiled graph, and the agent whose nodes it runs."""
+class Graph(CompiledStateGraph[Any, Any, Any, Any]):
+    """A compiled graph and its agent; runs of one thread take turns, in this process and in others."""
 
     agent: Agent
+
+    def stream(self, input: Any, config: Any = None, **more: Any) -> Iterator[Any]:
+        """See LangGraph; waits for another run of the thread first."""
+        with self.alone(config):
+            if input is not None:
+                self.finish(config)
+            yield from super().stream(input, config, **more)
+
+    async def astream(self, input: Any, config: Any = None, **more: Any) -> AsyncIterator[Any]:
+        """See LangGraph; waits for another run of the thread first."""
+        alone, key = self.alone(config), self._key(config)
+        await asyncio.to_thread(alone.__enter__)
+        before = _held.get()  # the thread that took the lock marked a context of its own
+        _held.set(before if key is None else before | {key})
+        try:
+            if input is not None:
+                await asyncio.to_thread(self.finish, config)
+            async for part in super().astream(input, config, **more):
+                yield part
+        finally:
+            _held.set(before)
+            await asyncio.to_thread(alone.__exit__, None, None, None)
+
+    @contextmanager
+    def alone(self, config: Any) -> Iterator[None]:
+        """Hold the lock of the thread of ``config``. Raises ``UserError`` where another keeps it."""
+        key, held = self._key(config), _held.get()
+        if key is None or key in held:
+            yield
+            return
+        with lock_of(self.checkpointer, key[1]):
+            _held.set(held | {key})
+            try:
+                yield
+            finally:
+                _held.set(held)
+
+    def settle(self, config: Any) -> bool:
+        """Apply the results that nodes had written when a kill ended their run; says if there were any.
+
+        LangGraph keeps such results beside the last checkpoint: a run that goes on applies them, a run
+        that begins anew would drop a finished step. No node runs here.
+        """
+        if not self._has_results(config):
+            return False
+        with self.alone(config):
+            if not self._has_results(config):  # they were another run's, which went on meanwhile
+                return False
+            for _ in super().stream(None, config, interrupt_after="*"):
+                pass
+        return True
+
+    def finish(self, config: Any) -> None:
+        """Settle, and keep a decision that was taken when a kill came: a new task would drop it."""
+        self.settle(config)
+        if self._key(config) is not None and self.get_state(config).next == ("write_memory",):
+            for _ in super().stream(None, config, interrupt_after=["write_memory"]):
+                pass
+
+    def _has_results(self, config: Any) -> bool:
+        """Say whether the head of the thread has results beside it, and nothing else to wait for."""
+        if self._key(config) is None:
+            return False
+        try:
+            saved = self.checkpointer.get_tuple(config)  # type: ignore[union-attr]
+        except NotImplementedError:  # a caller's saver that is asynchronous only
+            return False
+        written = saved is not None and any(
+            task != _INPUT and not channel.startswith("__")
+            for task, channel, _ in saved.pending_writes or ()
+        )
+        return written and not self.get_state(config).next
+
+    def _key(self, config: Any) -> tuple[int, str] | None:
+        thread = ((config or {}).get("configurable") or {}).get("thread_id")
+        if thread is None or not self.checkpointer or isinstance(self.checkpointer, bool):
+            return None
+        return id(self.checkpointer), thread_name(thread)
 
 
 def build_graph(

@@ -1,34 +1,176 @@
-"""Checkpoints: LangGraph's own savers for memory, SQLite and PostgreSQL; listing and pruning threads.
+"""Checkpoints: LangGraph's own savers for memory, SQLite and PostgreSQL; locks and pruning of threads.
 
-LangGraph's savers for files and databases are either sync or async; ours run the sync ones in threads,
-so that one graph serves ``invoke`` and ``ainvoke``.
+LangGraph's savers for files and databases are sync; ours run them in threads, so that one graph serves
+``invoke`` and ``ainvoke``. LangGraph lets two runs of one thread begin at the same checkpoint, and the
+one that ends last wins: so each saver locks its threads, by a file beside a SQLite database or by an
+advisory lock in PostgreSQL. A killed process leaves no lock behind.
 """
 
 import asyncio
+import hashlib
 import sqlite3
+import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
+from weakref import WeakValueDictionary
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.base import id as ids
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from stategate.graph.old_checkpoints import Serializer, convert, require_current_version
-from stategate.graph.thread_lock import AdvisoryLocks, Busy, file_lock
 from stategate.stores.errors import UserError, require_extra, user_error_context
 from stategate.stores.loopback import from_environment
-from stategate.stores.sqlite import connect
+from stategate.stores.sql import compact, connect_file
+from stategate.stores.text import storable
 
 #: Seconds from the calendar of UUIDs (1582) to that of clocks (1970).
 _EPOCH = 12_219_292_800
+#: Seconds that a run waits for another on its thread.
+PATIENCE = 120.0
+#: Types of values in checkpoints of version 0.1.0.
+_OLD_TYPES = ("parts1", "writes1", "part")
+
+
+# Locks --------------------------------------------------------------------------------------------
+
+
+class Busy(UserError):
+    """Another run holds the thread."""
+
+    def __init__(self, thread: str, seconds: float) -> None:
+        super().__init__(
+            f"thread '{thread}' is in use by another run for over {seconds:.0f} s: wait for it, "
+            "stop it, or name another thread"
+        )
+
+
+@runtime_checkable
+class LocksThreads(Protocol):
+    """A checkpoint saver whose threads can be locked across processes."""
+
+    def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
+        """Return the lock of ``thread``; to enter it raises :class:`Busy` after ``patience`` s."""
+
+
+#: This process's locks by saver and thread, as long as somebody holds or awaits one.
+_locks: "WeakValueDictionary[tuple[int, str], Any]" = WeakValueDictionary()
+_guard = threading.Lock()
+
+
+def thread_name(thread: Any) -> str:
+    """Return a thread's id as text. Raises ``UserError`` where no store takes it."""
+    if storable(str(thread)) != str(thread):
+        raise UserError("a thread's name holds a NUL, or bytes that are no text: name another one")
+    return str(thread)
+
+
+def lock_of(saver: Any, thread: str) -> AbstractContextManager[None]:
+    """Return the lock of a thread: the saver's own, else one of this process."""
+    if isinstance(saver, LocksThreads):
+        return saver.thread_lock(thread, PATIENCE)
+    return _local_lock(saver, thread, PATIENCE)
+
+
+@contextmanager
+def _local_lock(owner: object, thread: str, patience: float) -> Iterator[None]:
+    with _guard:
+        lock = _locks.setdefault((id(owner), thread), threading.Lock())
+    if not lock.acquire(timeout=patience):
+        raise Busy(thread, patience)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _file_lock(folder: Path, thread: str, patience: float) -> Iterator[None]:
+    """Hold the lock file of ``thread`` in ``folder``: one of 65,536, by a hash of its name."""
+    from filelock import FileLock, Timeout
+
+    name = hashlib.sha256(thread.encode("utf-8", "replace")).hexdigest()[4:8]
+    lock = FileLock(folder / name, thread_local=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=patience, poll_interval=0.02)
+    except Timeout:
+        raise Busy(thread, patience) from None
+    except OSError:  # a disk that cannot be written holds no second writer either
+        yield
+        return
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+class _AdvisoryLocks:
+    """PostgreSQL's advisory locks of this process, all on one connection."""
+
+    def __init__(self, url: str, errors: Callable[[], AbstractContextManager[None]]) -> None:
+        self._url = url
+        self._errors = errors
+        self._connection: Any = None
+        self._turn = threading.Lock()
+
+    @contextmanager
+    def hold(self, thread: str, patience: float) -> Iterator[None]:
+        """Hold the lock of ``thread``; raises :class:`Busy` after ``patience`` seconds."""
+        deadline = time.monotonic() + patience
+        with _local_lock(self, thread, patience):  # the server lets one connection lock twice
+            while not self._call("pg_try_advisory_lock", thread):
+                if time.monotonic() > deadline:
+                    raise Busy(thread, patience)
+                time.sleep(0.02)
+            try:
+                yield
+            finally:
+                with suppress(UserError):  # where the server is gone, so is the lock
+                    self._call("pg_advisory_unlock", thread)
+
+    def _call(self, function: str, thread: str) -> bool:
+        import psycopg
+
+        query = f"select {function}(hashtextextended(%s, 0))"
+        with self._turn, self._errors():
+            try:
+                if self._connection is None:
+                    raise psycopg.OperationalError
+                found = self._connection.execute(query, (f"stategate {thread}",))
+            except psycopg.OperationalError:  # the first call, or the server was restarted
+                self._connection = psycopg.Connection.connect(self._url, autocommit=True)
+                found = self._connection.execute(query, (f"stategate {thread}",))
+            return bool(found.fetchone()[0])
+        raise AssertionError("unreachable")
+
+
+# Savers -------------------------------------------------------------------------------------------
+
+
+class Serializer(JsonPlusSerializer):
+    """LangGraph's serialiser, making nothing but plain values, arrays and messages of a checkpoint.
+
+    LangGraph's own default calls whatever function the file names, so that a checkpoint from elsewhere
+    runs code.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(allowed_msgpack_modules=None)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """See LangGraph. Raises ``UserError`` for the types of version 0.1.0."""
+        if data[0] in _OLD_TYPES:
+            raise UserError("these checkpoints were written by Stategate 0.1.0: name another place")
+        return super().loads_typed(data)
 
 
 class InThreads(BaseCheckpointSaver[Any]):
@@ -80,6 +222,14 @@ def _ticks(checkpoint_id: str) -> int:
     return (number >> 80) << 12 | (number >> 64) & 0xFFF
 
 
+_file_errors = partial(
+    user_error_context,
+    "cannot use the checkpoints",
+    "make room, or name another file",
+    sqlite3.Error,
+)
+
+
 class SqliteCheckpoints(InThreads, SqliteSaver):
     """LangGraph's SQLite saver, sync and async; threads are locked by files beside the database."""
 
@@ -89,32 +239,35 @@ class SqliteCheckpoints(InThreads, SqliteSaver):
 
     def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
         """Return the lock of ``thread``, to be held with ``with``."""
-        return nullcontext() if self._locks is None else file_lock(self._locks, thread, patience)
+        return nullcontext() if self._locks is None else _file_lock(self._locks, thread, patience)
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
         """Yield a cursor; a full disk or a damaged file is a ``UserError``, as in every store."""
-        with _failures(), super().cursor(transaction) as cursor:
+        with _file_errors(), super().cursor(transaction) as cursor:
             yield cursor
 
-    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run a statement with ``?`` for values; returns its rows."""
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
         with self.cursor() as cursor:
-            return cursor.execute(query, tuple(values)).fetchall()
+            return cursor.execute(query).fetchall()
 
     def compact(self) -> None:
         """Give the space of deleted rows back to the disk, where nobody else uses the file."""
-        with self.lock, suppress(sqlite3.OperationalError):
-            self.conn.execute("vacuum")
-            self.conn.execute("pragma wal_checkpoint(truncate)")
+        with _file_errors():
+            compact(Path(self.rows("pragma database_list")[0][2]))
 
-
-_failures = partial(
-    user_error_context,
-    "cannot use the checkpoints",
-    "make room, or name another file",
-    sqlite3.Error,
-)
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """See LangGraph, whose SQLite saver has none: keep each thread's latest checkpoint."""
+        for thread in thread_ids:
+            for table in ("writes", "checkpoints"):
+                query = (
+                    f"delete from {table} where thread_id = ? and checkpoint_id < ("  # noqa: S608
+                    "select max(c.checkpoint_id) from checkpoints c where c.thread_id ="
+                    f" {table}.thread_id and c.checkpoint_ns = {table}.checkpoint_ns)"
+                )
+                with self.cursor() as cursor:
+                    cursor.execute(query, (thread,))
 
 
 def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
@@ -123,68 +276,76 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
     if where is None or where == "memory":
         return InMemorySaver(serde=Serializer())
     if where.startswith(("postgresql://", "postgres://")):
-        return _postgres(where)
+        return _open_postgres(where)
     path = Path(where).expanduser()
     with user_error_context(
         f"cannot use '{path}' for checkpoints", "name another file", kinds=sqlite3.Error
     ):
-        saver = SqliteCheckpoints(connect(path), path.with_name(f"{path.name}.locks"))
+        saver = SqliteCheckpoints(connect_file(path), path.with_name(f"{path.name}.locks"))
         saver.setup()
-        convert(saver.conn, saver.serde)
     return saver
 
 
 def open_for_reading(path: Path) -> SqliteCheckpoints:
-    """Open somebody else's SQLite file: nothing is made there. Raises ``UserError``."""
+    """Open somebody else's SQLite file: nothing is made or changed there. Raises ``UserError``."""
     with user_error_context(f"'{path}' is no database of checkpoints", kinds=sqlite3.Error):
-        uri = f"{path.expanduser().resolve().as_uri()}?mode=ro"
+        uri = f"{path.resolve().as_uri()}?mode=ro"
         saver = SqliteCheckpoints(sqlite3.connect(uri, uri=True, check_same_thread=False))
         saver.is_setup = True
-        saver.rows("select 1 from checkpoints limit 1")
+        saver.conn.execute("select 1 from checkpoints limit 1")
     return saver
 
 
-def _postgres(url: str) -> BaseCheckpointSaver[Any]:
+def _open_postgres(url: str) -> BaseCheckpointSaver[Any]:
     with require_extra("postgres"):
+        import psycopg
         from langgraph.checkpoint.postgres import PostgresSaver
-        from psycopg import Error
         from psycopg.rows import dict_row
-        from psycopg_pool import PoolTimeout
+        from psycopg_pool import ConnectionPool, PoolTimeout
 
-        from stategate.stores.tables import open_pool
-
-    told = partial(
-        user_error_context, "cannot reach the checkpoint database", kinds=(Error, PoolTimeout)
+    errors = partial(
+        user_error_context,
+        "cannot reach the checkpoint database",
+        kinds=(psycopg.Error, PoolTimeout),
     )
+    locks = _AdvisoryLocks(url, errors)
+
+    class Pool(ConnectionPool):
+        def __del__(self) -> None:
+            with suppress(RuntimeError):  # its last user may be a thread of its own
+                super().__del__()
 
     class PostgresCheckpoints(InThreads, PostgresSaver):
         """LangGraph's PostgreSQL saver, sync and async, over a pool that reconnects."""
 
-        def get_next_version(self, current: Any, channel: None) -> str:
-            """See LangGraph."""
-            return super().get_next_version(require_current_version(current), channel)
-
         @contextmanager
         def _cursor(self, *, pipeline: bool = False) -> Iterator[Any]:
-            with told(), super()._cursor(pipeline=pipeline) as cursor:
+            with errors(), super()._cursor(pipeline=pipeline) as cursor:
                 yield cursor
 
         def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
             """Return the lock of ``thread``, to be held with ``with``."""
             return locks.hold(thread, patience)
 
-        def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-            """Run a statement with ``?`` for values; returns its rows."""
+        def rows(self, query: str) -> list[tuple[Any, ...]]:
+            """Return the rows of a query."""
             with self._cursor() as cursor:
-                found = cursor.execute(query.replace("?", "%s"), tuple(values))
-                return [tuple(row.values()) for row in found] if found.description else []
+                return [tuple(row.values()) for row in cursor.execute(query)]
 
-    with told():
-        settings = {"autocommit": True, "row_factory": dict_row, "prepare_threshold": 0}
-        saver = PostgresCheckpoints(open_pool(url, 1, settings), serde=Serializer())
+    with errors():
+        # The pool itself would try again and again, and log each: one plain try says what is wrong.
+        psycopg.Connection.connect(url, connect_timeout=10).close()
+        pool: Any = Pool(
+            url,
+            min_size=1,
+            max_size=16,
+            kwargs={"autocommit": True, "row_factory": dict_row, "prepare_threshold": 0},
+            check=ConnectionPool.check_connection,
+            open=True,
+        )
+        saver = PostgresCheckpoints(pool, serde=Serializer())
         saver.lock = nullcontext()  # type: ignore[assignment]  # each call has its own connection
         saver.setup()
-    locks = AdvisoryLocks(url, told)
     return saver
 
 
@@ -193,99 +354,43 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
 
 @dataclass(frozen=True)
 class Thread:
-    """A thread's checkpoints: how many, how many bytes, when the last was written (Unix time)."""
+    """A thread's checkpoints: how many, and when the last was written (Unix time)."""
 
     thread_id: str
     checkpoints: int
-    size: int
     written: float
 
 
 def threads(saver: Any) -> list[Thread]:
     """Return the threads in ``saver``, the latest first. Raises ``UserError`` for one in memory."""
-    _require_stored(saver)
-    bytes_of, blobs = "length(checkpoint)", {"writes": "length(value)"}
-    if not isinstance(saver, SqliteCheckpoints):
-        bytes_of = "octet_length(checkpoint::text)"
-        blobs = dict.fromkeys(("checkpoint_writes", "checkpoint_blobs"), "octet_length(blob)")
-    total: dict[str, int] = {}
-    for table, size in {"checkpoints": bytes_of, **blobs}.items():
-        query = f"select thread_id, sum({size}) from {table} group by thread_id"  # noqa: S608
-        for name, count in saver.rows(query):
-            total[name] = total.get(name, 0) + int(count or 0)
+    if isinstance(saver, InMemorySaver):
+        raise UserError(
+            "checkpoints in memory go with their process: name a file or a PostgreSQL URL"
+        )
     query = "select thread_id, count(*), max(checkpoint_id) from checkpoints group by thread_id"
     found = [
-        Thread(name, int(count), total[name], _ticks(last) / 1e7 - _EPOCH)
+        Thread(name, int(count), _ticks(last) / 1e7 - _EPOCH)
         for name, count, last in saver.rows(query)
     ]
     return sorted(found, key=lambda thread: -thread.written)
 
 
-def prune(
-    saver: Any,
-    keep_last: int = 1,
-    older_than: float | None = None,
-    only: Sequence[str] = (),
-) -> tuple[int, int]:
-    """Delete all but the ``keep_last`` newest checkpoints of each thread.
+def prune(saver: Any, older_than: float | None = None, only: Sequence[str] = ()) -> tuple[int, int]:
+    """Delete all but the newest checkpoint of each thread: one cannot go back to earlier steps then.
 
     A thread whose last checkpoint is ``older_than`` seconds old goes whole. ``only`` names the threads
     to look at, all if empty; a thread that is running stays as it is. Returns how many checkpoints
-    went, and how many whole threads. One cannot go back to a step whose checkpoints are gone.
+    went, and how many whole threads.
     """
-    if keep_last < 1:
-        raise UserError("--keep is a number from 1 on")
-    gone = gone_threads = 0
-    for thread in threads(saver):
-        if only and thread.thread_id not in only:
-            continue
+    before = [t for t in threads(saver) if not only or t.thread_id in only]
+    for thread in before:
         with suppress(Busy), saver.thread_lock(thread.thread_id, 0.0):
             if older_than is not None and time.time() - thread.written > older_than:
                 saver.delete_thread(thread.thread_id)
-                gone_threads += 1
-                gone += thread.checkpoints
             else:
-                gone += _prune_thread(saver, thread.thread_id, keep_last)
-    if isinstance(saver, SqliteCheckpoints) and gone:
+                saver.prune([thread.thread_id])
+    after = {thread.thread_id: thread.checkpoints for thread in threads(saver)}
+    if isinstance(saver, SqliteCheckpoints):
         saver.compact()
-    return gone, gone_threads
-
-
-def _prune_thread(saver: Any, thread: str, keep: int) -> int:
-    writes = "writes" if isinstance(saver, SqliteCheckpoints) else "checkpoint_writes"
-    gone = 0
-    query = (
-        "select checkpoint_ns, checkpoint_id from checkpoints where thread_id = ? order by 2 desc"
-    )
-    by_space: dict[str, list[str]] = {}
-    for space, checkpoint in saver.rows(query, (thread,)):
-        by_space.setdefault(space, []).append(checkpoint)
-    for space, checkpoints in by_space.items():
-        if len(checkpoints) <= keep:
-            continue
-        for table in (writes, "checkpoints"):
-            query = (
-                f"delete from {table} where thread_id = ? and checkpoint_ns = ?"  # noqa: S608 - ours
-                " and checkpoint_id < ?"
-            )
-            saver.rows(query, (thread, space, checkpoints[keep - 1]))
-        if not isinstance(saver, SqliteCheckpoints):
-            saver.rows(_DROP_BLOBS, (thread, space))
-        gone += len(checkpoints) - keep
-    return gone
-
-
-#: Deletes the channel values that no checkpoint of a thread names any more (PostgreSQL).
-_DROP_BLOBS = """delete from checkpoint_blobs b where b.thread_id = ? and b.checkpoint_ns = ?
-and not exists (
-    select 1 from checkpoints c where c.thread_id = b.thread_id
-    and c.checkpoint_ns = b.checkpoint_ns
-    and c.checkpoint->'channel_versions'->>b.channel = b.version
-)"""
-
-
-def _require_stored(saver: Any) -> None:
-    if isinstance(saver, InMemorySaver):
-        raise UserError(
-            "checkpoints in memory go with their process: name a file or a PostgreSQL URL"
-        )
+    gone = sum(thread.checkpoints - after.get(thread.thread_id, 0) for thread in before)
+    return gone, sum(thread.thread_id not in after for thread in before)

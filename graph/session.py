@@ -12,9 +12,9 @@ from langchain_core.runnables import RunnableConfig
 from stategate.envs.protocols import Observation, takes_text
 from stategate.graph.agent import Agent
 from stategate.graph.build import Graph
+from stategate.graph.checkpoints import thread_name
 from stategate.graph.nodes import NODES, apply_decision, fold_events
 from stategate.graph.state import UNTRACKED, State, overrides_of, validated
-from stategate.graph.thread_lock import thread_name
 from stategate.nodes.protocols import BuiltContext, Decision, ForksEpisodes
 from stategate.stores.errors import UserError
 

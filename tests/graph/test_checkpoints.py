@@ -1,24 +1,19 @@
-"""Checkpoints in memory, SQLite and a real PostgreSQL: resumed, locked, listed, pruned, converted."""
+"""Checkpoints in memory, SQLite and a real PostgreSQL: resumed, locked, listed, pruned."""
 
 import asyncio
-import lzma
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import ormsgpack
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from stategate.graph import Session, build_graph, load_config
-from stategate.graph.checkpoints import open_saver, prune, threads
-from stategate.graph.thread_lock import Busy
+from stategate.graph.checkpoints import Busy, open_saver, prune, threads
 from stategate.stores.errors import UserError
 from tests.graph.test_graph import TASK, scripted, thread
-
-OLD = Path(__file__).parent / "golden" / "checkpoints_0_1_0.sqlite.xz"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -142,11 +137,10 @@ def test_a_pruned_thread_goes_on_to_the_same_end(where):
     assert before["pruned"].checkpoints > 10
     assert abs(before["pruned"].written - time.time()) < 60
     with built.alone(thread("running")):
-        gone, _ = prune(saver, 2, None, ["pruned", "running"])
-    assert gone == before["pruned"].checkpoints - 2
+        gone, _ = prune(saver, None, ["pruned", "running"])
+    assert gone == before["pruned"].checkpoints - 1
     after = {t.thread_id: t for t in threads(saver)}
-    assert after["pruned"].checkpoints == 2
-    assert after["pruned"].size < before["pruned"].size / 2
+    assert after["pruned"].checkpoints == 1
     assert {name: after[name] for name in ("whole", "running")} == {
         name: before[name] for name in ("whole", "running")
     }
@@ -157,57 +151,27 @@ def test_a_pruned_thread_goes_on_to_the_same_end(where):
 def test_old_threads_go_whole(where):
     graph(where).invoke(TASK, thread("old"))
     saver = open_saver(where)
-    assert prune(saver, 99, 3600.0, ["old"]) == (0, 0)
-    assert prune(saver, 99, -1.0, ["old"])[1] == 1
+    assert prune(saver, 3600.0, ["old"])[1] == 0
+    assert prune(saver, -1.0, ["old"])[1] == 1
     assert threads(saver) == []
 
 
 def test_checkpoints_in_memory_cannot_be_pruned():
     with pytest.raises(UserError, match="in memory"):
         threads(open_saver(None))
-    with pytest.raises(UserError, match="--keep"):
-        prune(open_saver(None), 0)
 
 
 # Files of others ----------------------------------------------------------------------------------
 
 
-def test_a_file_of_version_0_1_0_is_converted_once(tmp_path):
+def test_checkpoints_of_version_0_1_0_are_refused_in_one_line(tmp_path):
     path = tmp_path / "c.sqlite"
-    path.write_bytes(lzma.decompress(OLD.read_bytes()))
-    for _ in range(2):
-        session = Session(graph(str(path)), "t")
-        assert (session.values["steps"], session.values["action"][:7]) == (2, "click[b")
-    tables = "select name from sqlite_master where name in ('parts', 'writes')"
+    Session(graph(str(path)), "t", TASK["task"]).step()
     with sqlite3.connect(path) as db:
-        assert db.execute(tables).fetchall() == [("writes",)]
-    assert [len(moment["events"]) for moment in session.moments()] == [0, 2, 4]
-    straight = Session(graph(None), "s", TASK["task"]).run()
-    assert session.run()[-1].decision == straight[-1].decision
-    assert session.back(3).run()[-1].decision == straight[-1].decision
-
-
-def test_a_file_of_version_0_1_0_that_lost_a_part_is_refused_in_one_line(tmp_path):
-    path = tmp_path / "c.sqlite"
-    path.write_bytes(lzma.decompress(OLD.read_bytes()))
-    with sqlite3.connect(path) as db:
-        db.execute("delete from parts where id > 3")
-    for _ in range(2):
-        with pytest.raises(UserError, match="cannot convert") as error:
-            open_saver(str(path))
-        assert "\n" not in str(error.value)
-
-
-def test_a_database_of_version_0_1_0_is_refused_in_one_line(own_database):
-    built = graph(own_database())
-    Session(built, "t", TASK["task"]).step()
-    with built.checkpointer._cursor() as cursor:
-        cursor.execute("update checkpoint_blobs set type = 'part' where length(blob) > 8")
+        db.execute("update checkpoints set type = 'parts1'")
     with pytest.raises(UserError, match="written by Stategate 0.1.0") as error:
-        built.get_state(thread("t"))
+        Session(graph(str(path)), "t").step()
     assert "\n" not in str(error.value)
-    with pytest.raises(UserError, match="written by Stategate 0.1.0"):
-        built.checkpointer.get_next_version("0000051a2b", None)
 
 
 def test_checkpoints_of_langgraphs_own_saver_are_gone_on_with(tmp_path):
@@ -249,27 +213,3 @@ def test_a_checkpoint_runs_no_code(tmp_path, place):
     with suppress(Exception):  # what the file leaves of a checkpoint may be none
         graph(str(path)).get_state(thread())
     assert not mark.exists()
-
-
-def test_a_pool_whose_last_user_is_a_thread_of_its_own_goes_in_silence(postgres):
-    """Who collects garbage may be any thread: the pool's own cannot wait for itself."""
-    import threading
-
-    from psycopg_pool.pool import MaintenanceTask
-
-    from stategate.stores.tables import open_pool
-
-    gone, problems = threading.Event(), []
-
-    class Last(MaintenanceTask):
-        def _run(self, pool):
-            try:
-                pool.__del__()
-            except RuntimeError as error:
-                problems.append(error)
-            gone.set()
-
-    pool = open_pool(postgres, 1, {"autocommit": True})
-    pool.run_task(Last(pool))
-    assert gone.wait(10)
-    assert problems == []

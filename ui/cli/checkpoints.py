@@ -9,7 +9,7 @@ from stategate.ui.cli.settings_command import command, command_group
 app = command_group(
     "Look at the checkpoints of threads, and remove what is not needed to go on.",
     "stategate checkpoints list",
-    "stategate checkpoints prune --keep 1 --days 30",
+    "stategate checkpoints prune --days 30",
 )
 
 
@@ -28,14 +28,13 @@ class PruneSettings(Settings):
     where: str | None = option(
         None, "File or PostgreSQL URL; this machine's by default.", metavar="FILE|URL"
     )
-    keep: int = option(1, "Checkpoints that each thread keeps.", ge=1)
     days: float | None = option(None, "Threads without a newer checkpoint go whole.", ge=0)
     thread: tuple[str, ...] = option((), "Just these threads; repeatable.")
 
 
 @command(app, "stategate checkpoints list --limit 20", name="list")
 def list_threads(settings: ListSettings) -> None:
-    """Show each thread's checkpoints: how many, how large, since when."""
+    """Show each thread's checkpoints: how many, and since when."""
     import time
 
     from stategate.graph.checkpoints import threads
@@ -43,19 +42,18 @@ def list_threads(settings: ListSettings) -> None:
     found = threads(_saver(settings.where))
     for thread in found[: settings.limit]:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(thread.written))
-        say(f"{when}  {thread.checkpoints:>6}  {thread.size / 1000:>9.1f} kB  {thread.thread_id}")
-    total = sum(thread.size for thread in found)
-    say(f"{len(found)} threads, {total / 1e6:.1f} MB")
+        say(f"{when}  {thread.checkpoints:>6}  {thread.thread_id}")
+    say(f"{len(found)} threads")
 
 
-@command(app, "stategate checkpoints prune --thread monday --keep 5")
+@command(app, "stategate checkpoints prune --thread monday")
 def prune(settings: PruneSettings) -> None:
-    """Remove checkpoints that are not needed to go on: one cannot go back to their steps any more."""
+    """Keep the newest checkpoint of each thread: one cannot go back to earlier steps any more."""
     from stategate.graph.checkpoints import prune as prune_checkpoints
 
     age = None if settings.days is None else settings.days * 86_400
     saver = _saver(settings.where)
-    gone, whole = prune_checkpoints(saver, settings.keep, age, settings.thread)
+    gone, whole = prune_checkpoints(saver, age, settings.thread)
     say(f"{gone} checkpoints are gone, {whole} threads with all of theirs")
 
 
