@@ -1,16 +1,22 @@
-"""Any playable world as a gymnasium environment: text in, text out, the legal actions in ``info``."""
+"""Any playable world as a gymnasium environment: text in, text out, the legal actions in ``info``.
+
+Importing this registers ``stategate/WebShop-v0`` and ``stategate/ALFWorld-v0``, whose further settings
+are those of the world's ``load``: ``gymnasium.make("stategate/WebShop-v0", folder="sample")``.
+"""
 
 import string
 from functools import lru_cache
-from importlib import import_module
 from typing import Any, SupportsFloat
 
 import gymnasium
 from gymnasium import spaces
 
+from stategate.envs.alfworld import AlfWorld
 from stategate.envs.protocols import Observation, PlayableWorld
+from stategate.envs.webshop import WebShop
 
 _LONGEST = 1 << 20  # characters; no page has as many
+_CHARACTERS = frozenset(string.printable)
 
 
 class AnyText(spaces.Text):
@@ -22,26 +28,19 @@ class AnyText(spaces.Text):
 
 
 class WorldGym(gymnasium.Env[str, str]):
-    """One episode at a time over a world: ``gymnasium.make("stategate/WebShop-v0", folder="sample")``.
+    """One episode at a time over a world.
 
-    ``world`` is a world, or "module:Class" whose ``load`` takes the further settings (then it is
-    loaded once a process). ``reset(options={"goal": 3})`` starts a task, a seed draws one.
+    ``reset(options={"goal": 3})`` starts a task, a seed draws one.
     """
 
     metadata = {"render_modes": ["ansi"]}  # noqa: RUF012 - gymnasium's own convention
 
     def __init__(
-        self,
-        world: PlayableWorld | str,
-        max_steps: int | None = None,
-        render_mode: str | None = None,
-        **settings: Any,
+        self, world: PlayableWorld, max_steps: int | None = None, render_mode: str | None = None
     ) -> None:
-        self.world = _loaded(world, tuple(settings.items())) if isinstance(world, str) else world
-        self.render_mode, self.max_steps = render_mode, max_steps
-        charset = frozenset(string.printable)
-        self.observation_space = AnyText(max_length=_LONGEST, min_length=0, charset=charset)
-        self.action_space = AnyText(max_length=512, min_length=1, charset=charset)
+        self.world, self.max_steps, self.render_mode = world, max_steps, render_mode
+        self.observation_space = AnyText(_LONGEST, min_length=0, charset=_CHARACTERS)
+        self.action_space = AnyText(512, min_length=1, charset=_CHARACTERS)
         self._task: dict[str, Any] = {}
         self._session: Any = None
         self._text = ""
@@ -76,8 +75,16 @@ class WorldGym(gymnasium.Env[str, str]):
         return {**info, "reward": seen.info["reward"]} if "reward" in seen.info else info
 
 
-@lru_cache(maxsize=4)
-def _loaded(world: str, settings: tuple[tuple[str, Any], ...]) -> PlayableWorld:
-    module, _, name = world.partition(":")
-    loaded: PlayableWorld = vars(import_module(module))[name].load(**dict(settings))
-    return loaded
+_shop, _rooms = lru_cache(maxsize=4)(WebShop.load), lru_cache(maxsize=4)(AlfWorld.load)
+
+
+def _make_shop(render_mode: str | None = None, **settings: Any) -> WorldGym:
+    return WorldGym(_shop(**settings), None, render_mode)
+
+
+def _make_rooms(render_mode: str | None = None, **settings: Any) -> WorldGym:
+    return WorldGym(_rooms(**settings), 50, render_mode)
+
+
+gymnasium.register("stategate/WebShop-v0", entry_point=_make_shop)
+gymnasium.register("stategate/ALFWorld-v0", entry_point=_make_rooms)

@@ -11,8 +11,12 @@ from stategate.envs.webshop.catalogue import Product
 PER_PAGE = 10
 SUB_PAGES = ("Description", "Features", "Reviews", "Attributes")
 BACK, PREV, NEXT, BUY = "Back to Search", "< Prev", "Next >", "Buy Now"
+#: Of all buttons but the search bar's.
+LABELS = (BACK, PREV, NEXT, *SUB_PAGES, BUY)
 #: The affordance of a search bar; concrete actions are ``search[red shoes]``.
 SEARCH = "search[<query>]"
+SEPARATOR = " [SEP] "  # between the nodes of text mode
+CLICKED = "You have clicked "  # leads the notes of rich mode
 RESULTS = re.compile(r"Page (\d+) \(Total results: (\d+)\)")
 #: A line of rich mode: its indent (of options), whether it was clicked, its label.
 MARKED = re.compile(r"^(\s*)\[(clicked )?button\] (.*?) \[(?:clicked )?button_\]\s*$", re.DOTALL)
@@ -119,7 +123,7 @@ def done_nodes(asin: str, options: dict[str, str], reward: float) -> Iterator[No
 
 def draw_text(nodes: Sequence[Node]) -> str:
     """Draw in ``text`` mode: nodes stripped and joined by ``[SEP]``."""
-    return " [SEP] ".join(node.text.strip() for node in nodes if node.text not in ("", "\n"))
+    return SEPARATOR.join(node.text.strip() for node in nodes if node.text not in ("", "\n"))
 
 
 def draw_rich(nodes: Sequence[Node], url: str, visited: Sequence[str]) -> str:
@@ -138,7 +142,7 @@ def draw_rich(nodes: Sequence[Node], url: str, visited: Sequence[str]) -> str:
             text = f"[button] {text} [button_]"
         elif node.role == "option":
             is_chosen = f'"{text}"' in url
-            notes = f"You have clicked {text}.\n{notes}" if is_chosen else notes
+            notes = f"{CLICKED}{text}.\n{notes}" if is_chosen else notes
             text = f"  {_marked(text, is_chosen)}"
         elif node.role == "link":
             text = f"\n{_marked(text, text in visited)}"

@@ -14,14 +14,14 @@ from stategate.envs.asking.values import Asked, ask_choices, covered, locate
 from stategate.envs.asking.wanted import Wanted as Asking
 from stategate.envs.asking.weights import ROLES
 from stategate.envs.asking.words import runs, word_roles
-from stategate.envs.protocols import Clause, StateInput
-from stategate.envs.webshop.pages import MARKED, RESULTS, dollars
+from stategate.envs.protocols import Clause, StateInput, target_of
+from stategate.envs.webshop.pages import CLICKED, MARKED, RESULTS, SEPARATOR, dollars
+from stategate.stores.text import one_line
 from stategate.stores.traces import Event
 
 PageKind = Literal["search", "results", "item", "sub", "done", "other"]
-MAX_CLAUSES, MAX_FACTS = 6, 6
+_MAX_CLAUSES, _MAX_FACTS = 6, 6
 _ASIN = re.compile(r"[A-Z0-9]{10}")
-_CLICK = re.compile(r"click\[(.*)\]", re.DOTALL)
 _STOP = re.compile(r"[,;.!?]")
 _TITLE_WORDS, _DETAIL_WORDS, _PLAIN_WORDS = 8, 60, 120
 _VALUE = 0.25  # probability of being of a value, from which words are not just a choice's name
@@ -47,42 +47,92 @@ class Wanted(Asking):
         return self.written(*FORMS[form])
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One text of a page: ``raw`` is its slice of the page, ``label`` what a person reads.
+
+    ``role`` is what the page marks it as: only `rich` pages mark anything.
+    """
+
+    raw: str
+    label: str
+    role: Literal["text", "button", "option", "product"] = "text"
+    is_clicked: bool = False
+
+
 @dataclass(frozen=True)
 class Page:
-    """A page by its own words: ``parts`` are its visible texts without the instruction.
-
-    ``options`` are those that an item page marks as values to choose (only `rich` pages mark any).
-    """
+    """A page by its own words: ``labels`` are its visible texts without the instruction."""
 
     kind: PageKind
     instruction: str
-    parts: tuple[str, ...]
-    chosen: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
+    labels: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The values that the page marks as to choose."""
+        return tuple(part.label for part in self.parts if part.role == "option")
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """Those that are chosen."""
+        return tuple(p.label for p in self.parts if p.role == "option" and p.is_clicked)
+
+    @property
+    def price_at(self) -> int:
+        """The place of an item's price among ``labels``, behind its title; 0 if there is none."""
+        places = (i for i, label in enumerate(self.labels) if i and label.startswith("Price: "))
+        return next(places, 0)
+
+    @property
+    def title(self) -> str:
+        """An item's title."""
+        return self.labels[self.price_at - 1] if self.price_at else ""
+
+    @property
+    def titles(self) -> list[str]:
+        """The product titles of a results page (the asin where no title follows)."""
+        pairs = zip(self.labels, (*self.labels[1:], ""), strict=True)
+        listed = [(asin, title) for asin, title in pairs if _ASIN.fullmatch(asin)]
+        return [asin if not title or _ASIN.fullmatch(title) else title for asin, title in listed]
 
 
 @lru_cache(maxsize=4096)
 def read_page(text: str) -> Page:
     """Read an observation, in either of WebShop's modes or of any other world."""
-    parts: list[str] = []
-    chosen: list[str] = []
-    options: list[str] = []
-    if " [SEP] " in text:
-        parts = [part.strip() for part in text.split(" [SEP] ")]
+    if SEPARATOR in text:
+        raws = re.split(rf"(?<={re.escape(SEPARATOR)})", text)
+        parts = tuple(Part(raw, raw.removesuffix(SEPARATOR).strip()) for raw in raws)
     else:
-        for line in text.split("\n"):
-            button = MARKED.match(line)
-            label = (button[3] if button else line).strip()
-            if label.startswith("You have clicked "):
-                continue
-            if button and button[1] and button[2]:
-                chosen.append(label)
-            if button and button[1]:
-                options.append(label)
-            if label:
-                parts.append(label)
-    instruction, rest = _without_instruction(parts)
-    return Page(_kind(rest), instruction, tuple(rest), tuple(chosen), tuple(options))
+        parts = tuple(map(_part, text.splitlines(keepends=True)))
+    shown = [p.label for p in parts if p.label and not p.label.startswith(CLICKED)]
+    at = shown.index("Instruction:") if "Instruction:" in shown[:3] else len(shown)
+    instruction = shown[at + 1] if at + 1 < len(shown) else ""
+    labels = shown if at + 1 >= len(shown) else [*shown[:at], *shown[at + 2 :]]
+    return Page(_kind(labels), instruction, tuple(labels), parts)
+
+
+def _part(line: str) -> Part:
+    """Read a line of `rich` mode."""
+    marked = MARKED.match(line)
+    if marked is None:
+        return Part(line, line.strip())
+    return Part(line, marked[3].strip(), "option" if marked[1] else "button", bool(marked[2]))
+
+
+def _kind(labels: Sequence[str]) -> PageKind:
+    first, last = labels[:3], [label.lower() for label in labels[-2:]]
+    if any(RESULTS.fullmatch(label) for label in first):
+        return "results"
+    if "buy now" in last:
+        return "item"
+    if last[-1:] == ["search"] and len(labels) <= 2:
+        return "search"
+    if {"back to search", "< prev"} <= {label.lower() for label in first}:
+        return "sub"
+    is_receipt = any(label.startswith("Thank you for shopping") for label in first)
+    return "done" if is_receipt else "other"
 
 
 def inputs_of(event: Event) -> list[StateInput]:
@@ -107,9 +157,9 @@ def inputs_of(event: Event) -> list[StateInput]:
         rows.append(StateInput("GOAL", page.instruction))
         rows += [
             StateInput("WISH" if clause.role == "value" else "CLAUSE", clause.text)
-            for clause in clauses(page.instruction)[:MAX_CLAUSES]
+            for clause in clauses(page.instruction)[:_MAX_CLAUSES]
         ]
-    return [*rows, StateInput("OBS", summary(page), _agreement(page)), *facts(page)]
+    return [*rows, StateInput("OBS", _summary(page), _agreement(page)), *_facts(page)]
 
 
 def clauses(instruction: str) -> list[Clause]:
@@ -129,31 +179,29 @@ def clauses(instruction: str) -> list[Clause]:
     return sorted(found, key=lambda clause: clause.start)
 
 
-def facts(page: Page) -> list[StateInput]:
+def _facts(page: Page) -> list[StateInput]:
     """Return what an item page says about the asked values and the price limit."""
-    at = _price_at(page)
-    if page.kind != "item" or at is None or not page.instruction:
+    if page.kind != "item" or not page.price_at or not page.instruction:
         return []
     request = read_request(page.instruction)
-    title = page.parts[at - 1]
-    asked = asked_parts(request, page.options or page.parts[2 : at - 1], title)
-    chosen = {_folded(value) for value in page.chosen}
+    asked = asked_parts(request, page.options or page.labels[2 : page.price_at - 1], page.title)
+    chosen = {one_line(value.lower()) for value in page.chosen}
     rows = [
         StateInput("FACT", "an asked value is chosen", 1.0)
-        if _folded(one.values[0]) in chosen
+        if one_line(one.values[0].lower()) in chosen
         else StateInput("FACT", "an asked value is offered", 0.5)
         for one in asked
     ]
-    said = np.asarray(covered(request, title), dtype=np.float32)
+    said = np.asarray(covered(request, page.title), dtype=np.float32)
     for place in (p for one in asked for p in one.spans[0].places):
         said[place] = 1.0
     values = word_roles(request)[:, ROLES.index("value")]
     if ((values > VALUED) & (said < VALUED)).any():
         rows.append(StateInput("FACT", "an asked value is not offered", 0.0))
-    price = dollars(page.parts[at])
+    price = dollars(page.labels[page.price_at])
     if price is not None and request.limit is not None and request.limit.excludes(price):
         rows.append(StateInput("FACT", "the price is beyond the limit", 0.25))
-    return rows[:MAX_FACTS]
+    return rows[:_MAX_FACTS]
 
 
 @lru_cache(maxsize=8192)
@@ -198,93 +246,48 @@ def _agreement(page: Page) -> float:
         return 0.0
     wanted = Wanted.of(page.instruction)
     if page.kind == "results":
-        return max((wanted.share(title) for title in titles(page)), default=0.0)
-    at = _price_at(page)
+        return max((wanted.share(title) for title in page.titles), default=0.0)
     if page.kind == "item":
-        return wanted.share(page.parts[at - 1]) if at else 0.0
-    return wanted.share(" ".join(page.parts[2:]))
+        return wanted.share(page.title) if page.price_at else 0.0
+    return wanted.share(" ".join(page.labels[2:]))
 
 
 def _asked(action: str, instruction: str) -> float:
     """Return the share of a clicked value's words that the instruction says, 0 where it excludes it."""
-    clicked = _CLICK.fullmatch(action)
-    if clicked is None or not instruction:
+    if not action.startswith("click[") or not instruction:
         return 0.0
-    one = ask_choices(instruction, (("", (clicked[1],)),))[0]
+    one = ask_choices(instruction, (("", (target_of(action),)),))[0]
     quality = one.spans[0].quality
     if not quality or one.excluded[0] > one.asked[0]:
         return 0.0
     return sum(quality) / len(quality)
 
 
-def _price_at(page: Page) -> int | None:
-    return next((i for i, part in enumerate(page.parts) if i and part.startswith("Price: ")), None)
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.lower().split())
-
-
-def summary(page: Page) -> str:
+def _summary(page: Page) -> str:
     """Return a page as one line of at most about 120 words."""
     if page.kind == "search":
         return "search page"
     if page.kind == "results":
-        number = next(m[1] for part in page.parts if (m := RESULTS.fullmatch(part)))
-        return f"results page {number}: " + "; ".join(_short(t) for t in titles(page))
+        number = next(m[1] for label in page.labels if (m := RESULTS.fullmatch(label)))
+        return f"results page {number}: " + "; ".join(_cut(t, _TITLE_WORDS) for t in page.titles)
     if page.kind == "item":
-        at = _price_at(page)
-        title, price = (page.parts[at - 1], page.parts[at]) if at else ("", "")
+        price = page.labels[page.price_at] if page.price_at else ""
         marked = f" chosen: {', '.join(page.chosen)}." if page.chosen else ""
-        return f"item page: {' '.join(title.split()[:25])}. {price}.{marked}"
+        return f"item page: {_cut(page.title, 25)}. {price}.{marked}"
     if page.kind == "sub":
-        words = " ".join(page.parts[2:]).split()
-        return "details page: " + " ".join(words[:_DETAIL_WORDS])
+        return "details page: " + _cut(" ".join(page.labels[2:]), _DETAIL_WORDS)
     if page.kind == "done":
         return "bought"
-    return " ".join(" ".join((page.instruction, *page.parts)).split()[:_PLAIN_WORDS])
+    return _cut(" ".join((page.instruction, *page.labels)), _PLAIN_WORDS)
 
 
-def titles(page: Page) -> list[str]:
-    """Return the product titles of a results page (the asin where no title follows)."""
-    listed = []
-    for i, part in enumerate(page.parts):
-        if _ASIN.fullmatch(part):
-            after = page.parts[i + 1] if i + 1 < len(page.parts) else ""
-            listed.append(part if _ASIN.fullmatch(after) or not after else after)
-    return listed
-
-
-def _without_instruction(parts: Sequence[str]) -> tuple[str, list[str]]:
-    for i, part in enumerate(parts[:3]):
-        if part == "Instruction:" and i + 1 < len(parts):
-            return parts[i + 1], [*parts[:i], *parts[i + 2 :]]
-    return "", list(parts)
-
-
-def _kind(parts: Sequence[str]) -> PageKind:
-    heads = {part.lower() for part in parts[:3]}
-    last = parts[-1].lower() if parts else ""
-    if any(RESULTS.fullmatch(part) for part in parts[:3]):
-        return "results"
-    if "buy now" in {part.lower() for part in parts[-2:]}:
-        return "item"
-    if last == "search" and len(parts) <= 2:
-        return "search"
-    if "back to search" in heads and "< prev" in heads:
-        return "sub"
-    if any(part.startswith("Thank you for shopping") for part in parts[:3]):
-        return "done"
-    return "other"
-
-
-def _short(title: str) -> str:
-    return " ".join(title.split()[:_TITLE_WORDS])
+def _cut(text: str, words: int) -> str:
+    return " ".join(text.split()[:words])
 
 
 def _act(action: str) -> str:
-    clicked = _CLICK.fullmatch(action)
-    if clicked is None:
+    if not action.startswith("click["):
         return action
     # An asin says nothing that the product's page does not say better.
-    return "open product" if _ASIN.fullmatch(clicked[1].upper()) else f"choose {clicked[1]}"
+    target = target_of(action)
+    return "open product" if _ASIN.fullmatch(target.upper()) else f"choose {target}"

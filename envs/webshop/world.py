@@ -3,7 +3,7 @@
 Reproduces princeton-nlp/WebShop's text environment (Yao et al., 2022) without its server, its HTML
 and its Java index. A world never changes after loading: share one among threads and episodes.
 
-A session is an immutable value: ``goal`` (index, or None) and ``instruction`` (free text of a goalless
+A session is a JSON value: ``goal`` (index, or None) and ``instruction`` (free text of a goalless
 episode, or None); ``page`` (search, results, item, sub, done); the results page's ``keywords`` and
 ``number``; the product's ``asin``, ``options`` and ``sub``; ``visited`` products since the last search.
 """
@@ -15,91 +15,47 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from stategate.envs.protocols import Observation, PlayableWorld, Session
 from stategate.envs.webshop import pages
 from stategate.envs.webshop.bm25 import Bm25
 from stategate.envs.webshop.catalogue import Catalogue, Product, read_catalogue, search_text
 from stategate.envs.webshop.goals import Goals, draw_prices, make_goals, ranges
-from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.reward import outcome, score
 from stategate.envs.webshop.wordings import TEMPLATE, reworded
 from stategate.stores.errors import UserError
 
-FIELDS = (
-    "goal",
-    "instruction",
-    "page",
-    "keywords",
-    "number",
-    "asin",
-    "options",
-    "sub",
-    "visited",
-)
 PAGES = ("search", "results", "item", "sub", "done")
-
-
-class Frozen(dict[str, Any]):
-    """A dict that refuses to change: JSON-serialisable like a dict, safe to share like a tuple."""
-
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("a session is immutable: world.step returns the next one")
-
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(tuple(sorted((key, repr(value)) for key, value in self.items())))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (dict(self),))
-
-    def having(self, **changes: Any) -> "Frozen":
-        """Return a copy with ``changes``."""
-        return Frozen({**self, **changes})
-
-
-def start(goal: int | None, instruction: str | None) -> Frozen:
-    """Return the session at the search page."""
-    return Frozen(
-        goal=goal,
-        instruction=instruction,
-        page="search",
-        keywords=None,
-        number=None,
-        asin=None,
-        options=Frozen(),
-        sub=None,
-        visited=(),
-    )
-
-
-def restore(value: Mapping[str, Any]) -> Frozen:
-    """Read a session back from plain JSON values. Raises ``UserError`` for anything else."""
-    if isinstance(value, Frozen):
-        return value
-    try:
-        keywords, number = value["keywords"], value["number"]
-        read = Frozen(
-            {
-                **value,
-                "keywords": None if keywords is None else tuple(keywords),
-                "options": Frozen(value["options"]),
-                "visited": tuple(value["visited"]),
-            }
-        )
-        is_placed = value["page"] == "search" or bool(keywords and isinstance(number, int))
-        is_session = is_placed and value["page"] in PAGES and set(value) == set(FIELDS)
-    except (KeyError, TypeError, ValueError):
-        is_session = False
-    if not is_session:
-        raise UserError("this is not a WebShop session: take one from reset() or step()")
-    return read
-
-
 HITS = 50
+
+
+def start(goal: int | None, instruction: str | None) -> dict[str, Any]:
+    """Return the session at the search page."""
+    return {
+        "goal": goal,
+        "instruction": instruction,
+        "page": "search",
+        "keywords": None,
+        "number": None,
+        "asin": None,
+        "options": {},
+        "sub": None,
+        "visited": [],
+    }
+
+
+_FIELDS = frozenset(start(None, None))
+
+
+def checked(session: Any) -> Mapping[str, Any]:
+    """Return ``session`` where it is one. Raises ``UserError``."""
+    if isinstance(session, Mapping) and session.keys() == _FIELDS and session["page"] in PAGES:
+        words, number = session["keywords"], session["number"]
+        is_found = isinstance(words, list | tuple) and words and isinstance(number, int)
+        if is_found or (session["page"] == "search" and words is None):
+            return session
+    raise UserError("this is not a WebShop session: take one from reset() or step()")
 
 
 class WebShop(PlayableWorld):
@@ -121,9 +77,8 @@ class WebShop(PlayableWorld):
         self.seed = seed
         self.catalogue = catalogue
         self.products: dict[str, Product] = catalogue.products
-        self._order = list(catalogue.products.values())
         rng = random.Random(seed)
-        self.prices = draw_prices(self._order, rng)
+        self.prices = draw_prices(list(self.products.values()), rng)
         self.goals: list[dict[str, Any]] = make_goals(goals, catalogue, self.prices, rng)
         self._ranges = ranges(self.goals)
         ours = len(self.goals) - len(self._ranges["human"])  # people's words stay theirs
@@ -168,11 +123,8 @@ class WebShop(PlayableWorld):
 
         A free instruction has no goal: buying ends the episode with reward 0.
         """
-        wish = dict(task) if isinstance(task, Mapping) else {} if task is None else {"task": task}
-        if goal is not None:
-            wish["goal"] = goal
-        unknown = set(wish) - {"goal", "instruction"}
-        if unknown or len(wish) != 1:
+        wish = {"goal": goal} if task is None else task
+        if not isinstance(wish, Mapping) or set(wish) not in ({"goal"}, {"instruction"}):
             raise UserError('a WebShop task is {"goal": number} or {"instruction": "free text"}')
         if "instruction" in wish:
             text = " ".join(str(wish["instruction"]).split())
@@ -183,7 +135,7 @@ class WebShop(PlayableWorld):
             session = start(self._goal_number(wish["goal"]), None)
         return session, self.observe(session)
 
-    def step(self, session: Session, action: str) -> tuple[Frozen, Observation]:
+    def step(self, session: Session, action: str) -> tuple[Session, Observation]:
         """Return the next session and its observation.
 
         An action that the page does not offer changes nothing and has reward 0, as in the
@@ -191,31 +143,28 @@ class WebShop(PlayableWorld):
         """
         if not isinstance(action, str):
             raise UserError(f"an action is text such as search[red shoes], not {action!r}")
-        here = restore(session)
+        here = checked(session)
         there = self._follow(here, action)
         seen = self.observe(there)
         return there, replace(seen, reward=0.0) if there is here else seen
 
     def observe(self, session: Session) -> Observation:
         """Draw the page of ``session``."""
-        here = restore(session)
-        nodes = list(self._nodes(here))
-        actions = pages.affordances(nodes)
-        labels = list(pages.clickables(nodes))
-        info: dict[str, Any] = {
-            "available": {"has_search_bar": SEARCH in actions, "clickables": labels}
-        }
+        here = checked(session)
+        nodes = self._nodes(here)
+        info: dict[str, Any] = {}
         reward = 0.0
         if here["page"] == "done":
             reward, info["reward"] = self._reward(here)
             wanted = None if here["goal"] is None else self.goals[here["goal"]]
             bought = self.products[here["asin"]]
             info["outcome"] = outcome(bought, here["options"], wanted, info["reward"] or {})
-        return Observation(self._draw(here, nodes), actions, reward, here["page"] == "done", info)
+        text, actions = self._draw(here, nodes), pages.affordances(nodes)
+        return Observation(text, actions, reward, here["page"] == "done", info)
 
     def instruction(self, session: Session) -> str:
         """Return what the user asked for."""
-        here = restore(session)
+        here = checked(session)
         if here["instruction"] is not None:
             return str(here["instruction"])
         return str(self.goals[self._goal_number(here["goal"])]["instruction_text"])
@@ -230,9 +179,8 @@ class WebShop(PlayableWorld):
         return shop
 
     def _index(self) -> None:
-        self._order = list(self.products.values())
         # Equal scores come out by ASIN, as in the original's index: so index in that order.
-        self._by_asin = sorted(self._order, key=lambda product: product.asin)
+        self._by_asin = sorted(self.products.values(), key=lambda product: product.asin)
         self._engine = Bm25(map(search_text, self._by_asin), len(self._by_asin))
         self._search = lru_cache(maxsize=1024)(self._find)
 
@@ -266,77 +214,46 @@ class WebShop(PlayableWorld):
             raise UserError(f"no goal {goal}: this catalogue has goals 0 to {len(self.goals) - 1}")
         return goal
 
-    def _follow(self, here: Frozen, action: str) -> Frozen:
+    def _follow(self, here: Session, action: str) -> Session:
         """Return the session after ``action``, or ``here`` itself where it does nothing."""
         verb, target = _parts(action)
         target = target.lower()
         if not verb or here["page"] == "done":
             return here
         if verb == "search":
-            return self._results(here, tuple(target.split(" ")), 1)
-        links = pages.clickables(list(self._nodes(here)))
-        if verb != "click" or target not in links or target == "search":
+            return _at_results(here, target.split(" "), 1)
+        node = pages.clickables(self._nodes(here)).get(target)
+        if verb != "click" or node is None or target == "search":
             return here
-        return self._click(here, target, links[target])
+        return _clicked(here, target, node)
 
-    def _click(self, here: Frozen, target: str, node: pages.Node) -> Frozen:
-        page = here["page"]
-        if target == pages.BUY.lower():
-            return here.having(page="done")
-        if target == pages.BACK.lower():
-            return start(here["goal"], here["instruction"])
-        if page == "results" and target in (pages.NEXT.lower(), pages.PREV.lower()):
-            turn = 1 if target == pages.NEXT.lower() else -1
-            return self._results(here, here["keywords"], here["number"] + turn)
-        if page == "item" and target == pages.PREV.lower():
-            return self._results(here, here["keywords"], here["number"])
-        if page == "sub" and target == pages.PREV.lower():
-            return here.having(page="item", sub=None)
-        sub = next((name for name in pages.SUB_PAGES if name.lower() == target), None)
-        if sub is not None:
-            return here.having(page="sub", sub=sub)
-        if node.role == "link":
-            visited = tuple(dict.fromkeys((*here["visited"], node.text)))
-            return here.having(page="item", asin=node.text, visited=visited)
-        return here.having(options=Frozen({**here["options"], node.group: target}))
-
-    def _results(self, here: Frozen, keywords: Sequence[str], number: int) -> Frozen:
-        return here.having(
-            page="results",
-            keywords=tuple(keywords),
-            number=number,
-            asin=None,
-            options=Frozen(),
-            sub=None,
-        )
-
-    def _nodes(self, here: Frozen) -> Any:
-        wish = self.instruction(here)
-        page = here["page"]
+    def _nodes(self, here: Session) -> list[pages.Node]:
+        wish, page = self.instruction(here), here["page"]
         if page == "search":
-            return pages.search_nodes(wish)
+            return list(pages.search_nodes(wish))
         if page == "results":
-            found, number = self._search(here["keywords"]), here["number"]
+            found, number = self._search(tuple(here["keywords"])), here["number"]
             listed = found[(number - 1) * pages.PER_PAGE : number * pages.PER_PAGE]
-            return pages.results_nodes(wish, listed, number, len(found))
+            return list(pages.results_nodes(wish, listed, number, len(found)))
         product = self.products.get(here["asin"])
         if product is None:
             raise UserError(f"no product {here['asin']!r}: this session is of another catalogue")
         if page == "item":
-            return pages.item_nodes(wish, product)
+            return list(pages.item_nodes(wish, product))
         if page == "sub":
-            return pages.sub_nodes(wish, product, here["sub"])
-        return pages.done_nodes(product.asin, dict(here["options"]), self._reward(here)[0])
+            return list(pages.sub_nodes(wish, product, here["sub"]))
+        return list(pages.done_nodes(product.asin, dict(here["options"]), self._reward(here)[0]))
 
-    def _draw(self, here: Frozen, nodes: Sequence[pages.Node]) -> str:
+    def _draw(self, here: Session, nodes: Sequence[pages.Node]) -> str:
         if self.observation == "text":
             return pages.draw_text(nodes)
-        asin, keywords, number = here["asin"], here["keywords"], here["number"]
-        # The part of an item page's address in which chosen values are looked for.
-        url = f"{asin}/{'+'.join(keywords)}/{number}/{json.dumps(here['options'])}" if asin else ""
-        return pages.draw_rich(nodes, url if here["page"] == "item" else "", here["visited"])
+        url = ""
+        if here["page"] == "item":  # the part of its address in which chosen values are looked for
+            words, options = "+".join(here["keywords"]), json.dumps(here["options"])
+            url = f"{here['asin']}/{words}/{here['number']}/{options}"
+        return pages.draw_rich(nodes, url, here["visited"])
 
-    def _reward(self, here: Frozen) -> tuple[float, dict[str, Any] | None]:
+    def _reward(self, here: Session) -> tuple[float, dict[str, Any] | None]:
         if here["goal"] is None:
             return 0.0, None
         goal = self.goals[self._goal_number(here["goal"])]
@@ -345,17 +262,44 @@ class WebShop(PlayableWorld):
     def _find(self, keywords: tuple[str, ...]) -> tuple[Product, ...]:
         """Return the products of a results page; the first word may name a field (`<c>` …)."""
         field, rest = keywords[0], " ".join(keywords[1:]).strip()
+        every = list(self.products.values())
         if field == "<r>":  # random in the original; here the same for the same seed and words
             drawn = random.Random(f"{self.seed} {rest}".encode("utf-8", "surrogatepass"))
-            return tuple(drawn.sample(self._order, min(HITS, len(self._order))))
+            return tuple(drawn.sample(every, min(HITS, len(every))))
         if field == "<a>":
-            return tuple(p for p in self._order if rest in p.attributes)
+            return tuple(p for p in every if rest in p.attributes)
         if field == "<c>":
             category = keywords[1].strip() if len(keywords) > 1 else ""
-            return tuple(p for p in self._order if p.category == category)
+            return tuple(p for p in every if p.category == category)
         if field == "<q>":
-            return tuple(p for p in self._order if p.query == rest)
+            return tuple(p for p in every if p.query == rest)
         return tuple(self._by_asin[i] for i, _ in self._engine.search(" ".join(keywords), HITS))
+
+
+def _clicked(here: Session, target: str, node: pages.Node) -> Session:
+    """Return the session after a click on ``node``; a button's label counts first."""
+    label = next((label for label in pages.LABELS if label.lower() == target), "")
+    if label == pages.BUY:
+        return {**here, "page": "done"}
+    if label == pages.BACK:
+        return start(here["goal"], here["instruction"])
+    if label in pages.SUB_PAGES:
+        return {**here, "page": "sub", "sub": label}
+    if label == pages.PREV and here["page"] == "sub":
+        return {**here, "page": "item", "sub": None}
+    if label in (pages.PREV, pages.NEXT):
+        turn = 0 if here["page"] == "item" else 1 if label == pages.NEXT else -1
+        return _at_results(here, here["keywords"], here["number"] + turn)
+    if node.role == "link":
+        visited = [*dict.fromkeys((*here["visited"], node.text))]
+        return {**here, "page": "item", "asin": node.text, "visited": visited}
+    return {**here, "options": {**here["options"], node.group: target}}
+
+
+def _at_results(here: Session, keywords: Sequence[str], number: int) -> Session:
+    fresh = start(here["goal"], here["instruction"])
+    at = {"page": "results", "keywords": list(keywords), "number": number}
+    return {**fresh, **at, "visited": here["visited"]}
 
 
 def _parts(action: str) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """WebShop as an environment kind."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
@@ -60,7 +61,23 @@ class WebShopEnv(EnvParams):
 
     @classmethod
     def samples(cls) -> Sequence[tuple[str, Observation]]:
-        """Return invented pages in both observation modes."""
-        from stategate.envs.webshop.sample.pages import INSTRUCTION, observations
+        """Return pages of the sample shop in both observation modes."""
+        return list(_sample_pages())
 
-        return [(INSTRUCTION, page) for page in observations()]
+
+@cache
+def _sample_pages() -> tuple[tuple[str, Observation], ...]:
+    from stategate.envs.webshop import WebShop
+
+    found = []
+    modes: tuple[Literal["text", "rich"], ...] = ("text", "rich")
+    for mode in modes:
+        shop = WebShop.load("sample", mode)
+        wanted = shop.goals[3]
+        session, page = shop.reset(goal=3)
+        found.append((shop.instruction(session), page))
+        labels = (wanted["asin"].lower(), *map(str, wanted["goal_options"].values()))
+        for action in (f"search[{wanted['name']}]", *(f"click[{label}]" for label in labels[:2])):
+            session, page = shop.step(session, action)
+            found.append((shop.instruction(session), page))
+    return tuple(found)

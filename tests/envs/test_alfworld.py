@@ -481,6 +481,8 @@ def test_what_is_asked(text, goal):
 def test_gymnasium_plays_it():
     import gymnasium
 
+    import stategate.envs.gym_env  # noqa: F401 - registers it
+
     env = gymnasium.make("stategate/ALFWorld-v0", split="train")
     text, info = env.reset(options={"game": 0})
     assert "Your task is to:" in text

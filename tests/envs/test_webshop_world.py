@@ -1,7 +1,6 @@
 """The world as pure functions, on the sample catalogue and on small broken ones."""
 
 import json
-import pickle
 import shutil
 import threading
 from dataclasses import replace
@@ -45,23 +44,16 @@ def test_buying_what_was_asked_for_earns_the_ceiling(shop):
         assert 0 < seen.info["reward"]["r_type"] <= 1
 
 
-def test_sessions_are_immutable_json_values(shop):
+def test_sessions_are_json_values_that_steps_leave_alone(shop):
     session, _ = shop.reset(goal=0)
+    kept = json.dumps(session)
     later, seen = shop.step(session, "search[lamp]")
-    for change in (
-        lambda: session.__setitem__("page", "done"),
-        lambda: session.update(page="done"),
-        lambda: session.pop("page"),
-        lambda: session["options"].__setitem__("a", "b"),
-    ):
-        with pytest.raises(TypeError):
-            change()
-    assert json.loads(json.dumps(later)) == json.loads(json.dumps(dict(later)))
     thawed = json.loads(json.dumps(later))
+    assert thawed == later
     assert shop.observe(thawed) == shop.observe(later) == seen
     action = seen.actions[-1]
     assert shop.step(thawed, action) == shop.step(later, action)
-    assert pickle.loads(pickle.dumps(later)) == later
+    assert json.dumps(session) == kept
 
 
 def test_step_is_pure_under_threads(shop):
@@ -224,6 +216,8 @@ def test_missing_and_broken_data_are_named(tmp_path):
 def test_gymnasium_accepts_the_sample():
     import gymnasium
     from gymnasium.utils.env_checker import check_env
+
+    import stategate.envs.gym_env  # noqa: F401 - registers it
 
     env = gymnasium.make("stategate/WebShop-v0")
     check_env(env.unwrapped)

@@ -3,7 +3,6 @@
 import pytest
 
 from stategate.envs.webshop.pages import SEARCH
-from stategate.envs.webshop.sample.pages import observations
 from stategate.nodes.build_context.baselines import Full, QueryRag, Window
 from stategate.nodes.conformance import check_built, check_context, check_view, requests, samples
 from stategate.nodes.models.embedders import Hashing
@@ -40,6 +39,7 @@ def test_every_world_s_view_keeps_the_rules():
 
 PROFILE = WebShopEnv().profile()
 VIEW = PROFILE.view
+SEARCHED, RESULTS, ITEM, CHOSEN, *RICH = [page for _, page in WebShopEnv.samples()]
 
 
 def asked(observation, budget, events=(), instruction="Find me a scarf"):
@@ -63,42 +63,38 @@ def test_full_with_room_shows_the_page_and_drops_nothing():
 
 
 def test_full_cut_at_the_budget_loses_the_end_of_the_page_first():
-    item = list(observations())[3]
-    built = Full().build(resources())(asked(item, 30))
+    built = Full().build(resources())(asked(ITEM, 30))
     assert "click[back to search]" in built.actions
     assert "click[buy now]" in built.dropped_actions
 
 
 def test_the_chosen_option_is_told_after_the_page_and_only_where_the_page_marks_it():
-    text, rich = list(observations())[3:5]
-    for observation, expected in ((text, False), (rich, True)):
-        prompt = Full().build(resources())(asked(observation, 500)).text
-        assert ("Chosen: color = dark blue\nNot chosen yet: size" in prompt) is expected
+    for observation, expected in ((CHOSEN, False), (RICH[-1], True)):
+        prompt = Full().build(resources())(asked(observation, 2000)).text
+        assert ("\nChosen: " in prompt) is expected
 
 
 def test_window_shows_earlier_pages_newest_kept_when_room_is_short():
-    item = list(observations())[3]
     events = tuple(Event("OBS", f"page number {t} " + "word " * 40, t) for t in range(6))
     builder = Window(events=6).build(resources())
-    wide = builder(asked(item, 2000, events))
-    tight = builder(asked(item, wide.tokens - 60, events))
+    wide = builder(asked(ITEM, 2000, events))
+    tight = builder(asked(ITEM, wide.tokens - 60, events))
     assert "page number 0" in wide.text
     assert "page number 0" not in tight.text
     assert "page number 5" in tight.text
-    check_built(tight, asked(item, wide.tokens - 60, events, ""))
+    check_built(tight, asked(ITEM, wide.tokens - 60, events, ""))
 
 
 def test_query_rag_keeps_what_resembles_the_instruction_and_audits_what_it_lost():
-    results = list(observations())[1]
-    request = asked(results, 2000, instruction="Invented wool scarf number 7, soft")
+    entry = [chunk for chunk in VIEW.chunks(RESULTS) if chunk.role == "entry"][6]
+    request = asked(RESULTS, 2000, instruction=entry.fragments[1].value)
     built = QueryRag(top_k=1).build(resources())(request)
-    assert built.actions == ("click[b0test0007]",)
+    assert built.actions == entry.actions
     assert "click[next >]" in built.dropped_actions
     scores = {piece.id: piece.score for piece in built.pieces if piece.score is not None}
-    assert max(scores, key=scores.__getitem__) == "product:B0TEST0007"
+    assert max(scores, key=scores.__getitem__) == entry.id
 
 
 def test_search_bar_survives_as_an_affordance():
-    search = next(iter(observations()))
-    built = Full().build(resources())(asked(search, 200))
+    built = Full().build(resources())(asked(SEARCHED, 200))
     assert built.actions == (SEARCH,)
