@@ -12,14 +12,10 @@ from stategate.stores.text import one_line, stem, words_of
 _NAMED = re.compile(r"[a-z][a-z'-]*(?: \d+)?|\d+(?:\.\d+)?")
 
 
+@lru_cache(maxsize=16384)
 def names_of(text: str) -> frozenset[str]:
     """Return the names in a text: words, each with the number that follows it, if any."""
-    return _cached_names(one_line(text).lower())
-
-
-@lru_cache(maxsize=16384)
-def _cached_names(text: str) -> frozenset[str]:
-    return frozenset(names_in(text))
+    return frozenset(names_in(one_line(text)))
 
 
 def names_in(text: str) -> list[str]:
@@ -58,6 +54,11 @@ def word_stems(text: str) -> tuple[str, ...]:
     return tuple(w for w in words_of(text) if not w[0].isdigit())
 
 
+def says_any(text: str, asked: frozenset[str]) -> bool:
+    """Say whether a text holds any of the stems ``asked``."""
+    return not asked.isdisjoint(word_stems(text))
+
+
 def word_share(wanted: frozenset[str], own: frozenset[str]) -> float:
     """Return the share of ``wanted`` that is in ``own``, 0 where nothing is wanted."""
     return len(wanted & own) / len(wanted) if wanted else 0.0
@@ -70,12 +71,12 @@ def stems_of(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=16384)
-def hashed_words(words: tuple[str, ...], size: int) -> tuple[float, ...]:
-    """Return signed counts of ``words`` in ``size`` buckets, scaled to length one."""
+def hashed_words(name: str, words: tuple[str, ...], size: int) -> Mapping[str, float]:
+    """Return signed counts of ``words`` in ``size`` buckets, scaled to length one: "word 3"."""
     row = [0.0] * size
     for word in words:
         digest = hashlib.blake2b(stem(word).encode(), digest_size=8).digest()
         number = int.from_bytes(digest, "little")
         row[(number >> 1) % size] += 1.0 if number & 1 else -1.0
     length = sum(x * x for x in row) ** 0.5
-    return tuple(x / length for x in row) if length else tuple(row)
+    return {f"{name} {i}": x / length for i, x in enumerate(row) if x}

@@ -1,4 +1,4 @@
-"""The general encoder of the ``policy`` actor: any world's commands as numbers, from the context alone.
+"""The general encoder of the ``policy`` actor: any world's commands as named numbers.
 
 Of each readable command: which asked words it says (the clauses of the world's view), whether it was
 taken before, what came of earlier steps that name the same things, what else it competes with, and its
@@ -11,18 +11,13 @@ whether it is in the status or where it was asked to be. The few dozen sets that
 cost about a millisecond, which sentence embeddings of every command would not.
 """
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import numpy as np
 
 from stategate.envs.asking.request import read_request
 from stategate.envs.protocols import Clause, View, fill, takes_text, target_of, verb_of
-from stategate.nodes.act import offered
 from stategate.nodes.act.command_words import (
     command_kind,
     hashed_words,
@@ -30,124 +25,30 @@ from stategate.nodes.act.command_words import (
     names_in,
     names_of,
     numbered,
+    says_any,
     shared_names,
     stems_of,
     word_share,
     word_stems,
 )
-from stategate.nodes.act.encoding import Encoded, most_alike
-from stategate.nodes.protocols import FRAME, BuiltContext, Vector, WorldProfile
+from stategate.nodes.act.page_features import Features, PageFeatures
+from stategate.nodes.protocols import FRAME, BuiltContext, WorldProfile
 from stategate.stores.text import one_line, words_of
 
 _WORDS, _VERBS = 64, 16  # buckets of hashed words, of hashed verbs
 _RELATED = 0.6  # weight of shared names from which an earlier step is about the same things
 _LATEST = 40  # earlier steps that are read
-_AMOUNT = re.compile(r"\$\s?(\d+(?:\.\d+)?)")
 _CHANGED = 2  # sorts of action after which something was done with a thing beside taking it
-_SAID_THERE = 8  # place of "said thing there" among what the past tells
-_ASKED = ("thing", "value", "property", "any")
-_ROW = (
-    *(f"says {role}" for role in _ASKED),
-    "all of thing",
-    "all of value",
-    "exact value",
-    "text says thing",
-    "text says any",
-    "best of kind",
-    "behind best",
-    "beyond limit",
-    "done",
-    "times done",
-    "marked",
-    "just done",
-    "since done",
-    "related steps",
-    "since related",
-    "last relation",
-    "said thing there",
-    "last said thing",
-    "said value there",
-    "last said value",
-    "answer names it",
-    "said thing with it",
-    "since named",
-    "verb was done to asked",
-    "in status",
-    "in page text",
-    "carried words",
-    "of its kind",
-    "of its kind done",
-    "first fresh of kind",
-    "place in kind",
-    "exhausted",
-    "fresh",
-    "of its verb",
-    "takes text",
-    "share of asked",
-    "longer text",
-    "names carried",
-    "names open",
-    "names settled",
-    "where open",
-    "where settled",
-    "where value",
-    "carried is asked",
-    "verb was done to carried",
-    "things there",
-    "nothing there",
-    "gone to since touch",
-    "times since touch",
-)
-_PAGE = (
-    "step",
-    "late",
-    "very late",
-    "past steps",
-    "cut history",
-    "instruction known",
-    "commands",
-    "page says thing",
-    "page says value",
-    "page says any",
-    "status says thing",
-    "status says any",
-    "has status",
-    "things settled",
-    "takes seen",
-    "related to asked",
-    "properties done",
-    "fresh commands",
-    "just asked",
-    "several",
-    "asks property",
-    "asked seen and not reached",
-    "property waits",
-    "carried asked",
-    "carried other",
-    "open things",
-    "settled things",
-    "verbs done to carried",
-    "since touch",
-    "new names",
-    "times this page",
-)
-_BLOCKS = (
-    *(f"word {i}" for i in range(_WORDS)),
-    *(f"verb {i}" for i in range(_VERBS)),
-    *(f"last verb {i}" for i in range(_VERBS)),
-)
-_PAGE_BLOCKS = (
-    *(f"thing {i}" for i in range(_WORDS)),
-    *(f"value {i}" for i in range(_WORDS)),
-    *(f"quality {i}" for i in range(_VERBS)),
-    *(f"page {i}" for i in range(_WORDS)),
-    *(f"carried verb {i}" for i in range(_VERBS)),
-    *(f"last verb {i}" for i in range(_VERBS)),
-    *(f"asked verb {i}" for i in range(_VERBS)),
-    *(f"status {i}" for i in range(_VERBS)),
-)
-ROW_FEATURES = (*_ROW, *_BLOCKS, *(f"offered: {name}" for name in offered.ROW))
-PAGE_FEATURES = (*_PAGE, *_PAGE_BLOCKS, *(f"offered: {name}" for name in offered.PAGE))
+
+
+def describe(
+    context: BuiltContext, step: int, profile: WorldProfile
+) -> tuple[dict[str, Features], Features]:
+    """Return the features of each candidate, by its action, and those of the page.
+
+    Where a command takes text, texts made of what is asked stand in its place.
+    """
+    return _Reading(context, step, profile).described()
 
 
 @dataclass(frozen=True)
@@ -190,9 +91,7 @@ class _Ledger:
         self.carried = numbered(names_of(status))
         self.verbs: dict[str, list[str]] = {}
         self.beside: dict[str, frozenset[str]] = {}
-        self.touched = (
-            0  # age of the last step that did something to one of several numbered things
-        )
+        self.touched = 0  # age of the last step that did something to one of several things
         self.new = 0  # names that the last answer showed first
         for step in steps:
             acted, shown = numbered(step.names), numbered(step.answer_names)
@@ -205,17 +104,16 @@ class _Ledger:
                 self.beside[subject] = step.names - {subject}
             elif acted:
                 self.beside |= dict.fromkeys(shown - acted, step.names)
-        things = {
-            n for n in {*self.beside, *self.verbs} if frozenset(word_stems(n)) & asked.thing
-        } - self.carried
+        seen = {*self.beside, *self.verbs} - self.carried
+        things = {name for name in seen if says_any(name, asked.thing)}
         self.settled = {
-            n
-            for n in things & self.verbs.keys()
-            if any(frozenset(word_stems(m)) & asked.value for m in self.beside.get(n, ()))
+            name
+            for name in things & self.verbs.keys()
+            if any(says_any(other, asked.value) for other in self.beside.get(name, ()))
         }
         self.open = things - self.settled
-        self.values = {n for n in self.beside if frozenset(word_stems(n)) & asked.value}
-        self.is_asked = any(frozenset(word_stems(n)) & asked.thing for n in self.carried)
+        self.values = {name for name in self.beside if says_any(name, asked.value)}
+        self.is_asked = any(says_any(name, asked.thing) for name in self.carried)
         self.carried_verbs = tuple(
             dict.fromkeys(verb for n in sorted(self.carried) for verb in self.verbs.get(n, ()))
         )
@@ -225,45 +123,24 @@ class _Ledger:
         return [self.beside[name] for name in things if name in self.beside]
 
 
-class GeneralEncoder:
-    """See the module's docstring."""
+@dataclass(frozen=True)
+class _Candidate:
+    """A command, the text beside it, the amounts there, and whether it is marked as done."""
 
-    row_features = ROW_FEATURES
-    page_features = PAGE_FEATURES
-    #: Checkpoints hold this: a scorer of other features is refused.
-    name = (
-        f"general-{hashlib.sha256('|'.join(ROW_FEATURES + PAGE_FEATURES).encode()).hexdigest()[:8]}"
-    )
-
-    def encode(self, context: BuiltContext, step: int, profile: WorldProfile) -> Encoded:
-        """Return the commands as numbers, texts made of what is asked in the place of a slot."""
-        return _Reading(context, step, profile).encoded()
-
-    def stands_for(self, action: str, candidates: Sequence[str]) -> int | None:
-        """Return ``action`` itself, or the text with the same verb that is most like its own."""
-        return most_alike(action, candidates)
-
-    def is_mistake(self, action: str, agent: Mapping[str, Any]) -> bool:
-        """Say whether the episode marks this action as one that is not to be imitated."""
-        return action in agent.get("mistakes", ())
-
-    def sort_of(self, encoded: Encoded, index: int) -> str:
-        """Return the candidate's verb."""
-        return verb_of(encoded.actions[index])
-
-
-GENERAL = GeneralEncoder()
+    action: str
+    text: str = ""
+    amounts: tuple[float, ...] = ()
+    is_marked: bool = False
 
 
 class _Reading:
     """One context, read."""
 
     def __init__(self, context: BuiltContext, step: int, profile: WorldProfile) -> None:
-        self._step, view = step, profile.view
-        instruction = context.instruction
-        self._asked = _asked_of(view, instruction)
-        self._offered = offered.Offered(context, step, profile, instruction)
-        self._profile = profile
+        self._step = step
+        self._asked = _asked_of(profile.view, context.instruction)
+        self._offered = PageFeatures(context, step, profile, context.instruction)
+        self._is_partial = profile.partially_observed
         self._steps = _steps_of(context)
         self._status = " ".join(p.text for p in context.pieces if p.kind == "status")
         self._page = " ".join(
@@ -274,243 +151,275 @@ class _Reading:
             answer = one_line(self._page)
             self._steps[-1] = replace(self._steps[-1], answer=answer, answer_names=names_of(answer))
         self._ledger = _Ledger(self._steps, self._asked, self._status)
-        self._candidates: list[tuple[str, str, bool]] = []  # action, the text beside it, is marked
+        self._slots = {verb_of(a) for a in context.actions if takes_text(a)}
+        self._done = Counter(one_line(step.action) for step in self._steps)
+        self._to_asked = [s for s in self._steps if self._about(s)]
+        self._candidates = self._candidates_of(context)
+
+    def _candidates_of(self, context: BuiltContext) -> list[_Candidate]:
+        found: dict[str, _Candidate] = {}
         for piece in context.pieces:
-            beside = one_line(piece.text) if len(piece.actions) == 1 else ""
-            marked = piece.done_actions
+            is_alone = len(piece.actions) == 1
+            text = one_line(piece.text) if is_alone else ""
+            amounts = tuple(f.amount for f in piece.fragments if f.amount is not None)
             for action in piece.actions:
                 if takes_text(action):
-                    texts = list(self._offered.texts) or _texts(self._asked)
-                    self._candidates += [(fill(action, text), "", False) for text in texts]
+                    for words in list(self._offered.texts) or _texts(self._asked):
+                        written = fill(action, words)
+                        found.setdefault(written, _Candidate(written))
                 else:
-                    self._candidates.append((action, beside, action in marked))
-        seen: set[str] = set()
-        unique = [c for c in self._candidates if not (c[0] in seen or seen.add(c[0]))]  # type: ignore[func-returns-value]
-        self._candidates = unique
-        self._slots = {verb_of(a) for a in context.actions if takes_text(a)}
+                    marked = action in piece.done_actions
+                    own = _Candidate(action, text, amounts if is_alone else (), marked)
+                    found.setdefault(action, own)
+        return list(found.values())
 
-    def encoded(self) -> Encoded:
-        """Return the numbers."""
-        actions = [action for action, _, _ in self._candidates]
-        names = [names_of(target_of(action)) for action in actions]
+    def described(self) -> tuple[dict[str, Features], Features]:
+        """Return the features of candidates and page."""
+        candidates = self._candidates
+        names = [names_of(target_of(c.action)) for c in candidates]
         weights = name_rarity(names)
-        kinds = [command_kind(action) for action in actions]
-        done = Counter(one_line(step.action) for step in self._steps)
-        is_done = [done[one_line(a)] > 0 or m for a, _, m in self._candidates]
-        sizes, kinds_done = (
-            Counter(kinds),
-            Counter(k for k, d in zip(kinds, is_done, strict=True) if d),
-        )
-        verbs = Counter(verb_of(action) for action in actions)
-        texts = [word_share(self._asked.any, stems_of(text)) for _, text, _ in self._candidates]
-        best = max(texts, default=0.0)
+        is_done = [self._done[one_line(c.action)] > 0 or c.is_marked for c in candidates]
+        best = max((word_share(self._asked.any, stems_of(c.text)) for c in candidates), default=0.0)
+        rivals = self._rivals(is_done)
+        rows: dict[str, Features] = {}
+        for i, one in enumerate(candidates):
+            related = [
+                s for s in self._steps if shared_names(names[i], s.names, weights) >= _RELATED
+            ]
+            past = self._past(one, names[i], weights, related)
+            verb = (verb_of(related[-1].action),) if related else ()
+            rows[one.action] = {
+                **self._matches(one, best),
+                **past,
+                **self._around(one.action, names[i]),
+                **rivals[i],
+                "exhausted": float(is_done[i] and not past["said thing there"]),
+                "fresh": float(not is_done[i]),
+                **self._written(one.action),
+                **self._followed(one.action, names[i], weights, related),
+                **hashed_words("word", self._telling(word_stems(one.action)), _WORDS),
+                **hashed_words("verb", (verb_of(one.action),), _VERBS),
+                **hashed_words("last verb", verb, _VERBS),
+                **{f"offered: {k}": v for k, v in self._offered.row(one.action).items()},
+            }
+        return rows, self._facts(is_done)
+
+    def _rivals(self, is_done: Sequence[bool]) -> list[Features]:
+        """Return how each candidate stands among those of its kind: the same without its numbers."""
+        kinds = [command_kind(c.action) for c in self._candidates]
+        sizes = Counter(kinds)
+        done = Counter(kind for kind, d in zip(kinds, is_done, strict=True) if d)
+        verbs = Counter(verb_of(c.action) for c in self._candidates)
         places: Counter[str] = Counter()
         fresh: set[str] = set()
-        rows: list[list[float]] = []
-        to_asked = {verb_of(s.action) for s in self._steps if self._about(s)}
-        for i, (action, text, marked) in enumerate(self._candidates):
-            past = self._past(action, names[i], weights, done, marked, to_asked)
+        rows: list[Features] = []
+        for one, kind, d in zip(self._candidates, kinds, is_done, strict=True):
             rows.append(
-                [
-                    *self._matches(action, text, texts[i], best),
-                    *past,
-                    *self._around(action, names[i]),
-                    min(sizes[kinds[i]], 10) / 10,
-                    kinds_done[kinds[i]] / sizes[kinds[i]],
-                    float(not is_done[i] and kinds[i] not in fresh),
-                    min(places[kinds[i]], 10) / 10,
-                    float(is_done[i] and not past[_SAID_THERE]),
-                    float(not is_done[i]),
-                    min(verbs[verb_of(action)], 20) / 20,
-                    *self._written(action),
-                    *self._told(action, names[i], weights),
-                    *hashed_words(self._telling(word_stems(action)), _WORDS),
-                    *hashed_words((verb_of(action),), _VERBS),
-                    *self._last_verb,
-                    *self._offered.row(action),
-                ]
+                {
+                    "of its kind": min(sizes[kind], 10) / 10,
+                    "of its kind done": done[kind] / sizes[kind],
+                    "first fresh of kind": float(not d and kind not in fresh),
+                    "place in kind": min(places[kind], 10) / 10,
+                    "of its verb": min(verbs[verb_of(one.action)], 20) / 20,
+                }
             )
-            places[kinds[i]] += 1
-            if not is_done[i]:
-                fresh.add(kinds[i])
-        table = np.asarray(rows, dtype=np.float32).reshape(len(rows), len(ROW_FEATURES))
-        return Encoded(tuple(actions), table, self._facts(len(actions), is_done))
+            places[kind] += 1
+            if not d:
+                fresh.add(kind)
+        return rows
 
-    def _matches(self, action: str, text: str, said: float, best: float) -> list[float]:
-        asked, own = self._asked, frozenset(word_stems(action))
-        roles = (asked.thing, asked.value, asked.quality, asked.any)
-        shares = [len(own & words) / len(own) if own else 0.0 for words in roles]
-        amounts = [float(x) for x in _AMOUNT.findall(text)]
-        limit = read_request(asked.instruction).limit if amounts and asked.instruction else None
-        return [
-            *shares,
-            word_share(asked.thing, own),
-            word_share(asked.value, own),
-            float(own in asked.values),
-            word_share(asked.thing, stems_of(text)),
-            said,
-            float(said == best > 0),
-            best - said if text else 0.0,
-            float(limit is not None and all(limit.excludes(x) for x in amounts)),
-        ]
+    def _matches(self, one: _Candidate, best: float) -> Features:
+        asked, own = self._asked, frozenset(word_stems(one.action))
+        roles = {
+            "thing": asked.thing,
+            "value": asked.value,
+            "property": asked.quality,
+            "any": asked.any,
+        }
+        said = word_share(asked.any, stems_of(one.text))
+        limit = read_request(asked.instruction).limit if one.amounts and asked.instruction else None
+        return {
+            **{
+                f"says {name}": len(own & w) / len(own) if own else 0.0 for name, w in roles.items()
+            },
+            "all of thing": word_share(asked.thing, own),
+            "all of value": word_share(asked.value, own),
+            "exact value": float(own in asked.values),
+            "text says thing": word_share(asked.thing, stems_of(one.text)),
+            "text says any": said,
+            "best of kind": float(said == best > 0),
+            "behind best": best - said if one.text else 0.0,
+            "beyond limit": float(limit is not None and all(map(limit.excludes, one.amounts))),
+        }
 
     def _past(
         self,
-        action: str,
+        one: _Candidate,
         names: frozenset[str],
         weights: Mapping[str, float],
-        done: Mapping[str, int],
-        marked: bool,
-        to_asked: set[str],
-    ) -> list[float]:
-        """Say what earlier steps tell of a command."""
-        asked, line = self._asked, one_line(action)
-        times = done[line]
+        related: Sequence[_Step],
+    ) -> Features:
+        """Return what earlier steps tell of a command; ``related`` are those about the same things."""
+        asked, line = self._asked, one_line(one.action)
+        times = self._done[line]
         since = next((s.age for s in reversed(self._steps) if one_line(s.action) == line), 0)
-        related = [s for s in self._steps if shared_names(names, s.names, weights) >= _RELATED]
         naming = [
             s for s in self._steps if shared_names(names, s.answer_names, weights) >= _RELATED
         ]
         last = related[-1] if related else None
-        self._last_verb = hashed_words((verb_of(last.action),) if last else (), _VERBS)
         things = [word_share(asked.thing, stems_of(s.answer)) for s in related]
         values = [word_share(asked.value, stems_of(s.answer)) for s in related]
-        return [
-            float(times > 0),
-            min(times, 3) / 3,
-            float(marked),
-            float(line == self._last),
-            1 / since if since else 0.0,
-            min(len(related), 5) / 5,
-            1 / last.age if last else 0.0,
-            shared_names(names, last.names, weights) if last else 0.0,
-            max(things, default=0.0),
-            things[-1] if things else 0.0,
-            max(values, default=0.0),
-            values[-1] if values else 0.0,
-            min(len(naming), 3) / 3,
-            max(
-                (word_share(asked.thing, stems_of(s.action + " " + s.answer)) for s in naming),
-                default=0.0,
+        with_it = (word_share(asked.thing, stems_of(f"{s.action} {s.answer}")) for s in naming)
+        return {
+            "done": float(times > 0),
+            "times done": min(times, 3) / 3,
+            "marked": float(one.is_marked),
+            "just done": float(line == self._last),
+            "since done": 1 / since if since else 0.0,
+            "related steps": min(len(related), 5) / 5,
+            "since related": 1 / last.age if last else 0.0,
+            "last relation": shared_names(names, last.names, weights) if last else 0.0,
+            "said thing there": max(things, default=0.0),
+            "last said thing": things[-1] if things else 0.0,
+            "said value there": max(values, default=0.0),
+            "last said value": values[-1] if values else 0.0,
+            "answer names it": min(len(naming), 3) / 3,
+            "said thing with it": max(with_it, default=0.0),
+            "since named": 1 / naming[-1].age if naming else 0.0,
+            "verb was done to asked": float(
+                verb_of(one.action) in {verb_of(s.action) for s in self._to_asked}
             ),
-            1 / naming[-1].age if naming else 0.0,
-            float(verb_of(action) in to_asked),
-        ]
+        }
 
-    def _around(self, action: str, names: frozenset[str]) -> list[float]:
-        status, page = names_of(self._status), names_of(self._page)
+    def _around(self, action: str, names: frozenset[str]) -> Features:
         size = max(len(names), 1)
         carried = frozenset(word_stems(action)) & frozenset(words_of(self._status))
-        return [len(names & status) / size, len(names & page) / size, min(len(carried), 3) / 3]
+        return {
+            "in status": len(names & names_of(self._status)) / size,
+            "in page text": len(names & names_of(self._page)) / size,
+            "carried words": min(len(carried), 3) / 3,
+        }
 
-    def _written(self, action: str) -> list[float]:
-        is_text = verb_of(action) in self._slots and action.endswith("]")
+    def _written(self, action: str) -> Features:
+        if verb_of(action) not in self._slots or not action.endswith("]"):
+            return {}
         own = frozenset(word_stems(action))
-        share = word_share(self._asked.any, own) if is_text else 0.0
-        return [float(is_text), share, min(len(own), 12) / 12 if is_text else 0.0]
+        return {
+            "takes text": 1.0,
+            "share of asked": word_share(self._asked.any, own),
+            "longer text": min(len(own), 12) / 12,
+        }
 
-    def _told(
-        self, action: str, names: frozenset[str], weights: Mapping[str, float]
-    ) -> list[float]:
-        """Say what is known of the numbered things that a command names, or goes to."""
-        told = self._ledger
+    def _followed(
+        self,
+        action: str,
+        names: frozenset[str],
+        weights: Mapping[str, float],
+        related: Sequence[_Step],
+    ) -> Features:
+        """Return what is known of the numbered things that a command names, or goes to."""
+        ledger = self._ledger
 
         def is_where(things: set[str]) -> float:
             if names & things:
                 return 0.0
-            return max((shared_names(names, at, weights) for at in told.where(things)), default=0.0)
+            places = ledger.where(things)
+            return max((shared_names(names, at, weights) for at in places), default=0.0)
 
-        related = [s for s in self._steps if shared_names(names, s.names, weights) >= _RELATED]
         shown = len(numbered(related[-1].answer_names - names)) if related else 0
-        since = [s for s in related if not told.touched or s.age < told.touched]
-        carried = bool(names & told.carried)
-        return [
-            float(carried),
-            float(bool(names & told.open)),
-            float(bool(names & told.settled)),
-            is_where(told.open),
-            is_where(told.settled),
-            is_where(told.values),
-            float(carried and told.is_asked),
-            float(carried and verb_of(action) in told.carried_verbs),
-            min(shown, 8) / 8,
-            float(bool(related) and not shown),
-            float(bool(since)),
-            min(len(since), 4) / 4,
-        ]
+        since = [s for s in related if not ledger.touched or s.age < ledger.touched]
+        carried = bool(names & ledger.carried)
+        return {
+            "names carried": float(carried),
+            "names open": float(bool(names & ledger.open)),
+            "names settled": float(bool(names & ledger.settled)),
+            "where open": is_where(ledger.open),
+            "where settled": is_where(ledger.settled),
+            "where value": is_where(ledger.values),
+            "carried is asked": float(carried and ledger.is_asked),
+            "verb was done to carried": float(carried and verb_of(action) in ledger.carried_verbs),
+            "things there": min(shown, 8) / 8,
+            "nothing there": float(bool(related) and not shown),
+            "gone to since touch": float(bool(since)),
+            "times since touch": min(len(since), 4) / 4,
+        }
 
     def _about(self, step: _Step) -> bool:
         """Say whether a step was done to the thing that is asked."""
-        return bool(self._asked.thing & frozenset(word_stems(step.action)))
+        return says_any(step.action, self._asked.thing)
 
-    def _facts(self, count: int, is_done: Sequence[bool]) -> Vector:
+    def _facts(self, is_done: Sequence[bool]) -> Features:
+        """Return the page's features."""
         asked, steps = self._asked, self._steps
-        to_asked = [s for s in steps if self._about(s)]
-        settled = [s for s in to_asked if asked.value & frozenset(word_stems(s.action))]
-        told, page = self._ledger, one_line(self._page)
-        pages = sum(step.answer == page for step in steps[:-1])
-        properties = {w for s in to_asked for w in word_stems(s.action)} & asked.quality
-        known = [
-            min(self._step, 50) / 25,
-            float(self._step >= 15),
-            float(self._step >= 30),
-            min(len(steps), 30) / 15,
-            float(len(steps) < self._step),
-            float(bool(asked.instruction)),
-            min(count, 60) / 30,
-            word_share(asked.thing, stems_of(self._page)),
-            word_share(asked.value, stems_of(self._page)),
-            word_share(asked.any, stems_of(self._page)),
-            word_share(asked.thing, stems_of(self._status)),
-            word_share(asked.any, stems_of(self._status)),
-            float(bool(self._status)),
-            min(len(settled), 3) / 2,
-            min(len(to_asked), 6) / 3,
-            min(sum(bool(word_share(asked.thing, stems_of(s.answer))) for s in steps), 4) / 2,
-            min(len(properties), 3) / 2,
-            sum(not d for d in is_done) / max(count, 1),
-            float(bool(steps) and self._about(steps[-1])),
-            float(len(asked.values) > 1),
-            float(bool(asked.quality)),
-            float(not to_asked and any(word_share(asked.thing, stems_of(s.answer)) for s in steps)),
-            float(
-                bool(asked.quality and to_asked)
-                and len({verb_of(s.action) for s in to_asked}) < _CHANGED
-            ),
-            float(told.is_asked),
-            float(bool(told.carried) and not told.is_asked),
-            min(len(told.open), 3) / 3,
-            min(len(told.settled), 3) / 3,
-            min(len(told.carried_verbs), 4) / 4,
-            min(told.touched, 20) / 20,
-            min(told.new, 6) / 6,
-            min(pages, 4) / 4,
-        ]
+        page = one_line(self._page)
+        says_thing = [bool(word_share(asked.thing, stems_of(s.answer))) for s in steps]
         last = (verb_of(steps[-1].action),) if steps else ()
         quality = tuple(w for w in word_stems(asked.instruction) if w in asked.quality)
-        blocks = (
-            hashed_words(self._telling(tuple(sorted(asked.thing))), _WORDS),
-            hashed_words(self._telling(tuple(sorted(asked.value))), _WORDS),
-            hashed_words(self._telling(quality), _VERBS),
-            hashed_words(self._telling(word_stems(self._page)), _WORDS),
-            hashed_words(told.carried_verbs, _VERBS),
-            hashed_words(last, _VERBS),
-            hashed_words(tuple(verb_of(s.action) for s in to_asked), _VERBS),
-            hashed_words(self._telling(word_stems(self._status)), _VERBS),
-        )
-        numbers = [*known, *(x for block in blocks for x in block), *self._offered.page()]
-        return np.asarray(numbers, dtype=np.float32)
+        to_asked = tuple(verb_of(s.action) for s in self._to_asked)
+        return {
+            "step": min(self._step, 50) / 25,
+            "late": float(self._step >= 15),
+            "very late": float(self._step >= 30),
+            "past steps": min(len(steps), 30) / 15,
+            "cut history": float(len(steps) < self._step),
+            "instruction known": float(bool(asked.instruction)),
+            "commands": min(len(is_done), 60) / 30,
+            "page says thing": word_share(asked.thing, stems_of(self._page)),
+            "page says value": word_share(asked.value, stems_of(self._page)),
+            "page says any": word_share(asked.any, stems_of(self._page)),
+            "status says thing": word_share(asked.thing, stems_of(self._status)),
+            "status says any": word_share(asked.any, stems_of(self._status)),
+            "has status": float(bool(self._status)),
+            "takes seen": min(len(self._to_asked), 6) / 3,
+            "related to asked": min(sum(says_thing), 4) / 2,
+            "fresh commands": sum(not d for d in is_done) / max(len(is_done), 1),
+            "just asked": float(bool(steps) and self._about(steps[-1])),
+            "several": float(len(asked.values) > 1),
+            "asks property": float(bool(asked.quality)),
+            "asked seen and not reached": float(not self._to_asked and any(says_thing)),
+            "times this page": min(sum(s.answer == page for s in steps[:-1]), 4) / 4,
+            **self._followed_facts(),
+            **hashed_words("thing", self._telling(tuple(sorted(asked.thing))), _WORDS),
+            **hashed_words("value", self._telling(tuple(sorted(asked.value))), _WORDS),
+            **hashed_words("quality", self._telling(quality), _VERBS),
+            **hashed_words("page", self._telling(word_stems(self._page)), _WORDS),
+            **hashed_words("last verb", last, _VERBS),
+            **hashed_words("asked verb", to_asked, _VERBS),
+            **hashed_words("status", self._telling(word_stems(self._status)), _VERBS),
+            **{f"offered: {k}": v for k, v in self._offered.page().items()},
+        }
+
+    def _followed_facts(self) -> Features:
+        """Return what became of the things that are asked."""
+        asked, ledger = self._asked, self._ledger
+        settled = [s for s in self._to_asked if says_any(s.action, asked.value)]
+        properties = {w for s in self._to_asked for w in word_stems(s.action)} & asked.quality
+        sorts = {verb_of(s.action) for s in self._to_asked}
+        waits = bool(asked.quality and self._to_asked) and len(sorts) < _CHANGED
+        return {
+            "things settled": min(len(settled), 3) / 2,
+            "properties done": min(len(properties), 3) / 2,
+            "property waits": float(waits),
+            "carried asked": float(ledger.is_asked),
+            "carried other": float(bool(ledger.carried) and not ledger.is_asked),
+            "open things": min(len(ledger.open), 3) / 3,
+            "settled things": min(len(ledger.settled), 3) / 3,
+            "verbs done to carried": min(len(ledger.carried_verbs), 4) / 4,
+            "since touch": min(ledger.touched, 20) / 20,
+            "new names": min(ledger.new, 6) / 6,
+            **hashed_words("carried verb", ledger.carried_verbs, _VERBS),
+        }
 
     def _telling(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """Return ``words`` where they tell what is likely; none where pages tell all that counts."""
-        return words if self._profile.partially_observed else ()
+        return words if self._is_partial else ()
 
 
 def _asked_of(view: View, instruction: str) -> _Asked:
     clauses = view.clauses(instruction) if instruction else ()
 
-    def stems(*roles: str) -> frozenset[str]:
-        return frozenset(w for c in clauses if c.role in roles for w in words_of(c.text))
+    def stems(role: str) -> frozenset[str]:
+        return frozenset(w for c in clauses if c.role == role for w in words_of(c.text))
 
     values = tuple(frozenset(words_of(c.text)) for c in clauses if c.role == "value")
     return _Asked(
@@ -531,15 +440,12 @@ def _steps_of(context: BuiltContext) -> list[_Step]:
 
 def _texts(asked: _Asked) -> list[str]:
     """Return texts to write where text is wanted, of what is asked; the whole of it last."""
-    roles = ("thing", "property", "value")
-    parts = {role: [c.text for c in asked.clauses if c.role == role] for role in roles}
-    made = [
-        [*parts["thing"]],
-        [*parts["property"], *parts["thing"]],
-        [*parts["thing"], *parts["value"]],
-        [*parts["property"], *parts["thing"], *parts["value"]],
-    ]
-    texts = [one_line(" ".join(words)).lower() for words in made]
-    texts.append(one_line(asked.instruction).lower())
+    parts = {
+        role: " ".join(clause.text for clause in asked.clauses if clause.role == role)
+        for role in ("thing", "property", "value")
+    }
+    thing, quality, value = parts["thing"], parts["property"], parts["value"]
+    made = [thing, f"{quality} {thing}", f"{thing} {value}", f"{quality} {thing} {value}"]
+    texts = [one_line(words).lower() for words in (*made, asked.instruction)]
     clean = (re.sub(r"[\[\]]", " ", text).strip() for text in texts)
     return list(dict.fromkeys(text for text in clean if text))

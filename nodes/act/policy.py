@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from stategate.envs.protocols import UNKNOWN, fill, takes_text
-from stategate.nodes.act.encoding import Encoder, encoder
+from stategate.nodes.act.encoding import RETRAIN, Encoder, encoder_of
 from stategate.nodes.act.simple import vain_actions
 from stategate.nodes.models.small import load_trained, small_inference
 from stategate.nodes.protocols import (
@@ -71,39 +71,17 @@ class Policy(ActorParams):
 
     def build(self, resources: Resources) -> Actor:
         """Load the scorer. Raises ``UserError`` for a checkpoint of other features."""
-        scorer, meta = load_scorer(self.weights)
-        reader = encoder(str(meta["encoder"]))
-        return PolicyActor(scorer, reader, resources.profile, self.temperature, self.seed)
+        scorer, reading, _ = load_scorer(self.weights)
+        return PolicyActor(scorer, reading, resources.profile, self.temperature, self.seed)
 
 
-def load_scorer(name: str) -> "tuple[nn.Module, dict[str, Any]]":
-    """Return (scorer, meta) of checkpoint ``name``; features that came later than it have weight zero.
+def load_scorer(name: str) -> "tuple[nn.Module, Encoder, dict[str, Any]]":
+    """Return (scorer, encoder, meta) of checkpoint ``name``.
 
     Raises ``UserError`` where it was made for features that are no more.
     """
-    from stategate.stores.assets.weights import require_match
-
-    fix = "train it again for these features (stategate train actor)"
-    scorer, meta = load_trained(name, "policy", make_scorer, embedder=(None, fix))
-    there = encoder(str(meta.get("encoder", "")))
-    if meta.get("encoder") == there.name:
-        return scorer, meta
-    known = meta.get("features", {})
-    sides = [
-        (known.get("row", ()), there.row_features),
-        (known.get("page", ()), there.page_features),
-    ]
-    if not all(old and set(old) <= set(now) for old, now in sides):
-        require_match(name, meta, "encoder", there.name, fix)
-    (old_row, row), (old_page, page) = sides
-    sizes = {**meta["architecture"], "d_row": len(row), "d_page": len(page)}
-    wider, weights = make_scorer(**sizes), scorer.state_dict()
-    for layer, old, now in (("row", old_row, row), ("page", old_page, page)):
-        own = weights[f"{layer}.weight"]
-        weights[f"{layer}.weight"] = own.new_zeros(len(own), len(now))
-        weights[f"{layer}.weight"][:, [list(now).index(f) for f in old]] = own
-    wider.load_state_dict(weights)
-    return wider.eval(), {**meta, "architecture": sizes, "encoder": there.name}
+    scorer, meta = load_trained(name, "policy", make_scorer, embedder=(None, RETRAIN))
+    return scorer, encoder_of(name, meta), meta
 
 
 def make_scorer(d_row: int, d_page: int, hidden: int = 96) -> "nn.Module":

@@ -1,12 +1,15 @@
 """The general encoder of the policy actor: what it reads of any world's contexts."""
 
+import random
+
 import pytest
 import torch
 
 from stategate.envs.protocols import Fragment, Observation
+from stategate.envs.webshop import WebShop
 from stategate.graph import build_graph, load_config
+from stategate.nodes.act import general
 from stategate.nodes.act.encoding import encoder
-from stategate.nodes.act.general import GENERAL, PAGE_FEATURES, ROW_FEATURES
 from stategate.nodes.act.policy import Policy, make_scorer
 from stategate.nodes.act.simple import vain_actions
 from stategate.nodes.build_context.baselines import Full, Window
@@ -22,11 +25,13 @@ from stategate.nodes.retrieval.past import WithPast, past_chunks
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
+from stategate.trainers.episodes import Readers, make_resources
 from tests.kit import context_of, step_piece
 from tests.nodes.test_past import moments, request  # noqa: F401 - a fixture
 
 PROFILE = AlfWorldEnv().profile()
 VIEW = PROFILE.view
+GENERAL = encoder("general")
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +39,8 @@ def resources():
     return Resources(None, Hashing())
 
 
-def column(seen, name):
-    return dict(zip(seen.actions, seen.rows[:, ROW_FEATURES.index(name)].tolist(), strict=True))
+def column(rows, name):
+    return {action: row.get(name, 0.0) for action, row in rows.items()}
 
 
 def test_what_was_done_is_known_from_the_lines_or_from_the_marks(moments, resources):  # noqa: F811
@@ -43,32 +48,31 @@ def test_what_was_done_is_known_from_the_lines_or_from_the_marks(moments, resour
     done = {event.text for event in asked.events if event.kind == "ACT"}
     there = done & set(asked.observation.actions)
     assert there
-    full = GENERAL.encode(resources.get(Full())(asked), 9, PROFILE)
+    full, _ = general.describe(resources.get(Full())(asked), 9, PROFILE)
     assert {a for a, value in column(full, "done").items() if value} == there
     compress = Compress(allocator="uniform", ratio=0.01)
-    marked = GENERAL.encode(resources.get(compress)(asked), 9, PROFILE)
+    marked, _ = general.describe(resources.get(compress)(asked), 9, PROFILE)
     assert {a for a, value in column(marked, "marked").items() if value} == there
-    blind = GENERAL.encode(resources.get(Window(events=0))(asked), 9, PROFILE)
+    blind, page = general.describe(resources.get(Window(events=0))(asked), 9, PROFILE)
     assert not any(column(blind, "done").values())
-    cut = PAGE_FEATURES.index("cut history")
-    assert blind.page[cut] == 1
-    assert full.rows.shape == (len(full.actions), len(ROW_FEATURES))
-    assert full.page.shape == (len(PAGE_FEATURES),)
+    assert page["cut history"] == 1
 
 
-def test_an_experts_action_is_found_among_the_candidates(moments, resources):  # noqa: F811
-    for moment in moments:
-        seen = GENERAL.encode(resources.get(Full())(request(moment, resources, 3000)), 0, PROFILE)
-        assert seen.actions[GENERAL.stands_for(moment[3], seen.actions)] == moment[3]
-    texts = ["search[red scarf]", "search[wool]", "click[a]"]
-    assert GENERAL.stands_for("search[scarf red]", texts) == 0
-    assert GENERAL.stands_for("search[blue hat]", texts) is None
+def test_every_feature_has_a_column_of_the_checkpoint_that_ships(moments, resources):  # noqa: F811
+    context = resources.get(Full())(request(moments[-1], resources, 3000))
+    rows, page = general.describe(context, 9, PROFILE)
+    assert {name for row in rows.values() for name in row} <= set(GENERAL.row_features)
+    assert set(page) <= set(GENERAL.page_features)
+    seen = GENERAL.encode(context, 9, PROFILE)
+    assert seen.rows.shape == (len(seen.actions), len(GENERAL.row_features))
+    assert seen.page.shape == (len(GENERAL.page_features),)
 
 
 def test_an_untrained_general_policy_conforms_in_every_world(tmp_path):
     torch.manual_seed(0)
-    sizes = {"d_row": len(ROW_FEATURES), "d_page": len(PAGE_FEATURES), "hidden": 8}
-    meta = {"kind": "policy", "architecture": sizes, "encoder": GENERAL.name, "embedder": None}
+    names = {"row": GENERAL.row_features, "page": GENERAL.page_features}
+    sizes = {"d_row": len(names["row"]), "d_page": len(names["page"]), "hidden": 8}
+    meta = {"kind": "policy", "architecture": sizes, "encoder": GENERAL.version, "embedder": None}
     scorer = make_scorer(**sizes)
     save_weights(tmp_path / "any", scorer.state_dict(), meta, half=False)
     check_actor(Policy(checkpoint=str(tmp_path / "any")))
@@ -96,7 +100,6 @@ def test_numbered_things_are_followed_from_step_to_step(resources):
     ]
     going = [f"go to {place}" for place in ("shelf 1", "shelf 2", "table 4")]
     page = Observation(steps[-1][1], (*going, "move pen 5 to shelf 3", "examine pen 5"))
-    asked = "put two mug in table."
     source = WithPast(
         PageSource(VIEW, page, lambda: resources.embedder),
         past_chunks(events),
@@ -104,14 +107,13 @@ def test_numbered_things_are_followed_from_step_to_step(resources):
         lambda: resources.embedder,
     )
     built = resources.get(Full())(
-        ContextRequest(asked, page, source, tuple(events), 2000, None, PROFILE)
+        ContextRequest("put two mug in table.", page, source, tuple(events), 2000, None, PROFILE)
     )
-    seen = GENERAL.encode(built, 6, PROFILE)
-    open_, settled = column(seen, "where open"), column(seen, "where settled")
+    rows, facts = general.describe(built, 6, PROFILE)
+    open_, settled = column(rows, "where open"), column(rows, "where settled")
     assert open_["go to shelf 1"] > 0.5 > open_["go to table 4"]
     assert settled["go to table 4"] > 0.5 > settled["go to shelf 1"]
-    assert column(seen, "names carried")["move pen 5 to shelf 3"] == 1
-    facts = dict(zip(PAGE_FEATURES, seen.page.tolist(), strict=True))
+    assert column(rows, "names carried")["move pen 5 to shelf 3"] == 1
     assert (facts["carried asked"], facts["carried other"]) == (0, 1)
     assert (facts["open things"], facts["settled things"]) == pytest.approx((1 / 3, 1 / 3))
 
@@ -145,3 +147,57 @@ def test_what_was_done_is_left_alone_where_the_last_step_brought_nothing_new():
     assert vain(box, room, box) == {"open it", "look", "go to bed 2"}
     assert vain(("look", "A room, a bed."), ("look", "A room")) == {"look", "go to bed 2"}
     assert vain(room, ("look", "A wood.")) == frozenset()
+
+
+# Entries, choices and what is shown by itself -----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pages():
+    """Return what is read at each step of a WebShop episode, (rows, page), and the actions."""
+    world = WebShop.load("sample", observation="rich")
+    readers = Readers({"full": 1}, make_resources("hashing", "none", WebShopEnv()), 2000, 2000)
+    goal = next(i for i, g in enumerate(world.goals) if len(g["goal_options"]) > 1)
+    session, page = world.reset({"goal": goal})
+    walk = readers.start(readers.draw(random.Random(0)), world.instruction(session))
+    seen, taken = [], []
+    for wanted in ("written 0", "is entry", "is value", "< prev", "end"):
+        rows, facts = general.describe(walk.look(page), walk.step, readers.resources.profile)
+        seen.append((rows, facts))
+        if wanted == "end":
+            break
+        offers = [a for a, row in rows.items() if row.get(f"offered: {wanted}")]
+        taken.append("click[< prev]" if wanted == "< prev" else offers[0])
+        session, after = world.step(session, taken[-1])
+        walk.took(page, taken[-1], after)
+        page = after
+    return seen, taken
+
+
+def test_texts_to_write_are_made_of_what_is_asked(pages):
+    rows = pages[0][0][0]
+    texts = [a for a, row in rows.items() if row.get("takes text")]
+    assert len(texts) > 1
+    assert all(sum(f"offered: written {i}" in rows[a] for i in range(5)) == 1 for a in texts)
+
+
+def test_entries_are_ranked_and_known_again_when_they_were_opened(pages):
+    seen, taken = pages
+    first, back = seen[1][0], seen[4][0]
+    entries = {a: row for a, row in first.items() if row.get("offered: is entry")}
+    assert len(entries) > 1
+    assert sum(row["offered: rank"] == 0 for row in entries.values()) == 1
+    assert not any(row["offered: tried"] for row in entries.values())
+    opened = back[taken[1]]
+    assert [opened[f"offered: {name}"] for name in ("tried", "last opened", "is met")] == [1] * 3
+    assert sum(column(back, "offered: tried").values()) == 1
+
+
+def test_a_value_that_was_taken_is_chosen_and_waits_no_more(pages):
+    seen, taken = pages
+    (before, page), (after, then) = seen[2], seen[3]
+    assert before[taken[2]]["offered: chosen now"] == 0
+    assert after[taken[2]]["offered: chosen now"] == 1
+    assert page["offered: has subject"] == then["offered: has subject"] == 1
+    assert then["offered: since opening"] > page["offered: since opening"]
+    assert (page["offered: something chosen"], then["offered: something chosen"]) == (0, 1)

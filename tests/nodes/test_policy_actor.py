@@ -14,16 +14,9 @@ from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.reading import Wanted
 from stategate.graph import build_graph, load_config
+from stategate.nodes.act.encoding import encoder
 from stategate.nodes.act.policy import Policy, PolicyActor, make_scorer
-from stategate.nodes.act.shop.candidates import (
-    CANDIDATE_FEATURES,
-    ENCODER,
-    LEXICAL,
-    PAGE_FEATURES,
-    encode,
-    queries,
-)
-from stategate.nodes.act.shop.page import read_page
+from stategate.nodes.act.shop.lexical import describe, queries
 from stategate.nodes.conformance import check_actor
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, Piece
@@ -33,12 +26,13 @@ from stategate.stores.errors import UserError
 from tests.nodes.shop_pages import ITEM, LINKS, ON_ITEM, ON_RESULTS, RESULTS, WISH, context
 
 PROFILE = WebShopEnv().profile()
+LEXICAL = encoder("lexical")
 
 
 @pytest.fixture(scope="module")
 def scorer():
     torch.manual_seed(0)
-    return make_scorer(len(CANDIDATE_FEATURES), len(PAGE_FEATURES), hidden=16).eval()
+    return make_scorer(len(LEXICAL.row_features), len(LEXICAL.page_features), hidden=16).eval()
 
 
 @pytest.fixture
@@ -46,10 +40,8 @@ def act(scorer):
     return PolicyActor(scorer, LEXICAL, PROFILE)
 
 
-def row(seen, action):
-    return dict(
-        zip(CANDIDATE_FEATURES, seen.rows[seen.actions.index(action)].tolist(), strict=True)
-    )
+def read(made, step):
+    return describe(made, step, PROFILE)
 
 
 def test_the_shipped_policy_conforms_and_shops_better_than_its_untrained_self():
@@ -67,42 +59,55 @@ def test_the_shipped_policy_conforms_and_shops_better_than_its_untrained_self():
 
 
 def test_a_product_that_fits_is_told_from_one_that_does_not():
-    seen = encode(context(RESULTS, ON_RESULTS, ["search[shirts]"]), 1)
-    hose, shirt, dear = (row(seen, link) for link in LINKS)
-    assert shirt["attributes"] == 1.0
-    assert hose["attributes"] == 0.0
-    assert shirt["against the best fresh"] == 0.0 < hose["against the best fresh"]
-    assert dear["dear"] == 1.0
-    assert shirt["dear"] == 0.0
-    assert shirt["affordable"] == 1.0
+    rows, _ = read(context(RESULTS, ON_RESULTS, ["search[shirts]"]), 1)
+    hose, shirt, dear = (rows[link] for link in LINKS)
+    assert (shirt["title properties"], hose["title properties"]) == (1.0, 0.0)
+    assert shirt["behind the best fresh"] == 0.0 < hose["behind the best fresh"]
+    assert (dear["beyond limit"], shirt["beyond limit"], shirt["within limit"]) == (1.0, 0.0, 1.0)
     assert shirt["ahead of the next fresh"] > 0 > hose["ahead of the next fresh"]
-    assert shirt["unsaid"] < 0.1 < hose["unsaid"]
+    assert shirt["title unsaid"] < 0.1 < hose["title unsaid"]
 
 
 def test_the_visible_actions_tell_what_was_opened_read_and_left():
     history = ["search[x]", LINKS[1], "click[features]", "click[back to search]", "search[x]"]
-    seen = encode(context(RESULTS, ON_RESULTS, history), 5)
-    left, fresh = row(seen, LINKS[1]), row(seen, LINKS[0])
+    rows, _ = read(context(RESULTS, ON_RESULTS, history), 5)
+    left, fresh = rows[LINKS[1]], rows[LINKS[0]]
     assert (left["tried"], left["was read"], left["was rejected"]) == (1.0, 1.0, 1.0)
     assert (fresh["tried"], fresh["was read"], fresh["was rejected"]) == (0.0, 0.0, 0.0)
     history = ["search[x]", LINKS[0], "click[< prev]", LINKS[1], "click[features]", "click[< prev]"]
-    seen = encode(context(RESULTS, ON_RESULTS, [*history, "click[< prev]"]), 7)
-    unread, kept = row(seen, LINKS[0]), row(seen, LINKS[1])
+    rows, _ = read(context(RESULTS, ON_RESULTS, [*history, "click[< prev]"]), 7)
+    unread, kept = rows[LINKS[0]], rows[LINKS[1]]
     assert (unread["was left"], unread["was kept"]) == (1.0, 0.0)
     assert (kept["was left"], kept["was kept"], kept["was rejected"]) == (1.0, 1.0, 0.0)
 
 
 def test_options_are_compared_with_the_wish_and_with_what_is_chosen():
-    seen = encode(context(ITEM, ON_ITEM, ["search[x]", LINKS[1], "click[blue]"]), 3)
-    black, blue = row(seen, "click[black]"), row(seen, "click[blue]")
-    assert black["is asked"] == 1.0
-    assert blue["is asked"] == 0.0
-    assert blue["chosen now"] == 1.0
+    rows, page = read(context(ITEM, ON_ITEM, ["search[x]", LINKS[1], "click[blue]"]), 3)
+    black, blue = rows["click[black]"], rows["click[blue]"]
+    assert (black["is asked"], blue["is asked"], blue["chosen now"]) == (1.0, 0.0, 1.0)
     assert black["chosen rightly"] == 0.0
-    page = dict(zip(PAGE_FEATURES, seen.page.tolist(), strict=True))
     assert page["waiting"] == pytest.approx(1.0)  # two values wait, in units of two
-    done = encode(context(ITEM, ON_ITEM, [LINKS[1], "click[black]", "click[x-large]"]), 3)
-    assert dict(zip(PAGE_FEATURES, done.page.tolist(), strict=True))["waiting"] == 0.0
+    _, done = read(context(ITEM, ON_ITEM, [LINKS[1], "click[black]", "click[x-large]"]), 3)
+    assert done["waiting"] == 0.0
+
+
+def test_every_feature_has_a_column_of_a_checkpoint_that_ships():
+    joint = encoder("general")
+    known = {*LEXICAL.row_features, *LEXICAL.page_features}
+    known |= {n.removeprefix("offered: ") for n in (*joint.row_features, *joint.page_features)}
+    pages = ((RESULTS, ON_RESULTS), (ITEM, ON_ITEM), (["Search bar: search[<query>]"], [SEARCH]))
+    for lines, actions in pages:
+        rows, page = read(context(lines, actions, ["search[x]", LINKS[1]]), 2)
+        assert {*page, *(name for row in rows.values() for name in row)} <= known
+
+
+def test_an_experts_action_is_found_among_the_candidates():
+    seen = LEXICAL.encode(context(["Search bar: search[<query>]"], [SEARCH]), 0, PROFILE)
+    first = seen.actions[0].removeprefix("search[").removesuffix("]")
+    assert seen.index_of(seen.actions[1]) == 1
+    assert seen.index_of(f"search[{' '.join(reversed(first.split()))}]") == 0
+    assert seen.index_of("search[blue hat]") is None
+    assert LEXICAL.encode(context(ITEM, ON_ITEM), 0, PROFILE).index_of("click[gone]") is None
 
 
 def test_queries_are_made_of_the_instruction_without_its_price_and_stand_for_the_search_bar(act):
@@ -131,10 +136,10 @@ def test_any_context_gives_finite_numbers_and_probabilities_over_what_is_legal(
     scorer, lines, actions, history, wish, step
 ):
     made = context(lines, actions, history, wish)
-    seen = encode(made, step)
+    seen = LEXICAL.encode(made, step, PROFILE)
     assert np.isfinite(seen.rows).all()
     assert np.isfinite(seen.page).all()
-    assert seen.rows.shape == (len(seen.actions), len(CANDIDATE_FEATURES))
+    assert seen.rows.shape == (len(seen.actions), len(LEXICAL.row_features))
     decision = PolicyActor(scorer, LEXICAL, PROFILE)(made, step)
     if decision.fallback is None:
         assert math.isclose(sum(decision.probabilities.values()), 1.0, abs_tol=1e-9)
@@ -186,7 +191,7 @@ def test_the_same_seed_plays_the_same_episode_and_draws_follow_the_probabilities
 
 
 def test_the_order_of_candidates_and_padding_change_no_score(scorer):
-    seen = encode(context(RESULTS, ON_RESULTS), 1)
+    seen = LEXICAL.encode(context(RESULTS, ON_RESULTS), 1, PROFILE)
     rows, page = torch.from_numpy(seen.rows)[None], torch.from_numpy(seen.page)[None]
     plain = scorer(rows, page, torch.zeros(1, rows.shape[1], dtype=torch.bool))
     order = torch.randperm(rows.shape[1])
@@ -198,16 +203,17 @@ def test_the_order_of_candidates_and_padding_change_no_score(scorer):
 
 
 def _saved(path, scorer, **changes):
-    sizes = {"d_row": len(CANDIDATE_FEATURES), "d_page": len(PAGE_FEATURES), "hidden": 16}
-    meta = {"kind": "policy", "architecture": sizes, "encoder": ENCODER, "embedder": None} | changes
-    save_weights(path, scorer.state_dict(), meta, half=False)
+    sizes = {"d_row": len(LEXICAL.row_features), "d_page": len(LEXICAL.page_features), "hidden": 16}
+    meta = {"kind": "policy", "architecture": sizes, "encoder": LEXICAL.version, "embedder": None}
+    save_weights(path, scorer.state_dict(), meta | changes, half=False)
     return str(path)
 
 
 def test_a_checkpoint_for_other_features_or_another_embedder_is_refused(scorer, tmp_path):
     good = _saved(tmp_path / "good", scorer)
     Policy(checkpoint=good).build(Resources())
-    other = _saved(tmp_path / "other", scorer, encoder="lexical-00000000")
+    gone = {"row": ["gone", *LEXICAL.row_features[1:]], "page": LEXICAL.page_features}
+    other = _saved(tmp_path / "other", scorer, encoder="lexical-00000000", features=gone)
     with pytest.raises(UserError, match=r"made for encoder 'lexical-00000000'.*train it again"):
         Policy(checkpoint=other).build(Resources())
     embedded = _saved(tmp_path / "embedded", scorer, embedder="all-MiniLM-L6-v2")
@@ -220,15 +226,3 @@ def test_a_checkpoint_for_other_features_or_another_embedder_is_refused(scorer, 
     (tmp_path / "good.json").write_text(json.dumps(told))
     with pytest.raises(UserError, match="does not fit"):
         Policy(checkpoint=good).build(Resources())
-
-
-def test_reading_is_the_rule_actors_own(act):
-    made = context(ITEM, ON_ITEM, [LINKS[1]])
-    choices = [("color", ("black", "blue", "2 | 4 pack")), ("size", ("large", "x-large"))]
-    wanted = read_page(made).wanted
-    assert [(asked.name, asked.values[asked.best]) for asked in wanted.choices] == [
-        ("color", "black"),
-        ("size", "x-large"),
-    ]
-    assert [(asked.name, asked.values) for asked in wanted.choices] == choices
-    assert set(act(made, 1).probabilities) == set(ON_ITEM)

@@ -10,15 +10,15 @@ import torch
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.view import FEATURES, OPENED, PREV
 from stategate.graph import build_graph, load_config
+from stategate.nodes.act.encoding import encoder
 from stategate.nodes.act.policy import Policy, load_scorer, make_scorer
-from stategate.nodes.act.shop.candidates import LEXICAL, match
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.resources import Resources
 from stategate.stores.assets.weights import read_meta
 from stategate.stores.errors import UserError
 from stategate.stores.traces.trajectories import read_trajectories
 from stategate.trainers import trainer as trainer_module
-from stategate.trainers.episodes import Readers, decisions_of, make_resources, parse_builder
+from stategate.trainers.episodes import Readers, make_resources, parse_builder
 from stategate.trainers.policy import imitation
 from stategate.trainers.policy.imitation import choices
 from stategate.trainers.policy.rollout import Player, Start, collate, sized_batches
@@ -118,11 +118,11 @@ def test_a_walk_builds_the_contexts_that_the_graph_builds(shop):
 
 
 def test_a_rollout_is_the_episode_that_the_graph_plays(shop, imitated):
-    scorer, _ = load_scorer(imitated.checkpoint)
+    scorer, reading, _ = load_scorer(imitated.checkpoint)
     readers = readers_of({"full": 1.0})
     name, params = readers._kinds[0]
     starts = [Start({"goal": g}, "rich", readers.reader(name, params, 2000)) for g in range(4)]
-    played = Player({"rich": shop}, readers, LEXICAL, scorer).play(starts)
+    played = Player({"rich": shop}, readers, reading, scorer).play(starts)
     overrides = [
         "updater.kind=none",
         "actor.kind=policy",
@@ -144,16 +144,6 @@ def test_readers_are_drawn_by_their_weights_at_budgets_within_bounds():
     assert parse_builder("window:events=2") == {"kind": "window", "events": 2}
     with pytest.raises(UserError, match="unknown context kind"):
         readers_of({"nonsense": 1.0})
-
-
-def test_the_expert_s_query_is_matched_to_the_most_alike(folder):
-    assert match("click[a]", ["click[b]", "click[a]"]) == 1
-    assert match("search[red running shoes]", ["search[shoes]", "search[red shoes running]"]) == 1
-    assert match("search[blue hat]", ["search[red shoes]"]) is None
-    assert match("click[gone]", ["click[a]"]) is None
-    for trajectory in read_trajectories(folder / "heldout.jsonl"):
-        pages = decisions_of(trajectory)
-        assert all(a in p.actions for p, a in pages if a.startswith("click["))
 
 
 def _stopped_after(calls, monkeypatch):
@@ -218,7 +208,7 @@ def test_the_teacher_reads_features_leaves_what_is_wrong_and_buys_what_is_right(
 def test_batches_hold_every_page_once(folder):
     readers = readers_of({"full": 1.0})
     trajectories = read_trajectories(folder / "heldout.jsonl")
-    seen = [choice.seen for choice in choices(trajectories, readers, LEXICAL, 0)]
+    seen = [choice.seen for choice in choices(trajectories, readers, encoder("lexical"), 0)]
     places = [
         i for batch in sized_batches(seen, 7, torch.Generator().manual_seed(1)) for i in batch
     ]

@@ -165,7 +165,10 @@ def _row(name: str, rollouts: Sequence[Rollout]) -> dict[str, Any]:
 def _scorer(
     settings: DaggerSettings, reading: Encoder, device: torch.device
 ) -> tuple[nn.Module, dict[str, int]]:
-    """Return a scorer and its sizes, with the weights of ``settings.start`` if that is named."""
+    """Return a scorer and its sizes, with the weights of ``settings.start`` if that is named.
+
+    Features that came later than that checkpoint begin with weight zero.
+    """
     torch.manual_seed(settings.seed)
     sizes = {
         "d_row": len(reading.row_features),
@@ -174,12 +177,20 @@ def _scorer(
     }
     scorer = make_scorer(**sizes).to(device)
     if settings.start:
-        before, known = load_scorer(settings.start)
-        if known["architecture"] != sizes:
+        before, known, meta = load_scorer(settings.start)
+        if meta["architecture"]["hidden"] != settings.hidden:
             raise UserError(
                 f"'{settings.start}' has another width: set hidden as it has, or no start"
             )
-        scorer.load_state_dict(before.state_dict())
+        weights = before.state_dict()
+        for layer, old, now in (
+            ("row", known.row_features, reading.row_features),
+            ("page", known.page_features, reading.page_features),
+        ):
+            own = weights[f"{layer}.weight"]
+            weights[f"{layer}.weight"] = own.new_zeros(len(own), len(now))
+            weights[f"{layer}.weight"][:, [now.index(name) for name in old]] = own
+        scorer.load_state_dict(weights)
     return scorer, sizes
 
 

@@ -32,11 +32,15 @@ from stategate.trainers.trainer import Trainer, pick_device
 
 @dataclass(frozen=True)
 class Choice:
-    """A decision: the candidates, and the index of the chosen one. ``reader`` names the builder."""
+    """A decision: the candidates, the index of the chosen one and its class in the world's view.
+
+    ``reader`` names the builder.
+    """
 
     seen: Encoded
     index: int
     reader: str
+    sort: str
 
 
 def choices(
@@ -58,9 +62,10 @@ def choices(
         walk = readers.start(reader, trajectory.instruction)
         for step, (page, action) in enumerate(pages):
             seen = reading.encode(walk.look(page), step, readers.resources.profile)
-            index = reading.stands_for(action, seen.actions)
-            if index is not None and not reading.is_mistake(action, trajectory.agent):
-                found.append(Choice(seen, index, reader.name))
+            index = seen.index_of(action)
+            if index is not None and action not in trajectory.agent.get("mistakes", ()):
+                sort = readers.resources.view.actions.class_of(page.text, action)
+                found.append(Choice(seen, index, reader.name, sort))
             walk.took(page, action, pages[min(step + 1, len(pages) - 1)][0])
     return found
 
@@ -97,7 +102,7 @@ def train(settings: ActorSettings) -> dict[str, Any]:
         return {"accuracy": mean(right), "validation_loss": mean(losses)}
 
     history = Trainer(batches, scorer, loss, metric).fit(settings)
-    rows = _rows(scorer, heldout or validation, reading, device)
+    rows = _rows(scorer, heldout or validation, device)
     meta: dict[str, Any] = {
         **policy_meta(reading, sizes, resources.view.name),
         "trained": "imitation",
@@ -114,7 +119,7 @@ def policy_meta(reading: Encoder, sizes: dict[str, int], world: str) -> dict[str
     return {
         "kind": "policy",
         "architecture": sizes,
-        "encoder": reading.name,
+        "encoder": reading.version,
         "world": world,
         "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
         "embedder": None,  # the features hold no vectors
@@ -144,13 +149,13 @@ def _logits(
 
 
 def _rows(
-    scorer: torch.nn.Module, decisions: Sequence[Choice], reading: Encoder, device: torch.device
+    scorer: torch.nn.Module, decisions: Sequence[Choice], device: torch.device
 ) -> list[dict[str, Any]]:
     """Return summary rows: accuracy over all held-out decisions, by what was chosen, by builder."""
     right, _ = hits(scorer, decisions, device)
     groups: dict[str, list[float]] = {"all decisions": right}
     for choice, hit in zip(decisions, right, strict=True):
-        groups.setdefault(f"chose {reading.sort_of(choice.seen, choice.index)}", []).append(hit)
+        groups.setdefault(f"chose {choice.sort}", []).append(hit)
         groups.setdefault(f"read by {choice.reader}", []).append(hit)
     return [
         {"agent": name, "n": len(own), "accuracy": mean(own), "accuracy_se": standard_error(own)}

@@ -19,6 +19,7 @@ from typing import Any
 
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.expert import Rates, play
+from stategate.envs.webshop.view import OPENED
 from stategate.envs.webshop.wordings import reworded
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import Actor
@@ -192,7 +193,13 @@ def _play(worlds: Mapping[str, WebShop], job: Job) -> Trajectory | None:
     if job.rates is None:
         return _acted(world, job)
     episode = play(world, job.goal, job.seed, job.rates)
-    agent = {"kind": "expert", "detours": episode.detours, "asin": episode.asin, "mode": job.mode}
+    agent = {
+        "kind": "expert",
+        "detours": episode.detours,
+        "asin": episode.asin,
+        "mode": job.mode,
+        "mistakes": _mistakes(episode.events, episode.asin),
+    }
     return Trajectory(
         job.name,
         tuple(episode.events),
@@ -202,6 +209,12 @@ def _play(worlds: Mapping[str, WebShop], job: Job) -> Trajectory | None:
         {**agent, **job.facts},
         tuple(episode.actions),
     )
+
+
+def _mistakes(events: Sequence[Event], asin: str) -> list[str]:
+    """Return the actions that opened another product than the right one."""
+    actions = [event.text for event in events if event.kind == "ACT"]
+    return [a for a in actions if OPENED.fullmatch(a) and a != f"click[{asin.lower()}]"]
 
 
 @lru_cache(maxsize=4)
@@ -233,7 +246,10 @@ def _acted(world: WebShop, job: Job) -> Trajectory | None:
     last = walk.step - 1
     events += [Event("REWARD", "1.0", last), Event("OBS", page.text, last), Event("DONE", "", last)]
     asin = world.goals[job.goal]["asin"]
+    # Of what the rule actor read its choice was the best: it is to be imitated.
+    mistakes = [] if job.actor == "rule" else _mistakes(events, asin)
     agent = {"kind": job.actor, "mode": world.observation, "asin": asin, "detours": []}
+    agent["mistakes"] = mistakes
     return Trajectory(
         job.name,
         tuple(events),

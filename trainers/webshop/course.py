@@ -26,7 +26,7 @@ from stategate.envs.webshop.reading import Wanted
 from stategate.envs.webshop.reward import has_attribute, score, type_parts
 from stategate.envs.webshop.view import OPENED
 from stategate.envs.webshop.wordings import reworded
-from stategate.nodes.act.shop.candidates import queries
+from stategate.nodes.act.shop.lexical import queries
 from stategate.nodes.act.shop.rule import Rule, RuleActor
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.observe.webshop import WebShopEnv
