@@ -1,25 +1,87 @@
-"""The settings of every evaluation; what runs them is imported when it is needed."""
+"""Settings of every evaluation: each model is a command's flags and help, a form, and ``args.json``.
+
+What runs an evaluation is imported when it is needed.
+"""
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, ClassVar, Literal
 
-from stategate.evals.core.settings import AgentEvaluation, Configured, Evaluation, Shared
-from stategate.stores.settings import CommaList, Limit, argument, option
+from stategate.stores.settings import (
+    CommaList,
+    JsonFile,
+    Limit,
+    Overrides,
+    Settings,
+    Shared,
+    argument,
+    option,
+)
 
-_EXTRACT = "actor.kind=extract"  # answers without a language model
+
+class Evaluation(Settings):
+    """An evaluation: ``run`` fills the run directory ``out`` and returns its summary.
+
+    ``command`` is its name in ``stategate eval``, the class's docstring its help, ``examples`` whole
+    command lines, ``runner`` (``module:function`` under ``stategate.evals``) what runs it.
+    """
+
+    command: ClassVar[str]
+    examples: ClassVar[tuple[str, ...]] = ()
+    runner: ClassVar[str]
+
+    out: str = option(
+        ..., "Run directory; goes on if it is there already.", metavar="DIR", exclude=True
+    )
+    seed: int = option(0, "Of the statistics; written to args.json.")
+    json_target: JsonFile = None
+
+    def run(self) -> dict[str, Any]:
+        """Do what the run directory does not hold yet; return the summary."""
+        summary: dict[str, Any] = self.load_runner()(self)
+        return summary
+
+    def load_runner(self) -> Any:
+        """Import the function that ``runner`` names."""
+        module, _, name = self.runner.partition(":")
+        return getattr(import_module(f"stategate.evals.{module}"), name)
+
+    def args(self) -> dict[str, Any]:
+        """Return the settings as ``args.json`` has them, without what is particular to a machine."""
+        from stategate.stores.runs import public_config
+
+        plain: dict[str, Any] = public_config(self.model_dump(mode="json"))
+        return plain
+
+    def render(self, summary: Mapping[str, Any]) -> str:
+        """Return a summary as a terminal shows it."""
+        from stategate.evals.core.report import summary_text
+
+        return summary_text(summary)
 
 
-class Worlds(AgentEvaluation):
+class SharedEvaluation(Evaluation, Shared):
+    """An evaluation whose samples several workers can solve."""
+
+
+class Configured(Evaluation):
+    """An evaluation of what a config builds."""
+
+    config: str = option("webshop", "A preset or a YAML file.")
+    overrides: Overrides = ()
+
+
+class Worlds(SharedEvaluation, Configured):
     """Play the same tasks with several agents: success, score, steps, tokens, paired tests.
 
     --sweep plays every agent once with each value of a setting (agents that set it themselves once).
     """
 
     command: ClassVar[str] = "worlds"
+    runner: ClassVar[str] = "worlds:run_worlds"
     examples: ClassVar[tuple[str, ...]] = (
         "stategate eval worlds --agents full,window --goals 0-499 --out runs/rule",
         "stategate eval worlds --agents full,compress --sweep context.budget=150,300,600 --out runs/b",
-        "stategate eval worlds --agents full --sweep env.wording=template,typos --out runs/w",
         "stategate eval worlds --agent none=context.kind=full"
         " --agent gated=context.kind=experience,context.bank=banks/state --out runs/e",
     )
@@ -32,19 +94,12 @@ class Worlds(AgentEvaluation):
     )
     goals: str = option("0-9", "Of the world's tasks: 0-499, 3,5,8, all.", "--goals", "--tasks")
 
-    def run(self) -> dict[str, Any]:
-        """Play what is missing."""
-        from stategate.evals.worlds.live import parse_agents, run_live, swept
 
-        agents = swept(parse_agents(self.agents, self.agent), self.sweep)
-        return run_live(self.config, agents, self.goals, self.out, self.overrides, self.seed)
-
-
-class Qa(AgentEvaluation):
+class Qa(SharedEvaluation, Configured):
     """Measure retrieval, answers, latency, tokens and cost; without a model unless actor is set."""
 
     command: ClassVar[str] = "qa"
-    runner: ClassVar[str] = "stategate.evals.qa.experiments:run_qa"
+    runner: ClassVar[str] = "qa:run_qa"
     examples: ClassVar[tuple[str, ...]] = (
         "stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa",
     )
@@ -55,7 +110,7 @@ class Qa(AgentEvaluation):
     limit: Limit = None
 
 
-class Memory(AgentEvaluation):
+class Memory(SharedEvaluation, Configured):
     """Measure memory where it matters: follow-ups and questions about earlier sessions."""
 
     command: ClassVar[str] = "memory"
@@ -71,7 +126,8 @@ class Memory(AgentEvaluation):
         """Play the dialogues that are missing."""
         from stategate.evals.memory.dialogues import run_memory
 
-        what = (self.dialogues, self.policies, self.config, (_EXTRACT, *self.overrides))
+        overrides = ("actor.kind=extract", *self.overrides)  # answers without a language model
+        what = (self.dialogues, self.policies, self.config, overrides)
         return run_memory(self.out, *what, self.limit, self.seed)
 
 
@@ -131,11 +187,14 @@ class Longmemeval(Evidence):
     )
 
 
-class Rerank(Shared):
+_RANKERS = ("bm25", "bm25_stem", "minilm", "bm25_stem+minilm", "single_gradient")
+
+
+class Rerank(SharedEvaluation):
     """Rank the documents of multi-hop questions: nDCG@10, MAP, precision, recall, paired tests."""
 
     command: ClassVar[str] = "rerank"
-    runner: ClassVar[str] = "stategate.evals.rerank.run:run_rerank"
+    runner: ClassVar[str] = "rerank:run_rerank"
     examples: ClassVar[tuple[str, ...]] = (
         "stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev",
     )
@@ -143,15 +202,7 @@ class Rerank(Shared):
     datasets: CommaList = option(("hotpotqa", "2wikimultihopqa", "musique"), "Comma-separated.")
     limit: int | None = option(None, "The first so many of each dataset.", ge=1)
     rankers: CommaList = option(
-        (
-            "bm25",
-            "bm25_stem",
-            "minilm",
-            "bm25_stem+minilm",
-            "single_gradient",
-            "bm25_stem+minilm+single_gradient",
-        ),
-        "a+b adds z-scores.",
+        (*_RANKERS, "bm25_stem+minilm+single_gradient"), "a+b adds z-scores."
     )
     pool: Literal["given", "bm25"] = option("given", "given, or bm25: the best of all documents.")
     depth: int = option(20, "Documents in a bm25 pool.", ge=1)
@@ -170,11 +221,11 @@ class Rerank(Shared):
     threads: int | None = option(None, "Cores for the model.", ge=1, exclude=True)
 
 
-class Replay(Shared):
+class Replay(SharedEvaluation):
     """Read recorded threads again under each arm: tokens, billed cost, what calls needed."""
 
     command: ClassVar[str] = "replay"
-    runner: ClassVar[str] = "stategate.evals.replay.run:run_replay"
+    runner: ClassVar[str] = "replay:run_replay"
     examples: ClassVar[tuple[str, ...]] = (
         "stategate eval replay --data threads.jsonl --arms nothing,compress --out runs/replay",
     )
@@ -202,28 +253,27 @@ class BenchWebshop(Bench):
     """Load WebShop's world, walk it at random, and search."""
 
     command: ClassVar[str] = "webshop"
-    runner: ClassVar[str] = "stategate.evals.bench.worlds:webshop_parts"
+    runner: ClassVar[str] = "bench:webshop_parts"
     examples: ClassVar[tuple[str, ...]] = ("stategate eval bench webshop --out runs/b",)
     data: str = option("sample", "'sample', or a folder of the world's data.")
 
 
 class BenchAlfworld(Bench):
-    """Load ALFWorld's games and walk them at random, or play every walkthrough."""
+    """Load ALFWorld's games and walk them at random."""
 
     command: ClassVar[str] = "alfworld"
-    runner: ClassVar[str] = "stategate.evals.bench.worlds:alfworld_parts"
+    runner: ClassVar[str] = "bench:alfworld_parts"
     examples: ClassVar[tuple[str, ...]] = (
         "stategate eval bench alfworld --data official --out runs/b",
     )
     data: str = option("sample", "'sample', or a folder of the world's data.")
-    walkthroughs: bool = option(False, "Play the games' own walkthroughs.", "--walkthroughs")
 
 
 class BenchStep(Bench):
     """Measure a step without the model, beside a bare LangGraph loop."""
 
     command: ClassVar[str] = "step"
-    runner: ClassVar[str] = "stategate.evals.bench.worlds:step_parts"
+    runner: ClassVar[str] = "bench:step_parts"
     examples: ClassVar[tuple[str, ...]] = ("stategate eval bench step --out runs/b",)
     data: str = option("sample", "'sample', or a folder of the world's data.")
 
@@ -232,7 +282,7 @@ class BenchBank(Bench, Configured):
     """Search in state banks of growing size, and embed one text."""
 
     command: ClassVar[str] = "bank"
-    runner: ClassVar[str] = "stategate.evals.bench.stores:bank_parts"
+    runner: ClassVar[str] = "bench:bank_parts"
     examples: ClassVar[tuple[str, ...]] = (
         "stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/b",
     )
@@ -240,53 +290,8 @@ class BenchBank(Bench, Configured):
     sizes: str = option("10000,100000", "Numbers of states.")
 
 
-_DATABASE: Any = option(
-    None, "A PostgreSQL database, or $STATEGATE_POSTGRES.", metavar="URL", exclude=True
-)
-
-
-class BenchMemory(Bench):
-    """Write and recall as one user's long-term memory grows; no model is timed."""
-
-    command: ClassVar[str] = "memory"
-    runner: ClassVar[str] = "stategate.evals.bench.stores:memory_parts"
-    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench memory --out runs/b",)
-    sizes: str = option("500,1000,2000,4000,6000,8000,10000", "Turns written, comma-separated.")
-    db: str | None = _DATABASE
-
-
-class BenchMiddleware(Bench):
-    """Decide what one model call of another's agent reads, beside LangChain's own middleware."""
-
-    command: ClassVar[str] = "middleware"
-    runner: ClassVar[str] = "stategate.evals.bench.serving:middleware_parts"
-    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench middleware --out runs/b",)
-    messages: int = option(200, "Length of the history.")
-    budget: int = option(16_000, "Tokens that force a cut.")
-
-
-class BenchSessions(Bench):
-    """Serve many conversations in one process, on each saver; the model is a stand-in."""
-
-    command: ClassVar[str] = "sessions"
-    runner: ClassVar[str] = "stategate.evals.bench.serving:session_parts"
-    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench sessions --out runs/b",)
-    sessions: int = option(64, "Conversations at once.", ge=1)
-    turns: int = option(5, "Questions of each, in a row.", ge=1)
-    seconds: float = option(0.5, "The stand-in model's time to think.")
-    db: str | None = _DATABASE
-
-
 #: The benchmarks, and the evaluations beside them.
-BENCHES: tuple[type[Bench], ...] = (
-    BenchWebshop,
-    BenchAlfworld,
-    BenchStep,
-    BenchBank,
-    BenchMemory,
-    BenchMiddleware,
-    BenchSessions,
-)
+BENCHES: tuple[type[Bench], ...] = (BenchWebshop, BenchAlfworld, BenchStep, BenchBank)
 EVALUATIONS: tuple[type[Evaluation], ...] = (
     Worlds,
     Qa,

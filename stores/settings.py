@@ -10,6 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
+from stategate.stores.workers import Crew
+
 
 class Settings(BaseModel):
     """What a command, an evaluation or a trainer is told; unknown fields are refused."""
@@ -59,13 +61,23 @@ JsonFile = Annotated[
     option(None, "Write all of it; - is stdout.", "--json", metavar="FILE", exclude=True),
 ]
 Limit = Annotated[int | None, option(None, "Only the first so many.", ge=1)]
-Workers = Annotated[int, option(1, "Processes that share the work.", ge=1, exclude=True)]
-Ray = Annotated[
-    str | None,
-    option(
+
+
+class Shared(Settings):
+    """Work that several processes, or a Ray cluster, can share."""
+
+    workers: int = option(1, "Processes that share the work.", ge=1, exclude=True)
+    ray: str | None = option(
         None,
         "Share it on a Ray cluster: auto, or its address.",
         metavar="auto|ADDRESS",
         exclude=True,
-    ),
-]
+    )
+    deadline: float = option(
+        3600.0, "Seconds that a worker may take for one part.", ge=1, exclude=True
+    )
+
+    def crew(self) -> Crew | None:
+        """Return who shares the work, None where nobody does: on a cluster one worker is one, too."""
+        is_shared = self.workers > 1 or self.ray is not None
+        return Crew(self.workers, self.ray, self.deadline) if is_shared else None

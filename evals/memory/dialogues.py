@@ -17,7 +17,7 @@ from typing import Any
 from stategate.envs.qa.questions import KINDS, DialogueTurn, load_dialogues
 from stategate.evals.core.statistics import paired_tests, summary_row
 from stategate.evals.core.task import Row, Sample, Solver, Summary, Task, run_task
-from stategate.evals.qa.player import POLICIES, Player
+from stategate.evals.player import POLICIES, Player
 from stategate.graph.config import load_config
 from stategate.stores.errors import UserError
 from stategate.stores.runs import mean, public_config, public_path

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from stategate.evals.bench.stores import bank_parts
+from stategate.evals.bench import bank_parts
 from stategate.evals.settings import BenchBank
-from stategate.evals.worlds.live import run_live
+from stategate.evals.worlds import run_live
 from stategate.nodes.build_context.experience import contrasts
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from stategate.envs.protocols import PlayableWorld
 from stategate.evals.core.report import table
-from stategate.evals.worlds.live import chosen_tasks, pairs_of, parse_agents, run_live, swept
+from stategate.evals.worlds import chosen_tasks, pairs_of, parse_agents, run_live, swept
 from stategate.stores.errors import UserError
 from stategate.ui.cli.main import app
 

@@ -5,9 +5,7 @@ import json
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from stategate.evals.replay.billing import Bill
-from stategate.evals.replay.run import orphans_in, run_replay
-from stategate.evals.replay.threads import NOTHING, replay
+from stategate.evals.replay import NOTHING, Bill, orphans_in, replay, run_replay
 from stategate.evals.settings import Replay
 from stategate.graph.exported import from_plain, read_messages
 from stategate.stores.errors import UserError

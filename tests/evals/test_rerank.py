@@ -9,8 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from stategate.evals.core.statistics import ranking_metrics
-from stategate.evals.rerank.data import data_folder, load_questions, retrieved
-from stategate.evals.rerank.run import MEASURES, Scorer, run_rerank
+from stategate.evals.rerank import (
+    MEASURES,
+    Scorer,
+    data_folder,
+    load_questions,
+    retrieved,
+    run_rerank,
+)
 from stategate.evals.settings import Rerank
 from stategate.stores.errors import UserError
 from stategate.ui.cli.main import app
@@ -157,7 +163,7 @@ def test_rank_prints_weights_as_bars(tmp_path):
     assert found["documents"][0]["title"] == "second"
     assert sum(d["weight"] for d in found["documents"]) == pytest.approx(1)
     for wrong, told in (
-        (["--with", "foo"], "--with knows"),
+        (["--with", "foo"], "--with"),
         (["--ranker", "foo"], "unknown ranker"),
     ):
         refused = CliRunner().invoke(app, [*words, *wrong])

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from stategate.evals.core.task import Sample, Task, run_task, spread
-from stategate.evals.worlds.live import run_live
+from stategate.evals.worlds import run_live
 from stategate.stores.errors import ModelUnavailable, UserError
 from stategate.stores.workers import TRIES, Crew, work
 

@@ -15,7 +15,7 @@ from stategate.envs.qa.questions import load_dialogues, load_questions
 from stategate.envs.webshop import WebShop
 from stategate.evals.core.run_directory import read_run
 from stategate.evals.memory.published import read_locomo, read_longmemeval
-from stategate.evals.qa.data import load_set
+from stategate.evals.qa import load_set
 from stategate.graph import load_config
 from stategate.graph.exported import read_messages
 from stategate.nodes.act.replies import parse

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stategate.envs.qa.questions import load_questions
-from stategate.evals.qa.data import load_set, relevant
+from stategate.evals.qa import load_set, relevant
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.observe.retriever import CorpusRetriever
 from stategate.nodes.retrieval.corpus import CorpusIndex, CorpusSource

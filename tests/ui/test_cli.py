@@ -14,7 +14,7 @@ import typer
 import yaml
 
 import stategate.ui.app.web
-import stategate.ui.cli.ui
+import stategate.ui.cli.serve
 from stategate.nodes.protocols import SLOTS
 from stategate.nodes.registry import registry
 from stategate.ui.cli.kinds import catalogue, markdown
@@ -50,9 +50,9 @@ def test_every_command_has_help_with_an_example():
     def walk(command, words, context):
         shown = run_command(*words, "--help").output
         assert f"stategate {' '.join(words)}".strip() in shown.split("Examples")[1], words
-        if hasattr(command, "list_commands"):
+        if hasattr(command, "commands"):
             for name in command.list_commands(context):
-                inner = command.get_command(context, name)
+                inner = command.resolve_command(context, [name])[1]
                 if not inner.hidden:
                     below = type(context)(inner, parent=context, info_name=name)
                     walk(inner, [*words, name], below)
@@ -156,10 +156,10 @@ def test_a_home_that_cannot_be_made_is_one_line(words, monkeypatch):
 
 def test_a_thread_is_resumed_where_it_stopped(agent, own_home):
     by_hand = ["--actor", "human", "--goal", 3, "--thread", "t"]
-    assert "--thread t --resume" in call("run", agent, *by_hand, stdin="search desk lamp\nq\n")
+    assert "--thread 't' --resume" in call("run", agent, *by_hand, stdin="search desk lamp\nq\n")
     assert (own_home / "checkpoints.sqlite").is_file()
     assert "unfinished" in refused("run", agent, "--thread", "t")
-    assert "goal 3" in refused("run", agent, "--thread", "t", "--resume", "--goal", 5)
+    assert "leave --goal out" in refused("run", agent, "--thread", "t", "--resume", "--goal", 5)
     episode = json.loads(call("run", agent, "--thread", "t", "--resume", "--json", "-"))
     assert episode["resumed_at"] == 1
     assert [step["decision"]["action"] for step in episode["steps"]] == BUY_NOTHING[1:]
@@ -267,7 +267,7 @@ def test_the_app_without_its_part_is_one_line():
 
 def test_an_app_that_others_can_reach_is_warned_of_and_asks_for_the_password(monkeypatch):
     seen = {}
-    monkeypatch.setattr(stategate.ui.cli.ui, "wait", lambda: None)
+    monkeypatch.setattr(stategate.ui.cli.serve, "wait", lambda: None)
     monkeypatch.setattr(
         stategate.ui.app.web, "serve", lambda config, **how: seen.update(how) or "http://x/"
     )

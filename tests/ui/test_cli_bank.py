@@ -1,11 +1,10 @@
-"""`stategate bank`, as a user types it: practise, build, look, change, merge, and the mistakes."""
+"""`stategate bank`, as a user types it: practise, build, look, merge, and the mistakes."""
 
 import json
 
 import pytest
 
-from stategate.stores.bank.search import StateBank
-from tests.kit import call, refused, run_command
+from tests.kit import call, refused
 
 HASHED = ("--set", "embedder.kind=hashing")
 
@@ -28,11 +27,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-def rows_of(bank):
-    shown = json.loads(call("bank", "show", bank, "--json", "-"))
-    return shown["shown"]
-
-
 def test_a_bank_is_shown_and_searched(folder):
     assert "q " in call("bank", "show", folder / "state")
     for kind in ("state", "trace"):
@@ -42,49 +36,23 @@ def test_a_bank_is_shown_and_searched(folder):
         assert hits[0]["score"] >= hits[1]["score"]
 
 
-def test_rows_are_changed_removed_exported_and_merged(folder, tmp_path):
+def test_banks_are_merged_and_a_row_comes_once(folder, tmp_path):
     bank = tmp_path / "copy"
     assert "new rows" in call("bank", "merge", folder / "state", "--out", bank)
     assert call("bank", "merge", folder / "state", "--out", bank).startswith("0 new rows")
-    row = rows_of(bank)[0]["id"]
-    edited = call("bank", "edit", bank, row, "--q", "1.5", "--experience", "Look twice.")
-    assert "q 1.50" in edited
-    assert "Look twice." in edited
-    assert "1 row removed" in call("bank", "edit", bank, row, "--remove")
-    assert row not in {other["id"] for other in rows_of(bank)}
-    assert "4 left" in call("bank", "prune", bank, "--keep", 4)
-    call("bank", "export", bank, tmp_path / "rows.jsonl")
-    lines = (tmp_path / "rows.jsonl").read_text().splitlines()
-    assert len(lines) == 4
-    assert {"id", "q"} <= set(json.loads(lines[0]))
+    rows = json.loads(call("bank", "show", bank, "--limit", 99, "--json", "-"))
+    assert rows["rows"] == len(rows["shown"]) > 4
 
 
-def test_hindsight_watches_for_new_episodes_until_it_is_stopped(folder, tmp_path, monkeypatch):
-    bank, traces = tmp_path / "b", tmp_path / "t"
-    traces.mkdir()
-    known = sorted(StateBank(folder / "state").bank.rows(), key=lambda row: row.data["episode"])
-    first, second = known[0].data["episode"], known[-1].data["episode"]
-    assert first != second
-    exported = tmp_path / "all.jsonl"
-    call("traces", "export", exported, "--db", folder / "p.sqlite")
-    lines = {json.loads(line)["episode_id"]: line for line in exported.read_text().splitlines()}
-    call("bank", "merge", folder / "state", "--out", bank)
-    (traces / "1.jsonl").write_text(lines[first] + "\n")
-    slept = []
-
-    def sleep(seconds):
-        slept.append(seconds)
-        if len(slept) == 2:
-            raise SystemExit(0)
-        (traces / "2.jsonl").write_text(lines[second] + "\n")
-
-    monkeypatch.setattr("stategate.ui.cli.bank.time.sleep", sleep)
+def test_a_model_s_advice_is_asked_for_once_a_task(folder, tmp_path):
     told = '[{"state": 1, "q_value": 3, "experience": "Look twice."}]'
-    words = ("--watch", 7, *HASHED, "--set", "llm.kind=fake", "--set", f"llm.replies=['{told}']")
-    run_command("bank", "hindsight", bank, traces, *words)
-    assert slept == [7, 7]
-    by = {row.data["episode"]: row.data["by"] for row in StateBank(bank).bank.rows()}
-    assert {name for name, who in by.items() if who.startswith("hindsight")} == {first, second}
+    fake = (*HASHED, "--set", "llm.kind=fake", "--set", f"llm.replies=['{told}']")
+    words = ("--annotator", "hindsight", "--limit", 1, "--include-incorrect")
+    said = call("bank", "build", folder / "p.sqlite", "--out", tmp_path / "b", *words, *fake)
+    assert "1 calls at most once each" in said
+    assert "used: 1 calls" in said
+    rows = json.loads(call("bank", "show", tmp_path / "b", "--json", "-"))["shown"]
+    assert "Look twice." in {row["data"]["experience"] for row in rows}
 
 
 def test_mistakes_are_told_in_one_line(folder, tmp_path):
@@ -94,8 +62,6 @@ def test_mistakes_are_told_in_one_line(folder, tmp_path):
         (("show", tmp_path / "nothing"), "no bank"),
         (("search", bank, " ", *HASHED), "nothing to search for"),
         (("search", bank, "lamp", *HASHED, "--set", "embedder.dimension=64"), "hashing"),
-        (("edit", bank, "nobody", "--q", 3), "nobody"),
-        (("prune", bank), "nothing to prune by"),
         (("build", tmp_path / "x", "--out", tmp_path / "b"), "no traces at"),
         (("practice", "--styles", "wild", "--out", tmp_path / "p"), "no style 'wild'"),
         (("merge", bank, folder / "trace", "--out", tmp_path / "m"), "trace"),

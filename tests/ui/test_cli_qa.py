@@ -103,8 +103,8 @@ def test_ctrl_c_while_it_thinks_ends_in_a_line_and_loses_nothing(notes, monkeypa
 @pytest.mark.parametrize(
     ("words", "slow"),
     [
-        (("run", "demo", "--episodes", "2"), "stategate.evals.worlds.live.run_live"),
-        (("eval", "qa", "--out", "OUT"), "stategate.evals.qa.experiments.run_qa"),
+        (("run", "demo", "--episodes", "2"), "stategate.evals.worlds.run_live"),
+        (("eval", "qa", "--out", "OUT"), "stategate.evals.qa.run_qa"),
         (
             ("ingest", "NOTES", "--corpus", "n", "--embedder", "hashing"),
             "stategate.ui.cli.ingest._read",

@@ -80,7 +80,7 @@ def test_every_other_line_is_a_command_with_flags_that_there_are():
         words, command = shlex.split(line)[1:], group
         context = command.make_context("stategate", [], resilient_parsing=True)
         while hasattr(command, "commands"):
-            command = command.get_command(context, words[0])
+            command = command.resolve_command(context, words)[1]
             context = type(context)(command, parent=context, info_name=words[0])
             words = words[1:]
         command.parse_args(context, words)  # raises for a flag or a command that is none

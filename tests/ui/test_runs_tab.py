@@ -7,8 +7,7 @@ import gradio as gr
 import pytest
 import yaml
 
-from stategate.evals.core.run_directory import find_runs
-from stategate.evals.core.stories import read_stories
+from stategate.evals.core.run_directory import find_runs, read_stories
 from stategate.graph import load_config
 from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
@@ -79,7 +78,7 @@ def test_six_stories_tell_the_figures_of_their_runs(tmp_path):
 
 def test_a_replayed_step_shows_what_the_model_read(runs_tab, tmp_path):
     from stategate.evals.core.run_directory import read_run
-    from stategate.evals.worlds.live import run_live
+    from stategate.evals.worlds import run_live
 
     base = ["actor.kind=rule", *PLAIN]
     run_live("webshop", {"full": ["context.budget=150"]}, range(2), str(tmp_path / "r"), base)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from stategate.stores.errors import UserError
 from stategate.stores.settings import CommaList, Settings, argument, option
-from stategate.ui.cli.settings_command import command, command_group, read_flags, single
+from stategate.ui.cli.settings_command import command, read_flags, single
 
 
 class Base(Settings):
@@ -91,9 +91,3 @@ def test_what_pydantic_checks_names_the_flag():
         read_flags(Recipe, {"name": "lamp", "size": -1})
     with pytest.raises(UserError, match="^--with: "):
         read_flags(Recipe, {"name": "lamp", "builders": 3})
-
-
-def test_a_group_imports_a_command_when_it_is_called():
-    app = command_group("Things.", lazy=("tests.no_such_module:app", "Not here."))
-    assert "Not here." in CliRunner().invoke(app, ["--help"]).output
-    assert isinstance(CliRunner().invoke(app, ["lazy"]).exception, ModuleNotFoundError)

@@ -1,22 +1,33 @@
-"""``stategate ask`` and ``stategate chat``: questions to the QA agent, its answer as it is written."""
+"""``stategate ask``, ``chat`` and ``rank``: questions to the QA agent; documents weighed for one."""
 
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from pydantic import BeforeValidator
 
-from stategate.stores.settings import ConfigName, JsonFile, Overrides, Settings, argument, option
+from stategate.stores.errors import UserError
+from stategate.stores.settings import (
+    ConfigName,
+    JsonFile,
+    Overrides,
+    Settings,
+    argument,
+    comma_list,
+    option,
+)
 from stategate.ui.cli import output
 from stategate.ui.cli.settings_command import command, single
 
 if TYPE_CHECKING:
     from stategate.graph.session import Session, StepResult
+    from stategate.nodes.build_context.rico.rankers import Weighed
 
-ask_app, chat_app = single(), single()
+ask_app, chat_app, rank_app = single(), single(), single()
 
 
 class ChatSettings(Settings):
@@ -44,12 +55,7 @@ class AskSettings(ChatSettings):
 )
 def ask(settings: AskSettings) -> None:
     """Answer one question from a corpus and from memory."""
-    from stategate.stores.errors import UserError
-
-    question, json_target = settings.question, settings.json_target
-    if not question.strip():
-        raise UserError("the question is empty: ask something")
-    output.check_target(json_target)
+    question, json_target = _asked(settings.question), settings.json_target
     name = settings.thread or f"ask-{uuid.uuid4().hex[:10]}"
     session = open_session(settings, name, settings.thread is not None)
     out = output.console(stderr=json_target == "-")
@@ -60,7 +66,7 @@ def ask(settings: AskSettings) -> None:
     titles = _titles(session) if settings.show or json_target is not None else {}
     if settings.show:
         out.print(result.context.text, markup=False, style="dim")
-        output.show_scores(out, result.context.pieces, titles)
+        _show_scores(out, result.context.pieces, titles)
     if json_target is not None:
         reply = _as_json(question, session, result, titles)
         output.write_json(json_target, {**reply, "thread": name})
@@ -103,7 +109,6 @@ def open_session(settings: ChatSettings, thread: str, is_kept: bool) -> "Session
     from stategate.graph.build import build_graph
     from stategate.graph.config import load_config
     from stategate.graph.session import Session
-    from stategate.stores.errors import UserError
     from stategate.ui.memory import durable, of_user, thread_of
 
     corpus = () if settings.corpus is None else (f"env.corpus={settings.corpus}",)
@@ -228,6 +233,18 @@ def _titles(session: "Session") -> dict[str, str]:
     return {passage.id: passage.title or passage.document for passage in passages}
 
 
+def _show_scores(out: Any, pieces: Any, titles: dict[str, str]) -> None:
+    """Print what each passage scored, best first; a star marks those that the model read."""
+    scored = [piece for piece in pieces if piece.score is not None and piece.kind == "passage"]
+    best = sorted(scored, key=lambda piece: -piece.score)
+    rows = []
+    for piece in best:
+        title = " ".join(titles.get(piece.id, piece.id).split())[:48]
+        share = output.bar(piece.score, best[0].score)
+        rows.append((f"{piece.score:.3f}", share, f"{'*' if piece.text else ' '} {title}"))
+    out.print(output.table(("", "", ""), rows))
+
+
 def _as_json(
     question: str, session: "Session", result: "StepResult", titles: dict[str, str]
 ) -> dict[str, Any]:
@@ -242,3 +259,117 @@ def _as_json(
         "decision": pack_decision(result.decision),
         "config": session.agent.config.model_dump(mode="json"),
     }
+
+
+def _asked(question: str) -> str:
+    if not question.strip():
+        raise UserError("the question is empty: ask something")
+    return question
+
+
+class RankSettings(Settings):
+    """Which documents, by which scores."""
+
+    question: str = argument(..., "What the documents should explain.")
+    corpus: str = option(
+        ...,
+        "An ingested corpus, sample, or a folder or file, as `ingest` reads them.",
+        metavar="NAME|PATH",
+    )
+    top: int = option(10, "How many documents to show.", ge=1)
+    ranker: str = option("single_gradient", "single_gradient, multistep, loss, …")
+    fuse_with: Annotated[
+        tuple[Literal["bm25", "bm25_stem", "embedder"], ...], BeforeValidator(comma_list)
+    ] = option(("bm25_stem", "embedder"), "Scores to add: bm25, bm25_stem, embedder.", "--with")
+    alone: bool = option(False, "The ranker's own score only.")
+    candidates: int = option(20, "Weigh only so many, the BM25-best.", ge=1)
+    model: str = option("smollm2-135m", "Asset, folder, .gguf file, hub name.")
+    answer: bool = option(False, "Also answer from the mixed state.")
+    json_target: JsonFile = None
+
+
+@command(
+    rank_app,
+    """stategate rank "Who wrote the song Counterparts?" --corpus notes/ --top 3""",
+    """stategate rank "Which film is older?" --corpus films.json --answer --json -""",
+)
+def rank(settings: RankSettings) -> None:
+    """Weigh documents for a question by how much attending to them would help predict it."""
+    from stategate.nodes.build_context.rico.rankers import Weigher, documents_of
+    from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
+    from stategate.nodes.models.embedders import MiniLM
+    from stategate.nodes.resources import Resources
+
+    question = _asked(settings.question)
+    documents = _best_by_words(question, documents_of(settings.corpus), settings.candidates)
+    if not documents:
+        why = f"there is no text in '{settings.corpus}'"
+        raise UserError(f"{why}: put a file into it, or name another")
+    weigher = Weigher(
+        DocumentMemory(lambda: shared_backend(settings.model)),
+        lambda: MiniLM().build(Resources()),
+        settings.ranker,
+        () if settings.alone else settings.fuse_with,
+    )
+    weighed = weigher.weigh(question, documents, quiet=False)
+    reply = None
+    if settings.answer:
+        import torch
+
+        states = weigher.memory.states(documents)
+        weights = torch.tensor(weighed.weights, dtype=torch.float32)
+        reply = str(weigher.memory.backend.generate(states, weights, question))
+    told = _weighed_as_json(question, documents, weighed, settings.top)
+    if settings.json_target is not None:
+        output.write_json(settings.json_target, {**told, "answer": reply})
+    if settings.json_target != "-":
+        _show_ranking(told)
+        if reply is not None:
+            output.say(f"answer from the mixed state: {reply}")
+
+
+def _best_by_words(question: str, documents: list[Any], count: int) -> list[Any]:
+    """Return the ``count`` documents that BM25 puts first, in the corpus's order."""
+    if len(documents) <= count:
+        return documents
+    import numpy as np
+
+    from stategate.nodes.retrieval.ranking import bm25
+
+    scores = bm25(question, [document.shown() for document in documents], stemmed=True)
+    return [documents[i] for i in sorted(np.argsort(-scores, kind="stable")[:count])]
+
+
+def _weighed_as_json(
+    question: str, documents: list[Any], weighed: "Weighed", top: int
+) -> dict[str, Any]:
+    rows = [
+        {
+            "title": documents[i].title,
+            "text": documents[i].text,
+            "weight": float(weighed.weights[i]),
+            "score": float(weighed.scores[i]),
+            "parts": {name: float(scores[i]) for name, scores in weighed.parts.items()},
+        }
+        for i in weighed.order()[:top]
+    ]
+    losses = list(weighed.ranking.losses) if weighed.ranking else []
+    return {"question": question, "documents": rows, "losses": losses}
+
+
+def _show_ranking(told: dict[str, Any]) -> None:
+    ranked = told["documents"]
+    highest = max(row["weight"] for row in ranked)
+    rows = [
+        (
+            f"{row['weight']:.3f}",
+            output.bar(row["weight"], highest),
+            " ".join((row["title"] or row["text"]).split())[:28],
+            *row["parts"].values(),
+        )
+        for row in ranked
+    ]
+    output.console().print(output.table(("weight", "", "document", *ranked[0]["parts"]), rows))
+    if told["losses"]:
+        shown = " → ".join(f"{value:.3f}" for value in told["losses"][:8])
+        output.say(f"question's loss: {shown} nats a token", "dim")

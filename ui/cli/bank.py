@@ -1,6 +1,5 @@
-"""``stategate bank``: make banks of experience from recorded episodes."""
+"""``stategate bank``: make banks of experience from recorded episodes, and look into them."""
 
-import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,13 +12,12 @@ from stategate.stores.settings import (
     JsonFile,
     Limit,
     Overrides,
-    Ray,
     Settings,
-    Workers,
+    Shared,
     argument,
     option,
 )
-from stategate.ui.cli.output import crew_of, say, working, wrote
+from stategate.ui.cli.output import say, working, wrote
 from stategate.ui.cli.settings_command import command, command_group
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from stategate.trainers.bank.hindsight import Hindsight
 
 app = command_group(
-    "Make, look at, and tend banks of experience.",
+    "Make, look at, and merge banks of experience.",
     "stategate bank search state 'Find me a red wool scarf'",
     "stategate run webshop-experience --goal 3 --set context.bank=state",
 )
@@ -43,9 +41,6 @@ def _place(name: str | None, kind: str = "state") -> str:
 
 
 Bank = Annotated[str, AfterValidator(_place), argument(..., "Its name or folder.", metavar="BANK")]
-Traces = Annotated[
-    tuple[Path, ...], argument(..., "Trace databases, JSON or JSONL files, or folders of them.")
-]
 Trust = Annotated[
     float, option(..., "Of who made them: 1 is yourself; advice needs 0.5 or more.", ge=0, le=1)
 ]
@@ -66,18 +61,12 @@ class BankConfig(Settings):
         return config, Resources(config.llm, config.embedder, env=config.env)
 
 
-class JudgeSettings(BankConfig):
-    """How often a model is called."""
-
-    limit: Limit = None
-    concurrency: int = option(1, "Model calls at once.", ge=1)
-    per_minute: float = option(0, "Model calls a minute; 0: any.", ge=0)
-
-
-class BuildSettings(JudgeSettings):
+class BuildSettings(BankConfig, Shared):
     """Of which episodes which bank is made, and how."""
 
-    traces: Traces
+    traces: tuple[Path, ...] = argument(
+        ..., "Trace databases, JSON or JSONL files, or folders of them."
+    )
     out: str | None = option(
         None, "Else 'state' or 'trace'; goes on if there.", metavar="NAME|FOLDER"
     )
@@ -88,26 +77,17 @@ class BuildSettings(JudgeSettings):
     include_incorrect: bool = option(False, "Failed episodes too, with blame.")
     updater: bool = option(False, "Keep the config's recurrent states.")
     trust: Trust = 1.0
-    workers: Workers = 1
-    ray: Ray = None
+    limit: Limit = None
+    concurrency: int = option(1, "Model calls at once.", ge=1)
+    per_minute: float = option(0, "Model calls a minute; 0: any.", ge=0)
 
 
-class HindsightSettings(JudgeSettings):
-    """Which bank's advice is written anew."""
-
-    folder: Bank
-    traces: Traces
-    watch: float = option(0, "Look again after so many seconds; 0: once.", ge=0)
-
-
-class PracticeSettings(BankConfig):
+class PracticeSettings(BankConfig, Shared):
     """Which goals are played, and how."""
 
     out: Path = option(..., "Trace database; goes on if there.", metavar="FILE")
     goals: str = option("0-99", "0-99; or of the official data: train or beside.")
     styles: str = option("", "How the rule actor plays, comma-separated; else all.")
-    workers: Workers = 1
-    ray: Ray = None
 
 
 class ShowSettings(Settings):
@@ -128,26 +108,6 @@ class SearchSettings(BankConfig):
     json_target: JsonFile = None
 
 
-class EditSettings(Settings):
-    """What is changed of a row."""
-
-    folder: Bank
-    row: str = argument(..., "The row's id (see show).")
-    q: float | None = option(None, "Its new worth.", ge=0, le=10)
-    experience: str | None = option(None, "Its new advice; '' for none.")
-    remove: bool = option(False, "Remove the row.")
-
-
-class PruneSettings(Settings):
-    """Which rows go."""
-
-    folder: Bank
-    keep: int | None = option(None, "Rows to keep at most.", ge=0)
-    min_q: float | None = option(None, "Remove rows worth less.")
-    older_than_days: float | None = option(None, "Of rows that never advised.", ge=0)
-    useless: bool = option(False, "Remove what was tried and earned nothing.")
-
-
 class MergeSettings(Settings):
     """Which banks go where."""
 
@@ -156,20 +116,12 @@ class MergeSettings(Settings):
     trust: Trust = 1.0
 
 
-class ExportSettings(Settings):
-    """Where rows go."""
-
-    folder: Bank
-    target: Path = argument(..., "The JSONL file to write.")
-
-
 @command(app, "stategate bank build runs/p.sqlite --include-incorrect")
 def build(settings: BuildSettings) -> None:
     """Build a bank from recorded episodes; run it again after a kill and it goes on."""
     from stategate.trainers.bank.build import build_state_bank, build_trace_bank
     from stategate.trainers.bank.sources import read_episodes
 
-    crew = crew_of(settings.workers, settings.ray)
     config, resources = settings.load()
     with working("reading the episodes"):
         read = read_episodes(settings.traces, settings.include_incorrect, settings.trust)
@@ -183,46 +135,21 @@ def build(settings: BuildSettings) -> None:
         captions = Captions(resources.llm, resources.llm_params.model_dump_json())
         episodes = [captions.caption(episode) for episode in episodes]
         _tell_problems(captions.problems, "without a caption")
-    place = _place(settings.out, settings.kind)
-    if settings.kind == "trace":
-        with working("building the bank"):
-            built = build_trace_bank(place, episodes, resources, crew)
-        _tell(built, place)
-        return
-    is_judged = settings.annotator == "hindsight"
-    judge = _judge(resources, episodes, settings) if is_judged else None
-    params = config.updater if settings.updater else None
+    place, crew = _place(settings.out, settings.kind), settings.crew()
+    judge = None
+    if settings.kind == "state" and settings.annotator == "hindsight":
+        judge = _judge(resources, episodes, settings)
     with working("building the bank"):
-        built = build_state_bank(place, episodes, resources, judge, params, crew=crew)
+        if settings.kind == "trace":
+            built = build_trace_bank(place, episodes, resources, crew)
+        else:
+            params = config.updater if settings.updater else None
+            built = build_state_bank(place, episodes, resources, judge, params, crew=crew)
     _tell(built, place)
     if judge is not None:
-        _tell_cost(judge)
-
-
-@command(app, "stategate bank hindsight state runs/traces.sqlite --watch 60 &")
-def hindsight(settings: HindsightSettings) -> None:
-    """Replace return-based advice by a model's, while agents go on using the bank."""
-    from stategate.trainers.bank.build import upgrade, waiting_in
-    from stategate.trainers.bank.sources import read_episodes
-
-    _, resources = settings.load()
-    tried: set[str] = set()
-    is_first = True
-    while is_first or settings.watch:
-        if not is_first:
-            time.sleep(settings.watch)
-        read = read_episodes(settings.traces, include_incorrect=True)
-        there = waiting_in(settings.folder) - tried
-        todo = [episode for episode in read.found[: settings.limit] if episode.id in there]
-        if todo or is_first:
-            _tell_problems(read.problems, "not read")
-            judge = _judge(resources, todo, settings)
-            done = upgrade(settings.folder, todo, judge, resources.experience)
-            say(f"{done.rows} rows of {done.read} episodes have a model's advice now")
-            _tell_problems(done.problems, "left as they were")
-            _tell_cost(judge)
-        tried |= {episode.id for episode in todo}
-        is_first = False
+        used = judge.usage
+        tokens = f"{used.tokens_in} tokens in, {used.tokens_out} out"
+        say(f"used: {used.calls} calls, {tokens}, {_money(judge.cost())}")
 
 
 @command(app, "stategate bank practice --goals train --out p.sqlite --set env.data=official")
@@ -231,7 +158,7 @@ def practice(settings: PracticeSettings) -> None:
     from stategate.trainers.webshop.practice import practise
 
     named: dict[str, Any] = {"styles": settings.styles.split(",")} if settings.styles else {}
-    named["crew"] = crew_of(settings.workers, settings.ray)
+    named["crew"] = settings.crew()
     played = practise(settings.config, settings.goals, settings.out, settings.overrides, **named)
     say(f"{played} episodes played, in {settings.out}")
 
@@ -250,7 +177,6 @@ def show(settings: ShowSettings) -> None:
         "made_with": bank.makes(),
         "version": bank.meta("version"),
         "annotators": dict(Counter(str(row.data.get("by", "–")) for row in rows)),
-        "moves": dict(Counter(str(row.data.get("move", "–")) for row in rows).most_common()),
         "mean_q": sum(row.q for row in rows) / len(rows) if rows else 0.0,
         "used": sum(row.uses for row in rows),
     }
@@ -258,10 +184,9 @@ def show(settings: ShowSettings) -> None:
     if wrote(settings.json_target, {**facts, "shown": [_plain(row) for row in best]}):
         return
     for key, value in facts.items():
-        shown = f"{value:.2f}" if isinstance(value, float) else value
-        if isinstance(shown, dict):
-            shown = ", ".join(f"{name} {count}" for name, count in shown.items())
-        say(f"{key:<11}{shown}")
+        if isinstance(value, dict):
+            value = ", ".join(f"{name} {count}" for name, count in value.items())
+        say(f"{key:<11}{f'{value:.2f}' if isinstance(value, float) else value}")
     for row in best:
         _print(row)
 
@@ -282,37 +207,6 @@ def search(settings: SearchSettings) -> None:
         _print(hit.row, hit.score)
 
 
-@command(app, "stategate bank edit state 1f2e3d --q 0")
-def edit(settings: EditSettings) -> None:
-    """Change the worth or the advice of one row, or remove it."""
-    from stategate.stores.bank.bank import open_bank
-
-    bank, q, experience = open_bank(settings.folder), settings.q, settings.experience
-    if settings.remove:
-        bank.remove([bank.row(settings.row).n])
-        say("1 row removed")
-        return
-    if q is None and experience is None:
-        raise UserError("nothing to change: give --q, --experience or --remove")
-    changes = {} if experience is None else {"experience": experience, "by": "edited"}
-    _print(bank.change(settings.row, q=q, **changes))
-
-
-@command(app, "stategate bank prune state --keep 50000 --useless")
-def prune(settings: PruneSettings) -> None:
-    """Let go of rows by worth, age or uselessness."""
-    from stategate.nodes.experience.grow import prune as let_go
-    from stategate.stores.bank.bank import open_bank
-
-    days = settings.older_than_days
-    how = settings.model_dump(include={"keep", "min_q", "useless"})
-    if days is None and all(value in (None, False) for value in how.values()):
-        raise UserError("nothing to prune by: give --keep, --min-q, --older-than-days or --useless")
-    bank = open_bank(settings.folder)
-    gone = let_go(bank, older_than=None if days is None else days * 86400, **how)
-    say(f"{gone} rows removed, {len(bank)} left")
-
-
 @command(app, "stategate bank merge a b --out all")
 def merge(settings: MergeSettings) -> None:
     """Put banks of one make together; a row that is in several comes once."""
@@ -324,16 +218,8 @@ def merge(settings: MergeSettings) -> None:
     say(f"{added} new rows in {place}")
 
 
-@command(app, "stategate bank export state rows.jsonl")
-def export(settings: ExportSettings) -> None:
-    """Write all rows, without vectors, as JSON lines."""
-    from stategate.stores.bank.bank import export_rows, open_bank
-
-    count = export_rows(open_bank(settings.folder), settings.target)
-    say(f"{count} rows in {settings.target}")
-
-
-def _judge(resources: "Resources", episodes: list[Any], settings: JudgeSettings) -> "Hindsight":
+def _judge(resources: "Resources", episodes: list[Any], settings: BuildSettings) -> "Hindsight":
+    """Return the model as judge of episodes, after saying what it will cost."""
     from stategate.trainers.bank.hindsight import Hindsight
 
     params = resources.llm_params
@@ -347,7 +233,7 @@ def _judge(resources: "Resources", episodes: list[Any], settings: JudgeSettings)
     return judge
 
 
-def _tell(built: "Built", folder: str | Path) -> None:
+def _tell(built: "Built", folder: str) -> None:
     summary = f"{built.rows} rows from {built.read} episodes in {folder}"
     summary += f", {built.known} were there already" if built.known else ""
     if built.leaks:
@@ -361,12 +247,6 @@ def _tell_problems(problems: list[str], what: str) -> None:
         say(f"{what}: {line}", "yellow", stderr=True)
     if len(problems) > 5:
         say(f"… and {len(problems) - 5} more {what}", "yellow", stderr=True)
-
-
-def _tell_cost(judge: "Hindsight") -> None:
-    used = judge.usage
-    tokens = f"{used.tokens_in} tokens in, {used.tokens_out} out"
-    say(f"used: {used.calls} calls, {tokens}, {_money(judge.cost())}")
 
 
 def _money(cost: float | None) -> str:

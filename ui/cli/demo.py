@@ -15,6 +15,7 @@ from stategate.stores.settings import (
     option,
 )
 from stategate.ui.cli import output
+from stategate.ui.cli.output import heading
 from stategate.ui.cli.settings_command import command, single
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 app = single()
 _TASKS = 30  # that are tried until the memories end differently
 _LINES = 14  # of a prompt that are shown
-_COLUMNS = ("reward", "steps", "tokens", "commands_lost", "tokens_lost")
+_COLUMNS = ("kind", "reward", "steps", "tokens", "commands_lost", "tokens_lost")
 
 
 class DemoSettings(Settings):
@@ -64,7 +65,6 @@ def demo(settings: DemoSettings) -> None:
     from stategate.ui.cli.run import task_of
 
     goal, budget, kinds = settings.goal, settings.budget, settings.builders
-    output.check_target(settings.json_target)
     if len(kinds) < 2:
         raise UserError("name two memories or more: --builders full,compress")
     config = load_config(settings.config, settings.overrides)
@@ -123,10 +123,8 @@ def parting(plays: Sequence[Play]) -> int | None:
 
 def show(out: "Console", plays: Sequence[Play], number: int, *, is_chosen: bool) -> None:
     """Print the task, the step where the memories part, how each ended, and the table."""
-    from rich.table import Table
-
     session = plays[0].session
-    _head(out, f"task {number}")
+    heading(out, f"task {number}")
     _say(out, session.agent.world.instruction(session.values["session"]))
     if is_chosen:
         _say(out, "(the first task whose endings differ, whoever ends better)", "dim")
@@ -135,16 +133,12 @@ def show(out: "Console", plays: Sequence[Play], number: int, *, is_chosen: bool)
         out.print("All of them did the same at every step.")
     else:
         _moment(out, plays, at)
-    _head(out, "how each ended")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("memory")
-    for name in _COLUMNS:
-        table.add_column(name.replace("_", " "), justify="right")
-    for row in (play.row for play in plays):
-        steps = f"{row['steps']}{'' if row['done'] else ' (step cap)'}"
-        counts = [f"{row[name]:,}" for name in _COLUMNS[2:]]
-        table.add_row(row["kind"], f"{row['reward']:.2f}", steps, *counts)
-    out.print(table)
+    heading(out, "how each ended")
+    heads = [name.replace("_", " ") for name in _COLUMNS]
+    rows = [[play.row[name] for name in _COLUMNS] for play in plays]
+    out.print(output.table(heads, rows))
+    if capped := [play.row["kind"] for play in plays if not play.row["done"]]:
+        _say(out, f"stopped at the step cap: {', '.join(capped)}", "dim")
     _say(out, "lost: commands that the model could not read, and tokens of the pages, of all steps")
     _say(
         out,
@@ -163,7 +157,7 @@ def _moment(out: "Console", plays: Sequence[Play], at: int) -> None:
     from stategate.ui.cli.transcript import cut, kept_line, page_lines
 
     owner = next(play for play in plays if at < len(play.steps))
-    _head(out, f"step {at + 1}: they part{f' (after {at} equal steps)' if at else ''}")
+    heading(out, f"step {at + 1}: they part{f' (after {at} equal steps)' if at else ''}")
     for past in owner.steps[:at]:
         _say(out, f"  {past.step + 1}. {past.decision.action}", "dim")
     view = owner.session.agent.resources.view
@@ -175,7 +169,7 @@ def _moment(out: "Console", plays: Sequence[Play], at: int) -> None:
         if at < len(play.steps):
             reads.setdefault(play.steps[at].context.text, []).append(play)
     for text, readers in reads.items():
-        _head(out, " and ".join(play.row["kind"] for play in readers))
+        heading(out, " and ".join(play.row["kind"] for play in readers))
         lines = [line for line in text.splitlines() if line.strip()]
         for line in lines[:_LINES]:
             _say(out, f"  │ {cut(line, 74)}")
@@ -201,13 +195,6 @@ def state_in_words(session: "Session", at: int) -> str:
         likely = sorted(updater.predict(vector).items(), key=lambda pair: -pair[1])[:3]
         words += "; foresees " + ", ".join(f"{name} {100 * p:.0f} %" for name, p in likely)
     return words
-
-
-def _head(out: "Console", title: str) -> None:
-    from rich.text import Text
-
-    out.print()
-    out.rule(Text(title, "bold"), align="left", style="dim")
 
 
 def _say(out: "Console", text: str, style: str = "") -> None:

@@ -2,24 +2,27 @@
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from stategate.stores.errors import UserError, describe_error, error_with_type
 from stategate.stores.settings import JsonFile, Overrides, Settings, option
-from stategate.ui.cli.output import console, write_json
+from stategate.ui.cli.output import console, table, wrote
 from stategate.ui.cli.settings_command import command, single
 
+if TYPE_CHECKING:
+    from stategate.graph.config import Config
+
 app = single()
-_SHOWN = ("stategate", "langgraph", "langchain-core", "torch", "xllamacpp")
 _MARKS = {True: ("ok", "green"), False: ("wrong", "bold red"), None: ("–", "dim")}
 _ROOM = 1 << 30  # bytes that a disk should have free
+#: What kinds need that load a model on this machine.
+_LOCAL = {"embedded": ("xllamacpp",), "minilm": ("torch", "sentence_transformers")}
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class DoctorSettings(Settings):
     deep: bool = option(False, "Ask model and embedder something.")
     json_target: JsonFile = None
 
-    def load(self) -> Any:
+    def load(self) -> "Config":
         """Return the config."""
         from stategate.graph.config import load_config
 
@@ -52,20 +55,15 @@ def doctor(settings: DoctorSettings) -> None:
 
     Exit code 1 if something is wrong; each line says what to do.
     """
-    from rich.table import Table
     from rich.text import Text
 
     results = list(findings(settings))
     wrong = sum(finding.ok is False for finding in results)
-    if settings.json_target is not None:
-        told = {"ok": not wrong, "findings": [vars(finding) for finding in results]}
-        write_json(settings.json_target, told)
-    else:
+    told = {"ok": not wrong, "findings": [vars(finding) for finding in results]}
+    if not wrote(settings.json_target, told):
         out = console()
-        table = Table.grid("", "", "", padding=(0, 2))
-        for finding in results:
-            table.add_row(Text(*_MARKS[finding.ok]), finding.what, Text(finding.text))
-        out.print(table)
+        rows = [(Text(*_MARKS[one.ok]), one.what, one.text) for one in results]
+        out.print(table(("", "", ""), rows))
         out.print(f"[bold red]{wrong} wrong[/bold red]" if wrong else "[green]all is well[/green]")
     if wrong:
         raise typer.Exit(1)
@@ -84,13 +82,11 @@ def findings(settings: DoctorSettings) -> Iterator[Finding]:
 
 def check_packages(_: DoctorSettings) -> Iterator[Finding]:
     """Compare what is installed with what is needed."""
-    from importlib.metadata import PackageNotFoundError, distributions, requires, version
+    from importlib.metadata import PackageNotFoundError, requires, version
 
     from packaging.requirements import Requirement
 
-    own = f"{sys.version.split()[0]} (3.11 or newer is needed)"
-    yield Finding("python", sys.version_info >= (3, 11), own)
-    wrong = []
+    wrong = [] if sys.version_info >= (3, 11) else ["Python 3.11 or newer is needed"]
     for needed in map(Requirement, requires("stategate") or ()):
         if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
             continue
@@ -101,9 +97,8 @@ def check_packages(_: DoctorSettings) -> Iterator[Finding]:
             continue
         if not needed.specifier.contains(installed, prereleases=True):
             wrong.append(f"{needed.name} is {installed}, needed {needed.specifier}")
-    here = {d.name: d.version for d in distributions() if d.name in _SHOWN}
-    versions = ", ".join(f"{name} {here[name]}" for name in _SHOWN if name in here)
-    yield Finding("packages", not wrong, "; ".join(wrong) or versions)
+    here = f"stategate {version('stategate')}, Python {sys.version.split()[0]}"
+    yield Finding("packages", not wrong, "; ".join(wrong) or here)
 
 
 def check_home(_: DoctorSettings) -> Iterator[Finding]:
@@ -117,25 +112,13 @@ def check_home(_: DoctorSettings) -> Iterator[Finding]:
         try:
             folder = place()
             tempfile.TemporaryFile(dir=folder).close()
-        except (OSError, UserError) as error:
-            fix = "" if isinstance(error, UserError) else ": set STATEGATE_HOME"
-            yield Finding(name, False, f"not writable ({error}){fix}")
+        except OSError as error:
+            yield Finding(name, False, f"not writable ({error}): set STATEGATE_HOME")
             continue
         free = shutil.disk_usage(folder).free
-        if free < _ROOM:
-            fix = "make room, prune (stategate checkpoints prune), or set STATEGATE_HOME"
-            yield Finding(name, False, f"{folder} has {free / 1e6:.0f} MB free: {fix}")
-            continue
-        yield Finding(name, True, f"{folder} is writable, {free / 1e9:.0f} GB free")
-
-
-def check_loopback(_: DoctorSettings) -> Iterator[Finding]:
-    """Connect to a free port of this machine: the embedded model's server needs one."""
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        socket.create_connection(server.getsockname(), timeout=5).close()
-    yield Finding("loopback", True, "a free port on 127.0.0.1 answers")
+        fix = ": make room, prune (stategate checkpoints prune), or set STATEGATE_HOME"
+        text = f"{folder} is writable, {free / 1e9:.1f} GB free"
+        yield Finding(name, free >= _ROOM, text if free >= _ROOM else text + fix)
 
 
 def check_plugins(_: DoctorSettings) -> Iterator[Finding]:
@@ -153,45 +136,36 @@ def check_plugins(_: DoctorSettings) -> Iterator[Finding]:
 
 
 def check_assets(_: DoctorSettings) -> Iterator[Finding]:
-    """Say which files from outside are here, and whether tokens are counted without one."""
+    """Say which files from outside are here."""
     from stategate.envs.webshop.data import read_manifest
     from stategate.stores.assets.fetch import ASSETS
     from stategate.stores.home import home
-    from stategate.stores.tokens import count_tokens
 
-    yield Finding("tokens", count_tokens("hello world") == 2, "cl100k counts offline")
     for asset in ASSETS.values():
-        size = f"{asset.size / 1e6:,.0f} MB"
-        if asset.is_present and asset.is_verified:
-            yield Finding(asset.name, True, f"here and checked, {size}")
-            continue
-        fetch = "its SHA-256 is checked" if asset.is_present else "not here yet; it is fetched"
-        yield Finding(asset.name, None, f"{size}; {fetch} on first use")
+        is_here = asset.is_present and asset.is_verified
+        text = "here and checked" if is_here else "fetched or checked on first use"
+        yield Finding(asset.name, is_here or None, f"{text}, {asset.size / 1e6:,.0f} MB")
     records = read_manifest(home() / "data" / "webshop")
-    official = "files that differ from the official ones are here: --set env.data=official"
-    if all(record.official for record in records):
-        official = "the official files are here: --set env.data=official"
-    text = official if records else "the sample ships; the real one: stategate data webshop"
-    yield Finding("webshop", True if records else None, text)
+    text = (
+        "here: --set env.data=official" if records else "the sample ships; stategate data webshop"
+    )
+    yield Finding("webshop", bool(records) or None, text)
 
 
 def check_stores(_: DoctorSettings) -> Iterator[Finding]:
     """Let SQLite check each database of this home."""
     from stategate.stores.home import cache, home
 
-    files = [home() / f"{name}.sqlite" for name in ("traces", "checkpoints", "long_term")]
-    files += [cache() / "embeddings.sqlite", *sorted(home().glob("banks/*/bank.sqlite"))]
-    files += sorted(home().glob("corpora/*/corpus.sqlite"))
-    there = [path for path in files if path.is_file()]
-    damaged = {path: problem for path in there if (problem := _damage(path))}
+    files = [*home().glob("*.sqlite"), *home().glob("banks/*/*.sqlite")]
+    files += [*home().glob("corpora/*/*.sqlite"), *cache().glob("*.sqlite")]
+    damaged = {path: problem for path in sorted(set(files)) if (problem := _damage(path))}
     for path, problem in damaged.items():
         is_cache = path.name == "embeddings.sqlite"
         fix = "delete it, it is made again" if is_cache else "restore a backup"
         yield Finding("store", False, f"{path} is damaged ({problem}): {fix}")
-    size = sum(path.stat().st_size for path in there)
-    text = f"{len(there) - len(damaged)} databases are whole, {size / 1e6:.0f} MB"
-    is_well = True if there and not damaged else None
-    yield Finding("stores", is_well, text if there else "none yet")
+    size = sum(path.stat().st_size for path in set(files))
+    text = f"{len(set(files)) - len(damaged)} databases are whole, {size / 1e6:.0f} MB"
+    yield Finding("stores", (not damaged) if files else None, text if files else "none yet")
 
 
 def _damage(path: Path) -> str:
@@ -229,73 +203,44 @@ def check_servers(_: DoctorSettings) -> Iterator[Finding]:
         yield Finding("chroma", True, f"{count} collections at {without_password(url)}")
 
 
-def check_model(settings: DoctorSettings) -> Iterator[Finding]:
-    """Say whether the chat model could answer: its packages, file or key; ``--deep`` asks it."""
-    config = settings.load()
-    params: Any = config.llm
-    if params is None:
-        yield Finding("model", None, f"{settings.config} uses none")
-        return
-    name = f"{params.kind} {getattr(params, 'model', '')}".strip()
-    if params.kind == "embedded":
-        yield _embedded(params, name)
-    elif params.kind == "openai":
-        from stategate.nodes.models.keys import key_from
+def check_models(settings: DoctorSettings) -> Iterator[Finding]:
+    """Say whether the chat model and the embedder could answer; ``--deep`` asks them."""
+    from langchain_core.messages import HumanMessage
 
-        key_from(params.api_key_env, params.base_url)  # raises a line that says what to do
-        yield Finding("model", None, f"{name} at {params.base_url}; --deep asks it")
-    if settings.deep:
-        from langchain_core.messages import HumanMessage
-
-        from stategate.nodes.models.asking import ask
-        from stategate.nodes.resources import Resources
-
-        started = time.perf_counter()
-        reply = ask(Resources(*config.models).llm, [HumanMessage("Say yes.")], max_tokens=8)
-        took = time.perf_counter() - started
-        yield Finding("model", bool(reply.strip()), f"{name} answered in {took:.1f} s")
-
-
-def _embedded(params: Any, name: str) -> Finding:
-    from stategate.stores.assets.fetch import ASSETS
-
-    if find_spec("xllamacpp") is None:
-        fix = "pip install 'stategate[local]', or set llm.kind=openai and llm.base_url"
-        return Finding("model", False, f"xllamacpp is missing: {fix}")
-    if params.ALIASES.get(params.model, params.model) not in ASSETS:  # else check_assets tells
-        is_there = Path(params.model).is_file()
-        return Finding("model", is_there, name if is_there else f"no file '{params.model}'")
-    return Finding("model", None, f"{name}; --deep asks it")
-
-
-def check_embedder(settings: DoctorSettings) -> Iterator[Finding]:
-    """Say whether texts could be embedded; ``--deep`` embeds one."""
+    from stategate.nodes.models.asking import ask
+    from stategate.nodes.models.keys import key_from
+    from stategate.nodes.models.llms import OpenAILlm
     from stategate.nodes.resources import Resources
 
     config = settings.load()
-    kind = config.embedder.kind
-    needed = ("torch", "sentence_transformers") if kind == "minilm" else ()
-    if missing := [name for name in needed if find_spec(name) is None]:
-        fix = "pip install 'stategate[local]', or set embedder.kind=hashing"
-        yield Finding("embedder", False, f"{', '.join(missing)} missing: {fix}")
-        return
-    if not settings.deep:
-        yield Finding("embedder", True, f"{kind} can be loaded; --deep embeds a text")
-        return
-    started = time.perf_counter()
-    row = Resources(*config.models).embedder.embed([f"a text of {time.time()}"])[0]
-    took = time.perf_counter() - started
-    yield Finding("embedder", True, f"{kind}: {len(row)} numbers a text, {took:.1f} s")
+    resources = Resources(*config.models)
+    for what, params in (("model", config.llm), ("embedder", config.embedder)):
+        if params is None:
+            yield Finding(what, None, f"{settings.config} uses none")
+            continue
+        missing = [name for name in _LOCAL.get(params.kind, ()) if find_spec(name) is None]
+        if missing:
+            fix = f"pip install 'stategate[local]', or set another {what}"
+            yield Finding(what, False, f"{', '.join(missing)} missing: {fix}")
+            continue
+        if isinstance(params, OpenAILlm):
+            key_from(params.api_key_env, params.base_url)  # raises a line that says what to do
+        if not settings.deep:
+            yield Finding(what, None, f"{params.kind}; --deep asks it")
+        elif what == "model":
+            reply = ask(resources.llm, [HumanMessage("Say yes.")], max_tokens=8)
+            yield Finding(what, bool(reply.strip()), f"{params.kind} answers")
+        else:
+            (row,) = resources.embedder.embed(["a text"])
+            yield Finding(what, True, f"{params.kind}: {len(row)} numbers a text")
 
 
 CHECKS: dict[str, Callable[[DoctorSettings], Iterator[Finding]]] = {
     "packages": check_packages,
     "home": check_home,
-    "loopback": check_loopback,
     "plug-ins": check_plugins,
     "assets": check_assets,
     "stores": check_stores,
     "servers": check_servers,
-    "model": check_model,
-    "embedder": check_embedder,
+    "models": check_models,
 }

@@ -1,4 +1,4 @@
-"""``stategate eval``: a command for each evaluation and benchmark, made from its settings."""
+"""``stategate eval`` and ``replay``: a command for each evaluation and benchmark, of its settings."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,11 +7,10 @@ from typing import Any
 
 import typer
 
-from stategate.evals.core.settings import Evaluation, Shared
-from stategate.evals.settings import BENCHES, EVALUATIONS
+from stategate.evals.settings import BENCHES, EVALUATIONS, Evaluation, Replay, SharedEvaluation
 from stategate.stores.settings import Settings, argument, option
-from stategate.ui.cli.output import check_target, crew_of, say, working, write_json
-from stategate.ui.cli.settings_command import command, command_group, examples, flags_of
+from stategate.ui.cli.output import say, working, write_json
+from stategate.ui.cli.settings_command import command, command_group, examples, flags_of, single
 
 eval_app = command_group(
     "Compare agents on the same tasks; each run is a directory that tables are made from.",
@@ -24,27 +23,26 @@ bench_app = command_group(
     "stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/bench-bank",
 )
 eval_app.add_typer(bench_app, name="bench")
+replay_app = single()
 
 
 def run_evaluation(settings: Evaluation) -> None:
     """Run an evaluation, by several workers where they are asked for; print its summary."""
-    check_target(settings.json_target)
     with resumable(settings.out), working(f"{settings.command}: loading and measuring"):
         from stategate.evals.core.task import spread
 
-        crew = None
-        if isinstance(settings, Shared):
-            crew = crew_of(settings.workers, settings.ray, settings.deadline)
+        crew = settings.crew() if isinstance(settings, SharedEvaluation) else None
         summary = spread(settings.run, crew)
     finish(summary, settings.out, settings.json_target, settings.render(summary))
+    if settings.json_target != "-":
+        say(f"run directory: {settings.out}")
 
 
-def add_command(group: typer.Typer, model: type[Evaluation], *, name: str | None = None) -> None:
+def add_command(group: typer.Typer, model: type[Evaluation], name: str = "") -> None:
     """Add the command of an evaluation; under another ``name`` it is not listed."""
-    about = examples(*model.examples)
-    group.command(name or model.command, help=model.__doc__, epilog=about, hidden=name is not None)(
-        flags_of(run_evaluation, model)
-    )
+    how: dict[str, Any] = {"epilog": examples(*model.examples), "hidden": bool(name)}
+    flagged = flags_of(run_evaluation, model)
+    group.command(name or model.command, help=model.__doc__, **how)(flagged)
 
 
 for _model in EVALUATIONS:
@@ -52,6 +50,16 @@ for _model in EVALUATIONS:
 for _model in BENCHES:
     add_command(bench_app, _model)
 add_command(eval_app, EVALUATIONS[0], name="live")  # its name until the third stage
+
+
+class ReplayThreads(Replay):
+    """Read recorded threads again under each arm: tokens, billed cost, what calls needed."""
+
+    examples = ("stategate replay threads.jsonl --arms nothing,compress --out runs/replay",)
+    data: str = argument(..., "JSON lines of {id, task, messages}.", metavar="THREADS")
+
+
+add_command(replay_app, ReplayThreads)
 
 
 class Report(Settings):
@@ -70,26 +78,6 @@ def report(settings: Report) -> None:
     typer.echo(f"page: {settings.out}")
 
 
-class Dialogues(Settings):
-    """Which made-up conversations, and where they go."""
-
-    family: str = argument(..., "home (to tune on) or work (held out).")
-    out: Path = option(..., "The JSON to write.", metavar="FILE")
-    conversations: int = option(12, "How many.", ge=1)
-    seed: int = option(0, "Of what is drawn at random.")
-
-
-@command(eval_app, "stategate eval dialogues home --conversations 12 --out home.json")
-def dialogues(settings: Dialogues) -> None:
-    """Write made-up conversations in LoCoMo's format; the same words make the same file."""
-    from stategate.evals.memory.generated import generated_text
-    from stategate.stores.files import write_text
-
-    text = generated_text(settings.family, settings.conversations, settings.seed)
-    write_text(settings.out, text)
-    say(f"wrote {settings.conversations} conversations to {settings.out}")
-
-
 @contextmanager
 def resumable(out: str | None) -> Iterator[None]:
     """Tell on Ctrl-C how to go on; ``out`` is the run directory, None where none is kept."""
@@ -101,17 +89,8 @@ def resumable(out: str | None) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def finish(
-    summary: Mapping[str, Any],
-    out: str,
-    json_target: str | None,
-    text: str,
-    is_kept: bool = True,
-) -> None:
-    """Write and show a summary and its first errors; exit code 1 where everything failed.
-
-    ``is_kept`` says whether the run directory ``out`` stays.
-    """
+def finish(summary: Mapping[str, Any], out: str, json_target: str | None, text: str) -> None:
+    """Write and show a summary and its first errors; exit code 1 where everything failed."""
     from stategate.stores.runs import read_rows
 
     path = Path(out) / "errors.jsonl"
@@ -125,8 +104,6 @@ def finish(
             say(f"{what} ({row['agent']}) failed: {row['error']}", "red")
         if len(errors) > 3:
             say(f"… and {len(errors) - 3} more failed", "red")
-        if is_kept:
-            say(f"run directory: {out}")
     counted = [row for row in summary["rows"] if "errors" in row]
     if counted and all(row["n"] and row["errors"] >= row["n"] for row in counted):
         raise typer.Exit(1)

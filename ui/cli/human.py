@@ -7,8 +7,10 @@ from rich.table import Table
 from rich.text import Text
 
 from stategate.envs.protocols import Chunk, Observation, View, takes_text, verb_of
+from stategate.nodes.retrieval.page import describe
 from stategate.stores.errors import UserError
 from stategate.ui.actions import label, lead_of, typed_action
+from stategate.ui.cli.output import heading
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,8 +30,7 @@ def play_by_hand(session: "Session", out: "Console") -> Generator["StepResult", 
         observation = session.observation
         if session.values["steps"] != shown:
             shown = session.values["steps"]
-            out.print()
-            out.rule(f"[bold]step {shown + 1}[/bold]", align="left", style="dim")
+            heading(out, f"step {shown + 1}")
             asked = session.agent.world.instruction(session.values["session"])
             out.print(asked.strip(), style="bold", markup=False)
             out.print(page_table(view, observation))
@@ -59,7 +60,7 @@ def to_action(answer: str, observation: Observation, view: View) -> str:
 
     Raises ``UserError`` for a number that is not on the page.
     """
-    if not answer.strip().isdigit():
+    if not answer.isdigit():
         return typed_action(answer, observation, view.actions)
     number, choices = int(answer), observation.actions
     if not 1 <= number <= len(choices):
@@ -73,8 +74,6 @@ def to_action(answer: str, observation: Observation, view: View) -> str:
 
 def page_table(view: View, observation: Observation) -> Table:
     """Return the page, each choice behind the number that takes it."""
-    from stategate.nodes.retrieval.page import describe
-
     numbers = {action: i for i, action in enumerate(observation.actions, 1)}
     table = Table.grid(padding=(0, 1))
     table.add_column(justify="right", style="bold cyan", no_wrap=True, min_width=2)
@@ -90,11 +89,12 @@ def page_table(view: View, observation: Observation) -> Table:
         if is_said and (text := describe(view, chunk)):
             table.add_row("", Text(text))
         if here:
-            table.add_row("", _choices(view, chunk, here))
+            table.add_row("", _choices(chunk, here))
     return table
 
 
-def _choices(view: View, chunk: Chunk, numbers: Mapping[str, int]) -> Text:
+def _choices(chunk: Chunk, numbers: Mapping[str, int]) -> Text:
+    """Return the commands of a chunk in a line; the option that is chosen is reversed."""
     lead, chosen = lead_of(chunk), None
     if chunk.choice is not None:
         lead = f"{chunk.choice.name}:"

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from stategate.stores.settings import JsonFile, Overrides, Ray, Settings, Workers, argument, option
-from stategate.ui.cli.output import crew_of, say, working, write_json
+from stategate.stores.errors import UserError
+from stategate.stores.settings import JsonFile, Overrides, Shared, argument, option
+from stategate.ui.cli.output import say, working, wrote
 from stategate.ui.cli.settings_command import command, single
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ app = single()
 _COUNTED = ("added", "updated", "unchanged", "removed")
 
 
-class IngestSettings(Settings):
+class IngestSettings(Shared):
     """What is read, into which corpus, and how it is cut and indexed."""
 
     sources: tuple[str, ...] = argument(..., metavar="FOLDER|FILE|URL|wikipedia:TITLE…")
@@ -30,8 +31,6 @@ class IngestSettings(Settings):
     vectors: str | None = option(None, "A Chroma server; else a folder.", metavar="URL")
     overrides: Overrides = ()
     json_target: JsonFile = None
-    workers: Workers = 1
-    ray: Ray = None
 
 
 @command(
@@ -48,10 +47,8 @@ def ingest(settings: IngestSettings) -> None:
     from stategate.stores.corpus.chunking import Chunking
     from stategate.stores.corpus.corpus import Corpus, corpus_names, prepare, prepared_key, titled
     from stategate.stores.corpus.web_pages import is_web
-    from stategate.stores.errors import UserError
 
-    corpus, chunking = settings.corpus, settings.chunking
-    crew = crew_of(settings.workers, settings.ray)
+    corpus, chunking, crew = settings.corpus, settings.chunking, settings.crew()
     chosen = [f"embedder.kind={settings.embedder}", *settings.overrides]
     settled = load_config({"env": {"kind": "qa"}}, chosen)
     env = QaEnv(corpus=corpus, chunking=chunking, vectors=settings.vectors)  # refuses at once
@@ -73,12 +70,9 @@ def ingest(settings: IngestSettings) -> None:
             target.remove()
         raise
     counts = {name: len(getattr(changes, name)) for name in _COUNTED}
-    if settings.json_target is not None:
-        skipped = [{"id": s.id, "why": s.why} for s in changes.skipped]
-        write_json(
-            settings.json_target, {**counts, "skipped": skipped, "passages": len(index.passages)}
-        )
-    else:
+    skipped = [{"id": s.id, "why": s.why} for s in changes.skipped]
+    told = {**counts, "skipped": skipped, "passages": len(index.passages)}
+    if not wrote(settings.json_target, told):
         for document in changes.skipped:
             say(f"skipped {document.id}: {document.why}", "yellow")
         summary = ", ".join(f"{count} {name}" for name, count in counts.items())
@@ -94,7 +88,6 @@ def _read(corpus: "Corpus", settings: IngestSettings, crew: "Crew | None") -> "C
     from stategate.stores.corpus.corpus import Changes
     from stategate.stores.corpus.documents import SUFFIXES, files_in, read_folder
     from stategate.stores.corpus.web_pages import is_web, read_web
-    from stategate.stores.errors import UserError
 
     sources, max_bytes = settings.sources, int(settings.max_mb * 1e6)
     folders = {name: Path(name).expanduser() for name in sources if not is_web(name)}

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from stategate.stores.settings import JsonFile, Settings, argument, option
-from stategate.ui.cli.output import console, write_json
+from stategate.ui.cli.output import say, wrote
 from stategate.ui.cli.settings_command import command, single
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
-    from rich.console import Console
 
     from stategate.nodes.registry import Registry
 
@@ -39,12 +38,12 @@ def kinds(settings: KindsSettings) -> None:
     if slot is not None and slot not in SLOTS:
         raise UserError(f"no slot '{slot}': the slots are {', '.join(SLOTS)}")
     described = catalogue(registry(), SLOTS if slot is None else (slot,))
-    if settings.json_target is not None:
-        write_json(settings.json_target, described)
-    elif settings.as_markdown:
+    if wrote(settings.json_target, described):
+        return
+    if settings.as_markdown:
         typer.echo(markdown(described))
     else:
-        _show(described, console())
+        _show(described)
 
 
 def catalogue(registry: "Registry", slots: typing.Iterable[str]) -> dict[str, Any]:
@@ -100,33 +99,21 @@ def type_name(annotation: Any) -> str:
     return str(annotation).replace("typing.", "")
 
 
-def _show(described: dict[str, Any], out: "Console") -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
+def _show(described: dict[str, Any]) -> None:
+    """Print each kind, what it does, and a line a parameter."""
     for slot, members in described["slots"].items():
-        out.rule(Text(slot, "bold cyan"), align="left", style="dim")
-        if not members:
-            out.print(Padding(Text("no kind yet", "dim"), (0, 0, 0, 2)))
+        say(f"── {slot}", "bold cyan")
         for kind in members:
-            out.print(Text.assemble("  ", (kind["kind"], "bold"), (f"  {kind['owner']}", "dim")))
-            if kind["summary"]:
-                out.print(Padding(Text(kind["summary"]), (0, 0, 0, 4)))
+            say(f"  {kind['kind']}  ({kind['owner']})", "bold")
+            say(f"    {kind['summary']}")
             for parameter in kind["parameters"]:
-                out.print(Padding(_line(parameter), (0, 0, 0, 6)))
-        out.print()
+                say(f"      {_line(parameter)}", "dim")
     for name, why in described["broken"].items():
-        out.print(Text.assemble((f"broken plug-in {name}: ", "bold red"), why))
+        say(f"broken plug-in {name}: {why}", "red")
 
 
-def _line(parameter: dict[str, Any]) -> Any:
-    from rich.text import Text
-
-    text = Text.assemble((parameter["name"], "green"), f": {parameter['type']}")
-    if parameter["required"]:
-        text.append(" (required)", "yellow")
-    else:
-        text.append(f" = {json.dumps(parameter['default'], ensure_ascii=False)}", "cyan")
-    if parameter["description"]:
-        text.append(f"  {parameter['description']}", "dim")
-    return text
+def _line(parameter: dict[str, Any]) -> str:
+    head = f"{parameter['name']}: {parameter['type']}"
+    value = json.dumps(parameter.get("default"), ensure_ascii=False)
+    given = " (required)" if parameter["required"] else f" = {value}"
+    return f"{head}{given}  {parameter['description']}".rstrip()

@@ -5,39 +5,54 @@ of the caller's is one line on stderr and exit code 2.
 """
 
 import sys
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from stategate.ui.cli.arguments import hide_passwords
-from stategate.ui.cli.settings_command import Lazy, LazyGroup, examples
+from stategate.ui.cli.settings_command import examples
 
-_CLI = "stategate.ui.cli"
-COMMANDS: dict[str, Lazy] = {
-    "demo": (f"{_CLI}.demo:app", "Play one task with several memories, and show where they part."),
-    "run": (f"{_CLI}.run:app", "Play an episode and show it step by step, or play many."),
-    "ask": (f"{_CLI}.ask:ask_app", "Answer one question from a corpus and from memory."),
-    "chat": (f"{_CLI}.ask:chat_app", "Talk with the agent; --thread goes on later."),
-    "ingest": (f"{_CLI}.ingest:app", "Read documents into a corpus and index them."),
-    "memory": (f"{_CLI}.memory:app", "Look into long-term memory: what is remembered of whom."),
-    "kinds": (f"{_CLI}.kinds:app", "Show what can fill each slot: kinds and their parameters."),
-    "data": (f"{_CLI}.data:app", "Fetch the data that worlds read."),
-    "train": (f"{_CLI}.train:app", "Train a checkpoint; the same command goes on after a stop."),
-    "eval": (f"{_CLI}.eval:eval_app", "Compare agents on the same tasks."),
-    "bank": (f"{_CLI}.bank:app", "Make, look at, and tend banks of experience."),
-    "traces": (f"{_CLI}.traces:app", "Look at recorded episodes and export them."),
-    "checkpoints": (f"{_CLI}.checkpoints:app", "Look at the checkpoints of threads; prune them."),
-    "rank": (f"{_CLI}.rank:app", "Weigh documents for a question by the model's own gradient."),
-    "ui": (f"{_CLI}.ui:app", "Open the app: play, fork and compare."),
-    "mcp": (f"{_CLI}.mcp:app", "Serve memory, documents and experience to other assistants."),
-    "doctor": (f"{_CLI}.doctor:app", "Check whether everything is here that is needed."),
+#: Name: module and app, and the line in the help.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo:app", "Play one task with several memories, and show where they part."),
+    "run": ("run:app", "Play an episode and show it step by step, or play many."),
+    "ask": ("ask:ask_app", "Answer one question from a corpus and from memory."),
+    "chat": ("ask:chat_app", "Talk with the agent; --thread goes on later."),
+    "ingest": ("ingest:app", "Read documents into a corpus and index them."),
+    "memory": ("memory:app", "Look into long-term memory: what is remembered of whom."),
+    "kinds": ("kinds:app", "Show what can fill each slot: kinds and their parameters."),
+    "data": ("train:data_app", "Fetch the data that worlds read."),
+    "train": ("train:app", "Train a checkpoint; the same command goes on after a stop."),
+    "eval": ("eval:eval_app", "Compare agents on the same tasks."),
+    "replay": ("eval:replay_app", "Read recorded threads again under each context builder."),
+    "bank": ("bank:app", "Make, look at, and merge banks of experience."),
+    "traces": ("traces:app", "Look at recorded episodes and export them."),
+    "checkpoints": ("traces:checkpoints_app", "Look at the checkpoints of threads; prune them."),
+    "rank": ("ask:rank_app", "Weigh documents for a question by the model's own gradient."),
+    "ui": ("serve:ui_app", "Open the app: play, fork and compare."),
+    "mcp": ("serve:mcp_app", "Serve memory, documents and experience to other assistants."),
+    "doctor": ("doctor:app", "Check whether everything is here that is needed."),
 }
 
 
-class Commands(LazyGroup):
-    """The commands; errors are one line: ``stategate: ...``, exit code 2."""
+class Commands(TyperGroup):
+    """The commands, each imported when it is called; errors are one line and exit code 2."""
 
-    lazy = COMMANDS
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        stubs = {name: TyperCommand(name, help=about) for name, (_, about) in COMMANDS.items()}
+        self.commands = {**stubs, **self.commands}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Import the command that is called; the help needs none of them."""
+        name = args[0] if args else ""
+        if name in COMMANDS:
+            module, _, app_name = COMMANDS[name][0].partition(":")
+            found = getattr(import_module(f"stategate.ui.cli.{module}"), app_name)
+            self.commands[name] = typer.main.get_command(found)
+            self.commands[name].name = name
+        return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line and exit with its code."""
@@ -150,7 +165,6 @@ def stategate(
 
 def main() -> None:
     """Run the command line (the console script's entry point)."""
-    hide_passwords()
     app(prog_name="stategate")
 
 

@@ -4,9 +4,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from stategate.stores.errors import UserError
 from stategate.stores.settings import JsonFile, Settings, argument, option
 from stategate.stores.text import day_of, one_line
-from stategate.ui.cli.output import console, say, wrote
+from stategate.ui.cli.output import console, say, table, wrote
 from stategate.ui.cli.settings_command import command, command_group
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ app = command_group(
 _NAMED = 4  # turns of a fact that the list names, and users
 _QUOTED = 8  # letters from which a forgotten text is looked for in what is left
 EmbedderKind = Annotated[str, option(..., "The one that the memory was written with.")]
-_Traces = Annotated[str | None, option(..., "Of traces, if another.", metavar="FILE")]
-_Checkpoints = Annotated[str | None, option(..., "Of checkpoints, if others.", metavar="FILE|URL")]
 _File = Annotated[Path, argument(..., metavar="FILE")]
 
 
@@ -100,8 +99,8 @@ class ForgetSettings(EmbeddedMemory):
     everything: bool = option(False, "All of this user's facts.", "--all")
     thread: str | None = option(None, "All that was said in a thread.")
     source: str | None = option(None, "All from a source, such as tool:web.")
-    traces: _Traces = None
-    checkpoints: _Checkpoints = None
+    traces: str | None = option(None, "Of traces, if another.", metavar="FILE")
+    checkpoints: str | None = option(None, "Of checkpoints, if others.", metavar="FILE|URL")
 
 
 class ExportSettings(MemoryOf):
@@ -125,9 +124,9 @@ def list_facts(settings: MemorySettings) -> None:
     facts = store.facts(place.namespace)
     _show(facts, settings.json_target)
     if others := [] if facts else [n.user for n in store.namespaces()]:
-        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-        whose = f"of {', '.join(others[:_NAMED])}{more}: name one with --user"
-        say(f"of {place.namespace.user}; there is a memory {whose}", "yellow", stderr=True)
+        whose = _listed(others)
+        text = f"of {place.namespace.user}; there is a memory of {whose}: name one with --user"
+        say(text, "yellow", stderr=True)
 
 
 @command(app, "stategate memory search 'where does Ana live' --as-of 2024-06-01")
@@ -135,17 +134,14 @@ def search(settings: SearchSettings) -> None:
     """Find what answers a question, as an agent would; --as-of asks what was known on a day."""
     from stategate.stores.memory.recall import Limits
 
-    found = settings.open().recall(
-        settings.words, as_of=settings.as_of, limits=Limits(facts=settings.k)
-    )
+    limits = Limits(facts=settings.k)
+    found = settings.open().recall(settings.words, as_of=settings.as_of, limits=limits)
     _show(found, settings.json_target)
 
 
 @command(app, "stategate memory why 'where does Ana live' --tokens 200")
 def why(settings: WhySettings) -> None:
     """Show every candidate for a question: its score by signal, and why it was left out."""
-    from rich.table import Table
-
     from stategate.stores.memory.recall import SIGNALS, Limits
 
     memory = settings.open()
@@ -153,39 +149,13 @@ def why(settings: WhySettings) -> None:
     _, candidates = memory.explain(settings.words, as_of=settings.as_of, limits=limits)
     if wrote(settings.json_target, [{**vars(c), "signals": dict(c.signals)} for c in candidates]):
         return
-    table = Table("fact", "score", *SIGNALS, box=None, pad_edge=False)
-    out = console()
+    out, rows = console(), []
     for candidate in candidates[: settings.show]:
-        scores = [f"{candidate.signals[name]:.2f}" for name in SIGNALS]
-        table.add_row(str(candidate.fact), f"{candidate.score:.2f}", *scores)
+        scores = [candidate.signals[name] for name in SIGNALS]
+        rows.append((str(candidate.fact), candidate.score, *scores))
         left_out = f"left out, {candidate.left_out}" if candidate.left_out else "shown"
         out.print(f"{candidate.fact}. [{left_out}] {one_line(candidate.text)}", markup=False)
-    out.print(table)
-    if others := [n for n in memory.store.namespaces() if n != memory.namespace]:
-        out.print(f"namespace: facts of {len(others)} other users or agents were not looked at")
-
-
-@command(app, "stategate memory timeline")
-def timeline(settings: MemorySettings) -> None:
-    """Show what was stated of whom, from when to when, and which fact ended it."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    from stategate.stores.memory.records import TRUSTED
-
-    place = settings.place()
-    rows = place.open().timeline(place.namespace)
-    if wrote(settings.json_target, rows):
-        return
-    table = Table("of", "what", "value", "from", "until", "fact", box=None, pad_edge=False)
-    for row in rows:
-        value = f"{'not ' if row['negated'] else ''}{row['value']}"
-        value += " (unverified)" if row["trust"] < TRUSTED else ""
-        ended = row["valid_to"] is not None
-        until = f"{day_of(row['valid_to'])} ({row['closed_by']})" if ended else "holds"
-        cells = [row["subject"], row["relation"], value, day_of(row["valid_from"]), until]
-        table.add_row(*(escape(cell) for cell in (*cells, str(row["fact_id"]))))
-    console().print(table)
+    out.print(table(("fact", "score", *SIGNALS), rows))
 
 
 @command(app, "stategate memory remember 'I moved to Oslo.' --speaker Ana --at 2024-03-05")
@@ -198,16 +168,17 @@ def remember(settings: RememberSettings) -> None:
         return
     said = {"stored": "stored as fact", "merged": "merged into fact"}.get(written.outcome, "")
     line = f"{said} {written.fact}" if said else f"{written.outcome}: {written.reason}"
-    closed = f"; it closes {', '.join(map(str, written.closed))}" if written.closed else ""
-    dropped = ", ".join(map(str, written.dropped))
-    say(f"{line}{closed}{f'; the memory was full, so these went: {dropped}' if dropped else ''}")
+    if written.closed:
+        line += f"; it closes {', '.join(map(str, written.closed))}"
+    if written.dropped:
+        line += f"; the memory was full, so these went: {', '.join(map(str, written.dropped))}"
+    say(line)
 
 
 @command(app, "stategate memory forget 3 7", "stategate memory forget --source tool:web")
 def forget(settings: ForgetSettings) -> None:
     """Erase facts, their turns and what came of them: memory, traces, checkpoints, banks, vectors."""
     from stategate.graph.forgetting import Places, forget_everywhere
-    from stategate.stores.errors import UserError
 
     ids, thread, source = settings.ids, settings.thread, settings.source
     if sum(map(bool, (ids, settings.everything, thread, source))) != 1:
@@ -252,12 +223,8 @@ def export(settings: ExportSettings) -> None:
 def import_(settings: ImportSettings) -> None:
     """Read a file that `export` wrote; turns that are there already are left alone."""
     place, model = settings.place(), _embedder(settings.embedder)
-    count = place.open().import_turns(
-        place.namespace,
-        settings.source.expanduser(),
-        model.embed,
-        model.name,
-    )
+    file = settings.source.expanduser()
+    count = place.open().import_turns(place.namespace, file, model.embed, model.name)
     say(f"read {count} new turns")
 
 
@@ -280,9 +247,9 @@ def _show(facts: "list[Fact]", json_target: str | None) -> None:
     for fact in facts:
         who = f"{fact.speaker}: " if fact.speaker else ""
         out.print(Text(f"{fact.id}. {who}{fact.question}", style="bold"))
-        if fact.answer:
-            out.print(Padding(Text(fact.answer), (0, 0, 0, 3), expand=False))
-        out.print(Padding(Text(_details(fact), style="dim"), (0, 0, 0, 3), expand=False))
+        for text, style in ((fact.answer, ""), (_details(fact), "dim")):
+            if text:
+                out.print(Padding(Text(text, style=style), (0, 0, 0, 3), expand=False))
 
 
 def _details(fact: "Fact") -> str:
@@ -297,14 +264,14 @@ def _details(fact: "Fact") -> str:
         parts.append(f"until {day_of(fact.valid_to)} (fact {fact.closed_by})")
     parts += [fact.source, f"trust {fact.trust:.1f}"]
     turns = [f"{turn['thread_id']} step {turn['step']}".strip() for turn in fact.turns]
-    more = f" and {len(turns) - _NAMED} more" if len(turns) > _NAMED else ""
-    where = f"; from {', '.join(turns[:_NAMED])}{more}" if turns else ""
-    return ", ".join(parts) + where
+    return ", ".join(parts) + (f"; from {_listed(turns)}" if turns else "")
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def _plain(fact: "Fact") -> dict[str, Any]:
-    return {
-        **vars(fact),
-        "contradicts": list(fact.contradicts),
-        "turns": list(map(dict, fact.turns)),
-    }
+    lists = {"contradicts": list(fact.contradicts), "turns": list(map(dict, fact.turns))}
+    return {**vars(fact), **lists}

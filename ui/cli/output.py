@@ -1,4 +1,4 @@
-"""What commands share: flags, examples in help, consoles, JSON files, bars."""
+"""What commands share on the terminal: consoles, tables, bars, progress and JSON files."""
 
 import json
 import os
@@ -6,11 +6,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -20,20 +20,13 @@ from stategate.stores.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
-#: What a transcript shows of each step.
-Show = Literal["page", "context", "none"]
 #: Seconds of silence before a command without a terminal says that it works.
 _PATIENCE = 2.0
+_EVERY = 30.0  # seconds between such lines
 _BAR = 14  # blocks of the longest bar
-
-
-def crew_of(workers: int, ray: str | None, deadline: float = 3600.0) -> Any:
-    """Return who shares the work, None where nobody does: on a cluster one worker is one, too."""
-    from stategate.stores.workers import Crew
-
-    return Crew(workers, ray, deadline) if workers > 1 or ray is not None else None
 
 
 @cache
@@ -52,11 +45,11 @@ def _consoles() -> "type[Console]":
 
 def console(*, stderr: bool = False) -> "Console":
     """Return a console for the terminal; 80 columns where there is none."""
-    Console = _consoles()  # noqa: N806 - a class
-    plain = Console(stderr=stderr, highlight=False)
+    make = _consoles()
+    plain = make(stderr=stderr, highlight=False)
     if plain.is_terminal or os.environ.get("COLUMNS", "").isdigit():
         return plain
-    return Console(stderr=stderr, highlight=False, width=80)
+    return make(stderr=stderr, highlight=False, width=80)
 
 
 def say(text: str, style: str = "", *, stderr: bool = False) -> None:
@@ -64,24 +57,56 @@ def say(text: str, style: str = "", *, stderr: bool = False) -> None:
     console(stderr=stderr).print(text, style=style, markup=False, soft_wrap=True)
 
 
+def heading(out: "Console", title: str) -> None:
+    """Print a rule with a title."""
+    from rich.text import Text
+
+    out.print()
+    out.rule(Text(title, "bold"), align="left", style="dim")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> "Table":
+    """Return a table without borders: texts as they are, numbers to the right."""
+    from rich.table import Table
+
+    made = Table(*head, box=None, pad_edge=False, show_header=any(head))
+    for row in rows:
+        made.add_row(*map(_cell, row))
+    return made
+
+
+def _cell(value: Any) -> "Text":
+    from rich.text import Text
+
+    if isinstance(value, int | float):
+        return Text(f"{value:,}" if isinstance(value, int) else f"{value:.2f}", justify="right")
+    return value if isinstance(value, Text) else Text(str(value))
+
+
+def bar(value: float, highest: float) -> "Text":
+    """Return a bar of at least one block, the longest for ``highest``."""
+    from rich.text import Text
+
+    share = value / highest if highest > 0 else 0.0
+    return Text("█" * max(round(_BAR * min(max(share, 0.0), 1.0)), 1), "green")
+
+
 @contextmanager
-def working(what: str, every: float = 30.0) -> Iterator[None]:
+def working(what: str) -> Iterator[None]:
     """Tell on standard error that ``what`` goes on: at once on a terminal, elsewhere after two seconds.
 
-    Bars of their own go on beside it; where there is no terminal, and so no bar, a line comes now and
-    then.
+    Where there is no terminal, a line comes now and then.
     """
     ended = threading.Event()
-    is_terminal = sys.stderr.isatty()
     started = time.monotonic()
 
     def tell() -> None:
         wait = _PATIENCE
         while not ended.wait(wait):
             sys.stderr.write(f"stategate: {what}, {time.monotonic() - started:.0f} s so far\n")
-            wait = every
+            wait = _EVERY
 
-    if is_terminal:
+    if sys.stderr.isatty():
         say(f"{what} …", "dim", stderr=True)
     else:
         threading.Thread(target=tell, daemon=True).start()
@@ -92,7 +117,7 @@ def working(what: str, every: float = 30.0) -> Iterator[None]:
 
 
 def check_target(target: str | None) -> None:
-    """Refuse a JSON file that cannot be written, before the work whose result it is to hold."""
+    """Refuse a JSON file that cannot be written."""
     if target is None or target == "-":
         return
     path = Path(target).expanduser()
@@ -116,29 +141,3 @@ def wrote(target: str | None, value: Any) -> bool:
     if target is not None:
         write_json(target, value)
     return target is not None
-
-
-def bar(value: float, highest: float) -> "Text":
-    """Return a bar of at least one block, the longest for ``highest``."""
-    from rich.text import Text
-
-    share = value / highest if highest > 0 else 0.0
-    return Text("█" * max(round(_BAR * min(max(share, 0.0), 1.0)), 1), "green")
-
-
-def show_scores(out: "Console", pieces: Sequence[Any], names: Mapping[str, str]) -> None:
-    """Print what each passage scored, best first; ``names`` are their titles by id.
-
-    A star marks those that the model read.
-    """
-    from rich.table import Table
-    from rich.text import Text
-
-    scored = [p for p in pieces if p.score is not None and p.kind == "passage"]
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for piece in sorted(scored, key=lambda p: -p.score):
-        name = " ".join(names.get(piece.id, piece.id).split())[:48]
-        title = Text(f"{'*' if piece.text else ' '} {name}")
-        table.add_row(f"{piece.score:.3f}", bar(piece.score, max(p.score for p in scored)), title)
-    if scored:
-        out.print(table)

@@ -1,9 +1,9 @@
 """``stategate run``: one episode with a transcript, or many with a summary."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from pydantic import model_validator
@@ -11,7 +11,6 @@ from pydantic import model_validator
 from stategate.stores.errors import UserError
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
 from stategate.ui.cli import output
-from stategate.ui.cli.output import Show
 from stategate.ui.cli.settings_command import command, single
 
 if TYPE_CHECKING:
@@ -22,10 +21,19 @@ if TYPE_CHECKING:
     from stategate.graph.session import Session, StepResult
 
 app = single()
+#: Flags that say the same twice, or contradict each other.
+_APART = (
+    ("task", "goal", "--task says what to play: leave --goal out"),
+    ("task", "episodes", "--task says what to play: leave --episodes out"),
+    ("episodes", "thread", "--thread is for one episode; many are resumed by --out"),
+    ("goal", "start", "name the first of --episodes once: --start N"),
+    ("resume", "goal", "--resume goes on with the thread's own task: leave --goal out"),
+    ("resume", "task", "--resume goes on with the thread's own task: leave --task out"),
+)
 
 
 class RunSettings(Settings):
-    """What ``stategate run`` is told."""
+    """What ``stategate run`` plays, and what it shows and keeps."""
 
     config: str = argument("demo", "A preset (demo, webshop) or a YAML file.")
     goal: int | None = option(None, "Which of the world's tasks to play.", "--goal", "--game", ge=0)
@@ -37,9 +45,11 @@ class RunSettings(Settings):
     model: str | None = option(None, "The llm's model: default, small, a .gguf file, …")
     budget: int | None = option(None, "Tokens the built context may have.")
     max_steps: int | None = option(None, "Steps an episode may take.")
-    show: Show = option("page", "Of each step: the page, the context (prompt), or none.")
+    show: Literal["page", "context", "none"] = option(
+        "page", "Of each step: the page, the context (prompt), or none."
+    )
     json_target: JsonFile = None
-    thread: str | None = option(None, "Keep checkpoints, to resume it.", metavar="ID")
+    thread: str | None = option(None, "Keep checkpoints, to resume it.", metavar="ID", min_length=1)
     resume: bool = option(False, "Go on with --thread's unfinished episode.")
     episodes: int | None = option(None, "Play so many tasks.", ge=1, metavar="N")
     start: int | None = option(None, "The first task of --episodes.", ge=0)
@@ -48,19 +58,12 @@ class RunSettings(Settings):
     @model_validator(mode="after")
     def _fit_together(self) -> "RunSettings":
         given = {name for name, value in self if value not in (None, False, ())}
-        for names, why in (
-            ({"task", "goal"}, "--task says what to play: leave --goal out"),
-            ({"task", "episodes"}, "--task says what to play: leave --episodes out"),
-            ({"episodes", "thread"}, "--thread is for one episode; many are resumed by --out"),
-            ({"goal", "start"}, "name the first of --episodes once: --start N"),
-        ):
-            if names <= given:
+        for one, other, why in _APART:
+            if {one, other} <= given:
                 raise UserError(why)
         for name, needed in (("resume", "thread"), ("start", "episodes"), ("out", "episodes")):
             if name in given and needed not in given:
                 raise UserError(f"--{name} needs --{needed}")
-        if self.thread is not None and not self.thread.strip():
-            raise UserError("--thread needs a name")
         return self
 
     def load(self) -> "Config":
@@ -105,7 +108,7 @@ def task_of(world: "World", goal: int | None, pairs: Sequence[str]) -> dict[str,
     from stategate.envs.protocols import playable
 
     if pairs:
-        return _read_task(pairs)
+        return dict(map(_read_pair, pairs))
     number = goal or 0
     tasks = playable(world).tasks()
     if not tasks or "goal" in tasks[0]:
@@ -115,22 +118,17 @@ def task_of(world: "World", goal: int | None, pairs: Sequence[str]) -> dict[str,
     return dict(tasks[number])
 
 
-def _read_task(pairs: Sequence[str]) -> dict[str, Any]:
+def _read_pair(pair: str) -> tuple[str, Any]:
     import yaml
 
     from stategate.stores.errors import user_error_context
     from stategate.stores.yaml_text import read_yaml
 
-    task: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not (equals and key.strip()):
-            raise UserError(f"--task takes KEY=VALUE, not '{pair}'")
-        with user_error_context(
-            f"--task {key.strip()}: '{value}' is no YAML", kinds=yaml.YAMLError
-        ):
-            task[key.strip()] = read_yaml(value)
-    return task
+    key, equals, value = pair.partition("=")
+    if not (equals and key.strip()):
+        raise UserError(f"--task takes KEY=VALUE, not '{pair}'")
+    with user_error_context(f"--task {key.strip()}: '{value}' is no YAML", kinds=yaml.YAMLError):
+        return key.strip(), read_yaml(value)
 
 
 def play(config: "Config", settings: RunSettings) -> None:
@@ -138,20 +136,20 @@ def play(config: "Config", settings: RunSettings) -> None:
     from stategate.ui.cli.human import play_by_hand
     from stategate.ui.cli.transcript import Transcript
 
-    show, json_target, thread = settings.show, settings.json_target, settings.thread
-    output.check_target(json_target)
     session = open_session(config, settings)
     by_hand = config.actor.kind == "human"
-    out = output.console(stderr=json_target == "-")
-    transcript = Transcript(out, config, session.agent.resources.view, show)
-    silent = json_target == "-" or show == "none"
+    out = output.console(stderr=settings.json_target == "-")
+    transcript = Transcript(out, config, session.agent.resources.view, settings.show)
+    silent = (settings.json_target == "-" or settings.show == "none") and not by_hand
+    hint = "--thread NAME can be resumed"
+    if settings.thread is not None:
+        hint = f"go on with the same command and --thread '{settings.thread}' --resume"
     steps: list[StepResult] = []
     try:
         _ = session.observation  # the first page: a goal that does not exist fails here
         values = session.values
-        if not silent or by_hand:
-            world = session.agent.world
-            asked = "" if by_hand else world.instruction(values["session"])
+        if not silent:
+            asked = "" if by_hand else session.agent.world.instruction(values["session"])
             transcript.head(values["episode"], asked, at=values["steps"])
         with closing((play_by_hand if by_hand else _watched)(session, out)) as results:
             for result in results:
@@ -159,16 +157,15 @@ def play(config: "Config", settings: RunSettings) -> None:
                 if not silent and not by_hand:
                     transcript.step(result, futile(session, result))
     except KeyboardInterrupt:
-        hint = f"resume with {_resume_hint(thread)}" if thread else "--thread NAME can be resumed"
         typer.echo(f"stategate: stopped after {len(steps)} steps; {hint}", err=True)
         raise typer.Exit(130) from None
     episode = episode_dict(session, steps)
-    if not silent or by_hand:
+    if not silent:
         transcript.end(episode, session.observation)
-    if by_hand and not session.done and thread is not None:
-        out.print(f"go on with: {_resume_hint(thread)}", markup=False)
-    if json_target is not None:
-        output.write_json(json_target, episode)
+    if by_hand and not session.done and settings.thread is not None:
+        out.print(hint, markup=False)
+    if settings.json_target is not None:
+        output.write_json(settings.json_target, episode)
 
 
 def _watched(session: "Session", out: "Console") -> Generator["StepResult", None, None]:
@@ -196,45 +193,27 @@ def open_session(config: "Config", settings: RunSettings) -> "Session":
     from stategate.graph.session import Session
     from stategate.ui.memory import durable
 
-    thread, goal = settings.thread, settings.goal
-    # A thread id that no other run has keeps the traces of runs apart.
-    name = thread or f"run-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
-    session = Session(build_graph(config if thread is None else durable(config)), name)
-    values: Mapping[str, Any] = session.values if thread is not None else {}
-    unfinished = "session" in values and not session.done
-    if unfinished and not settings.resume:
-        at = f"thread '{thread}' has an unfinished episode (step {values['steps']})"
-        raise UserError(f"{at}: add --resume, or name another --thread")
-    asked = task_of(session.agent.world, goal, settings.task)
+    thread = settings.thread
+    if thread is None:  # an id that no other run has keeps the traces of runs apart
+        name = f"run-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
+        session = Session(build_graph(config), name)
+        return session.start(task_of(session.agent.world, settings.goal, settings.task))
+    session = Session(build_graph(durable(config)), thread)
+    unfinished = "session" in session.values and not session.done
     if not settings.resume:
-        return session.start(asked)
+        if unfinished:
+            at = f"thread '{thread}' has an unfinished episode (step {session.values['steps']})"
+            raise UserError(f"{at}: add --resume, or name another --thread")
+        return session.start(task_of(session.agent.world, settings.goal, settings.task))
     if not unfinished:
-        why = "its episode is over" if values else "there is no such thread"
+        why = "its episode is over" if session.values else "there is no such thread"
         raise UserError(f"nothing to resume on thread '{thread}': {why}; leave --resume out")
-    _check_resumed(session, asked if goal is not None or settings.task else None)
-    return session
-
-
-def _check_resumed(session: "Session", asked: Mapping[str, Any] | None) -> None:
-    """Refuse to resume an episode of another task, or of another config's world."""
-    from stategate.ui.actions import task_in_words
-
-    values, thread = session.values, session.thread_id
-    played = {key: value for key, value in values["episode"].items() if key != "env"}
-    if asked is not None and asked != played:
-        at = task_in_words(played)
-        raise UserError(f"thread '{thread}' is at {at}: leave --goal and --task out")
     try:
-        session.agent.world.observe(values["session"])
+        session.agent.world.observe(session.values["session"])
     except (KeyError, UserError):
         why = "was played with another config: name that CONFIG and its --set"
         raise UserError(f"thread '{thread}' {why}") from None
-
-
-def _resume_hint(thread: str) -> str:
-    import shlex
-
-    return f"the same command with --thread {shlex.quote(thread)} --resume"
+    return session
 
 
 def futile(session: "Session", result: "StepResult") -> str | None:
@@ -253,7 +232,6 @@ def episode_dict(session: "Session", steps: Sequence["StepResult"]) -> dict[str,
     from stategate.graph.state import to_plain
 
     values = session.values
-    world = session.agent.world
     parts = (values.get("info") or {}).get("reward")
     totals = ("done", "steps", "tokens", "model_tokens", "cost", "fallbacks")
     return {
@@ -261,7 +239,7 @@ def episode_dict(session: "Session", steps: Sequence["StepResult"]) -> dict[str,
         "thread_id": session.thread_id,
         "episode_id": values["episode_id"],
         "task": dict(values["episode"]),
-        "instruction": world.instruction(values["session"]),
+        "instruction": session.agent.world.instruction(values["session"]),
         "resumed_at": steps[0].step if steps and steps[0].step else None,
         "steps": [_step(session, step) for step in steps],
         "totals": {
@@ -306,14 +284,13 @@ def play_many(config: "Config", goals: Sequence[int], settings: RunSettings) -> 
     from stategate.evals.core.report import summary_text
     from stategate.ui.cli.eval import finish, resumable
 
-    output.check_target(settings.json_target)
-    agents: dict[str, list[str]] = {config.context.kind: []}
     values = config.model_dump(mode="json")
     with tempfile.TemporaryDirectory(prefix="stategate-") as passing:
         folder = settings.out or passing
         with resumable(settings.out), output.working(f"playing {len(goals)} episodes"):
-            from stategate.evals.worlds.live import run_live
+            from stategate.evals.worlds import run_live
 
-            summary = run_live(values, agents, goals, folder)
-        text, is_kept = summary_text(summary), settings.out is not None
-        finish(summary, folder, settings.json_target, text, is_kept)
+            summary = run_live(values, {config.context.kind: []}, goals, folder)
+        finish(summary, folder, settings.json_target, summary_text(summary))
+        if settings.out is not None and settings.json_target != "-":
+            output.say(f"run directory: {folder}")

@@ -4,21 +4,17 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
+    from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-#: A command that is imported when it is called: ``module:typer app``, and its line in the help.
-Lazy = tuple[str, str]
 _PLAIN = (str, int, float, bool, Path)
 
 
@@ -33,18 +29,9 @@ def single() -> typer.Typer:
     return typer.Typer(add_completion=False, rich_markup_mode="rich")
 
 
-def command_group(about: str, *lines: str, **commands: Lazy) -> typer.Typer:
-    """Return a group of commands that alone shows its help, with ``lines`` as examples.
-
-    ``commands`` are imported when they are called; others are added by ``command``.
-    """
-
-    class Group(LazyGroup):
-        lazy = commands
-
-    group = typer.Typer(
-        cls=Group, epilog=examples(*lines), add_completion=False, rich_markup_mode="rich"
-    )
+def command_group(about: str, *lines: str) -> typer.Typer:
+    """Return a group of commands that alone shows its help, with ``lines`` as examples."""
+    group = typer.Typer(epilog=examples(*lines), add_completion=False, rich_markup_mode="rich")
 
     @group.callback(invoke_without_command=True, help=about)
     def show_help(context: typer.Context) -> None:
@@ -52,35 +39,6 @@ def command_group(about: str, *lines: str, **commands: Lazy) -> typer.Typer:
             typer.echo(context.get_help())
 
     return group
-
-
-class LazyGroup(TyperGroup):
-    """A group whose commands are imported when they are called; its help needs none of them."""
-
-    lazy: Mapping[str, Lazy] = {}
-    _is_listing = False
-
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        stubs = {name: TyperCommand(name, help=about) for name, (_, about) in self.lazy.items()}
-        self.commands = {**stubs, **self.commands}
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command ``cmd_name``, None if there is none."""
-        if self._is_listing or cmd_name not in self.lazy:
-            return super().get_command(ctx, cmd_name)
-        module, _, name = self.lazy[cmd_name][0].partition(":")
-        found = typer.main.get_command(getattr(import_module(module), name))
-        found.name = cmd_name
-        return found
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help: one line a command."""
-        self._is_listing = True
-        try:
-            super().format_help(ctx, formatter)
-        finally:
-            self._is_listing = False
 
 
 def command(
@@ -93,24 +51,29 @@ def command(
     """
 
     def register(function: Function) -> Function:
-        group.command(name, epilog=examples(*lines))(flags_of(function))
+        (parameter,) = inspect.signature(function, eval_str=True).parameters.values()
+        flagged = flags_of(function, parameter.annotation)
+        group.command(name, epilog=examples(*lines))(flagged)
         return function
 
     return register
 
 
-def flags_of(function: Callable[..., Any], model: "type[BaseModel] | None" = None) -> Any:
-    """Return ``function(settings)`` as a function of one parameter a flag, as typer reads it."""
-    chosen: type[BaseModel] = (
-        model
-        or next(iter(inspect.signature(function, eval_str=True).parameters.values())).annotation
-    )
+def flags_of(function: Callable[..., Any], model: "type[BaseModel]") -> Any:
+    """Return ``function(settings)`` as a function of one parameter a flag, as typer reads it.
+
+    A JSON file that cannot be written is refused before the work whose result it is to hold.
+    """
 
     @functools.wraps(function)
     def run(**given: Any) -> Any:
-        return function(read_flags(chosen, given))
+        from stategate.ui.cli.output import check_target
 
-    parameters = [_parameter(name, chosen.model_fields[name]) for name in _ordered(chosen)]
+        settings = read_flags(model, given)
+        check_target(given.get("json_target"))
+        return function(settings)
+
+    parameters = [_parameter(name, model.model_fields[name]) for name in _ordered(model)]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
@@ -120,21 +83,17 @@ def read_flags(model: "type[BaseModel]", given: dict[str, Any]) -> Any:
     """Return the settings that flags mean. Raises ``UserError``, which names the wrong flag."""
     from pydantic import ValidationError
 
+    from stategate.nodes.registry import first_problem
     from stategate.stores.errors import UserError
 
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        raise UserError(_problem(model, error)) from None
-
-
-def _problem(model: "type[BaseModel]", error: "ValidationError") -> str:
-    from stategate.nodes.registry import first_problem
-
-    where, colon, what = first_problem(error).partition(":")
-    name = where.partition(".")[0]
-    field = model.model_fields.get(name)
-    return f"{_names(name, field)[0] if field else where}{colon}{what}"
+        where, colon, what = first_problem(error).partition(":")
+        name = where.partition(".")[0]
+        field = model.model_fields.get(name)
+        flag = _names(name, field)[0] if field else where
+        raise UserError(f"{flag}{colon}{what}") from None
 
 
 def _ordered(model: "type[BaseModel]") -> list[str]:
@@ -157,6 +116,7 @@ def _names(name: str, field: "FieldInfo") -> list[str]:
 
 
 def _parameter(name: str, field: "FieldInfo") -> inspect.Parameter:
+    """Return a field as a keyword parameter whose annotation is typer's argument or option."""
     from annotated_types import Ge, Le
 
     from stategate.stores.settings import command_line_of
@@ -181,12 +141,8 @@ def _parameter(name: str, field: "FieldInfo") -> inspect.Parameter:
     else:
         is_switch = kind is bool and default is True  # --name and --no-name
         info = typer.Option(*(() if is_switch else _names(name, field)), **how)
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        annotation=Annotated[kind, info],
-        default=default,
-    )
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, annotation=Annotated[kind, info], default=default)
 
 
 def _flag_type(field: "FieldInfo") -> Any:
@@ -196,9 +152,7 @@ def _flag_type(field: "FieldInfo") -> Any:
     from stategate.stores.settings import comma_list
 
     before = [limit.func for limit in field.metadata if isinstance(limit, BeforeValidator)]
-    if comma_list in before:
-        return str
-    return _plain_type(field.annotation)
+    return str if comma_list in before else _plain_type(field.annotation)
 
 
 def _plain_type(annotation: Any) -> Any:

@@ -1,18 +1,16 @@
-"""``stategate traces``: look at recorded episodes and export them."""
+"""``stategate traces``: recorded episodes; ``stategate checkpoints``: what threads can go on from."""
 
-from itertools import groupby
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from stategate.stores.errors import UserError
+from stategate.stores.home import home
 from stategate.stores.settings import JsonFile, Settings, argument, option
-from stategate.ui.cli.output import console, say, wrote
+from stategate.ui.cli.output import console, say, table, wrote
 from stategate.ui.cli.settings_command import command, command_group
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stategate.stores.traces import ContextPiece
     from stategate.stores.traces.store import TraceStore
 
 app = command_group(
@@ -20,7 +18,17 @@ app = command_group(
     "stategate traces list --min-reward 1",
     "stategate traces export all.jsonl",
 )
-_BEST, _ID = 5, 10  # pieces of a context that a line names, and characters of their ids
+checkpoints_app = command_group(
+    "Look at the checkpoints of threads, and remove what is not needed to go on.",
+    "stategate checkpoints list",
+    "stategate checkpoints prune --days 30",
+)
+_STYLES = {"ACT": "bold green", "ERROR": "bold red", "REWARD": "bold yellow"}
+_LETTERS = 200  # of a page that ``show`` prints
+_Saver = Annotated[
+    str | None,
+    option(None, "File or PostgreSQL URL; this machine's by default.", metavar="FILE|URL"),
+]
 
 
 class TraceSettings(Settings):
@@ -30,7 +38,6 @@ class TraceSettings(Settings):
 
     def open(self) -> "TraceStore":
         """Open it; one that was named must be there, or a slip would look like no episodes."""
-        from stategate.stores.home import home
         from stategate.stores.traces.store import TraceStore
 
         if self.db is not None and not self.db.expanduser().is_file():
@@ -64,11 +71,6 @@ class ExportSettings(TraceSettings):
 @command(app, "stategate traces list --min-reward 1 --json -", name="list")
 def list_traces(settings: ListSettings) -> None:
     """List recorded episodes, newest first."""
-    import time
-
-    from rich.table import Table
-    from rich.text import Text
-
     from stategate.ui.actions import task_in_words
 
     wanted = settings.model_dump(include={"min_reward", "env", "limit"})
@@ -78,36 +80,34 @@ def list_traces(settings: ListSettings) -> None:
     if not episodes:
         say("no episodes are recorded yet: stategate run demo --goal 3")
         return
-    table = Table("when", "reward", "steps", "task", "episode", box=None, pad_edge=False)
+    rows = []
     for row in episodes:
-        reward = f"{row['reward']:.2f}" if row["done"] and row["reward"] is not None else "–"
-        when = time.strftime("%m-%d %H:%M", time.localtime(row["started"]))
-        told = (when, reward, str(row["steps"]), Text(task_in_words(row["task"])))
-        table.add_row(*told, row["episode_id"], style="" if row["done"] else "dim")
-    console().print(table)
+        is_scored = row["done"] and row["reward"] is not None
+        told = (task_in_words(row["task"]), row["episode_id"])
+        rows.append(
+            (_time(row["started"]), row["reward"] if is_scored else "–", row["steps"], *told)
+        )
+    console().print(table(("when", "reward", "steps", "task", "episode"), rows))
 
 
 @command(app, "stategate traces show run-20260301-101500-ab12cd")
 def show(settings: ShowSettings) -> None:
-    """Show the events of one episode, and what its contexts were made of."""
+    """Show the events of one episode."""
     from rich.text import Text
 
     store = settings.open()
     row = _find(store, settings.episode)
     if wrote(settings.json_target, store.exported(row)):
         return
-    contexts = _contexts(store.pieces(row["episode_id"]))
     out = console()
     out.print(Text(row["episode_id"], "bold cyan"))
     out.print(Text(row["instruction"] or "", "bold"))
-    styles = {"ACT": "bold green", "ERROR": "bold red", "REWARD": "bold yellow"}
     for event in store.events(row["episode_id"]):
-        if event.kind == "ACT" and event.t in contexts:
-            out.print(Text(f"{event.t + 1:>3} context {contexts[event.t]}", "dim"))
         text = " ".join(event.text.split())
-        text = text if len(text) <= 200 or event.kind != "OBS" else text[:199] + "…"
+        if event.kind == "OBS" and len(text) > _LETTERS:
+            text = text[: _LETTERS - 1] + "…"
         head = f"{event.t + 1:>3} {event.kind:<7}"
-        out.print(Text.assemble((head, "dim"), (text, styles.get(event.kind, ""))))
+        out.print(Text.assemble((head, "dim"), (text, _STYLES.get(event.kind, ""))))
 
 
 @command(app, "stategate traces export one.jsonl --episode run-20260301")
@@ -119,18 +119,6 @@ def export(settings: ExportSettings) -> None:
     say(f"{count} episodes in {settings.target}")
 
 
-def _contexts(pieces: "Sequence[ContextPiece]") -> dict[int, str]:
-    """Return a line a step: tokens shown of tokens there were, and the best scored pieces."""
-    lines: dict[int, str] = {}
-    for step, group in groupby(pieces, key=lambda piece: piece.t):
-        own = list(group)
-        shown, whole = sum(p.tokens_after for p in own), sum(p.tokens_before for p in own)
-        scored = sorted(((p.score, p.id) for p in own if p.score is not None), reverse=True)
-        best = ", ".join(f"{name[:_ID]} {score:.2f}" for score, name in scored[:_BEST])
-        lines[step] = f"{shown} of {whole} tokens" + (f"; {best}" if best else "")
-    return lines
-
-
 def _find(store: "TraceStore", name: str) -> dict[str, Any]:
     matches = [row for row in store.episodes() if row["episode_id"].startswith(name)]
     matches = [row for row in matches if row["episode_id"] == name] or matches
@@ -139,3 +127,50 @@ def _find(store: "TraceStore", name: str) -> dict[str, Any]:
     if len(matches) > 1:
         raise UserError(f"{len(matches)} episodes begin with '{name}': give more of the id")
     return matches[0]
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+class ThreadsSettings(Settings):
+    """Whose checkpoints."""
+
+    where: _Saver = None
+    limit: int = option(50, "Threads to show.", ge=1)
+
+
+class PruneSettings(Settings):
+    """What is kept, and of which threads."""
+
+    where: _Saver = None
+    days: float | None = option(None, "Threads without a newer checkpoint go whole.", ge=0)
+    thread: tuple[str, ...] = option((), "Just these threads; repeatable.")
+
+
+@command(checkpoints_app, "stategate checkpoints list --limit 20", name="list")
+def list_threads(settings: ThreadsSettings) -> None:
+    """Show each thread's checkpoints: how many, and since when."""
+    from stategate.graph.checkpoints import threads
+
+    found = threads(_saver(settings.where))
+    for thread in found[: settings.limit]:
+        say(f"{_time(thread.written)}  {thread.checkpoints:>6}  {thread.thread_id}")
+    say(f"{len(found)} threads")
+
+
+@command(checkpoints_app, "stategate checkpoints prune --thread monday")
+def prune(settings: PruneSettings) -> None:
+    """Keep the newest checkpoint of each thread: one cannot go back to earlier steps any more."""
+    from stategate.graph.checkpoints import prune as prune_checkpoints
+
+    age = None if settings.days is None else settings.days * 86_400
+    saver = _saver(settings.where)
+    gone, whole = prune_checkpoints(saver, age, settings.thread)
+    say(f"{gone} checkpoints are gone, {whole} threads with all of theirs")
+
+
+def _saver(where: str | None) -> Any:
+    from stategate.graph.checkpoints import open_saver
+
+    return open_saver(where or str(home() / "checkpoints.sqlite"))

@@ -1,47 +1,33 @@
-"""``stategate train``: make the checkpoints that nodes load."""
+"""``stategate train``: checkpoints that nodes load; ``stategate data``: what worlds, trainers read."""
 
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
 
 import typer
-from pydantic import BaseModel
 
-from stategate.stores.settings import Settings, option
-from stategate.ui.cli.output import console
+from stategate.stores.settings import CommaList, Settings, Shared, option
+from stategate.ui.cli.output import console, say, table, write_json
 from stategate.ui.cli.settings_command import command, command_group
 
-#: The module of each trainer, and what it makes.
-_TRAINERS = {
-    "aligner": (
-        "stategate.trainers.webshop.alignment",
-        "What an instruction asks, excludes or leaves open, however it is said.",
-    ),
-    "state": (
-        "stategate.trainers.state.model",
-        "A state (gru, ssm) that foresees the next action: comes first.",
-    ),
-    "retriever": (
-        "stategate.trainers.state.retriever",
-        "The query by which the state ranks chunks.",
-    ),
-    "allocator": (
-        "stategate.trainers.state.allocator",
-        "The shares of compress; after state and retriever.",
-    ),
-    "actor": (
-        "stategate.trainers.policy.imitation",
-        "The policy actor, by imitation of an expert.",
-    ),
-    "dagger": (
-        "stategate.trainers.policy.dagger",
-        "The policy actor, by a teacher's word on its own play.",
-    ),
-}
 app = command_group(
     "Train a checkpoint; the same command goes on where a stopped run ended.",
     "stategate train state && stategate train retriever && stategate train allocator",
     "stategate train dagger --config dagger_webshop",
 )
+data_app = command_group(
+    "Fetch the data that worlds read.",
+    "stategate data webshop --from ~/webshop-files",
+    "stategate run webshop --goal 3 --set env.data=official",
+)
+#: The module of each trainer, and what it makes.
+_TRAINERS = {
+    "state": ("state.model", "A state (gru, ssm) that foresees the next action: comes first."),
+    "retriever": ("state.retriever", "The query by which the state ranks chunks."),
+    "allocator": ("state.allocator", "The shares of compress; after state and retriever."),
+    "dagger": ("policy.dagger", "The policy actor, by a teacher's word on its own play."),
+}
 
 
 class TrainSettings(Settings):
@@ -53,26 +39,29 @@ class TrainSettings(Settings):
 
 
 def _trainer(name: str) -> Callable[[TrainSettings], None]:
+    module, about = _TRAINERS[name]
+
     def train(settings: TrainSettings) -> None:
+        from stategate.evals.core.report import table as summary_table
         from stategate.stores.errors import require_extra
         from stategate.trainers.settings import TRAINERS, read_settings
 
         recipe = read_settings(TRAINERS[name], settings.config or name, settings.overrides)
         if settings.show:
-            _list(recipe)
+            fields = type(recipe).model_fields.items()
+            rows = [(f, str(getattr(recipe, f)), info.description or "") for f, info in fields]
+            console().print(table(("field", "value", ""), rows))
             return
         try:
             with require_extra("train"):
-                summary = import_module(_TRAINERS[name][0]).train(recipe)
+                summary = import_module(f"stategate.trainers.{module}").train(recipe)
         except KeyboardInterrupt:
             typer.echo("stategate: stopped; the same command goes on from the last epoch", err=True)
             raise typer.Exit(130) from None
-        from stategate.evals.core.report import table
-
-        typer.echo(table(summary["rows"], "simple"))
+        typer.echo(summary_table(summary["rows"], "simple"))
         typer.echo(f"checkpoint: {recipe.checkpoint}; curves: {recipe.run}/curves.png")
 
-    train.__doc__ = _TRAINERS[name][1]
+    train.__doc__ = about
     return train
 
 
@@ -81,10 +70,85 @@ for _name in _TRAINERS:
     command(app, *_lines, name=_name)(_trainer(_name))
 
 
-def _list(recipe: BaseModel) -> None:
-    from rich.table import Table
+class FetchSettings(Settings):
+    """Where the files come from, and where they go."""
 
-    table = Table("field", "value", "", box=None, pad_edge=False)
-    for field, info in type(recipe).model_fields.items():
-        table.add_row(field, str(getattr(recipe, field)), info.description or "")
-    console().print(table, markup=False)
+    source: Path | None = option(
+        None, "Copy from here, download nothing.", "--from", metavar="FOLDER"
+    )
+    target: Path | None = option(
+        None, "Keep them here, not where env.data=official.", "--to", metavar="FOLDER"
+    )
+
+    def folder(self, world: str) -> Path:
+        """Return the folder that the files of ``world`` go to."""
+        from stategate.stores.home import home
+
+        return self.target.expanduser() if self.target else home() / "data" / world
+
+    def tell(self, folder: Path, records: Any, counts: str = "") -> None:
+        """Say what was fetched, and how a config names it."""
+        for record in records:
+            say(f"{record.name}  {record.bytes / 1e6:.1f} MB  SHA-256 {record.sha256[:12]}")
+        name = folder if self.target else "official"
+        say(f"{counts}in {folder}: use them with --set env.data={name}")
+
+
+class TrajectorySettings(Shared):
+    """Who plays which tasks, and how many."""
+
+    out: Path = option(..., "Where the JSON lines go.", metavar="FOLDER")
+    world: Literal["webshop", "alfworld"] = option("webshop", "Whose expert plays.")
+    source: str = option("sample", "'sample', 'official' or a folder.", "--data")
+    episodes: int | None = option(None, "Of training.", "-n", "--episodes", ge=1)
+    heldout: int | None = option(None, "Episodes to report on; 100 or 300.", ge=1)
+    observation: Literal["rich", "text", "both"] = option("both", "Or both in turn.")
+    stray: float = option(0.1, "Share of random commands (alfworld).", ge=0, le=1)
+    others: CommaList = option(("rule",), "Actors that play beside the expert: rule,policy.")
+    seed: int = 0
+
+
+@command(data_app, "stategate data webshop --from ~/webshop-files")
+def webshop(settings: FetchSettings) -> None:
+    """Fetch WebShop's official files, checked by SHA-256, from their publisher."""
+    from stategate.envs.webshop.data import fetch
+
+    folder = settings.folder("webshop")
+    records = fetch(folder, settings.source)
+    settings.tell(folder, records)
+    if other := [record.name for record in records if not record.official]:
+        say(f"not the official files: {', '.join(other)}", "yellow")
+
+
+@command(data_app, "stategate data alfworld --from ~/alfworld")
+def alfworld(settings: FetchSettings) -> None:
+    """Fetch ALFWorld's games from its project's release, or copy them, unpacked or in archives."""
+    from stategate.envs.alfworld.files import fetch
+
+    folder = settings.folder("alfworld")
+    records, games = fetch(folder, settings.source)
+    counts = ", ".join(f"{count} {split}" for split, count in games.items())
+    settings.tell(folder, records, f"{counts} games ")
+
+
+@command(
+    data_app, "stategate data trajectories --data official --others rule,policy --out runs/real"
+)
+def trajectories(settings: TrajectorySettings) -> None:
+    """Let a world's expert play, to train from; nothing that a test goal aims at is played."""
+    source, out = settings.source, settings.out
+    counts = {"n": settings.episodes, "heldout": settings.heldout}
+    how: dict[str, Any] = {name: count for name, count in counts.items() if count is not None}
+    how |= {"seed": settings.seed, "crew": settings.crew()}
+    if settings.world == "alfworld":
+        from stategate.nodes.observe.alfworld import AlfWorldEnv
+        from stategate.trainers.alfworld.collect import collect as search
+
+        played = search(AlfWorldEnv(data=source).folder(), out, stray=settings.stray, **how)
+        write_json("-", played["splits"])
+        return
+    from stategate.trainers.webshop.collect import collect
+    from stategate.trainers.webshop.goals import MODES
+
+    how["modes"] = MODES if settings.observation == "both" else (settings.observation,)
+    write_json("-", collect(source, out, others=list(settings.others), **how)["splits"])

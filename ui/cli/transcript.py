@@ -1,13 +1,14 @@
 """A played episode for people, readable at 80 columns."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.table import Table
 from rich.text import Text
 
 from stategate.envs.protocols import Observation, View
 from stategate.nodes.protocols import BuiltContext
+from stategate.nodes.retrieval.page import describe
 from stategate.ui.actions import (
     costs_of,
     figure,
@@ -17,7 +18,7 @@ from stategate.ui.actions import (
     task_in_words,
     unscored,
 )
-from stategate.ui.cli.output import Show
+from stategate.ui.cli.output import heading
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,8 +32,6 @@ _CHANCES = 4  # that it names of what an actor could have done
 
 def page_lines(view: View, observation: Observation, limit: int = _PAGE_LINES) -> list[str]:
     """Return a page's status and first lines; the last line counts the rest."""
-    from stategate.nodes.retrieval.page import describe
-
     chunks = view.chunks(observation)
     texts = [line.text for line in view.status(observation, chunks)]
     texts += [describe(view, chunk) for chunk in chunks if chunk.role != "frame"]
@@ -80,7 +79,13 @@ def reward_line(reward: float, observation: Observation) -> str:
 class Transcript:
     """Prints an episode as it is played."""
 
-    def __init__(self, out: "Console", config: "Config", view: View, show: Show = "page") -> None:
+    def __init__(
+        self,
+        out: "Console",
+        config: "Config",
+        view: View,
+        show: Literal["page", "context", "none"] = "page",
+    ) -> None:
         self.out = out
         self.config = config
         self.view = view
@@ -150,8 +155,7 @@ class Transcript:
 
     def _print(self, title: str, rows: list[tuple[str, str, str]]) -> None:
         """Print a heading and ``(name, text, style)`` rows; texts hold brackets that are no markup."""
-        self.out.print()
-        self.out.rule(Text(title, "bold"), align="left", style="dim")
+        heading(self.out, title)
         table = Table.grid(padding=(0, 2))
         table.add_column(style="dim", no_wrap=True, min_width=8)
         table.add_column(overflow="fold")

@@ -124,7 +124,7 @@ def test_the_state_over_an_episode(new_tab):
 @pytest.fixture
 def runs(place):
     """Two small run directories where the server looks for them."""
-    from stategate.evals.worlds.live import run_live
+    from stategate.evals.worlds import run_live
 
     base = ["actor.kind=rule", "embedder.kind=hashing", "memory=[short_term]"]
     for name, budget in (("wide", 600), ("narrow", 90)):

@@ -16,9 +16,9 @@ from stategate.evals.core.run_directory import (
     outcome_of,
     pairs,
     read_run,
+    read_stories,
     replay,
 )
-from stategate.evals.core.stories import read_stories
 from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
 from stategate.graph.session import Session

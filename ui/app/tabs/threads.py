@@ -7,8 +7,7 @@ import gradio as gr
 from langchain_core.messages import AIMessage, BaseMessage
 
 from stategate.envs.messages.history import calls_text, key_of, text_of, tokens_of
-from stategate.evals.replay.billing import BILLERS
-from stategate.evals.replay.threads import NOTHING, Reading, Replay, calls_in, replay
+from stategate.evals.replay import BILLERS, NOTHING, Reading, Replay, calls_in, replay
 from stategate.graph.exported import from_plain, read_messages
 from stategate.stores.errors import UserError
 from stategate.stores.files import parse_json

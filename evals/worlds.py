@@ -12,6 +12,7 @@ from typing import Any
 from stategate.envs.protocols import PlayableWorld, World, playable
 from stategate.evals.core.statistics import paired_tests, summary_row
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.evals.settings import Worlds
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import Config, load_config
 from stategate.nodes.protocols import BuiltContext
@@ -22,6 +23,13 @@ METRICS: tuple[str, ...] = ("success", "score", "finished", "steps", "tokens_per
 METRICS += ("lost_per_step", "model_tokens", "cost", "seconds", "cpu_seconds", "fallbacks")
 _TESTED = ("success", "score", "tokens_per_step")
 _FAILURE = {"reward": 0.0, "done": False}
+
+
+def run_worlds(settings: Worlds) -> dict[str, Any]:
+    """Play what is missing of a run, and return its summary."""
+    agents = swept(parse_agents(settings.agents, settings.agent), settings.sweep)
+    how = (settings.out, settings.overrides, settings.seed)
+    return run_live(settings.config, agents, settings.goals, *how)
 
 
 def run_live(

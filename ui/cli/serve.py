@@ -1,5 +1,7 @@
-"""``stategate ui``: the app in a browser."""
+"""``stategate ui``: the app in a browser; ``stategate mcp``: tools for other assistants."""
 
+import os
+import secrets
 import threading
 from pathlib import Path
 from typing import Any
@@ -8,10 +10,13 @@ import typer
 
 from stategate.stores.errors import UserError, require_extra
 from stategate.stores.settings import Overrides, Settings, option
+from stategate.ui.cli.memory import EmbedderKind, MemoryOf
 from stategate.ui.cli.settings_command import command, single
 
-app = single()
+ui_app, mcp_app = single(), single()
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_TOKEN = "STATEGATE_MCP_TOKEN"  # noqa: S105 (the name of a variable)
+_SEEN = "a password on the command line is seen by other programs: name a file of accounts"
 
 
 class UiSettings(Settings):
@@ -33,7 +38,7 @@ class UiSettings(Settings):
 
 
 @command(
-    app,
+    ui_app,
     "stategate ui --config webshop",
     "stategate ui --new-account ann >> accounts",
     "stategate ui --host 0.0.0.0 --auth accounts",
@@ -91,8 +96,47 @@ def parse_auth(auth: str | None) -> Any:
     user, colon, password = auth.partition(":")
     if not (colon and user and password):
         raise UserError("write --auth as user:password, with neither of them empty")
-    line = (
-        "other programs of this machine see a password on the command line: name a file of accounts"
-    )
-    typer.echo(f"warning: {line}", err=True)
+    typer.echo(f"warning: {_SEEN}", err=True)
     return user, password
+
+
+class McpSettings(MemoryOf):
+    """What is served, and where."""
+
+    corpus: tuple[str, ...] = option((), "A folder or an ingested corpus; repeatable.")
+    bank: str | None = option(None, "A state bank.", metavar="FOLDER")
+    embedder: EmbedderKind = "minilm"
+    read_only: bool = option(False, "Nothing can be remembered.")
+    http: bool = option(False, "On loopback instead of stdio, with a token.")
+    port: int = option(8765, "Of --http.", ge=1, le=65535)
+
+
+@command(mcp_app, "stategate mcp --corpus notes/", "stategate mcp --http --port 8765 --read-only")
+def mcp(settings: McpSettings) -> None:
+    """Serve long-term memory, documents and experience to other assistants.
+
+    Over stdio by default: name this command in the assistant's list of servers. The token of --http
+    is made anew each time, unless $STATEGATE_MCP_TOKEN holds one.
+    """
+    from stategate.graph.mcp_server import http_app, mcp_server
+    from stategate.graph.memory_tools import corpus_tool, experience_tool, memory_tools
+    from stategate.nodes.registry import registry
+
+    model: Any = registry().parse("embedder", settings.embedder)
+    tools = memory_tools(settings.place(), model, may_write=not settings.read_only)
+    for number, name in enumerate(settings.corpus, 1):
+        own_name = "corpus_search" if len(settings.corpus) == 1 else f"corpus_{number}"
+        tools.append(corpus_tool(name, own_name, model))
+    if settings.bank is not None:
+        tools.append(experience_tool(settings.bank, model))
+    server = mcp_server(tools)
+    if not settings.http:
+        server.run("stdio")
+        return
+    token = os.environ.get(_TOKEN) or secrets.token_urlsafe(24)
+    with require_extra("mcp"):
+        import uvicorn
+
+    typer.echo(f"Stategate is at http://127.0.0.1:{settings.port}/mcp (Ctrl-C stops it)", err=True)
+    typer.echo(f"Authorization: Bearer {token}", err=True)
+    uvicorn.run(http_app(server, token), host="127.0.0.1", port=settings.port, log_level="warning")

@@ -1,1 +1,0 @@
-"""Benchmarks: how long things take, each measured into a run directory, none asserted."""

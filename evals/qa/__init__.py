@@ -1,1 +1,0 @@
-"""Question answering: experiments on chunks, retrieval, memory and reranking; names in texts."""

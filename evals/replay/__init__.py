@@ -1,1 +1,0 @@
-"""Recorded threads of other agents, read again through our context builders and LangChain's own."""

@@ -1,1 +1,0 @@
-"""Ranking the documents of multi-hop questions."""

@@ -1,1 +1,0 @@
-"""Agents that play the tasks of any world: live runs, budget sweeps, experience, states."""
