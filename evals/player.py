@@ -110,4 +110,4 @@ class Player:
         from stategate.stores.memory.records import Namespace
 
         if any(item.kind == "long_term" for item in self.config.memory):
-            open_long_term(self._memory).forget(Namespace(user))
+            open_long_term(self._memory).erase(Namespace(user))

@@ -23,10 +23,10 @@ from stategate.stores.bank.bank import open_bank
 from stategate.stores.embeddings import embedding_cache
 from stategate.stores.errors import user_error_context
 from stategate.stores.home import home
+from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.memory.forget import Erased
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import Namespace
-from stategate.stores.memory.stated import stated
 from stategate.stores.sql import compact, is_database
 from stategate.stores.traces.store import TraceStore
 
@@ -80,7 +80,7 @@ def forget_everywhere(
     erased = memory.erase(namespace, ids, thread=thread, source=source)
     report = Report(erased, {"facts": len(erased.facts), "turns": len(erased.turns)})
     everything = ids is None and thread is None and source is None
-    threads = {t for t in (*erased.touched, thread) if t}
+    threads = {t for t in (*erased.threads, thread) if t}
     texts = [text for text in erased.texts if len(text) >= _TELLING]
     # What a thread that is remembered holds is its own: others may say the same words.
     others = memory.threads() - threads
@@ -92,8 +92,7 @@ def forget_everywhere(
     report.counts["bank rows"] = sum(_clear_bank(place, erased, texts) for place in places.banks)
     report.counts["cached vectors"] = embedding_cache().drop(_embedded(erased))
     if erased.reworded and embedder is not None:
-        model = embedder()
-        memory.embed_again(namespace, erased, model.embed, model.name)
+        memory.embed_again(namespace, erased, embedder())
     report.exports = [path for path in memory.exports(namespace) if Path(path).exists()]
     return report
 
@@ -172,7 +171,7 @@ def _embedded(erased: Erased) -> list[str]:
     found: dict[str, None] = {}
     for text in erased.texts:
         for speaker in ("", *erased.speakers):
-            statements = stated(text, speaker or "user", 0.0)
+            statements = extract_statements(text, speaker, 0.0)
             found.update(dict.fromkeys(texts_of(text, speaker, statements)))
         for about in erased.abouts:
             found[f"{about} {text}".strip()] = None

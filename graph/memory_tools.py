@@ -42,11 +42,12 @@ def memory_tools(
 
     def memory_search(words: str, k: int = 5) -> str:
         """Find what is remembered from earlier conversations about these words."""
-        model = resources.embedder
-        vector = model.embed([words])[0]
+        from stategate.stores.memory.recall import Limits, asked_of
+
         with owned_by(memory_owner(ensure_config()["configurable"])):
             namespace = place.namespace
-        facts = store.search(namespace, vector, model.name, min(max(k, 1), _MOST), 0.0)
+        asked = asked_of(words, resources.embedder)
+        facts, _ = store.recall(namespace, asked, Limits(facts=min(max(k, 1), _MOST)))
         return "\n".join(map(_told, facts)) or "nothing is remembered"
 
     def memory_write(question: str, answer: str) -> str:
@@ -61,7 +62,7 @@ def memory_tools(
             "tools", name, 0, question, answer, vectors[0], vectors[1], model.name, source="agent"
         )
         with owned_by(memory_owner(ensure_config()["configurable"])):
-            is_new = store.write(place.namespace, turn) is not None
+            is_new = store.add(place.namespace, turn).outcome != "repeated"
         return "remembered" if is_new else "this was remembered already"
 
     tools: list[BaseTool] = [StructuredTool.from_function(memory_search)]

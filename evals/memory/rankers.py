@@ -28,7 +28,7 @@ from stategate.nodes.retrieval.corpus import Retrieval, TextIndex
 from stategate.nodes.retrieval.ranking import bm25_over, cosine
 from stategate.nodes.retrieval.remember import Memory
 from stategate.stores.errors import UserError, user_error_context
-from stategate.stores.memory.recall import DEFAULT, Limits, Weights
+from stategate.stores.memory.recall import DEFAULT, Limits
 
 _DEPTH = 50
 #: A question's ranking: turns (None where sessions are ranked), sessions, and the best score.
@@ -188,7 +188,7 @@ def remembered(conversation: Conversation, embedder: Embedder, weights: str = ""
         ]
     )
     owner = {t.id: s.id for s in conversation.sessions for t in s.turns}
-    wanted = Weights.parse(weights) if weights else DEFAULT
+    wanted = DEFAULT
 
     def ranking(question: Question) -> tuple[list[str], list[str], float | None]:
         facts = memory.recall(

@@ -22,7 +22,7 @@ from stategate.nodes.act.asked import holds, kind_asked
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
 from stategate.nodes.retrieval.quoting import ITEM
 from stategate.stores.corpus.lexical import words
-from stategate.stores.memory.stated import stated
+from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.text import one_line
 
 #: What an actor says where nothing that it may quote is near enough to the question.
@@ -99,7 +99,9 @@ def is_asking(text: str) -> bool:
 
 def is_told(text: str) -> bool:
     """Say whether ``text`` asks nothing and states something of the user's own."""
-    return bool(_TELLS.search(text) and not is_asking(text) and stated(text, "user", 0.0))
+    if is_asking(text) or not _TELLS.search(text):
+        return False
+    return bool(extract_statements(text, "user", 0.0))
 
 
 def quotables(context: BuiltContext) -> list[Quotable]:

@@ -235,8 +235,7 @@ def remembered_pieces(
     reader: MemoryReader, store: "LongTerm", resources: Resources, query: str, room: int
 ) -> list[Piece]:
     """Return pieces for what is remembered about ``query``, at most ``room`` tokens, best first."""
-    from stategate.nodes.retrieval.remember import asked_of
-    from stategate.stores.memory.recall import Limits
+    from stategate.stores.memory.recall import Limits, asked_of
 
     asked = asked_of(query, resources.embedder)
     limits = Limits(reader.facts, None, reader.min_salience, reader.min_trust)
@@ -280,14 +279,13 @@ def fact_line(fact: "Fact") -> list[Fragment]:
         told = Fragment(said, role="fact" if by == "it was noted" else "said")
         return [*dated, _lead(f' {by}{until}{source}: "'), told, _lead('"\n')]
     times = f" (asked {fact.times} times)" if fact.times > 1 else ""
-    also = " (answered otherwise at another time)" if fact.contradicts else ""
     answer = truncate(one_line(fact.answer), _ANSWER_TOKENS) if fact.success else "(not answered)"
     asked = one_line(fact.question).replace('"', "'")
     return [
         *dated,
         _lead(f' the user asked{times}: "'),
         Fragment(asked, role="question"),
-        _lead(f'" Answer{also}{until}{source}: '),
+        _lead(f'" Answer{until}{source}: '),
         Fragment(answer, role="answer"),
         BREAK,
     ]

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from stategate.stores.memory.records import Namespace
 
 
-#: Facts of one user and agent that are kept unless told otherwise: some 75 MB with MiniLM's vectors.
-MOST = 20_000
-
-
 class MemoryPlace(BaseModel):
     """One memory: where it is, and the part of one user and agent."""
 

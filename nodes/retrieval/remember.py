@@ -14,12 +14,12 @@ from typing import Any
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import shared_resources
 from stategate.nodes.retrieval.corpus import sentences_of
-from stategate.nodes.retrieval.memory import MOST, MemoryPlace
+from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.errors import UserError
+from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.memory.long_term import LongTerm
-from stategate.stores.memory.recall import DEFAULT, Asked, Limits, Weights
-from stategate.stores.memory.records import Candidate, Fact, Statement, Turn, Vector, Written
-from stategate.stores.memory.stated import stated
+from stategate.stores.memory.recall import DEFAULT, Limits, Weights, asked_of
+from stategate.stores.memory.records import Candidate, Fact, Statement, Turn, Written
 
 Moment = float | str | date  # a datetime is a date
 _FARTHEST = 6e10  # seconds from 1970: some 1,900 years
@@ -35,22 +35,20 @@ class Memory:
         url: str | None = None,
         *,
         embedder: Embedder | None = None,
-        state: State = stated,
+        state: State = extract_statements,
         user: str | None = None,
         agent: str = "stategate",
         gated: bool = True,
-        most: int | None = MOST,
     ) -> None:
         """Open it: ``user``'s, without a name that of the system's user.
 
-        ``state`` reads what turns state, ``gated`` refuses small talk; above ``most`` facts those go
-        that are missed least.
+        ``state`` reads what turns state, ``gated`` refuses small talk.
         """
         place = MemoryPlace(url=url, user=user, agent=agent)
         self.store: LongTerm = place.open()
         self.namespace = place.namespace
         self._embedder = embedder or _minilm()
-        self._state, self._gated, self._most = state, gated, most
+        self._state, self._gated = state, gated
 
     def remember(
         self,
@@ -84,7 +82,7 @@ class Memory:
                 more=tuple(more),
                 embedder=self._embedder.name,
             )
-            written.append(self.store.add(self.namespace, turn, gated=self._gated, most=self._most))
+            written.append(self.store.add(self.namespace, turn, gated=self._gated))
         return written
 
     def _parts(self, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -140,16 +138,8 @@ class Memory:
         In this memory alone; ``graph.forgetting`` clears the other stores, too.
         """
         erased = self.store.erase(self.namespace, **named)
-        self.store.embed_again(self.namespace, erased, self._embedder.embed, self._embedder.name)
+        self.store.embed_again(self.namespace, erased, self._embedder)
         return len(erased.facts)
-
-
-def asked_of(
-    question: str, embedder: Embedder, as_of: float | None = None, at: float | None = None
-) -> Asked:
-    """Return a question made ready to be recalled by."""
-    vector: Vector = embedder.embed([question])[0]
-    return Asked(question, vector, embedder.name, as_of, at)
 
 
 def texts_of(text: str, speaker: str = "", statements: Sequence[Statement] = ()) -> list[str]:

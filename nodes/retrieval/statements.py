@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from stategate.language.dates import spans
 from stategate.nodes.models.asking import Usage, ask, asking_problems, json_in
 from stategate.stores.errors import UserError, describe_error
+from stategate.stores.memory.extraction import extract_statements, statement
 from stategate.stores.memory.records import Statement
-from stategate.stores.memory.stated import stated, statement
 
 if TYPE_CHECKING:
     from stategate.nodes.resources import Resources
 
-#: ``rules`` is light (``stores.memory.stated``), ``model`` asks the chat model, a call for each turn.
+#: ``rules`` is light (``stores.memory.extraction``), ``model`` asks the chat model, a call a turn.
 StatementKind = Literal["rules", "model"]
 State = Callable[[str, str, float], Sequence[Statement]]
 
@@ -52,7 +52,7 @@ _MAX_TOKENS = 500
 def statements_of(kind: StatementKind, resources: "Resources | None" = None) -> State:
     """Return the reader ``kind``; ``model`` needs ``resources`` with a chat model (``UserError``)."""
     if kind == "rules":
-        return stated
+        return extract_statements
     if resources is None:
         raise UserError("statements by 'model' need a configured language model")
     return ModelStatements(resources)
@@ -87,7 +87,7 @@ class ModelStatements:
             problem = "unreadable reply"
         self.fallbacks += 1
         logging.getLogger(__name__).warning("statements by rules instead of the model: %s", problem)
-        return stated(text, speaker, at)
+        return extract_statements(text, speaker, at)
 
 
 def _read(row: Any, text: str, speaker: str, at: float) -> Statement | None:

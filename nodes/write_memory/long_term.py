@@ -9,7 +9,7 @@ from stategate.envs.protocols import UNKNOWN, answered
 from stategate.nodes.act.support import NOTHING_FOUND
 from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.memory import MOST, MemoryPlace
+from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.nodes.retrieval.statements import StatementKind, statements_of
 from stategate.stores.text import one_line, words_of
 from stategate.stores.traces import Event
@@ -39,9 +39,6 @@ class LongTermMemory(MemoryParams):
         description="what reads who is or does what, and when: 'model' asks the language model",
     )
     gate: bool = Field(default=True, description="keep no small talk")
-    most: int = Field(
-        default=MOST, ge=20, description="facts of a user at most: those go that are missed least"
-    )
 
     def build(self, resources: Resources) -> MemoryWriter:
         """Open the memory. Raises ``UserError`` where that fails."""
@@ -53,7 +50,7 @@ class LongTermMemory(MemoryParams):
             if said is None:
                 now = store.now(self.place.namespace, record.thread_id)
                 for turn in settled(record, resources, now):
-                    store.add(self.place.namespace, turn, most=self.most)
+                    store.add(self.place.namespace, turn)
                 return
             if record.decision.fallback is not None:
                 return
@@ -89,7 +86,7 @@ class LongTermMemory(MemoryParams):
                 statements=statements,
                 more=tuple(vectors[2:]),
             )
-            store.add(self.place.namespace, turn, gated=self.gate, most=self.most)
+            store.add(self.place.namespace, turn, gated=self.gate)
 
         return write_memory
 

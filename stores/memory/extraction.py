@@ -1,143 +1,390 @@
-"""Entities and relations of what is remembered, by spaCy's small English pipeline (some 5 ms a text).
+"""Reads a turn by rules: what it states (who, what, for which time), and whether it says anything.
 
-They rank nothing in recall: the Memory tab draws them as a graph. So they are read from the facts when
-somebody looks, and kept nowhere: forgetting a fact forgets its names.
+English clauses with a first person, "my ...", "the ..." or a name before a verb. Known are the verbs
+that tell a state which a newer value replaces (where one lives and works), and how people say that one
+has ended. The chat model's reader (``nodes.retrieval.statements``) reads more, and costs.
+
+A turn is refused only where nothing in it could ever be asked for. Whatever is in doubt is kept: a fact
+that was never written cannot be found, while one too many is only outranked.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import inf
 
-from stategate.stores.errors import require_extra
-from stategate.stores.memory.records import Fact
+from stategate.language.dates import Span, spans
+from stategate.language.sentences import sentences
+from stategate.language.words import FUNCTION_WORDS, word_list
+from stategate.stores.memory.records import Statement, Turn
 
-LETTERS = 2000  # of a fact that are read
-FACTS = 400  # the newest ones that are read
-#: Entity kinds of the recogniser's labels; works, events, products and laws are things.
-KINDS = {
-    "PERSON": "person",
-    "GPE": "location",
-    "LOC": "location",
-    "FAC": "location",
-    "ORG": "organisation",
-    "WORK_OF_ART": "thing",
-    "EVENT": "thing",
-    "PRODUCT": "thing",
-    "LAW": "thing",
+_ADVERBS = frozenset(
+    """just also really actually still finally recently already now currently only always usually often
+    sometimes even quite officially probably definitely basically mostly since then soon almost nearly
+    hardly simply absolutely truly so far at present honestly well oh yes yeah""".split()
+)
+_AUXILIARY = frozenset(
+    """have has had am is are was were be been being will would can could may might must should do does
+    did going about used get got want wants wanted plan plans planned hope hopes hoped decided managed
+    started need needs needed to ve s d m re ll shall""".split()
+)
+#: Of these, those that are verbs of their own where no "to" follows.
+_NO_AUXILIARY = frozenset("get got want wants wanted need needs started going".split())
+_BE = frozenset("am is are was were be been m re s".split())
+_DENIALS = frozenset("not never nt".split())
+_PRONOUNS = frozenset("i we".split())
+_OWN = frozenset("my our".split())
+_APOSTROPHES = frozenset("'’")
+_TOKEN = re.compile(r"\d[\d.,:/-]*\d|[^\W_]+(?:-[^\W_]+)*|['’](?=\w)|[^\w\s]")
+_SPLIT = re.compile(
+    r";|:\s|\s[-–—]\s|,?\s+(?:but|because|although|though|while|whereas|so)\s+"
+    r"|,\s+(?:and\s+)?(?=(?:I|we|my|he|she|they|it)\b)|\s+and\s+(?=(?:I|we|my|it)\b)"
+    r"|\s+and\s+(?=(?:started|moved|joined|switched|sold|left|works?|lives?|studies)\b)"
+    r"|,\s+(?=(?:who|which|where|gave|started|moved|joined|switched|sold|quit)\b)"
+)
+#: Verbs that tell a state: verb and preposition, and the relation by which a newer value is found.
+_STATES = {
+    ("live", "in"): "lives in",
+    ("live", "at"): "lives in",
+    ("live", "on"): "lives in",
+    ("move", "to"): "lives in",
+    ("move", "into"): "lives in",
+    ("move", "in"): "lives in",
+    ("relocate", "to"): "lives in",
+    ("work", "at"): "works at",
+    ("work", "for"): "works at",
+    ("work", "in"): "works at",
+    ("start", "at"): "works at",
+    ("hire", "at"): "works at",
+    ("be", "with"): "works at",
+    ("work", "as"): "works as",
+    ("study", "at"): "studies at",
+    ("drive", ""): "drives",
+    ("marry", ""): "married to",
+    ("date", ""): "together with",
+    ("switch", "to"): "uses",
+    ("change", "to"): "uses",
 }
-_SUBJECTS, _OBJECTS = ("nsubj", "nsubjpass"), ("dobj", "attr")
+#: Verbs of which the first person says that something has ended.
+ENDINGS = frozenset("leave quit give stop sell cancel drop abandon".split())
+#: Verbs that stand alone where the subject goes without saying: "gave up coffee", "and works as ...".
+_SUBJECTLESS = frozenset(
+    "gave started moved joined switched sold left quit works work lives live studies".split()
+)
+_CONTRACTED = frozenset(
+    "don doesn didn isn aren wasn weren won couldn wouldn haven hasn can".split()
+)
+_AFTERTHOUGHT = re.compile(
+    r"\s*\b(?:any ?more|any longer|no more|after all|instead|now|at present|at the moment|these days|"
+    r"currently|from now on|for now)\b",
+    re.IGNORECASE,
+)
+#: What opens a clause and says nothing of what it tells.
+_OPENING = re.compile(
+    r"^(?:\W*(?:no|yes|yeah|oh|ah|well|sorry|correction|actually|anyway|okay|hey|hi|by the way)"
+    r"[,.:!-]+\s+)+",
+    re.IGNORECASE,
+)
+#: "moved back to Oslo", "moved from Oslo to Bergen": where to.
+_WHITHER = re.compile(
+    r"^(?:(?:back|over|again|away) )?(?:from .+? )?(?=(?:to|into) )", re.IGNORECASE
+)
+#: What was done at work as what has ended.
+_JOB = re.compile(r"^(?:my |the )?(?:job|work|position|working) (?:at|for|with) ", re.IGNORECASE)
+_PAIRS = word_list("irregular_verbs")
+_IRREGULAR = dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True))
+_WITH_E = frozenset(word_list("verbs_in_e"))
+_LOOSE_ENDS = frozenset("on in at since and to for from of the a an until with by or as my".split())
+_VAGUE = frozenset("friend guess point goodness god word turn".split())
+_LONGEST = 14  # words of a value
+_LETTERS = 8_000  # of a turn that are read
+_LED = re.compile(r"(since|starting|as of|until|till)\b", re.IGNORECASE)
+_LEADING = re.compile(rf"\b{_LED.pattern} (?:the )?$", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Entity:
-    """A person, location, organisation, thing or topic (a common noun) by its name."""
-
-    kind: str
-    name: str
-
-
-@dataclass(frozen=True)
-class Relation:
-    """``subject`` ``relation`` ``object``, such as Ada Holt lives_in Oslo."""
-
-    subject: Entity
-    relation: str
-    object: Entity
+def extract_statements(text: str, speaker: str, at: float) -> list[Statement]:
+    """Return what ``speaker`` states in ``text``, said at ``at`` (Unix seconds), in order."""
+    found: list[Statement] = []
+    for sentence in sentences(text[:_LETTERS]):
+        if not sentence.rstrip().endswith("?"):
+            found += _of_clauses(sentence, speaker or "user", at)
+    return list(dict.fromkeys(found))
 
 
-def name_graph(
-    facts: Sequence[Fact], entities: int, relations: int
-) -> tuple[list[Entity], list[Relation]]:
-    """Return the entities that ``facts`` name most often, and the relations between any of them.
+def statement(
+    subject: str,
+    relation: str,
+    value: str,
+    when: Sequence[Span],
+    *,
+    negated: bool = False,
+    is_state: bool = False,
+) -> Statement:
+    """Return a statement; of the times ``when`` that it was said with the first counts."""
+    start, end = (when[0].start, when[0].end) if when else (-inf, inf)
+    is_open = end == inf or negated or (is_state and start > -inf)
+    since = None if start == -inf else start
+    return Statement(subject, relation, value, negated, is_state, since, None if is_open else end)
 
-    At most ``entities`` and ``relations``, the most frequent first; the newest :data:`FACTS` are read.
+
+def _of_clauses(sentence: str, speaker: str, at: float) -> Iterator[Statement]:
+    subject = ""
+    for clause in filter(None, map(str.strip, filter(None, _SPLIT.split(sentence)))):
+        first = clause.split()[0].lower()
+        if subject and (first in _SUBJECTLESS or _looks_finite(first)):
+            clause = f"{subject} {clause}"
+        elif not subject and first in _SUBJECTLESS:
+            clause = f"I {clause}"
+        yield from _of_clause(clause, speaker, at)
+        tokens = _TOKEN.findall(clause)
+        start, end = _subject(tokens)
+        subject = " ".join(tokens[start:end]) or subject
+
+
+def _of_clause(clause: str, speaker: str, at: float) -> Iterator[Statement]:
+    clause = _OPENING.sub("", clause)
+    when = [_reaching(clause, span) for span in spans(clause, at)]
+    bare = _AFTERTHOUGHT.sub("", clause)
+    for span in when:
+        bare = bare.replace(span.text, " ")
+    tokens = _TOKEN.findall(bare)
+    start, end = _subject(tokens)
+    subject = tokens[start:end]
+    if not subject:
+        return
+    if owned := _end_of_owned(tokens, end):
+        # "Zofia's school is ...": of Zofia what "my school is ..." is of the speaker.
+        own = subject[0].lower() in _OWN
+        speaker = f"{speaker}'s {' '.join(subject[1:])}" if own else " ".join(subject)
+        subject, end = ["my", *tokens[end + 2 : owned]], owned
+    verb, place, denied, was_be = _verb(tokens, end)
+    if not verb or (not was_be and tokens[place - 1][0].isupper()):
+        return  # "My boss at Deutsche Bahn": no verb
+    denied = denied or bool(re.search(r"\bno longer\b", clause, re.IGNORECASE))
+    words = " ".join(tokens[place:]).replace(" ' ", "'").replace(" ’ ", "’")
+    if verb in ("move", "relocate", "switch", "change"):
+        words = _WHITHER.sub("", words)
+    value = _value(words)
+    if subject[0].lower() in _PRONOUNS and verb in ENDINGS and not denied:
+        yield from _ended(speaker, verb, value, when)
+        return
+    if not value:
+        # "It has changed", "she isn't coming on Sunday": the verb alone, or a time, is what is said.
+        value = when[0].text if when and verb == "be" else verb
+    if value != "be":
+        yield from _stated(speaker, subject, verb, value, denied, when)
+
+
+def _subject(tokens: Sequence[str]) -> tuple[int, int]:
+    """Return from where to where the clause's subject stands; twice 0 where there is none."""
+    start = next((i for i, _ in enumerate(tokens) if _is_subject(tokens, i)), None)
+    if start is None:
+        return 0, 0
+    low, end = tokens[start].lower(), start + 1
+    if low in _PRONOUNS:
+        return start, end
+    while end < len(tokens) and end - start < 4:
+        word = tokens[end].lower()
+        is_verb = word in _AUXILIARY | _ADVERBS | _DENIALS | _CONTRACTED | _APOSTROPHES
+        if is_verb or (end - start > 1 and _looks_finite(word)) or not tokens[end][0].isalnum():
+            break
+        if low not in _OWN | {"the"} and not tokens[end][:1].isupper():
+            break
+        end += 1
+    return start, end
+
+
+def _is_subject(tokens: Sequence[str], i: int) -> bool:
+    word, low = tokens[i], tokens[i].lower()
+    opens = all(t.lower() in _ADVERBS for t in tokens[:i])
+    if low in _PRONOUNS or low in _OWN or (low == "the" and opens):
+        return True
+    is_name = word[:1].isupper() and low not in FUNCTION_WORDS and word.isalpha() and len(word) > 1
+    after = tokens[i + 1].lower() if i + 1 < len(tokens) else ""
+    follows = _AUXILIARY | _ADVERBS | _CONTRACTED | _APOSTROPHES
+    return is_name and (after in follows or _looks_finite(after))
+
+
+def _looks_finite(word: str) -> bool:
+    return word in _IRREGULAR or (word.isalpha() and word.endswith(("ed", "s")) and len(word) > 3)
+
+
+def _end_of_owned(tokens: Sequence[str], end: int) -> int:
+    """Return where the noun ends that "'s" at ``end`` gives to the subject, 0 for "Zofia's ill"."""
+    if "".join(tokens[end : end + 2]).lower() not in ("'s", "’s"):
+        return 0
+    for place in range(end + 2, min(end + 6, len(tokens))):
+        word = tokens[place].lower()
+        if place > end + 2 and (word in _AUXILIARY | _CONTRACTED or _looks_finite(word)):
+            return place
+        is_verb = place == end + 2 and (word in _IRREGULAR or word.endswith("ed"))
+        if is_verb or word in FUNCTION_WORDS | _ADVERBS or not word[0].isalnum():
+            return 0
+        if word.endswith("ing"):
+            return 0
+    return 0
+
+
+def _verb(tokens: Sequence[str], place: int) -> tuple[str, int, bool, bool]:
+    """Return the verb behind the subject (base form, "" for none), and where what follows it begins.
+
+    The last two say whether it is denied, and whether a form of "be" stands before it.
     """
-    named: Counter[Entity] = Counter()
-    related: Counter[Relation] = Counter()
-    for fact in sorted(facts, key=lambda fact: fact.updated)[-FACTS:]:
-        found, links = extract(f"{fact.question}\n{fact.answer}"[:LETTERS])
-        named.update(found)
-        related.update(links)
-    return (
-        [entity for entity, _ in named.most_common(entities)],
-        [relation for relation, _ in related.most_common(relations)],
-    )
+    denied = was_be = False
+    while place < len(tokens):
+        word = tokens[place].lower()
+        after = tokens[place + 1].lower() if place + 1 < len(tokens) else ""
+        if word in _DENIALS or (word in _CONTRACTED and after in _APOSTROPHES):
+            denied = True  # "doesn" of "doesn't": "can" alone denies nothing
+        elif word == "no" and after == "longer":
+            denied, place = True, place + 1
+        elif word in _BE:
+            was_be = True
+        elif not (
+            word in _APOSTROPHES
+            or word == "t"
+            or word in _ADVERBS
+            or (word in _AUXILIARY and _helps(word, after))
+        ):
+            break
+        place += 1
+    if place >= len(tokens) or not tokens[place][0].isalnum():
+        return ("be" if was_be else ""), place, denied, was_be
+    word = tokens[place].lower()
+    is_participle = tokens[place].islower() and (word.endswith(("ing", "ed")) or word in _IRREGULAR)
+    if was_be and not is_participle:
+        return "be", place, denied, True
+    return base_of(word), place + 1, denied, was_be
 
 
-@lru_cache(maxsize=4096)
-def extract(text: str) -> tuple[tuple[Entity, ...], tuple[Relation, ...]]:
-    """Return the entities of ``text`` in order, each once, and "subject verb object" relations.
+def _helps(word: str, after: str) -> bool:
+    """Say whether an auxiliary helps the verb ``after``: "I have moved", not "I have a dog"."""
+    if word in ("have", "has", "had") and after not in ("", "to"):
+        is_participle = _looks_finite(after) or after.endswith("en")
+        return is_participle or after in _ADVERBS | _DENIALS | {"been"}
+    return bool(after) and (after == "to" or word not in _NO_AUXILIARY)
 
-    Names come from the recogniser, topics from the subjects and objects of verbs.
+
+def _ended(speaker: str, verb: str, value: str, when: Sequence[Span]) -> Iterator[Statement]:
+    """Read what the first person has given up: "I quit my job at Siemens", "I stopped smoking"."""
+    first, _, rest = value.partition(" ")
+    if verb == "give" and first.lower() != "up":
+        yield statement(speaker, verb, value, when)
+        return
+    ended = rest if first.lower() == "up" else value
+    if job := _JOB.match(ended):
+        yield statement(speaker, "works at", ended[job.end() :], when, negated=True)
+        return
+    yield statement(speaker, verb, ended, when, negated=True)
+    doing, _, what = ended.partition(" ")
+    if verb in ("stop", "quit", "give") and doing.endswith("ing") and what:
+        yield statement(speaker, base_of(doing.lower()), what, when, negated=True)
+
+
+def _stated(
+    speaker: str, subject: Sequence[str], verb: str, value: str, denied: bool, when: Sequence[Span]
+) -> Iterator[Statement]:
+    first, noun = subject[0].lower(), " ".join(subject[1:]).lower()
+    who = speaker if first in _PRONOUNS else " ".join(subject)
+    if first in _OWN or first == "the":
+        if not noun or noun in _VAGUE:
+            return
+        if verb == "be":
+            who, relation = (speaker, noun) if first in _OWN else (noun, "is")
+            yield statement(who, relation, value, when, negated=denied, is_state=not denied)
+            return
+        who = f"{speaker}'s {noun}" if first in _OWN else noun
+    preposition, _, after = value.partition(" ")
+    relation, given = _STATES.get((verb, preposition.lower()), ""), after
+    if not given or not relation:
+        relation, given = _STATES.get((verb, ""), ""), value.removeprefix("to ")
+    if relation:
+        yield statement(who, relation, given, when, negated=denied, is_state=not denied)
+    else:
+        yield statement(who, verb, value, when, negated=denied)
+
+
+def _reaching(clause: str, span: Span) -> Span:
+    """Return a time without an end behind "since", and without a beginning behind "until"."""
+    led = _LEADING.search(clause[: span.place]) or _LED.match(span.text)
+    if led is None:
+        return span
+    is_until = led[1].lower() in ("until", "till")
+    return replace(span, start=-inf) if is_until else replace(span, end=inf)
+
+
+def _value(text: str) -> str:
+    """Return the words of a value up to the next comma, without loose ends."""
+    head = re.split(r"[,()–—;]", text.strip(" ,"))[0]
+    words = head.strip(" .!?'’\"").split()[:_LONGEST]
+    while words and words[-1].lower() in _LOOSE_ENDS:
+        words.pop()
+    return re.sub(r"\s+([.,!?])", r"\1", " ".join(words))
+
+
+def base_of(verb: str) -> str:
+    """Return the base form of a verb, near enough to compare."""
+    if verb in _IRREGULAR:
+        return _IRREGULAR[verb]
+    if verb.endswith(("ied", "ies")) and len(verb) > 4:
+        return f"{verb[:-3]}y"
+    for ending in ("ing", "ed"):
+        root = verb.removesuffix(ending)
+        if root != verb and len(root) >= 3:
+            if root[-1] == root[-2] and root[-1] not in "ls":
+                return root[:-1]
+            return f"{root}e" if f"{root}e" in _WITH_E else root
+    return verb[:-1] if verb.endswith("s") and not verb.endswith("ss") and len(verb) > 3 else verb
+
+
+# Small talk ----------------------------------------------------------------------------------------
+
+#: Words of greetings, thanks, reactions and farewells: a closed class of general English.
+_SMALL = frozenset(
     """
-    doc = _pipeline()(" ".join(text.split()))
-    by_token = _entities_by_token(doc)
-    relations = dict.fromkeys(_relations(doc, by_token))
-    return tuple(dict.fromkeys(by_token.values())), tuple(relations)
+    hi hey hello hiya morning evening afternoon night bye goodbye cheers cheerio thanks thank
+    please sorry welcome ok okay alright right sure yes yeah yep yup no nope nah oh ah aw wow ha
+    haha lol hmm hm um uh well so great good nice lovely cool awesome amazing wonderful fantastic
+    brilliant perfect excellent super fine glad happy pleased sounds sound look looks looking
+    forward see soon later talk talking speak chat catch again take care luck congrats
+    congratulations really totally absolutely definitely exactly indeed true agree course know
+    think guess suppose hope feel mean say said tell told ask hear heard understand guys man dear
+    friend thing things way lot bit kind pretty interesting fun exciting day week time today going
+    go doing long much hope best wishes yay ooh whoa gosh goodness got get keep touch anyway bless
+    worries worry problem appreciate believe wait anytime back how's what's it's that's i'm you're
+    weekend weather sense makes make made never mind matter fingers crossed
+    don't can't let's i'll you'll we'll i've you've didn't doesn't
+    """.split()
+)
+#: Times that greetings and thanks name.
+_GREETED = frozenset(["today", "tonight", "this morning", "this afternoon", "this evening"])
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 
 
-def _entities_by_token(doc: Any) -> dict[int, Entity]:
-    """Return the entity that each token names; a short form ("Holt") stands for the full name."""
-    spans = [span for span in doc.ents if span.label_ in KINDS]
-    full = {span.root.i: _entity(span) for span in spans}
-    names = sorted(full.values(), key=lambda entity: -len(entity.name))
-    by_token: dict[int, Entity] = {}
-    for span in spans:
-        entity = full[span.root.i]
-        words = set(entity.name.split())
-        longer = (e for e in names if e.kind == entity.kind and words <= set(e.name.split()))
-        by_token |= dict.fromkeys((token.i for token in span), next(longer, entity))
-    for token in doc:
-        if token.dep_ not in (*_SUBJECTS, *_OBJECTS, "pobj") or token.ent_type_:
-            continue
-        if token.pos_ == "NOUN" and token.is_alpha:
-            by_token[token.i] = Entity("topic", token.lemma_.lower())
-        elif token.pos_ == "PROPN":  # a name that the recogniser has no kind for
-            before = [t.text for t in token.lefts if t.dep_ == "compound" and not t.ent_type_]
-            by_token[token.i] = Entity("thing", " ".join([*before, token.text]))
-    return dict(sorted(by_token.items()))
+def refusal_of(turn: Turn) -> str:
+    """Return why the turn is not kept, "" if it is: no name, number, time, nor word of content."""
+    text = turn.text.strip()
+    if not text:
+        return "empty"
+    if not turn.success and not turn.statements:
+        return "a question that found no answer"
+    named = (span.text.lower() not in _GREETED for span in spans(text, turn.at or 0.0))
+    if re.search(r"\d", text) or any(named):
+        return ""
+    count = _content_words(text, turn.speaker)
+    if text.endswith("?") and not turn.answer and count <= 2:
+        return "small talk: a question that tells nothing"
+    return "small talk" if count == 0 else ""
 
 
-def _entity(span: Any) -> Entity:
-    words = [token.text for token in span if token.dep_ != "case" and token.pos_ != "DET"]
-    return Entity(KINDS[span.label_], " ".join(words or [span.text]))
+def content_share(text: str, speaker: str = "") -> float:
+    """Return from 0 to 1 how much ``text`` says: four words of content, or any number, is 1."""
+    return 1.0 if re.search(r"\d", text) else min(1.0, _content_words(text, speaker) / 4)
 
 
-def _relations(doc: Any, by_token: Mapping[int, Entity]) -> Iterator[Relation]:
-    for verb in doc:
-        if verb.pos_ not in ("VERB", "AUX"):
-            continue
-        children = {child.dep_: child for child in verb.children}
-        subjects = [_named(children[dep], by_token) for dep in _SUBJECTS if dep in children]
-        subject = next(iter(filter(None, subjects)), None)
-        if subject is None or "neg" in children:
-            continue
-        pairs = [(verb.lower_, children[dep]) for dep in _OBJECTS if dep in children]
-        for child in verb.children:
-            if child.dep_ in ("prep", "agent"):
-                found = (one for one in child.children if one.dep_ == "pobj")
-                pairs += [(f"{verb.lower_}_{child.lower_}", one) for one in found]
-        for relation, token in pairs:
-            for one in (token, *token.conjuncts):
-                entity = _named(one, by_token)
-                if entity is not None and entity != subject:
-                    yield Relation(subject, relation, entity)
-
-
-def _named(token: Any, by_token: Mapping[int, Entity]) -> Entity | None:
-    """Return what ``token`` names, else what stands beside it ("the cook Ada Holt")."""
-    beside = (token, *(c for c in token.children if c.dep_ in ("appos", "compound")))
-    return next((by_token[one.i] for one in beside if one.i in by_token), None)
-
-
-@lru_cache(maxsize=1)
-def _pipeline() -> Any:
-    """Return the pipeline, loaded once. Raises ``UserError`` where spaCy or its model is missing."""
-    with require_extra("qa"):
-        import spacy
-
-    from stategate.stores.assets.fetch import asset_path
-
-    return spacy.load(asset_path("en_core_web_sm"))
+def _content_words(text: str, speaker: str) -> int:
+    """Return how many words are no function words, small talk, the speaker or a form of address."""
+    addressed = re.findall(r"(?:^|[,!]\s*)([A-Z]\w+)(?=\s*[!,.?]|$)", text)
+    known = FUNCTION_WORDS | _SMALL | {speaker.lower()} | {name.lower() for name in addressed}
+    words = [word.lower().replace("’", "'") for word in _WORD.findall(text)]
+    return sum(word not in known and word.split("'")[0] not in known for word in words)

@@ -1,289 +1,82 @@
-"""Facts of long-term memory: merged where they say the same, noted where they contradict."""
+"""Facts and what they state: a turn becomes a fact, and a newer statement closes an older one.
+
+A turn that says the same words as a known fact is one more source of that fact. A state with another
+value ends what was said of the same subject and relation before, and a denial ends what was said to be
+so, in whatever words ("my drink is tea", "I gave up tea"). Nothing is deleted: an ended statement
+keeps the time until which it held, and the fact that closed it.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
-from stategate.language.numbers import CARDINALS, ORDINALS
-from stategate.language.words import CALENDAR, FUNCTION_WORDS, MONTHS, WEEKDAYS
+from stategate.language.dates import spans
+from stategate.language.words import word_list
 from stategate.stores.memory import schema as tables
-from stategate.stores.memory.records import TRUSTED, Fact, Namespace, Turn, trust_of
+from stategate.stores.memory.extraction import ENDINGS
+from stategate.stores.memory.index import NamespaceIndex, packed
+from stategate.stores.memory.records import (
+    TRUSTED,
+    Fact,
+    Namespace,
+    Statement,
+    Turn,
+    Written,
+    trust_of,
+)
 from stategate.stores.memory.schema import key_of, within
-from stategate.stores.memory.search import NamespaceIndex, packed
 
-#: Cosines from which two questions, and two answers, say the same; and two things that were told.
-SAME_QUESTION, SAME_ANSWER, SAME_TOLD = 0.92, 0.9, 0.93
-#: The salience of a fact that was confirmed again and again.
-TOP_SALIENCE = 0.7
-_ASKING = re.compile(r"\b(?:who|whom|whose|when|where|why|how|which|what)\b")
-_NEGATION = re.compile(
-    r"\b(?:no|not|never|none|nothing|nobody|neither|nor|without|cannot)\b|\b\w*n['’]t\b", re.I
+_DISLIKE = tuple(word_list("verbs_of_disliking"))
+#: Relations of which one denies what another said.
+_FAMILIES = (
+    tuple(word_list("verbs_of_having")),
+    (*word_list("verbs_of_liking"), *_DISLIKE),
 )
-#: Words of number, order and time: texts that differ in one say different things.
-_ORDINAL = frozenset(
-    [
-        *CARDINALS,
-        *ORDINALS,
-        *MONTHS,
-        *WEEKDAYS,
-        *"yesterday today tomorrow last next morning evening before after left right more".split(),
-        *"less former ex".split(),
-    ]
-)
+_ARTICLES = re.compile(r"^(?:(?:the|an?|my|our|your|his|her|their|some|any)\s+)+")
+Row = Mapping[str, Any]
 
 
-def write_fact(
+def write_turn(
     db: sa.Connection, namespace: Namespace, index: NamespaceIndex, turn: Turn, now: float
-) -> tuple[int, bool]:
-    """Merge the turn into a fact that says the same, or make one; note contradictions.
-
-    Returns the fact's id and whether it was there. ``index`` is up to date with the database. Facts of
-    trusted and of untrusted sources are never merged, nor does one contradict the other.
-    """
-    trust = trust_in(db, turn)
-    scores = index.first_halves(turn.vector, turn.embedder)
-    least = SAME_QUESTION if turn.answer else SAME_TOLD
-    ids = [
-        index.known[place].id
-        for place in np.flatnonzero(scores >= least)
-        if (index.known[place].trust >= TRUSTED) == (trust >= TRUSTED)
-    ]
-    near = [row for row in whole_facts(db, ids) if _comparable(row, turn)]
-    same = [row for row in near if row.success == turn.success and _agree(row, turn)]
-    f = tables.facts.c
-    if same:
-        fact = same[0]
-        salience = min(TOP_SALIENCE, max(fact.salience, turn.salience) + 0.05)
+) -> Written:
+    """Write the turn, its fact and its statements; ``index`` is up to date with the database."""
+    t = tables.turns.c
+    key = {"episode_id": turn.episode_id, "step": turn.step}
+    here = (*within(tables.turns, namespace), *(t[name] == value for name, value in key.items()))
+    if db.scalar(sa.select(t.id).where(*here)) is not None:
+        return Written("repeated", reason="this turn was written before")
+    trust = _trust_in(db, turn)
+    known = _same_fact(db, index, turn, trust)
+    if known is None:
+        fact = _insert_fact(db, namespace, turn, trust, now)
+    else:
+        fact = known.id
         change = {
-            "times": fact.times + 1,
-            "updated": max(now, fact.updated),
-            "salience": salience,
-            "trust": min(fact.trust, trust),
+            "times": known.times + 1,
+            "updated": max(now, known.updated),
+            "trust": min(known.trust, trust),
         }
-        db.execute(tables.facts.update().where(f.id == fact.id).values(**change))
-        return int(fact.id), True
-    vectors = [
-        turn.vector,
-        *([] if turn.answer_vector is None else [turn.answer_vector]),
-        *turn.more,
-    ]
-    inserted = db.execute(
-        tables.facts.insert().values(
-            **vars(namespace),
-            question=told(turn),
-            answer=turn.answer,
-            salience=turn.salience,
-            success=turn.success,
-            created=now,
-            updated=now,
-            times=1,
-            embedder=turn.embedder,
-            vector=packed(vectors),
-            dimension=len(turn.vector),
-            speaker=turn.speaker,
-            source=turn.source,
-            trust=trust,
-        )
-    )
-    fact_id = key_of(inserted)
-    for other in near:
-        if turn.answer and other.success and turn.success:
-            pairs = [(fact_id, other.id), (other.id, fact_id)]
-            values = [{"fact_id": a, "other_id": b, "at": now} for a, b in pairs]
-            db.execute(tables.contradictions.insert(), values)
-    return fact_id, False
-
-
-def trust_in(db: sa.Connection, turn: Turn) -> float:
-    """Return the least trust of the turn's source and of the facts that it was made from."""
-    own = trust_of(turn.source) if turn.trust is None else turn.trust
-    if not turn.lineage:
-        return own
-    f = tables.facts.c
-    least = db.scalar(sa.select(sa.func.min(f.trust)).where(f.id.in_(list(turn.lineage))))
-    return own if least is None else min(own, float(least))
-
-
-def whole_facts(db: sa.Connection, ids: Sequence[int]) -> list[Any]:
-    """Return facts with all their columns, by id."""
-    if not ids:
-        return []
-    f = tables.facts.c
-    return list(db.execute(sa.select(tables.facts).where(f.id.in_(ids)).order_by(f.id)))
-
-
-def least_worth(db: sa.Connection, namespace: Namespace, new: int, count: int) -> list[int]:
-    """Return the ``count`` facts that are missed least, but not ``new``, for a memory that is full.
-
-    First what was not answered, then what has ended, then what was told once, was less salient, older.
-    """
-    f, s = tables.facts.c, tables.statements.c
-    open_ = sa.select(s.fact_id).where(s.closed_by.is_(None))
-    ended = sa.select(s.fact_id).where(s.closed_by.is_not(None), s.fact_id.not_in(open_))
-    order = (
-        f.success.asc(),
-        f.id.in_(ended).desc(),
-        sa.case((f.times > 1, 1), else_=0),
-        f.salience,
-    )
-    query = (
-        sa.select(f.id)
-        .where(*within(tables.facts, namespace), f.id != new)
-        .order_by(*order, f.updated, f.id)
-    )
-    return list(db.scalars(query.limit(count)))
-
-
-def light_facts(db: sa.Connection, ids: Sequence[int]) -> list[Any]:
-    """Return of each fact what decides whether it may be shown."""
-    f = tables.facts.c
-    return (
-        list(db.execute(sa.select(f.id, f.salience, f.trust).where(f.id.in_(ids)))) if ids else []
-    )
-
-
-def as_facts(
-    db: sa.Connection, rows: Sequence[Any], scores: Mapping[int, float] | None = None
-) -> list[Fact]:
-    """Return rows as facts: with the turns they came from, what contradicts them, and until when."""
-    ids = [row.id for row in rows]
-    others: dict[int, list[int]] = {}
-    c = tables.contradictions.c
-    for row in _of_facts(db, sa.select(c.fact_id, c.other_id), c.fact_id, ids):
-        others.setdefault(row.fact_id, []).append(row.other_id)
-    sources = _sources(db, ids)
-    valid = validity(db, ids)
-    return [
-        Fact(
-            row.id,
-            row.question,
-            row.answer,
-            row.salience,
-            bool(row.success),
-            row.created,
-            row.updated,
-            row.times,
-            (scores or {}).get(row.id, 0.0),
-            tuple(others.get(row.id, ())),
-            tuple(sources.get(row.id, ())),
-            row.speaker,
-            row.source,
-            row.trust,
-            *valid.get(row.id, (None, None, None)),
-        )
-        for row in rows
-    ]
-
-
-def validity(
-    db: sa.Connection, ids: Sequence[int]
-) -> dict[int, tuple[float | None, float | None, int | None]]:
-    """Return from when to when each fact holds and which fact ended it, of those that state anything.
-
-    A fact ends when the last thing that it states does.
-    """
-    s = tables.statements.c
-    every: dict[int, list[Any]] = {}
-    query = sa.select(s.fact_id, s.valid_from, s.valid_to, s.closed_by)
-    for row in _of_facts(db, query, s.fact_id, ids):
-        every.setdefault(row.fact_id, []).append(row)
-    found = {}
-    for fact, rows in every.items():
-        starts = [row.valid_from for row in rows if row.valid_from is not None]
-        closed = [row for row in rows if row.closed_by is not None]
-        is_over = len(closed) == len(rows)
-        last = max(closed, key=lambda row: row.valid_to or 0.0) if is_over else None
-        found[fact] = (
-            min(starts) if starts else None,
-            None if last is None else last.valid_to,
-            None if last is None else last.closed_by,
-        )
-    return found
-
-
-def _sources(db: sa.Connection, ids: Sequence[int]) -> dict[int, list[Mapping[str, Any]]]:
-    t, ft = tables.turns.c, tables.fact_turns.c
-    found: dict[int, list[Mapping[str, Any]]] = {}
-    joined = tables.turns.join(tables.fact_turns, t.id == ft.turn_id)
-    query = sa.select(ft.fact_id, t.thread_id, t.episode_id, t.step, t.at).select_from(joined)
-    for row in _of_facts(db, query.order_by(t.at, t.id), ft.fact_id, ids):
-        values = dict(row._mapping)
-        found.setdefault(values.pop("fact_id"), []).append(values)
-    return found
-
-
-def _of_facts(
-    db: sa.Connection, query: sa.Select[Any], fact: sa.Column[int], ids: Sequence[int]
-) -> Iterator[Any]:
-    """Yield the rows of ``query`` whose ``fact`` is one of ``ids``, as many at once as SQL takes."""
-    for i in range(0, len(ids), 500):
-        yield from db.execute(query.where(fact.in_(ids[i : i + 500])))
-
-
-def _comparable(row: Any, turn: Turn) -> bool:
-    if bool(row.answer) != bool(turn.answer):
-        return False
-    if turn.answer:
-        return _ask_alike(row.question, told(turn))
-    return bool(row.speaker == turn.speaker)
-
-
-def _agree(row: Any, turn: Turn) -> bool:
-    """Say whether a fact and the turn say the same, in numbers, names and negation too."""
-    if not turn.answer:
-        return says_the_same(row.question, told(turn))
-    if not turn.success:
-        return True  # two failures to answer one question are one fact
-    if turn.answer_vector is None:
-        return False
-    width = row.dimension or len(turn.vector)
-    answer = np.frombuffer(row.vector, dtype="<f2").astype(np.float32).reshape(-1, width)[1]
-    near = float(answer @ np.asarray(turn.answer_vector, dtype=np.float32)) >= SAME_ANSWER
-    return near and _numbers(str(row.answer)) == _numbers(turn.answer)
-
-
-def says_the_same(one: str, other: str) -> bool:
-    """Say whether two texts that are near in meaning say the same, in what embeddings overlook.
-
-    They have the same words of content (in one order, where they name two), the same tense of "be",
-    "have" and "do", and both or neither deny it. What says the same in other words stays apart: a fact
-    too many is outranked, a wrong merger is a loss.
-    """
-    first, second = _content(one), _content(other)
-    names = _names(one)
-    if len(names - CALENDAR) < 2:
-        first, second = sorted(first), sorted(second)
-    alike = first == second and names - CALENDAR == _names(other) - CALENDAR
-    return alike and all(read(one) == read(other) for read in (_denials, _past, _orders))
-
-
-def _content(text: str) -> list[str]:
-    words = re.findall(r"\w+(?:['’]\w+)?", text.lower())
-    bare = (re.sub(r"['’](?:s|m|re|ve|d|ll)$", "", word) for word in words)
-    return [w for w in bare if w not in FUNCTION_WORDS and not _NEGATION.fullmatch(w)]
-
-
-def _names(text: str) -> set[str]:
-    """Return the words that are capitalised inside a sentence."""
-    words = re.findall(r"(?<![.!?:\"“]\s)(?<!^)\b[A-Z][\w'’-]+", text)
-    return {
-        re.sub(r"['’]s$", "", word).lower() for word in words if not word.startswith(("I'", "I’"))
+        db.execute(tables.facts.update().where(tables.facts.c.id == fact).values(**change))
+    said = {
+        name: getattr(turn, name)
+        for name in ("thread_id", "question", "answer", "about", "speaker", "source")
     }
-
-
-def _denials(text: str) -> int:
-    return len(_NEGATION.findall(text)) % 2
-
-
-def _past(text: str) -> bool:
-    return bool(re.search(r"\b(?:was|were|had|did|used to)\b", text.lower()))
-
-
-def _orders(text: str) -> set[str]:
-    return {word for word in re.findall(r"\w+", text.lower()) if word in _ORDINAL}
+    row = {**vars(namespace), **key, **said, "at": now, "trust": trust}
+    turn_id = key_of(db.execute(tables.turns.insert().values(**row)))
+    db.execute(tables.fact_turns.insert().values(fact_id=fact, turn_id=turn_id))
+    if turn.lineage:
+        sources = [{"turn_id": turn_id, "source_id": one} for one in dict.fromkeys(turn.lineage)]
+        db.execute(tables.turn_lineage.insert(), sources)
+    place = {**vars(namespace), "fact_id": fact, "turn_id": turn_id, "at": now}
+    closed = [
+        fact_id
+        for statement in turn.statements
+        for fact_id in _write_statement(db, namespace, statement, place, trust)
+    ]
+    outcome = "stored" if known is None else "merged"
+    return Written(outcome, fact, "", tuple(dict.fromkeys(closed)))
 
 
 def told(turn: Any) -> str:
@@ -292,16 +85,199 @@ def told(turn: Any) -> str:
     return f"{turn.question} (about: {about})" if about else str(turn.question)
 
 
-def _numbers(text: str) -> set[str]:
-    """Return the numbers that ``text`` names."""
-    return set(re.findall(r"\d+(?:[.,]\d+)*", text))
+def read_facts(db: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Fact]:
+    """Return the facts that meet ``conditions``, by number, with their turns and times."""
+    f, t, ft, s = tables.facts.c, tables.turns.c, tables.fact_turns.c, tables.statements.c
+    hidden = ("user", "agent", "embedder", "vector", "dimension")
+    columns = [column for column in f if column.name not in hidden]
+    rows = _rows(db, sa.select(*columns).where(*conditions).order_by(f.id))
+    ids = sa.select(f.id).where(*conditions)
+    joined = tables.turns.join(tables.fact_turns, t.id == ft.turn_id)
+    query = sa.select(ft.fact_id, t.thread_id, t.episode_id, t.step, t.at).select_from(joined)
+    turns: dict[int, list[Row]] = {}
+    for turn in _rows(db, query.where(ft.fact_id.in_(ids)).order_by(t.at, t.id)):
+        turns.setdefault(turn.pop("fact_id"), []).append(turn)
+    stated: dict[int, list[Any]] = {}
+    times = sa.select(s.fact_id, s.valid_from, s.valid_to, s.closed_by)
+    for held in db.execute(times.where(s.fact_id.in_(ids))):
+        stated.setdefault(held.fact_id, []).append(held)
+    return [
+        Fact(**row, turns=tuple(turns.get(row["id"], ())), **_validity(stated.get(row["id"], ())))
+        for row in rows
+    ]
 
 
-def _ask_alike(one: str, other: str) -> bool:
-    """Say whether two questions ask for the same kind of thing, about the same numbers.
+def _validity(rows: Sequence[Any]) -> dict[str, Any]:
+    """Return from when to when a fact holds, by its statements: it ends when the last of them does."""
+    starts = [row.valid_from for row in rows if row.valid_from is not None]
+    held: dict[str, Any] = {"valid_from": min(starts, default=None)}
+    if rows and all(row.closed_by is not None for row in rows):
+        last = max(rows, key=lambda row: row.valid_to or 0.0)
+        held |= {"valid_to": last.valid_to, "closed_by": last.closed_by}
+    return held
 
-    "Who placed the buoy?" and, of the same buoy, "When was that?" are near in meaning, but another
-    answer to the second is no contradiction of the first.
+
+def _trust_in(db: sa.Connection, turn: Turn) -> float:
+    """Return the least trust of the turn's source and of the facts that it was made from."""
+    own = trust_of(turn.source) if turn.trust is None else turn.trust
+    f = tables.facts.c
+    least = db.scalar(sa.select(sa.func.min(f.trust)).where(f.id.in_(turn.lineage)))
+    return own if least is None else min(own, float(least))
+
+
+def _same_fact(db: sa.Connection, index: NamespaceIndex, turn: Turn, trust: float) -> Any:
+    """Return the fact that says the same words, of a source that is as trusted or as little."""
+    ids = index.same_words(told(turn), turn.answer, turn.speaker)
+    if not ids:
+        return None
+    f = tables.facts.c
+    alike = f.trust >= TRUSTED if trust >= TRUSTED else f.trust < TRUSTED
+    query = sa.select(f.id, f.times, f.updated, f.trust).where(f.id.in_(ids), alike)
+    return db.execute(query.where(f.success == turn.success).order_by(f.id)).first()
+
+
+def _insert_fact(
+    db: sa.Connection, namespace: Namespace, turn: Turn, trust: float, now: float
+) -> int:
+    halves = [turn.vector, *([] if turn.answer_vector is None else [turn.answer_vector])]
+    row = {
+        **vars(namespace),
+        **{name: getattr(turn, name) for name in ("answer", "salience", "success", "speaker")},
+        **{"question": told(turn), "source": turn.source, "trust": trust},
+        **{"created": now, "updated": now, "times": 1},
+        **{"embedder": turn.embedder, "vector": packed([*halves, *turn.more])},
+        "dimension": len(turn.vector),
+    }
+    return key_of(db.execute(tables.facts.insert().values(**row)))
+
+
+# Statements ----------------------------------------------------------------------------------------
+
+
+def _write_statement(
+    db: sa.Connection, namespace: Namespace, statement: Statement, place: Row, trust: float
+) -> Iterator[int]:
+    """Write one statement of the turn in ``place``; yield the facts that it closes.
+
+    Turns may come out of order: an older state that is written late ends where the next one begins.
     """
-    words = [set(_ASKING.findall(text.partition(" (about: ")[0].lower())) for text in (one, other)]
-    return words[0] == words[1] and _numbers(one) == _numbers(other)
+    now = place["at"]
+    # "My birthday is on 12 May" is so from now on; "I moved in May" since May.
+    is_date = statement.is_state and bool(spans(statement.value, now))
+    start = now if is_date or statement.valid_from is None else statement.valid_from
+    row: dict[str, Any] = {
+        **vars(statement),
+        "subject": _key(statement.subject),
+        "relation": _key(statement.relation),
+        "value_key": _ARTICLES.sub("", _key(statement.value)),
+        "valid_from": start,
+    }
+    new = {**row, "trust": trust}
+    rivals = [r for r in _rivals(db, namespace, new) if r["fact_id"] != place["fact_id"]]
+    for old in rivals:
+        if old["valid_from"] <= start and old["closed_by"] is None and _ends(new, old):
+            _close(db, old["id"], start, place["fact_id"])
+            yield old["fact_id"]
+    if statement.is_state and statement.valid_to is None:
+        later = next((r for r in rivals if r["valid_from"] > start and _ends(r, new)), None)
+        if later is not None:
+            row |= {"valid_to": later["valid_from"], "closed_by": later["fact_id"]}
+    db.execute(tables.statements.insert().values(**place, **row))
+
+
+def reopen_statements(db: sa.Connection, namespace: Namespace) -> None:
+    """Open what a forgotten statement had closed; the next one that is left closes it, if any does."""
+    s, closer = tables.statements.c, tables.statements.alias().c
+    closes = sa.and_(closer.fact_id == s.closed_by, closer.valid_from == s.valid_to)
+    orphans = _select_statements(namespace).where(
+        s.closed_by.is_not(None), ~sa.exists(sa.select(closer.id).where(closes))
+    )
+    for row in _rows(db, orphans):
+        enders = (
+            other
+            for other in _rivals(db, namespace, row)
+            if other["fact_id"] != row["fact_id"]
+            and other["valid_from"] >= row["valid_from"]
+            and _ends(other, row)
+        )
+        next_one = next(enders, None)
+        if next_one is None:
+            _close(db, row["id"], None, None)
+        else:
+            _close(db, row["id"], next_one["valid_from"], next_one["fact_id"])
+
+
+def _close(db: sa.Connection, statement: int, at: float | None, fact: int | None) -> None:
+    here = tables.statements.c.id == statement
+    db.execute(tables.statements.update().where(here).values(valid_to=at, closed_by=fact))
+
+
+def _select_statements(namespace: Namespace) -> sa.Select[Any]:
+    s, f = tables.statements.c, tables.facts.c
+    start = sa.func.coalesce(s.valid_from, 0.0).label("valid_from")
+    kept = (s.id, s.fact_id, s.subject, s.relation, s.value_key, s.negated, s.is_state, s.closed_by)
+    joined = tables.statements.join(tables.facts, f.id == s.fact_id)
+    query = sa.select(*kept, start, f.trust).select_from(joined)
+    return query.where(*within(tables.statements, namespace)).order_by(start, s.id)
+
+
+def _rivals(db: sa.Connection, namespace: Namespace, row: Row) -> list[dict[str, Any]]:
+    """Return the statements that ``row`` may end or be ended by, by their beginnings.
+
+    They share its relation (or one that means the same) or its value; for a denial also those that
+    hold its value's longest word.
+    """
+    s = tables.statements.c
+    alike: list[Any] = [s.relation.in_(_related(row["relation"]))]
+    if row["value_key"]:
+        alike.append(s.value_key == row["value_key"])
+        if _denies(row):
+            word = max(row["value_key"].split(), key=len)
+            alike.append(s.value_key.contains(word, autoescape=True))
+    query = _select_statements(namespace).where(s.subject == row["subject"], sa.or_(*alike))
+    if not row["is_state"] and not _denies(row):  # an event ends denials alone
+        query = query.where(sa.or_(s.negated, s.relation.in_(_DISLIKE)))
+    return _rows(db, query)
+
+
+def _ends(new: Row, old: Row) -> bool:
+    """Say whether ``new`` ends ``old``.
+
+    "I live in Oslo" twice holds on; "I no longer live in Oslo" ends it, and nothing else. What an
+    untrusted source says ends nothing that a trusted one said.
+    """
+    if new["trust"] < TRUSTED <= old["trust"]:
+        return False
+    given, value = set(new["value_key"].split()), set(old["value_key"].split())
+    same_value = new["value_key"] == old["value_key"]
+    same_relation = new["relation"] in _related(old["relation"])
+    if _denies(new):
+        if _denies(old):
+            return False
+        if not given:
+            return same_relation
+        if new["relation"] in ENDINGS:  # whatever one had of it
+            return given <= value or bool(value and value <= given)
+        return (same_relation and given <= value) or bool(old["is_state"] and same_value)
+    if _denies(old):
+        return same_relation and value <= given
+    is_newer = new["is_state"] and old["is_state"] and new["relation"] == old["relation"]
+    return bool(is_newer and not same_value)
+
+
+def _denies(row: Row) -> bool:
+    """Say whether a row takes something back; "I hate it" denies "I like it"."""
+    return bool(row["negated"]) != (row["relation"] in _DISLIKE)
+
+
+def _related(relation: str) -> tuple[str, ...]:
+    """Return the relations that say the same as ``relation``, itself included."""
+    return next((family for family in _FAMILIES if relation in family), (relation,))
+
+
+def _rows(db: sa.Connection, query: sa.Select[Any]) -> list[dict[str, Any]]:
+    return [dict(row._mapping) for row in db.execute(query)]
+
+
+def _key(name: str) -> str:
+    return " ".join(name.lower().split())[:200]

@@ -2,23 +2,23 @@
 
 Every fact gets a score by what it says (words and meaning), by what stands beside it in its
 conversation (a reply makes sense with the turn that it replies to), by who said it, and by when.
-Age decides between equals and forbids nothing; a fact that a later turn closed stays readable and says
-so. The weights were chosen on generated conversations (``evals.memory.generated``, family ``home``).
+Recency only breaks ties; a fact that a later turn closed stays readable and says so. The weights were
+chosen on generated conversations (``evals.memory.generated``, family ``home``).
 """
 
 import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
 from stategate.language.dates import Span, spans
-from stategate.stores.memory.facts import as_facts, light_facts, validity, whole_facts
-from stategate.stores.memory.records import Candidate, Fact, Vector
-from stategate.stores.memory.search import Known, NamespaceIndex, Scores
+from stategate.stores.memory import schema as tables
+from stategate.stores.memory.facts import read_facts
+from stategate.stores.memory.index import Known, NamespaceIndex, Scores
+from stategate.stores.memory.records import Candidate, Fact, TextEmbedder, Vector
 from stategate.stores.tokens import count_tokens
 
 #: Facts from which on a place in the ranking is not worth a reason.
@@ -42,15 +42,113 @@ class Weights:
     when: float = 1.0
     age: float = 0.01
 
-    @classmethod
-    def parse(cls, text: str) -> "Weights":
-        """Read ``words:1/meaning:.8``; what is not named keeps its default."""
-        pairs = (part.split(":") for part in text.split("/") if part)
-        return cls(**{name: float(value) for name, value in pairs})
-
 
 DEFAULT = Weights()
 SIGNALS = tuple(field.name for field in fields(Weights))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question: its words, their vector (None: words alone), and as of when (None: now)."""
+
+    words: str
+    vector: Vector | None = None
+    embedder: str = ""
+    as_of: float | None = None
+    at: float | None = None
+
+
+def asked_of(
+    question: str, embedder: TextEmbedder, as_of: float | None = None, at: float | None = None
+) -> Asked:
+    """Return a question made ready to be recalled by."""
+    return Asked(question, embedder.embed([question])[0], embedder.name, as_of, at)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may come back: how many facts, how many tokens of their texts, how trusted."""
+
+    facts: int = 5
+    tokens: int | None = None
+    min_salience: float = 0.0
+    min_trust: float = 0.0
+
+
+def recalled(
+    db: sa.Connection, index: NamespaceIndex, asked: Asked, limits: Limits, weights: Weights
+) -> tuple[list[Fact], list[Candidate]]:
+    """Return the best facts and the candidates behind them, best first."""
+    if not len(index):
+        return [], []
+    words = index.words(asked.words)
+    meaning = np.full(len(index), -1.0)
+    if asked.vector is not None:
+        meaning = index.meaning(asked.vector, asked.embedder)
+    moment = asked.as_of if asked.as_of is not None else asked.at
+    named = spans(asked.words, time.time() if moment is None else moment)
+    parts = signals(index, asked.words, words, meaning, named)
+    each = np.stack([parts[name] for name in SIGNALS])
+    scores = np.sum([getattr(weights, name) * parts[name] for name in SIGNALS], axis=0)
+    scores = scores - _FAILED * (1 - index.column("success"))
+    order = np.lexsort((-parts["age"], -scores))
+    pool = [int(i) for i in order if meaning[i] > 0 or words[i] > 0][:POOL]
+    ids = [index.known[place].id for place in pool]
+    facts = {fact.id: fact for fact in read_facts(db, tables.facts.c.id.in_(ids))}
+    chooser = _Chooser(asked, limits)
+    chosen: list[int] = []
+    candidates = []
+    for place in _current_first(pool, index, facts):
+        known = index.known[place]
+        if known.id not in facts:
+            continue
+        reason = chooser.refusal(known, facts[known.id])
+        if not reason:
+            chosen.append(place)
+        by_signal = dict(zip(SIGNALS, np.round(each[:, place], 4).tolist(), strict=True))
+        candidates.append(Candidate(known.id, known.text, float(scores[place]), by_signal, reason))
+    nearness = words if asked.vector is None else meaning
+    shares = index.coverage(asked.words, chosen)
+    best = []
+    for place, share in zip(chosen, shares, strict=True):
+        near = share if asked.vector is None else float(np.clip(meaning[place], 0.0, 1.0))
+        fact = facts[index.known[place].id]
+        score = float(max(nearness[place], 0.0))
+        best.append(replace(fact, score=score, support=round((near + share) / 2, 4)))
+    return best, candidates
+
+
+class _Chooser:
+    """Takes facts in their order while the limits allow it."""
+
+    def __init__(self, asked: Asked, limits: Limits) -> None:
+        self._asked, self._limits = asked, limits
+        self._seen: set[str] = set()
+        self._tokens = 0
+
+    def refusal(self, known: Known, fact: Fact) -> str:
+        """Return why the fact is left out; take it and return "" if it is not."""
+        limits, as_of = self._limits, self._asked.as_of
+        if fact.trust < limits.min_trust:
+            return f"trust: {fact.trust:.1f}, at least {limits.min_trust:.1f} is wanted"
+        if fact.salience < limits.min_salience:
+            return f"salience: {fact.salience:.2f}, at least {limits.min_salience:.2f} is wanted"
+        if as_of is not None and known.at > as_of:
+            return "later: said after the day that is asked about"
+        if as_of is not None and fact.valid_to is not None and fact.valid_to <= as_of:
+            return f"closed: fact {fact.closed_by} ended it before that day"
+        plain = " ".join(f"{known.speaker} {known.text}".lower().split())
+        if plain in self._seen:
+            return "duplicate"
+        if len(self._seen) >= limits.facts:
+            return f"number: only {limits.facts} are shown"
+        if limits.tokens is not None:
+            size, left = count_tokens(known.text) + _FRAME, limits.tokens - self._tokens
+            if size > left:
+                return f"budget: {size} tokens, {left} were left"
+            self._tokens += size
+        self._seen.add(plain)
+        return ""
 
 
 def signals(
@@ -70,10 +168,7 @@ def signals(
     nearness = standard(meaning)
     own = lexical + nearness
     low = f" {question.lower()} "
-    asked = {name for name in index.speakers if name and _names(name, low)}
-    speaker = np.isin(index.column("speaker"), [index.speakers[name] for name in asked]).astype(
-        float
-    )
+    asked = [number for name, number in index.speakers.items() if name and _names(name, low)]
     at, start, end = index.column("at"), index.column("start"), index.column("end")
     when = np.zeros(len(index))
     for span in named:
@@ -81,25 +176,16 @@ def signals(
         when = np.maximum(when, (start < span.end) & (span.start < end))
     if _ASKS_WHEN.search(question):
         when = np.maximum(when, end > start)
-    ranks = np.zeros(len(index))
-    if len(at) > 1:
-        ranks = np.argsort(np.argsort(at, kind="stable"), kind="stable") / (len(at) - 1)
-    content = index.column("content")
+    ranks = np.argsort(np.argsort(at, kind="stable"), kind="stable") / max(len(at) - 1, 1)
     return {
         "words": lexical,
         "meaning": nearness,
-        "beside": content * _beside(index, own),
+        "beside": index.column("content") * _beside(index, own),
         "thread": _best_of_thread(index, own),
-        "speaker": speaker,
+        "speaker": np.isin(index.column("speaker"), asked).astype(float),
         "when": when,
         "age": ranks,
     }
-
-
-def total(parts: Mapping[str, Scores], weights: Weights = DEFAULT) -> Scores:
-    """Return the weighted sum of the signals."""
-    rows = [getattr(weights, name) * parts[name] for name in SIGNALS]
-    return np.asarray(np.sum(rows, axis=0))
 
 
 def standard(scores: Scores) -> Scores:
@@ -108,8 +194,6 @@ def standard(scores: Scores) -> Scores:
     Over all facts of a long memory nearly everything is far from any question, so that deviations
     would grow with its length.
     """
-    if len(scores) < 2:
-        return np.zeros(len(scores))
     best = np.sort(scores)[-POOL:]
     spread = float(best.std())
     if spread < 1e-9:
@@ -120,9 +204,8 @@ def standard(scores: Scores) -> Scores:
 def _beside(index: NamespaceIndex, own: Scores) -> Scores:
     """Return the better score of the turns before and after, 0 where they say nothing of it."""
     padded = np.append(own, 0.0)  # place -1 is the last: no neighbour
-    before = padded[index.column("before").astype(int)] if len(own) else own
-    after = padded[index.column("after").astype(int)] if len(own) else own
-    return np.maximum(np.maximum(before, after), 0.0)
+    before, after = (padded[index.column(name).astype(int)] for name in ("before", "after"))
+    return np.asarray(np.maximum(np.maximum(before, after), 0.0))
 
 
 def _best_of_thread(index: NamespaceIndex, own: Scores) -> Scores:
@@ -141,116 +224,12 @@ def _names(name: str, question: str) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A question: its words, their vector (None: words alone), and as of when (None: now)."""
-
-    words: str
-    vector: Vector | None = None
-    embedder: str = ""
-    as_of: float | None = None
-    at: float | None = None
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What may come back: how many facts, how many tokens of their texts, how trusted."""
-
-    facts: int = 5
-    tokens: int | None = None
-    min_salience: float = 0.0
-    min_trust: float = 0.0
-
-
-def recalled(
-    db: sa.Connection, index: NamespaceIndex, asked: Asked, limits: Limits, weights: Weights
-) -> tuple[list[Fact], list[Candidate]]:
-    """Return the best facts and the candidates behind them, best first."""
-    if not len(index):
-        return [], []
-    meaning = np.full(len(index), -1.0)
-    if asked.vector is not None:
-        meaning = index.meaning(asked.vector, asked.embedder)
-    moment = time.time() if asked.at is None else asked.at
-    named = spans(asked.words, moment if asked.as_of is None else asked.as_of)
-    words = index.words(asked.words)
-    parts = signals(index, asked.words, words, meaning, named)
-    scores = total(parts, weights)
-    scores = scores - _FAILED * (1 - index.column("success"))
-    order = np.lexsort((-parts["age"], -scores))
-    places = [int(i) for i in order if meaning[i] > 0 or words[i] > 0]
-    pool = places[:POOL]
-    rows = {row.id: row for row in light_facts(db, [index.known[i].id for i in pool])}
-    valid = validity(db, list(rows))
-    ranked = _with_changes(pool, index, valid)
-    chosen: list[int] = []
-    candidates = []
-    each = np.round(np.stack([parts[name] for name in SIGNALS]).T, 4)
-    left = limits.tokens
-    seen: set[str] = set()
-    for place in ranked:
-        known = index.known[place]
-        row = rows.get(known.id)
-        if row is None:
-            continue
-        reason = _reason(known, row, valid.get(known.id), asked, limits)
-        plain = " ".join(f"{known.speaker} {known.text}".lower().split())
-        reason = reason or ("duplicate" if plain in seen else "")
-        if not reason and len(chosen) >= limits.facts:
-            reason = f"number: only {limits.facts} are shown"
-        if not reason and left is not None:
-            size = count_tokens(known.text) + _FRAME
-            if size > left:
-                reason = f"budget: {size} tokens, {max(left, 0)} were left"
-            else:
-                left -= size
-        if not reason:
-            chosen.append(known.id)
-            seen.add(plain)
-        by_signal = dict(zip(SIGNALS, each[place].tolist(), strict=True))
-        candidates.append(Candidate(known.id, known.text, float(scores[place]), by_signal, reason))
-    nearness = meaning if asked.vector is not None else words
-    by_id = {index.known[place].id: float(max(nearness[place], 0.0)) for place in ranked}
-    whole = {row.id: row for row in whole_facts(db, chosen)}
-    facts = as_facts(db, [whole[id_] for id_ in chosen], by_id)
-    places = [index.place[fact.id] for fact in facts]
-    shares = index.coverage(asked.words, places)
-    near = np.clip(meaning[places], 0.0, 1.0) if asked.vector is not None else np.array(shares)
-    support = ((near + shares) / 2).tolist() if facts else []
-    return [
-        replace(f, support=round(s, 4)) for f, s in zip(facts, support, strict=True)
-    ], candidates
-
-
-def _reason(
-    known: Known,
-    row: Any,
-    valid: tuple[float | None, float | None, int | None] | None,
-    asked: Asked,
-    limits: Limits,
-) -> str:
-    if row.trust < limits.min_trust:
-        return f"trust: {row.trust:.1f}, at least {limits.min_trust:.1f} is wanted"
-    if row.salience < limits.min_salience:
-        return f"salience: {row.salience:.2f}, at least {limits.min_salience:.2f} is wanted"
-    if asked.as_of is not None:
-        if known.at > asked.as_of:
-            return "later: said after the day that is asked about"
-        if valid is not None and valid[1] is not None and valid[1] <= asked.as_of:
-            return f"closed: fact {valid[2]} ended it before that day"
-    return ""
-
-
-def _with_changes(
-    pool: list[int],
-    index: NamespaceIndex,
-    valid: Mapping[int, tuple[float | None, float | None, int | None]],
-) -> list[int]:
+def _current_first(pool: list[int], index: NamespaceIndex, facts: Mapping[int, Fact]) -> list[int]:
     """Return the places with each fact behind the one that closed it: what holds comes first."""
     ranked = list(pool)
     for place in pool:
-        end = valid.get(index.known[place].id)
-        closer = index.place.get(end[2]) if end is not None and end[2] is not None else None
+        fact = facts.get(index.known[place].id)
+        closer = index.place.get(fact.closed_by) if fact and fact.closed_by is not None else None
         if closer is not None and closer in ranked and ranked.index(closer) > ranked.index(place):
             ranked.remove(closer)
             ranked.insert(ranked.index(place), closer)

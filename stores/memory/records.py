@@ -1,8 +1,8 @@
 """What long-term memory keeps: whose it is, a turn as it is written, a fact as it is read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,16 @@ from numpy.typing import NDArray
 from stategate.stores.text import storable
 
 Vector = NDArray[np.float32]
+
+
+class TextEmbedder(Protocol):
+    """What memory needs of an embedder: its name, and unit rows for texts."""
+
+    name: str
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Return unit rows of shape ``(len(texts), dimension)``."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -41,8 +51,6 @@ class Statement:
     """What a turn says of somebody, and for which time (Unix seconds).
 
     ``is_state`` says that a newer value replaces it (where one lives); an event only happens.
-    ``corrects`` are the words that the value stands in place of (see ``stores.memory.changes``); it is
-    looked at when the turn is written, and not kept.
     """
 
     subject: str
@@ -52,7 +60,6 @@ class Statement:
     is_state: bool = False
     valid_from: float | None = None
     valid_to: float | None = None
-    corrects: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,8 +102,6 @@ class Turn:
 class Fact:
     """What is remembered; times in Unix seconds. ``score`` is its nearness to what was asked (cosine).
 
-    The order of recalled facts comes from more than that (see ``stores.memory.recall``).
-
     ``support`` (0 to 1) says how well it bears the question out: the mean of its nearness and of the
     share of the question's words, by rarity, that it and the turns beside it hold. Where no fact has
     much of it, nothing is known.
@@ -114,7 +119,6 @@ class Fact:
     updated: float
     times: int
     score: float = 0.0
-    contradicts: tuple[int, ...] = ()
     turns: tuple[Mapping[str, Any], ...] = ()
     speaker: str = ""
     source: str = "user"
@@ -145,11 +149,10 @@ class Candidate:
 class Written:
     """What became of a turn: ``stored``, ``merged`` into a fact, ``refused`` or ``repeated``.
 
-    ``closed`` are the facts that it ended, ``dropped`` those that went because the memory was full.
+    ``closed`` are the facts that it ended.
     """
 
     outcome: str
     fact: int | None = None
     reason: str = ""
     closed: tuple[int, ...] = ()
-    dropped: tuple[int, ...] = ()

@@ -1,6 +1,6 @@
 """The tables of long-term memory, and what each version of them adds."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,24 +11,15 @@ from stategate.stores.sql import Blob, Real, Schema, Text, Whole, add_columns, c
 metadata = sa.MetaData()
 
 
-def _table(name: str, *parts: sa.schema.SchemaItem, owned: bool = True) -> sa.Table:
-    """Return a table with a number as its key; an ``owned`` one has rows of a user and an agent."""
-    own = (_column("user", Text), _column("agent", Text)) if owned else ()
+def _table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
+    """Return a table of a user's and an agent's rows, with a number as its key."""
+    own = (_column("user", Text), _column("agent", Text))
     return sa.Table(name, metadata, sa.Column("id", Whole, primary_key=True), *own, *parts)
 
 
 def _column(name: str, kind: Any, added: str | None = None) -> sa.Column[Any]:
     """Return a required column; rows of memories older than the column have ``added`` there."""
     return sa.Column(name, kind, nullable=False, server_default=added)
-
-
-def _links(name: str, *parts: sa.schema.SchemaItem, **targets: str) -> sa.Table:
-    """Return a table of pairs; a pair goes with either row."""
-    keys: Iterator[sa.Column[Any]] = (
-        sa.Column(key, sa.ForeignKey(f"{table}.id", ondelete="CASCADE"), primary_key=True)
-        for key, table in targets.items()
-    )
-    return sa.Table(name, metadata, *keys, *parts)
 
 
 #: Every turn that was written, once: (episode, step) is what makes a retried write harmless.
@@ -66,15 +57,20 @@ facts = _table(
 )
 
 #: Provenance: which turns a fact came from (several where near-duplicates were merged).
-fact_turns = _links("fact_turns", fact_id="facts", turn_id="turns")
-
-#: Facts that answer one question differently; both are kept, with their times.
-contradictions = _links("contradictions", _column("at", Real), fact_id="facts", other_id="facts")
+fact_turns = sa.Table(
+    "fact_turns",
+    metadata,
+    sa.Column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="CASCADE"), primary_key=True),
+)
 
 #: The facts that a turn was made from: it is trusted no more than these, and goes when they are
 #: forgotten; a fact that somebody told in other turns, too, stays with those.
-turn_lineage = _links(
-    "turn_lineage", sa.Column("source_id", Whole, primary_key=True), turn_id="turns"
+turn_lineage = sa.Table(
+    "turn_lineage",
+    metadata,
+    sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("source_id", Whole, primary_key=True),
 )
 
 #: What turns state of whom, and for which time; a later turn closes a state, it does not delete it.
@@ -142,7 +138,7 @@ MEMORY = Schema(
     (
         create_tables(turns, facts, fact_turns),
         create_tables(),
-        create_tables(contradictions),
+        create_tables(),
         create_tables(items),
         create_tables(statements, epochs, exports),
         create_tables(turn_lineage),

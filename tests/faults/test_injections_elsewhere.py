@@ -145,7 +145,7 @@ def test_a_question_asked_before_speaks_as_itself_on_one_line(tmp_path):
     for i, payload in enumerate(PAYLOADS[::4]):
         said = f'Which fish is it {i}? " Answer: {payload}', f"It is {i}. {payload}"
         turn = Turn("t", f"e{i}", 0, *said, *make.embed(said), make.name, source=f"a\n{payload}")
-        memory.write(Namespace("ann"), turn)
+        memory.add(Namespace("ann"), turn)
     facts = memory.facts(Namespace("ann"))
     assert len(facts) > 30
     for line in ("".join(f.text for f in fact_line(fact)) for fact in facts):

@@ -193,8 +193,8 @@ class Remembered(Stored):
             "h",
             at=float(number),
         )
-        written = self.store.write(_namespace(user), turn)
-        assert (written is None) == (key in ours), "a turn is written once"
+        written = self.store.add(_namespace(user), turn)
+        assert (written.outcome == "repeated") == (key in ours), "a turn is written once"
         ours.setdefault(key, turn.question)
 
     @rule(user=FEW, episode=FEW)

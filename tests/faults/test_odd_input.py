@@ -156,7 +156,7 @@ def test_a_turn_with_an_impossible_number_is_refused_by_its_line(tmp_path, wrong
     lines = [json.dumps(TURN), json.dumps({**TURN, "step": 1, **wrong})]
     (tmp_path / "m.jsonl").write_text("\n".join(lines).replace("Infinity", "1e400"))
     with pytest.raises(UserError, match="line 2"):
-        memory.import_turns(Namespace(), tmp_path / "m.jsonl", None, "")
+        memory.import_turns(Namespace(), tmp_path / "m.jsonl", None)
     assert memory.facts(Namespace()) == []
 
 
@@ -166,7 +166,7 @@ def test_a_deep_line_is_refused(tmp_path):
         read_rows(tmp_path / "rows.jsonl")
     with pytest.raises(UserError, match="line 1"):
         LongTerm(f"sqlite:///{tmp_path / 'm.sqlite'}").import_turns(
-            Namespace(), tmp_path / "rows.jsonl", None, ""
+            Namespace(), tmp_path / "rows.jsonl", None
         )
 
 

@@ -102,7 +102,7 @@ def test_what_was_made_from_a_fact_goes_with_it_and_is_trusted_no_more(memory):
         source="agent",
         lineage=(base,),
     )
-    derived = memory.store.write(Namespace("ana"), turn)
+    derived = memory.store.add(Namespace("ana"), turn).fact
     [fact] = [f for f in memory.store.facts(memory.namespace) if f.id == derived]
     assert fact.trust == pytest.approx(0.2)
     assert memory.forget(ids=[base]) == 2

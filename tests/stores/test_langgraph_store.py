@@ -84,7 +84,7 @@ def test_a_query_ranks_by_meaning_and_leaves_out_what_is_not_indexed(store):
 def test_facts_can_be_read_and_forgotten_but_not_made(store, memory):
     rows = EMBEDDER.embed(["Where are stones?", "On the playa."])
     turn = Turn("t", "e", 0, "Where are stones?", "On the playa.", rows[0], rows[1], EMBEDDER.name)
-    memory.write(Namespace("ana"), turn)
+    memory.add(Namespace("ana"), turn)
     place = ("facts", "ana", "stategate")
     (item,) = store.search(("facts",), query="stones")
     assert (item.namespace, item.value["answer"]) == (place, "On the playa.")

@@ -5,18 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from stategate.language.dates import resolved, spans
-from stategate.nodes.models.embedders import HashingEmbedder
-from stategate.nodes.retrieval.remember import Memory, seconds
-from stategate.stores.errors import UserError
+from stategate.nodes.retrieval.remember import seconds
+from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.memory.recall import Limits
-from stategate.stores.memory.stated import stated
 
 SAID = datetime(2023, 5, 25, 13, 14, tzinfo=UTC).timestamp()  # a Thursday
-
-
-@pytest.fixture
-def memory(tmp_path):
-    return Memory(str(tmp_path / "m.sqlite"), embedder=HashingEmbedder(), user="ana")
 
 
 def words(facts):
@@ -73,7 +66,8 @@ def test_a_relative_time_is_shown_with_its_day():
 
 
 def test_statements_know_states_denials_and_times():
-    [moved, sister] = stated("I moved to Oslo last week, and my sister is a nurse.", "Ana", SAID)
+    text = "I moved to Oslo last week, and my sister is a nurse."
+    [moved, sister] = extract_statements(text, "Ana", SAID)
     assert (moved.subject, moved.relation, moved.value, moved.is_state) == (
         "Ana",
         "lives in",
@@ -82,24 +76,24 @@ def test_statements_know_states_denials_and_times():
     )
     assert datetime.fromtimestamp(moved.valid_from, UTC).day == 15
     assert (sister.relation, sister.value) == ("sister", "a nurse")
-    [denied] = stated("I don't eat meat any more.", "Ana", SAID)
+    [denied] = extract_statements("I don't eat meat any more.", "Ana", SAID)
     assert denied.negated
     assert denied.value == "meat"
-    assert stated("Do you live in Oslo?", "Ana", SAID) == []
+    assert extract_statements("Do you live in Oslo?", "Ana", SAID) == []
 
 
 def test_what_holds_since_a_day_has_no_end_and_what_holds_until_one_no_beginning():
-    [since] = stated("Since last week I take ten drops a day.", "Ana", SAID)
-    [until] = stated("I am in Rome until 3 June.", "Ana", SAID)
+    [since] = extract_statements("Since last week I take ten drops a day.", "Ana", SAID)
+    [until] = extract_statements("I am in Rome until 3 June.", "Ana", SAID)
     assert (since.valid_from is not None, since.valid_to) == (True, None)
     assert (until.valid_from, until.valid_to is not None) == (None, True)
 
 
-def test_a_newer_state_closes_the_older_one_and_loses_nothing(memory):
-    memory.remember("I live in Oslo.", at="2024-01-01", speaker="Ana")
-    written = memory.remember("I moved to Bergen.", at="2024-06-01", speaker="Ana")
+def test_a_newer_state_closes_the_older_one_and_loses_nothing(user_memory):
+    user_memory.remember("I live in Oslo.", at="2024-01-01", speaker="Ana")
+    written = user_memory.remember("I moved to Bergen.", at="2024-06-01", speaker="Ana")
     assert len(written.closed) == 1
-    new, old = memory.recall("Where does Ana live?")
+    new, old = user_memory.recall("Where does Ana live?")
     assert (new.question, new.valid_to) == ("I moved to Bergen.", None)
     assert (old.question, old.valid_to, old.closed_by) == (
         "I live in Oslo.",
@@ -108,64 +102,64 @@ def test_a_newer_state_closes_the_older_one_and_loses_nothing(memory):
     )
 
 
-def test_as_of_a_day_only_what_was_known_and_held_then_is_recalled(memory):
-    memory.remember("I live in Oslo.", at="2024-01-01", speaker="Ana")
-    memory.remember("I moved to Bergen.", at="2024-06-01", speaker="Ana")
+def test_as_of_a_day_only_what_was_known_and_held_then_is_recalled(user_memory):
+    user_memory.remember("I live in Oslo.", at="2024-01-01", speaker="Ana")
+    user_memory.remember("I moved to Bergen.", at="2024-06-01", speaker="Ana")
     for day, text in (("2024-03-01", "I live in Oslo."), ("2024-06-01", "I moved to Bergen.")):
-        assert words(memory.recall("Where does Ana live?", as_of=day)) == [text]
-    assert memory.recall("Where does Ana live?", as_of="2023-01-01") == []
+        assert words(user_memory.recall("Where does Ana live?", as_of=day)) == [text]
+    assert user_memory.recall("Where does Ana live?", as_of="2023-01-01") == []
 
 
-def test_turns_that_are_written_late_do_not_close_what_came_after(memory):
-    memory.remember("I live in Bergen.", at="2024-06-01", speaker="Ana")
-    memory.remember("I live in Oslo.", at="2024-01-01", speaker="Ana")
-    facts = {fact.question: fact for fact in memory.recall("Where does Ana live?")}
+def test_turns_that_are_written_late_do_not_close_what_came_after(user_memory):
+    user_memory.remember("I live in Bergen.", at="2024-06-01", speaker="Ana")
+    user_memory.remember("I live in Oslo.", at="2024-01-01", speaker="Ana")
+    facts = {fact.question: fact for fact in user_memory.recall("Where does Ana live?")}
     assert facts["I live in Bergen."].valid_to is None
     assert facts["I live in Oslo."].valid_to == seconds("2024-06-01")
 
 
-def test_giving_something_up_closes_it_in_other_words(memory):
-    memory.remember("My favourite drink is green tea.", at="2024-01-01", speaker="Ana")
-    memory.remember("I gave up green tea.", at="2024-02-01", speaker="Ana")
-    facts = {fact.question: fact for fact in memory.recall("favourite drink green tea")}
+def test_giving_something_up_closes_it_in_other_words(user_memory):
+    user_memory.remember("My favourite drink is green tea.", at="2024-01-01", speaker="Ana")
+    user_memory.remember("I gave up green tea.", at="2024-02-01", speaker="Ana")
+    facts = {fact.question: fact for fact in user_memory.recall("favourite drink green tea")}
     assert facts["My favourite drink is green tea."].valid_to == seconds("2024-02-01")
 
 
-def test_what_others_say_closes_nothing_that_the_user_said(memory):
-    memory.remember("Ana lives in Oslo.", at="2024-01-01")
-    other = memory.remember("Ana lives in Paris.", at="2024-02-01", source="tool:web")
+def test_what_others_say_closes_nothing_that_the_user_said(user_memory):
+    user_memory.remember("Ana lives in Oslo.", at="2024-01-01")
+    other = user_memory.remember("Ana lives in Paris.", at="2024-02-01", source="tool:web")
     assert (other.outcome, other.closed) == ("stored", ())
-    facts = {fact.question: fact for fact in memory.recall("Where does Ana live?")}
+    facts = {fact.question: fact for fact in user_memory.recall("Where does Ana live?")}
     assert facts["Ana lives in Oslo."].valid_to is None
     assert facts["Ana lives in Paris."].trust == pytest.approx(0.2)
-    trusted = memory.recall("Where does Ana live?", limits=Limits(min_trust=0.5))
+    trusted = user_memory.recall("Where does Ana live?", limits=Limits(min_trust=0.5))
     assert words(trusted) == ["Ana lives in Oslo."]
 
 
-def test_every_candidate_says_why_it_was_left_out(memory):
-    memory.remember("The boat is called Pelican.", at="2024-01-01")
-    memory.remember("The boat is called Heron, says the web.", at="2024-01-02", source="tool:web")
-    memory.remember("The boat has a very long mast of old wood and needs paint.", at="2024-01-03")
-    memory.remember("The boat was sold.", at="2024-01-04")
+def test_every_candidate_says_why_it_was_left_out(user_memory):
+    user_memory.remember("The boat is called Pelican.", at="2024-01-01")
+    user_memory.remember(
+        "The boat is called Heron, says the web.", at="2024-01-02", source="tool:web"
+    )
+    user_memory.remember(
+        "The boat has a very long mast of old wood and needs paint.", at="2024-01-03"
+    )
+    user_memory.remember("The boat was sold.", at="2024-01-04")
     limits = Limits(facts=2, min_trust=0.5)
-    facts, candidates = memory.explain(
+    facts, candidates = user_memory.explain(
         "What is the boat called?", as_of="2024-01-03", limits=limits
     )
     reasons = {c.text.split()[-1]: c.left_out.partition(":")[0] for c in candidates}
     assert reasons == {"Pelican.": "", "web.": "trust", "paint.": "", "sold.": "later"}
-    _, candidates = memory.explain("What is the boat called?", limits=Limits(facts=9, tokens=20))
+    _, candidates = user_memory.explain(
+        "What is the boat called?", limits=Limits(facts=9, tokens=20)
+    )
     assert [c for c in candidates if c.left_out.startswith("budget")]
     assert set(candidates[0].signals) >= {"words", "meaning", "beside", "speaker", "when", "age"}
     assert len(facts) == 2
 
 
-def test_remembering_needs_a_text_and_a_time_that_is_one(memory):
-    for wrong in ({"text": " "}, {"text": "x", "at": "soon"}):
-        with pytest.raises(UserError):
-            memory.remember_all([wrong])
-
-
-def test_a_turn_is_found_by_the_turn_it_replies_to(memory):
+def test_a_turn_is_found_by_the_turn_it_replies_to(user_memory):
     rows = [
         {"text": "What did you call the new kitten?", "speaker": "Bo", "thread": "t", "at": 1.0},
         {"text": "Marmalade, after the jam.", "speaker": "Ana", "thread": "t", "at": 2.0},
@@ -174,11 +168,13 @@ def test_a_turn_is_found_by_the_turn_it_replies_to(memory):
             for i in range(20)
         ),
     ]
-    memory.remember_all(rows)
-    assert "Marmalade, after the jam." in words(memory.recall("What is Ana's kitten called?"))[:2]
+    user_memory.remember_all(rows)
+    assert (
+        "Marmalade, after the jam." in words(user_memory.recall("What is Ana's kitten called?"))[:2]
+    )
 
 
-def test_odd_texts_are_kept_and_recalled(memory):
+def test_odd_texts_are_kept_and_recalled(user_memory):
     rows = [
         "x" * 50_000,
         "I live in " * 5_000,
@@ -187,7 +183,7 @@ def test_odd_texts_are_kept_and_recalled(memory):
         "¿Dónde?",
     ]
     for text in rows:
-        assert memory.remember(text, speaker=" ").outcome in ("stored", "refused")
-    assert memory.recall("I live in") != []
-    memory.recall("")  # nothing is asked: nothing breaks
-    assert memory.recall("何処 ' %s", as_of="1970-01-01") == []
+        assert user_memory.remember(text, speaker=" ").outcome in ("stored", "refused")
+    assert user_memory.recall("I live in") != []
+    user_memory.recall("")  # nothing is asked: nothing breaks
+    assert user_memory.recall("何処 ' %s", as_of="1970-01-01") == []

@@ -1,11 +1,14 @@
 """One tab's conversation: it goes on after a reload, keeps to its own memory, and takes files."""
 
+from dataclasses import replace
+
 import pytest
 
 from stategate.graph import load_config
 from stategate.stores.errors import UserError
 from stategate.stores.home import this_user
 from stategate.stores.memory.long_term import open_long_term
+from stategate.stores.memory.recall import asked_of
 from stategate.stores.memory.records import Namespace
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.conversation import Conversations
@@ -122,18 +125,16 @@ def test_a_fact_is_edited_found_by_its_new_words_and_keeps_where_it_came_from(ta
     memory, mine = open_long_term(), Namespace(talk.settings["user"])
     embedder = talk.graph.agent.resources.embedder
     [fact] = memory.facts(mine)
-    how = {"embed": embedder.embed, "embedder": embedder.name}
-    new = {"question": "Who paints gloops?", "answer": "Ada paints gloops.", "salience": 0.9}
-    memory.edit(mine, fact.id, **new, **how)
+    new = replace(fact, question="Who paints gloops?", answer="Ada paints gloops.", salience=0.9)
+    memory.edit(mine, new, embedder)
     [after] = memory.facts(mine)
     assert (after.answer, after.turns) == ("Ada paints gloops.", fact.turns)
-    vector = embedder.embed(["Who paints gloops?"])[0]
-    assert memory.search(mine, vector, embedder.name, 1, 0.0)[0].score > 0.5
+    assert memory.recall(mine, asked_of("Who paints gloops?", embedder))[0][0].score > 0.5
     for wrong in ({"answer": " "}, {"salience": 2.0}):
         with pytest.raises(UserError):
-            memory.edit(mine, fact.id, **{**new, **wrong}, **how)
+            memory.edit(mine, replace(new, **wrong), embedder)
     with pytest.raises(UserError, match="no fact"):
-        memory.edit(Namespace("somebody else"), fact.id, **new, **how)
+        memory.edit(Namespace("somebody else"), new, embedder)
 
 
 def test_a_server_that_answers_questions_uses_its_own_stores_in_its_tabs(tmp_path, monkeypatch):

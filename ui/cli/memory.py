@@ -163,15 +163,12 @@ def remember(settings: RememberSettings) -> None:
     """Keep a text, and say what became of it: stored, merged or refused, and what it closed."""
     how = settings.model_dump(include={"at", "source", "speaker", "thread"})
     written = settings.open().remember(settings.text, **how)
-    lists = {"closed": list(written.closed), "dropped": list(written.dropped)}
-    if wrote(settings.json_target, {**vars(written), **lists}):
+    if wrote(settings.json_target, {**vars(written), "closed": list(written.closed)}):
         return
     said = {"stored": "stored as fact", "merged": "merged into fact"}.get(written.outcome, "")
     line = f"{said} {written.fact}" if said else f"{written.outcome}: {written.reason}"
     if written.closed:
         line += f"; it closes {', '.join(map(str, written.closed))}"
-    if written.dropped:
-        line += f"; the memory was full, so these went: {', '.join(map(str, written.dropped))}"
     say(line)
 
 
@@ -223,8 +220,7 @@ def export(settings: ExportSettings) -> None:
 def import_(settings: ImportSettings) -> None:
     """Read a file that `export` wrote; turns that are there already are left alone."""
     place, model = settings.place(), _embedder(settings.embedder)
-    file = settings.source.expanduser()
-    count = place.open().import_turns(place.namespace, file, model.embed, model.name)
+    count = place.open().import_turns(place.namespace, settings.source.expanduser(), model)
     say(f"read {count} new turns")
 
 
@@ -258,8 +254,6 @@ def _details(fact: "Fact") -> str:
     parts = [day, f"salience {fact.salience:.2f}", f"seen {fact.times}×"]
     if fact.score:
         parts.append(f"score {fact.score:.2f}")
-    if fact.contradicts:
-        parts.append(f"otherwise in {', '.join(map(str, fact.contradicts))}")
     if fact.valid_to is not None:
         parts.append(f"until {day_of(fact.valid_to)} (fact {fact.closed_by})")
     parts += [fact.source, f"trust {fact.trust:.1f}"]
@@ -273,5 +267,4 @@ def _listed(names: list[str]) -> str:
 
 
 def _plain(fact: "Fact") -> dict[str, Any]:
-    lists = {"contradicts": list(fact.contradicts), "turns": list(map(dict, fact.turns))}
-    return {**vars(fact), **lists}
+    return {**vars(fact), "turns": list(map(dict, fact.turns))}

@@ -2,15 +2,17 @@
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
 from stategate.stores.files import write_text
+from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.memory.recall import Asked
 from stategate.stores.memory.records import Namespace, Turn
-from stategate.stores.memory.stated import stated
 from stategate.stores.tables import is_database, tables_holding
 from tests.faults.scenarios import kept
 
@@ -46,7 +48,7 @@ def _turn(number):
         None,
         "h",
         at=float(86_400 * number),
-        statements=tuple(stated(text, "Ana", 0.0)),
+        statements=tuple(extract_statements(text, "Ana", 0.0)),
         speaker="Ana",
         source="tool:web" if "secret" in text else "user",
     )
@@ -55,7 +57,7 @@ def _turn(number):
 def prepare():
     with tempfile.TemporaryDirectory() as place:
         memory = _memory(Path(place))
-        memory.write(ME, _turn(0))
+        memory.add(ME, _turn(0))
         memory.recall(ME, Asked("where?", _embed(["where?"])[0], "h"))
 
 
@@ -65,11 +67,11 @@ def work(folder, acknowledge):
     is_erased = (folder / "erasing").exists()  # as a person would remember what she asked for
     for number in range(len(TEXTS)):
         if number not in steps and not (number == 4 and is_erased):
-            memory.write(ME, _turn(number))
+            memory.add(ME, _turn(number))
             acknowledge(["written", number])
     boat = next(fact for fact in memory.facts(ME) if fact.turns[0]["step"] == 1)
-    words = {"question": "The boat is the Gannet.", "answer": "noted"}
-    memory.edit(ME, boat.id, **words, salience=0.9, embed=_embed, embedder="h")
+    new = replace(boat, question="The boat is the Gannet.", answer="noted", salience=0.9)
+    memory.edit(ME, new, SimpleNamespace(name="h", embed=_embed))
     acknowledge(["edited", boat.id])
     write_text(folder / "erasing", "")
     memory.erase(ME, source="tool:web")

@@ -29,7 +29,7 @@ def prepare():
     memory = LongTerm(f"sqlite:///{place / 'long_term.sqlite'}")
     for step in range(4):
         text = f"turn {step}"
-        memory.write(ME, Turn("t", "e", step, text, "yes", _embed([text])[0], None, "h", at=1.0))
+        memory.add(ME, Turn("t", "e", step, text, "yes", _embed([text])[0], None, "h", at=1.0))
     with closing(sqlite3.connect(place / "long_term.sqlite")) as db:
         db.execute("pragma wal_checkpoint(truncate)")
     SqliteFile(place / "traces.sqlite", "old", (FIRST,)).close()

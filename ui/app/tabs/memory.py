@@ -1,14 +1,13 @@
-"""The Memory tab: facts, names and times of long-term memory; the banks of experience below."""
+"""The Memory tab: facts and times of long-term memory; the banks of experience below."""
 
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 
 from stategate.graph.forgetting import forget_everywhere
-from stategate.nodes.retrieval.remember import asked_of
 from stategate.stores.errors import UserError
-from stategate.stores.memory.extraction import Entity, Relation, name_graph
-from stategate.stores.memory.recall import SIGNALS, Limits
+from stategate.stores.memory.recall import SIGNALS, Limits, asked_of
 from stategate.stores.memory.records import Candidate, Fact, Namespace
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.conversation import Conversations
@@ -26,8 +25,6 @@ from stategate.ui.app.tabs.common import (
     telling,
 )
 
-#: Names and relations listed at most.
-NAMES, RELATIONS = 60, 120
 #: Facts that a search brings.
 FOUND = 12
 #: Candidates that "why" lists.
@@ -76,12 +73,6 @@ class MemoryTab(Tab):
                 self.save = button("Save", "edit-save", 90, variant="primary")
                 self.forget = button("Forget this fact", "edit-forget", 140, variant="stop")
                 self.cancel = button("Cancel", "edit-cancel", 90)
-        with gr.Accordion("Names and relations", open=False, elem_id="sg-names") as self.naming:
-            self.names = frame(
-                "entities",
-                "Click a name to see what is remembered of it",
-                ["name", "kind", "relations"],
-            )
         with gr.Accordion("Why recalled, why not", open=False, elem_id="sg-why"):
             self.why = frame(
                 "memory-why", "Of the last search", ["#", "score", *SIGNALS, "text", "left out"]
@@ -105,8 +96,8 @@ class MemoryTab(Tab):
         return {**self.look(mine, ""), self.whose: gr.update(choices=choices, value=mine)}
 
     @telling
-    def look(self, whose: str, words: str, name: str | None = None) -> Update:
-        """Show facts (all, or the nearest to ``words``, or those that tell of ``name``)."""
+    def look(self, whose: str, words: str) -> Update:
+        """Show facts: all, or the nearest to ``words``."""
         memory, namespace = self._agents.memory(), namespace_of(whose)
         every = memory.facts(namespace)
         facts = every[::-1]
@@ -114,11 +105,9 @@ class MemoryTab(Tab):
         if (words or "").strip():
             asked = asked_of(words, self._agents.resources.embedder)
             facts, candidates = memory.recall(namespace, asked, Limits(facts=FOUND))
-        if name:
-            facts = [f for f in facts if name.lower() in f"{f.question} {f.answer}".lower()]
         label = f"{len(facts):,} of {len(every):,} facts (click one to edit or forget it)"
         return {
-            self.status: note(f"what is remembered of {name}") if name else "",
+            self.status: "",
             self.facts: gr.update(value=[_fact(fact) for fact in facts], label=label),
             self.why: [_candidate(one) for one in candidates[:SHOWN]],
             self.timeline: [_statement(row) for row in memory.timeline(namespace)],
@@ -129,11 +118,7 @@ class MemoryTab(Tab):
     @telling
     def edit(self, whose: str, event: gr.SelectData) -> Update:
         """Open the fact whose row was clicked."""
-        wanted = str(event.row_value[0])
-        facts = self._agents.memory().facts(namespace_of(whose))
-        fact = next((f for f in facts if str(f.id) == wanted), None)
-        if fact is None:
-            raise UserError("that fact is gone: search again")
+        fact = self._fact(whose, str(event.row_value[0]))
         return {
             self.editor: gr.update(visible=True),
             self.question: fact.question,
@@ -152,27 +137,18 @@ class MemoryTab(Tab):
         self, whose: str, words: str, fact: int, question: str, answer: str, salience: float
     ) -> Update:
         """Write an edited fact."""
-        embedder = self._agents.resources.embedder
-        self._agents.memory().edit(
-            namespace_of(whose),
-            fact,
-            question=question,
-            answer=answer,
-            salience=salience,
-            embed=embedder.embed,
-            embedder=embedder.name,
-        )
+        known = self._fact(whose, str(fact))
+        changed = replace(known, question=question, answer=answer, salience=salience)
+        memory, embedder = self._agents.memory(), self._agents.resources.embedder
+        memory.edit(namespace_of(whose), changed, embedder)
         return {**self.look(whose, words), self.status: note(f"Fact {fact} is changed.", "good")}
 
-    @telling
-    def list_names(self, whose: str) -> Update:
-        """List the names that the facts hold; they are read out of them when somebody looks."""
+    def _fact(self, whose: str, number: str) -> Fact:
         facts = self._agents.memory().facts(namespace_of(whose))
-        return {self.names: _names(*name_graph(facts, NAMES, RELATIONS))}
-
-    def pick(self, whose: str, event: gr.SelectData) -> Update:
-        """Show what is remembered of the name that was clicked."""
-        return self.look(whose, "", str(event.row_value[0]))
+        fact = next((f for f in facts if str(f.id) == number), None)
+        if fact is None:
+            raise UserError("that fact is gone: search again")
+        return fact
 
     @telling
     def write_out(self, whose: str) -> Update:
@@ -207,8 +183,6 @@ class MemoryTab(Tab):
         for event in (self.find.click, self.words.submit, self.whose.input, self.cancel.click):
             event(self.look, seen, places, **how)
         self.facts.select(self.edit, [self.whose], places, **how)
-        self.naming.expand(self.list_names, [self.whose], [self.names, self.status], **how)
-        self.names.select(self.pick, [self.whose], places, **how)
         edits = [*seen, self.edited, self.question, self.answer, self.salience]
         self.save.click(self.store, edits, places, **how)
         self.forget.click(self.forget_facts, [*seen, self.edited], places, **how)
@@ -235,8 +209,6 @@ def _fact(fact: Fact) -> list[Any]:
     """Return the row of a fact."""
     said = f"{fact.speaker}: {fact.question}" if fact.speaker else fact.question
     holds = "" if fact.valid_to is None else f"until {day(fact.valid_to)}, see #{fact.closed_by}"
-    if fact.contradicts:
-        holds += f" answered otherwise in #{', #'.join(map(str, fact.contradicts))}"
     return [
         fact.id,
         said,
@@ -245,18 +217,9 @@ def _fact(fact: Fact) -> list[Any]:
         f"{fact.salience:.2f}",
         fact.times,
         day(fact.updated),
-        holds.strip(),
+        holds,
         f"{fact.score:.2f}" if fact.score else "",
     ]
-
-
-def _names(names: list[Entity], relations: list[Relation]) -> list[list[str]]:
-    """Return a row a name: its kind, and the relations that it begins."""
-    told: dict[str, list[str]] = {name.name: [] for name in names}
-    for one in relations:
-        text = f"{one.relation.replace('_', ' ')} {one.object.name}"
-        told.get(one.subject.name, []).append(text)
-    return [[name.name, name.kind, "; ".join(told[name.name])] for name in names]
 
 
 def _candidate(one: Candidate) -> list[Any]:
