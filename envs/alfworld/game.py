@@ -31,7 +31,7 @@ from stategate.envs.alfworld.pddl import (
     read_domain,
     read_problem,
 )
-from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.errors import UNREADABLE, UserError, user_error_context
 from stategate.stores.files import parse_json
 
 _LIES_IN = "inreceptacle"  # the predicate of a thing and its place
@@ -80,13 +80,11 @@ class Game:
     def read(cls, text: str) -> "Game":
         """Read a game file's text. Raises ``UserError``."""
         data = fields_of(text)
-        with user_error_context("the game file nests too deep", kinds=RecursionError):
-            domain = read_domain(data["pddl_domain"])
-            grammar = read_grammar(data["grammar"])
-            for action in domain.actions:
-                if action.name not in grammar.actions:
-                    raise UserError(f"the game's grammar has no action {action.name}")
-            grammar.require("intro")
+        with user_error_context("the game file cannot be read", kinds=(*UNREADABLE, SyntaxError)):
+            domain, grammar = read_domain(data["pddl_domain"]), read_grammar(data["grammar"])
+            unsaid = {action.name for action in domain.actions} - {*grammar.actions}
+            if unsaid or "intro" not in grammar.rules:
+                raise ValueError(f"its grammar does not say {', '.join([*unsaid, 'intro'])}")
             return cls(domain, read_problem(data["pddl_problem"], domain), grammar)
 
     # What is true -----------------------------------------------------------------------------------
@@ -94,7 +92,7 @@ class Game:
     def state(self, changes: Sequence[Sequence[str]]) -> State:
         """Return the state that ``changes`` (see :meth:`changes`) make of the start.
 
-        Raises ``UserError`` for facts of another game.
+        Raises ``LookupError`` and its like for facts of another game.
         """
         key = tuple(map(tuple, changes))
         known = self._states.get(key)
@@ -103,14 +101,10 @@ class Game:
         added: dict[str, set[Row]] = {}
         removed: dict[str, set[Row]] = {}
         for word, predicate, *names in key:
-            try:
-                row = tuple(self._of_name[name] for name in names)
-                target = {"+": added, "-": removed}[word]
-            except KeyError:
-                raise UserError("this session is of another game: take one from reset()") from None
             if predicate.removeprefix(NOT) not in self.fluents:
-                raise UserError("this session is of another game: take one from reset()")
-            target.setdefault(predicate, set()).add(row)
+                raise LookupError(predicate)
+            row = tuple(self._of_name[name] for name in names)
+            {"+": added, "-": removed}[word].setdefault(predicate, set()).add(row)
         extents = dict(self.start.extents)
         for predicate in {*added, *removed}:
             rows = self.start.of(predicate).members - removed.get(predicate, set())
@@ -310,14 +304,12 @@ class Game:
         return [self.domain.actions[move[0]].name, *(self._names[number] for number in move[1])]
 
     def unspelled(self, words: Sequence[str]) -> Move:
-        """Return the step that :meth:`spelled` spelled. Raises ``UserError``."""
-        for number, action in enumerate(self.domain.actions):
-            if words and action.name == words[0] and len(words) == len(action.parameters) + 1:
-                try:
-                    return number, tuple(self._of_name[name] for name in words[1:])
-                except KeyError:
-                    break
-        raise UserError("this session is of another game: take one from reset()")
+        """Return the step that :meth:`spelled` spelled. Raises ``LookupError`` and its like."""
+        name, *things = words
+        number = [action.name for action in self.domain.actions].index(name)
+        if len(things) != len(self.domain.actions[number].parameters):
+            raise LookupError(words)
+        return number, tuple(self._of_name[thing] for thing in things)
 
     def _extents(self, problem: Problem, read: set[str]) -> dict[str, Extent]:
         rows: dict[str, list[Row]] = {}

@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from stategate.envs.alfworld.logic import State
-from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.errors import UserError
 from stategate.stores.files import parse_json
 
 NOT = "not_"  # before a predicate: the fact was true once, and a step made it false
@@ -94,11 +94,6 @@ class Grammar:
     def __hash__(self) -> int:
         return id(self)
 
-    def require(self, name: str) -> None:
-        """Raise ``UserError`` unless there is a rule of this name."""
-        if name not in self.rules:
-            raise UserError(f"the game's grammar has no rule '{name}'")
-
     def reads_for(self, text: str) -> frozenset[str]:
         """Return the predicates whose facts the derivation of ``text`` reads."""
         seen: set[str] = set()
@@ -145,7 +140,8 @@ class Teller:
                 yield from self._each(node, state, binding, depth)
 
     def _rule(self, name: str, state: State, binding: dict[Slot, int], depth: int) -> Iterator[str]:
-        self._grammar.require(name)
+        if name not in self._grammar.rules:
+            raise UserError(f"the game's grammar has no rule '{name}'")
         for alternative in self._grammar.rules[name]:
             if next(self.answers(alternative.condition, state, binding), None) is not None:
                 yield from self._derive(alternative.nodes, state, binding, depth + 1)
@@ -206,7 +202,7 @@ def _evaluate(tree: ast.expr, things: Mapping[str, Thing]) -> Any:
             raise UserError(f"the game's grammar speaks of '{tree.id}', which is nothing here")
         return things[tree.id]
     if isinstance(tree, ast.Attribute):
-        return getattr(_evaluate(tree.value, things), tree.attr, None)
+        return vars(_evaluate(tree.value, things)).get(tree.attr)
     if isinstance(tree, ast.BinOp):
         return str(_evaluate(tree.left, things)) + str(_evaluate(tree.right, things))
     values = [_evaluate(value, things) for value in tree.values]  # type: ignore[attr-defined]
@@ -228,12 +224,17 @@ _TAG = re.compile(r"#([\w()/!<>\-\s,.]+)#")
 _EACH = re.compile(
     r"\{\t*(?:#([\w()/!<>\-\s,.]+)#|([^|\[\]{}\n<>]+?))\s*(?:\|\s*([^;|{}\n\[\]#]+))?\t*\}"
 )
+#: What an expression is made of.
+_SMALL = (
+    *(ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.BoolOp),
+    *(ast.Add, ast.Or, ast.expr_context),
+)
 _PREDICATE = re.compile(r"\s*([!$]?)\s*([\w@-]+)\s*\(([^()]*)\)\s*")
 
 
 @lru_cache(maxsize=64)
 def read_grammar(text: str) -> Grammar:
-    """Read a game's grammar; equal parts of texts are read once. Raises ``UserError``."""
+    """Read a game's grammar; equal parts of texts are read once. Raises ``ValueError`` and its like."""
     actions: dict[str, Wording] = {}
     rules: dict[str, tuple[_Alternative, ...]] = {}
     place = _skip(text, 0)
@@ -244,8 +245,7 @@ def read_grammar(text: str) -> Grammar:
             continue
         action = _ACTION.match(text, place)
         if action is None:
-            line = text[place:].strip().splitlines()[0][:60]
-            raise UserError(f"the game's grammar cannot be read at '{line}'")
+            raise ValueError(f"its grammar at {text[place : place + 60]!r}")
         said: dict[str, str] = {}
         place = _skip(text, action.end())
         while not text.startswith("}", place):
@@ -257,25 +257,15 @@ def read_grammar(text: str) -> Grammar:
             else:
                 found = _CODE.match(text, place)
             if found is None:
-                raise UserError(f"the game's grammar cannot be read in its action {action[1]}")
+                raise ValueError(f"its grammar's action {action[1]}")
             place = _skip(text, found.end())
-        if set(said) != {"template", "feedback"}:
-            raise UserError(
-                f"the game's grammar: action {action[1]} lacks a template or a feedback"
-            )
-        actions[action[1].lower()] = Wording(said["template"], said["feedback"])
+        actions[action[1].lower()] = Wording(**said)
         place = _skip(text, place + 1)
-    for wording in actions.values():
-        text_nodes(wording.template), text_nodes(wording.feedback)
-    read: set[str] = set()
-    for alternatives in rules.values():
-        for alternative in alternatives:
-            queries = [alternative.condition, *(q for _, q in _mentions(alternative.nodes))]
-            read |= {predicate for query in queries for predicate, _ in query}
-    for wording in actions.values():
-        for text_ in (wording.template, wording.feedback):
-            read |= {p for _, query in _mentions(text_nodes(text_)) for p, _ in query}
-    return Grammar(actions, rules, frozenset(read))
+    said_ = [text_nodes(t) for w in actions.values() for t in (w.template, w.feedback)]
+    queries = [query for nodes in said_ for _, query in _mentions(nodes)]
+    for alternative in (one for alternatives in rules.values() for one in alternatives):
+        queries += [alternative.condition, *(q for _, q in _mentions(alternative.nodes))]
+    return Grammar(actions, rules, frozenset(name for query in queries for name, _ in query))
 
 
 def _skip(text: str, place: int) -> int:
@@ -285,15 +275,13 @@ def _skip(text: str, place: int) -> int:
 
 @lru_cache(maxsize=256)
 def _rules(text: str) -> dict[str, tuple[_Alternative, ...]]:
-    with user_error_context("the game's grammar has rules that cannot be read"):
-        data = parse_json(text)
-        return {
-            name: tuple(
-                _Alternative(_query(rule.get("condition") or ""), text_nodes(rule["rhs"]))
-                for rule in alternatives
-            )
-            for name, alternatives in data.items()
-        }
+    return {
+        name: tuple(
+            _Alternative(_query(rule.get("condition") or ""), text_nodes(rule["rhs"]))
+            for rule in alternatives
+        )
+        for name, alternatives in parse_json(text).items()
+    }
 
 
 @lru_cache(maxsize=4096)
@@ -328,18 +316,9 @@ def text_nodes(text: str) -> tuple[_Node, ...]:
 
 
 def _expression(text: str) -> ast.expr:
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError:
-        raise UserError(f"the game's grammar has an expression that is none: {text[:60]}") from None
-    for node in ast.walk(tree):
-        is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
-        is_word = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        is_either = isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or)
-        is_field = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-        small = isinstance(node, ast.Name | ast.expr_context | ast.operator | ast.boolop)
-        if not (is_sum or is_word or is_either or is_field or small):
-            raise UserError(f"the game's grammar has an expression of another kind: {text[:60]}")
+    tree = ast.parse(text.strip(), mode="eval").body
+    if not all(isinstance(node, _SMALL) for node in ast.walk(tree)):
+        raise ValueError(f"its grammar's expression {text[:60]}")
     return tree
 
 

@@ -13,11 +13,12 @@ from typing import Any
 
 from stategate.envs.alfworld.files import Library, open_library
 from stategate.envs.alfworld.game import NOTHING, Game, fields_of
+from stategate.envs.alfworld.logic import State
 from stategate.envs.protocols import Observation, PlayableWorld, Session
-from stategate.stores.errors import UserError
+from stategate.stores.errors import UserError, user_error_context
 
 _GAMES = 64  # games that are kept ready to play
-_FIELDS = {"game", "changes", "last"}
+_FOREIGN = ("this is not an ALFWorld session", "take one from reset() or step()")
 
 
 class AlfWorld(PlayableWorld):
@@ -84,26 +85,23 @@ class AlfWorld(PlayableWorld):
         """
         if not isinstance(action, str):
             raise UserError(f"an action is text such as 'go to desk 1', not {action!r}")
-        name, game, state, last = self._restore(session)
+        game, state, last = self._restore(session)
         if game.has_won(state):
             return session, replace(self._page(game, state, last), reward=0.0)
         move = game.commands(state).get(action.strip())
-        if move is None:
-            stays = {"game": name, "changes": game.changes(state), "last": ()}
-            return stays, self._page(game, state, ())
-        after = game.after(state, move)
-        taken = tuple(game.spelled(move))
+        after = state if move is None else game.after(state, move)
+        taken = () if move is None else tuple(game.spelled(move))
+        name = self._named(session["game"])
         there = {"game": name, "changes": game.changes(after), "last": taken}
         return there, self._page(game, after, taken)
 
     def observe(self, session: Session) -> Observation:
         """Draw the page of ``session``."""
-        _, game, state, last = self._restore(session)
-        return self._page(game, state, last)
+        return self._page(*self._restore(session))
 
     def instruction(self, session: Session) -> str:
         """Return what is asked, as the game says it."""
-        return self._game(self._restored_name(session)).instruction
+        return self._restore(session)[0].instruction
 
     def walkthrough(self, name: str) -> tuple[str, ...]:
         """Return a list of commands that wins the game, () where its file has none."""
@@ -112,36 +110,24 @@ class AlfWorld(PlayableWorld):
 
     def contents(self, session: Session) -> dict[str, list[str]]:
         """Return what lies where, seen or not: for teachers and pictures, never for agents."""
-        _, game, state, _ = self._restore(session)
+        game, state, _ = self._restore(session)
         return game.contents(state)
 
-    def _page(self, game: Game, state: Any, last: Sequence[str] | None) -> Observation:
-        if last is None:
-            text = game.intro()
-        elif not last:
-            text = NOTHING
+    def _page(self, game: Game, state: State, last: Sequence[str] | None) -> Observation:
+        if not last:
+            text = game.intro() if last is None else NOTHING
         else:
-            text = game.answer(state, game.unspelled(last))
+            with user_error_context(*_FOREIGN):
+                move = game.unspelled(last)
+            text = game.answer(state, move)
         won = game.has_won(state)
         return Observation(text, tuple(game.commands(state)), float(won), won)
 
-    def _restore(self, session: Session) -> tuple[str, Game, Any, Sequence[str] | None]:
-        name = self._restored_name(session)
-        last = session["last"]
-        try:
-            is_told = last is None or (not isinstance(last, str) and all(map(_is_text, last)))
-            changes = tuple(tuple(row) for row in session["changes"])
-        except TypeError:
-            is_told = False
-        if not is_told or not all(len(row) >= 2 for row in changes):
-            raise UserError("this is not an ALFWorld session: take one from reset() or step()")
-        game = self._game(name)
-        return name, game, game.state(changes), last
-
-    def _restored_name(self, session: Session) -> str:
-        if not isinstance(session, Mapping) or set(session) != _FIELDS:
-            raise UserError("this is not an ALFWorld session: take one from reset() or step()")
-        return self._named(session["game"])
+    def _restore(self, session: Session) -> tuple[Game, State, Sequence[str] | None]:
+        with user_error_context(*_FOREIGN):
+            name, changes, last = (session[field] for field in ("game", "changes", "last"))
+            game = self._game(self._named(name))
+            return game, game.state(changes), last
 
     def _named(self, game: Any, split: str | None = None) -> str:
         if isinstance(game, str):
@@ -168,7 +154,3 @@ class AlfWorld(PlayableWorld):
             return Game.read(self._library.text(name))
         except UserError as error:
             raise UserError(f"game '{name}': {error}") from None
-
-
-def _is_text(word: object) -> bool:
-    return isinstance(word, str)

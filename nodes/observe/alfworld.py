@@ -53,7 +53,13 @@ class AlfWorldEnv(EnvParams):
 
     @classmethod
     def samples(cls) -> Sequence[tuple[str, Observation]]:
-        """Return invented pages: a first one, a closed place, an open one, the end."""
-        from stategate.envs.alfworld.sample.pages import INSTRUCTION, observations
+        """Return the pages of a sample game that is won."""
+        from stategate.envs.alfworld import AlfWorld
 
-        return [(INSTRUCTION, page) for page in observations()]
+        world = AlfWorld.load("sample", "train")
+        session, page = world.reset({"game": 0})
+        pages = [(world.instruction(session), page)]
+        for command in ("dance", *world.walkthrough(session["game"])):
+            session, page = world.step(session, command)
+            pages.append((world.instruction(session), page))
+        return pages

@@ -15,8 +15,7 @@ from stategate.envs.alfworld.game import Game
 from stategate.envs.alfworld.grammar import read_grammar
 from stategate.envs.alfworld.pddl import And, Atom, Not, read_domain, read_problem
 from stategate.envs.alfworld.reading import command_of, goal_of, held_by, place_in, things_in
-from stategate.envs.alfworld.sample.make import SEED, domain, invent
-from stategate.envs.alfworld.sample.make import main as make
+from stategate.envs.alfworld.sample.make import domain, invent_game, write_games
 from stategate.stores.errors import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -138,26 +137,18 @@ def test_unseen_rooms_are_not_the_rooms_of_training(sample):
     assert not rooms("valid_unseen") & rooms("train")
 
 
-def test_the_generator_remakes_what_ships(sample):
-    games = dict(invent(SEED, {"train": 3}))
-    assert set(games) <= set(sample.games)
-    name = next(iter(games))
-    shipped = json.loads(sample._library.text(name))
-    assert shipped["pddl_problem"] == games[name]["pddl_problem"]
-    assert set(dict(invent(99, {"train": 3}))) != set(games)
+def test_the_generator_remakes_what_ships(sample, tmp_path):
+    name, game = invent_game(11, "train", 3)
+    assert json.loads(sample._library.text(name))["pddl_problem"] == game["pddl_problem"]
+    assert invent_game(99, "train", 3)[0] != name
 
 
-def test_more_games_are_written_as_files(tmp_path):
-    make(["--seed", "3", "--count", "5", "--out", str(tmp_path)])
+@pytest.mark.parametrize("renamed", [False, True])
+def test_more_games_are_written_as_files(tmp_path, renamed):
+    write_games(tmp_path, 3, 5, renamed=renamed)
     world = AlfWorld.load(tmp_path)
     assert {split: len(names) for split, names in world.splits.items()} == {"valid_unseen": 5}
-    make(["--seed", "3", "--count", "2", "--split", "train", "--out", str(tmp_path / "more")])
-    assert list(AlfWorld.load(tmp_path / "more").splits) == ["train"]
-    for name in world.games:
-        session, seen = world.reset({"game": name})
-        for command in world.walkthrough(name):
-            session, seen = world.step(session, command)
-        assert seen.done
+    assert renamed or all(searched(world, name) for name in world.games)
 
 
 def test_steps_are_pure_and_a_won_game_stays_as_it_is(sample):
@@ -208,18 +199,22 @@ def test_what_cannot_be_done_changes_nothing(sample):
         sample.step(session, 3)
 
 
+def searched(world, name):
+    """Say whether the searching expert wins."""
+    session, seen = world.reset({"game": name})
+    asked, events = world.instruction(session), [("", seen.text)]
+    for _ in range(60):
+        known = knowledge_of(events, seen.text, seen.actions)
+        action, _ = decide(asked, known, seen.actions)
+        session, seen = world.step(session, action)
+        events.append((action, seen.text))
+        if seen.done:
+            break
+    return seen.done
+
+
 def test_the_searching_expert_wins_where_it_can_look_everywhere(sample):
-    for name in sample.games[::10]:
-        session, seen = sample.reset({"game": name})
-        asked, events = sample.instruction(session), [("", seen.text)]
-        for _ in range(60):
-            known = knowledge_of(events, seen.text, seen.actions)
-            action, _ = decide(asked, known, seen.actions)
-            session, seen = sample.step(session, action)
-            events.append((action, seen.text))
-            if seen.done:
-                break
-        assert seen.done, name
+    assert all(searched(sample, name) for name in sample.games[::10])
 
 
 # Errors ----------------------------------------------------------------------

@@ -7,7 +7,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from stategate.envs.alfworld.sample.make import main as make_games
+from stategate.envs.alfworld.sample.make import write_games
 from stategate.evals.core.statistics import paired_tests, summary_row
 from stategate.evals.core.task import Sample, Task, run_task
 from stategate.stores.errors import UserError
@@ -175,7 +175,7 @@ def test_a_benchmark_says_how_it_was_run(tmp_path):
 
 def test_official_games_are_measured_where_they_were_fetched_to(tmp_path, monkeypatch):
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
-    make_games(["--seed", "7", "--count", "2", "--out", str(tmp_path / "data" / "alfworld")])
+    write_games(tmp_path / "data" / "alfworld", 7, 2)
     words = ["eval", "bench", "alfworld", "--data", "official", "--out", str(tmp_path / "run")]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output

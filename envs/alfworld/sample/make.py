@@ -1,64 +1,36 @@
-"""Invent households: ``python -m envs.alfworld.sample.make`` writes the games that ship.
-
-``… --seed 5 --count 200 --out FOLDER`` writes other games, as files that ``AlfWorld.load`` reads;
-with ``--renamed`` each game has words of its own for its furniture and things, ``--split train`` are
-games to record episodes of.
+"""Invent households to train on and to test with; ``games.json.xz`` holds those that ship.
 
 Rooms are drawn from ``recipe.yaml``; things lie where they usually do, and sometimes elsewhere. Games
 to train on and ``valid_seen`` share rooms, ``valid_unseen`` has rooms of its own. The same seed gives
-the same games; :func:`invent` makes as many more as wanted, of rooms that no other seed has.
+the same games, of rooms that no other seed has.
 """
 
-import argparse
-import json
-import lzma
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from stategate.envs.alfworld.files import GAME
-from stategate.stores.files import write_bytes, write_json
+from stategate.stores.files import write_json
 
 SEED = 11
-#: Games of each split that ship.
-COUNTS = {"train": 60, "valid_seen": 20, "valid_unseen": 20}
 _ROOMS = {"train": range(12), "valid_seen": range(12), "valid_unseen": range(12, 18)}
 _MESS = 0.25  # of things that lie where they usually do not
 _TOOLS = {"wash": "rinses", "heat": "warms", "cool": "chills"}
 _STATES = {"wash": "washed", "heat": "warm", "cool": "cold"}
 _ABLE = {"wash": "washable", "heat": "cookable", "cool": "coolable"}
 _SYLLABLES = [f"{first}{second}" for first in "bdfgjklmnprstvz" for second in "aeiou"]
-_VERBS = {"wash": "clean", "heat": "heat", "cool": "cool"}
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Write ``games.json.xz`` beside this file, or the games of another seed as files."""
-    parser = argparse.ArgumentParser(prog="python -m envs.alfworld.sample.make")
-    parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--count", type=int, default=100, help="games, all of rooms of their own")
-    parser.add_argument("--out", type=Path, help="folder to write game files to, for AlfWorld.load")
-    parser.add_argument("--renamed", action="store_true", help="words that no other game has")
-    parser.add_argument("--split", choices=tuple(COUNTS), default="valid_unseen")
-    wanted = parser.parse_args(words)
-    if wanted.out is not None:
-        for number in range(wanted.count):
-            name, game = invent_game(wanted.seed, wanted.split, number, wanted.renamed)
-            write_json(wanted.out / name / GAME, {"pddl_domain": domain(), **game})
-        return
-    content = {"pddl_domain": _text("domain.pddl"), "games": dict(invent(SEED, COUNTS))}
-    packed = lzma.compress(json.dumps(content).encode("utf-8"), preset=9)
-    write_bytes(str(files(__package__).joinpath("games.json.xz")), packed)
-
-
-def invent(seed: int, counts: Mapping[str, int]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ``counts`` games by split, as :func:`invent_game` makes them."""
-    for split, count in counts.items():
-        for number in range(count):
-            yield invent_game(seed, split, number)
+def write_games(
+    folder: Path, seed: int, count: int, split: str = "valid_unseen", renamed: bool = False
+) -> None:
+    """Write ``count`` games as files that ``AlfWorld.load`` reads."""
+    for number in range(count):
+        name, game = invent_game(seed, split, number, renamed)
+        write_json(folder / name / GAME, {"pddl_domain": domain(), **game})
 
 
 def invent_game(
@@ -88,7 +60,7 @@ def _renamed(rng: random.Random, name: str, game: Mapping[str, Any]) -> tuple[st
         return known.sub(lambda found: words[found[1]], text)
 
     made = {key: renamed(text) if isinstance(text, str) else text for key, text in game.items()}
-    return renamed(name), {**made, "walkthrough": [renamed(line) for line in game["walkthrough"]]}
+    return renamed(name), made
 
 
 def domain() -> str:
@@ -98,7 +70,7 @@ def domain() -> str:
 
 @cache
 def _text(name: str) -> str:
-    return files(__package__).joinpath(name).read_text("utf-8")
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 @cache
@@ -128,7 +100,6 @@ def _game(
         "grammar": grammar,
         "pddl_problem": _problem(place_of, things, goal, thing, target, lamp),
         "solvable": True,
-        "walkthrough": _plan(place_of, things, goal, thing, target, lamp),
     }
 
 
@@ -238,66 +209,3 @@ def _wanted(goal: str, thing: str, target: str, lamp: str) -> str:
         return f"(exists (?t - thing ?p - place) (and {there}))"
     second = f"(exists (?o - thing) (and (not (= ?o ?t)) (sort ?o {thing}kind) (lies ?o ?p)))"
     return f"(exists (?t - thing ?p - place) (and {there} {second}))"
-
-
-def _plan(
-    place_of: Mapping[str, str],
-    things: Mapping[str, tuple[str, str]],
-    goal: str,
-    thing: str,
-    target: str,
-    lamp: str,
-) -> list[str]:
-    """Return commands that win, known from above."""
-    names = {**_names(place_of), **_names(things)}
-    opened: set[str] = set()
-    commands: list[str] = []
-
-    def go(place: str) -> None:
-        if not commands or commands[-1] != f"go to {names[place]}":
-            commands.append(f"go to {names[place]}")
-        if _recipe()["furniture"][place_of[place]].get("opens") and place not in opened:
-            opened.add(place)
-            commands.append(f"open {names[place]}")
-
-    wanted = [id_ for id_, (name, _) in things.items() if name == thing]
-    if goal == "light":
-        go(things[wanted[0]][1])
-        commands.append(f"take {names[wanted[0]]} from {names[things[wanted[0]][1]]}")
-        if things[lamp][1] != things[wanted[0]][1]:
-            commands.append(f"go to {names[things[lamp][1]]}")
-        return [*commands, f"use {names[lamp]}"]
-    end = min(id_ for id_, name in place_of.items() if name == target)
-    for id_ in wanted[: 2 if goal == "two" else 1]:
-        go(things[id_][1])
-        commands.append(f"take {names[id_]} from {names[things[id_][1]]}")
-        if goal in _TOOLS:
-            tools = (i for i, k in place_of.items() if _recipe()["furniture"][k].get(_TOOLS[goal]))
-            tool = min(tools)
-            if things[id_][1] != tool:
-                commands.append(f"go to {names[tool]}")
-            commands.append(f"{_VERBS[goal]} {names[id_]} with {names[tool]}")
-            if tool == end and things[id_][1] != tool:
-                if _recipe()["furniture"][place_of[end]].get("opens") and end not in opened:
-                    commands.append(f"open {names[end]}")
-                commands.append(f"move {names[id_]} to {names[end]}")
-                continue
-        go(end)
-        commands.append(f"move {names[id_]} to {names[end]}")
-    return commands
-
-
-def _names(ids: Mapping[str, Any]) -> dict[str, str]:
-    """Return names by id, numbered as the engine numbers them."""
-    by_kind: dict[str, list[str]] = {}
-    for id_ in sorted(ids):
-        by_kind.setdefault(id_.partition("_bar_")[0], []).append(id_)
-    return {
-        id_: f"{kind} {len(same) - place}"
-        for kind, same in by_kind.items()
-        for place, id_ in enumerate(same)
-    }
-
-
-if __name__ == "__main__":
-    main()
