@@ -223,7 +223,8 @@ def _formula(tree: Any, scope: frozenset[str], arity: Mapping[str, int]) -> Form
         parts = tuple(_formula(part, scope, arity) for part in rest)
         return And(parts) if head == "and" else Or(parts)
     if head == "not":
-        return Not(_formula(*rest, scope, arity))
+        (denied,) = rest
+        return Not(_formula(denied, scope, arity))
     if head == "imply":
         before, after = (_formula(part, scope, arity) for part in rest)
         return Or((Not(before), after))
