@@ -33,10 +33,6 @@ def write_head(graph: Graph, config: RunnableConfig, values: Mapping[str, Any], 
     graph.update_state(config, tracked, as_node=NODES[NODES.index(next_) - 1])
 
 
-#: What ``on_text`` hears where a model's server broke off and is asked again from the start.
-BROKEN = "\n[the model's server broke off: from the start]\n"
-
-
 @dataclass(frozen=True)
 class StepResult:
     """What happened in one step. ``reward`` and ``done`` are the outcome's; ``step`` counts from 0."""
@@ -363,7 +359,6 @@ class Session:
         if entry is None and not {"session", "task"} & self.values.keys():
             raise UserError('no task yet: session.start({"goal": 3})')
         seen: dict[str, Any] = {}
-        speaking: str | None = None
         parts: Any = self.graph.stream(
             entry,
             self.config,
@@ -374,7 +369,8 @@ class Session:
         for mode, update in parts:
             if mode == "messages" and on_text is not None:
                 piece, about = update
-                speaking = _say(on_text, piece, about, speaking)
+                if about.get("langgraph_node") == "act" and piece.type == "AIMessageChunk":
+                    on_text(str(piece.text))
                 continue
             if update.get("__interrupt__"):
                 raise UserError("this agent's actor is a person: call session.act(action)")
@@ -433,16 +429,3 @@ def _legal_form(agent: Agent, action: str, observation: Observation) -> str:
     more = " …" * (len(observation.actions) > 12)
     legal = ", ".join(observation.actions[:12]) + more
     raise UserError(f"illegal action '{action}': choose one of {legal}")
-
-
-def _say(
-    on_text: Callable[[str], Any], piece: Any, about: Mapping[str, Any], speaking: str | None
-) -> str | None:
-    """Pass on a piece of the actor's reply; returns the id of the reply that is being written."""
-    is_written = piece.type == "AIMessageChunk" and piece.text
-    if about.get("langgraph_node") != "act" or not is_written:
-        return speaking
-    if speaking not in (None, piece.id):  # asked again: the first try broke off
-        on_text(BROKEN)
-    on_text(str(piece.text))
-    return str(piece.id)

@@ -22,7 +22,7 @@ from stategate.nodes.act.support import (
     support,
 )
 from stategate.nodes.act.talking import TalkingActor
-from stategate.nodes.models.asking import Ask, Talk, cached_of, cost_of, usage_of
+from stategate.nodes.models.asking import Ask, cached_of, cost_of, usage_of
 from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
@@ -80,7 +80,7 @@ class Answer(_Answering):
     def build(self, resources: Resources) -> Actor:
         """Return the actor; the model's server starts on the first question."""
 
-        def plan(context: BuiltContext) -> Talk[Decision]:
+        async def plan(context: BuiltContext, ask: Ask) -> Decision:
             question = question_in(context)
             if ANSWER not in context.actions or not question:
                 return unanswered(resources, context, "the context holds no question")
@@ -94,7 +94,7 @@ class Answer(_Answering):
                     reason = f"nothing found; chance {found.chance:.2f} that what was read answers"
                     return Decision(answer(NOTHING_FOUND), reason=reason)
             # Invoked, not streamed by hand: LangGraph streams the tokens of any model call.
-            reply = yield Ask([SystemMessage(self.system), *context.messages])
+            reply = await ask([SystemMessage(self.system), *context.messages])
             usage = usage_of(reply)
             held, kept = cached_of(reply)
             cost = cost_of(resources.llm, *usage, held, kept)

@@ -14,7 +14,8 @@ from pydantic import Field, model_validator
 from stategate.envs.protocols import takes_text, verb_of
 from stategate.nodes.act.replies import Offer, parse, schema, thought_of
 from stategate.nodes.act.talking import TalkingActor
-from stategate.nodes.models.asking import Ask, Talk, cached_of, cost_of, response_format, usage_of
+from stategate.nodes.models.asking import Ask, cached_of, cost_of, response_format, usage_of
+from stategate.nodes.models.calls import RequestRefused
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.nodes.resources import Resources
 
@@ -60,7 +61,7 @@ class ChatActor(TalkingActor):
         """Return what the model chooses among: every action that the prompt shows."""
         return Offer(context.actions)
 
-    def _choose(self, context: BuiltContext) -> Talk[Decision]:
+    async def _choose(self, context: BuiltContext, ask: Ask) -> Decision:
         offer = self.offer(context)
         legal = offer.actions
         if not legal:
@@ -70,7 +71,7 @@ class ChatActor(TalkingActor):
         usage = [0, 0, 0, 0]  # read, written, read from a cache, put into one
         reply = ""
         for attempt in (1, 2):
-            answer = yield from self._ask(messages, offer)
+            answer = await self._ask(messages, offer, ask)
             reply = str(answer.text)
             usage = [
                 a + b for a, b in zip(usage, (*usage_of(answer), *cached_of(answer)), strict=True)
@@ -99,20 +100,18 @@ class ChatActor(TalkingActor):
             action, fallback, reason, usage[0], usage[1], cost, attempts, cached=usage[2]
         )
 
-    def _ask(self, messages: list[BaseMessage], offer: Offer) -> Talk[AIMessage]:
-        import openai
-
+    async def _ask(self, messages: list[BaseMessage], offer: Offer, ask: Ask) -> AIMessage:
         if self._structured:
             try:
                 form = response_format("action", schema(offer, self._thought))
-                return (yield Ask(messages, form))
-            except openai.BadRequestError as e:
+                return await ask(messages, **form)
+            except RequestRefused as e:
                 reason = str(e).lower()
                 if not any(word in reason for word in _FORM):
                     raise
                 self._structured = False  # this server has no structured output
         plain = [SystemMessage(f"{messages[0].content}\n{_forms(offer.actions)}"), *messages[1:]]
-        return (yield Ask(plain))
+        return await ask(plain)
 
 
 def _forms(actions: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from stategate.envs.protocols import Chunk
 from stategate.nodes.build_context.assemble import FramedContext, assemble
-from stategate.nodes.models.asking import ask, asking_problems
+from stategate.nodes.models.asking import ask
 from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import ARROW
@@ -49,7 +49,7 @@ class Summary(FramedContext):
             messages = [SystemMessage(_SYSTEM), HumanMessage(f"Task: {task}\n{told}")]
             try:
                 reply = ask(resources.llm, messages, max_tokens=2 * self.note_tokens)
-            except asking_problems() as error:
+            except UserError as error:
                 problem = one_line(str(error))[:160]
                 raise UserError(f"the model could not keep notes ({problem})") from None
             kept = truncate(reply.strip(), self.note_tokens).splitlines()

@@ -1,29 +1,29 @@
-"""Calls of a chat model: failures in a user's words, JSON out of replies, usage and its cost."""
+"""Questions to a chat model: calls, JSON out of replies, usage and its cost."""
 
 import asyncio
 import json
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from stategate.nodes.models.faults import guarded
-from stategate.nodes.models.transport import arun, run
+from stategate.nodes.models.calls import RequestRefused, arun, guarded, run
 from stategate.nodes.resources import Resources
-from stategate.stores.errors import ModelUnavailable, UserError, describe_error
+from stategate.stores.errors import ModelUnavailable
 from stategate.stores.loopback import on_loopback
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-
 T = TypeVar("T")
 _FENCE = re.compile(r"```(?:json)?(.*?)```", re.DOTALL)
 #: Brackets of a reply that may turn out to begin nothing.
 _STARTS = 1_000
+
+
+# Asking -------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -49,17 +49,15 @@ def ask(
     usage: Usage | None = None,
     max_tokens: int | None = None,
 ) -> str:
-    """Return the model's reply. Raises whatever the client raises; see :func:`asking_problems`.
+    """Return the model's reply. Raises ``UserError`` (see :func:`calls.guarded`).
 
     ``max_tokens`` is what the reply may have, where that is not the model's own setting.
     """
-    import openai
-
     settings: dict[str, Any] = {} if max_tokens is None else {"max_tokens": max_tokens}
     form = response_format("reply", schema)
     try:
         answer = run(guarded(model, lambda m: m.ainvoke(list(messages), **settings, **form)))
-    except openai.BadRequestError:
+    except RequestRefused:
         if schema is None:
             raise
         # A server without structured output: the prompt says it too.
@@ -77,11 +75,59 @@ def response_format(name: str, schema: dict[str, Any] | None) -> dict[str, Any]:
     return {"response_format": form}
 
 
-def asking_problems() -> tuple[type[Exception], ...]:
-    """Return what a model call may raise that is no fault of this program."""
-    import openai
+class Ask(Protocol):
+    """Asks the configured chat model, with settings of the call such as a response format."""
 
-    return (openai.OpenAIError, UserError)
+    def __call__(self, messages: Sequence[BaseMessage], **settings: Any) -> Awaitable[AIMessage]:
+        """Return the reply."""
+        ...
+
+
+#: What asks a model, perhaps several times, and comes to a result.
+Talk = Callable[[Ask], Coroutine[Any, Any, T]]
+
+
+def talk(resources: Resources, plan: Talk[T]) -> T:
+    """Return what ``plan`` comes to; keeps this thread while the model thinks. Raises ``UserError``."""
+
+    async def ask(messages: Sequence[BaseMessage], **settings: Any) -> AIMessage:
+        return run(_reply(resources, messages, settings))
+
+    steps = plan(ask)
+    try:
+        steps.send(None)  # what it awaits is done when it returns, so that no loop is needed
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise TypeError("a plan awaits nothing but the model")
+
+
+async def atalk(resources: Resources, plan: Talk[T]) -> T:
+    """Do as :func:`talk` does, without keeping a thread while the model thinks."""
+
+    async def ask(messages: Sequence[BaseMessage], **settings: Any) -> AIMessage:
+        return await arun(_reply(resources, messages, settings))
+
+    return await plan(ask)
+
+
+async def _reply(
+    resources: Resources, messages: Sequence[BaseMessage], settings: dict[str, Any]
+) -> AIMessage:
+    """Ask the configured model; where it is gone it is built anew, an embedded one at once."""
+    for is_last in (resources.llm_params.kind != "embedded", True):
+        model = await asyncio.to_thread(lambda: resources.llm)  # building may start a server
+        try:
+            reply = await guarded(model, lambda m: m.ainvoke(list(messages), **settings))
+            break
+        except ModelUnavailable as error:
+            resources.forget(resources.llm_params)
+            if is_last or isinstance(error.__cause__, TimeoutError):
+                raise
+    return reply if isinstance(reply, AIMessage) else AIMessage(str(reply.content))
+
+
+# JSON ---------------------------------------------------------------------------------------------
 
 
 def json_in(reply: str, wanted: type) -> Any:
@@ -117,69 +163,7 @@ def _values(text: str, opening: str) -> Iterator[tuple[Any, tuple[int, int]]]:
         start = text.find(opening, start + 1)
 
 
-@dataclass(frozen=True)
-class Ask:
-    """One call of the configured chat model: messages, and settings such as a response format."""
-
-    messages: Sequence[BaseMessage]
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-#: What asks a model, perhaps several times, and comes to a result: yields calls and is sent replies. A
-#: refused form (``openai.BadRequestError``) is thrown into it, so that it may ask in another.
-Talk = Generator[Ask, AIMessage, T]
-
-
-def talk(resources: Resources, steps: Talk[T]) -> T:
-    """Make the calls of ``steps``; failures are put in the words of a user.
-
-    Raises ``ModelUnavailable`` when the server does not answer (the next call starts it anew), and
-    ``UserError`` when it refuses.
-    """
-    return run(_talk(resources, steps))
-
-
-async def atalk(resources: Resources, steps: Talk[T]) -> T:
-    """Do as :func:`talk` does, without keeping a thread while the model thinks."""
-    return await arun(_talk(resources, steps))
-
-
-async def _talk(resources: Resources, steps: Talk[T]) -> T:
-    import openai
-
-    def renewed() -> "BaseChatModel":
-        resources.forget(resources.llm_params)  # a dead server is started anew
-        return resources.llm
-
-    step: Callable[[], Ask] = partial(next, steps)
-    while True:
-        try:
-            ask = step()
-        except StopIteration as end:
-            return cast("T", end.value)
-        except openai.BadRequestError as e:
-            problem = f"the model server refused the request: {describe_error(e)}"
-            raise UserError(problem) from e
-        model = await asyncio.to_thread(lambda: resources.llm)  # building may start a server
-        messages, settings = list(ask.messages), ask.settings
-        try:
-            call = partial(_invoke, messages=messages, settings=settings)
-            step = partial(steps.send, _message(await guarded(model, call, renewed)))
-        except openai.BadRequestError as refused:
-            step = partial(steps.throw, refused)
-        except ModelUnavailable:
-            resources.forget(resources.llm_params)
-            raise
-
-
-async def _invoke(
-    model: "BaseChatModel", messages: list[BaseMessage], settings: Mapping[str, Any]
-) -> BaseMessage:
-    return await model.ainvoke(messages, **settings)
-
-
-def _message(reply: BaseMessage) -> AIMessage:
-    return reply if isinstance(reply, AIMessage) else AIMessage(str(reply.content))
+# Usage and cost -----------------------------------------------------------------------------------
 
 
 def usage_of(answer: Any) -> tuple[int, int]:
@@ -224,7 +208,6 @@ def cost_of(
         cache_write_tokens=cache_write,
     )
     try:
-        amount = calc_price(tokens, model_ref=name)
+        return float(calc_price(tokens, model_ref=name).total_price)
     except (LookupError, ValueError):
         return None
-    return float(amount.total_price)

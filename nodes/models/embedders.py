@@ -4,7 +4,7 @@ import hashlib
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -12,17 +12,18 @@ from urllib.parse import urlsplit
 import numpy as np
 from pydantic import Field
 
-from stategate.nodes.models.faults import guarded
-from stategate.nodes.models.keys import KeyVariable, key_from
-from stategate.nodes.models.llms import OPENAI
-from stategate.nodes.models.transport import http_client, run
+from stategate.nodes.models.calls import RETRIES, guarded, http_client, run
+from stategate.nodes.models.llms import OPENAI, KeyVariable, key_from
 from stategate.nodes.protocols import Embedder, EmbedderParams, Vector
 from stategate.nodes.resources import Resources
 from stategate.stores.embeddings import embedding_cache
 from stategate.stores.errors import ModelUnavailable, UserError, require_extra
+from stategate.stores.workers import Crew, in_order
 
 #: Texts from which a call is bulk: they go through the local model together, longest first.
 BULK, _BATCH = 16, 32
+#: Texts that a worker is given at once.
+_BLOCK = 64
 
 
 class _CachedEmbedder(ABC):
@@ -122,15 +123,13 @@ class _RemoteEmbedder(_CachedEmbedder):
             base_url=params.base_url,
             api_key=SecretStr(key_from(params.api_key_env, params.base_url)),
             timeout=params.timeout,
-            max_retries=0,
+            max_retries=RETRIES,
             # Texts, not token ids: other servers than OpenAI's do not know its tokens.
             check_embedding_ctx_length=False,
             http_async_client=http_client(params.base_url, params.timeout),
         )
 
     def _compute(self, texts: Sequence[str]) -> Vector:
-        import openai
-
         try:
             # The protocol refuses an empty text.
             given = [text or " " for text in texts]
@@ -138,7 +137,7 @@ class _RemoteEmbedder(_CachedEmbedder):
         except ModelUnavailable as error:
             fix = "start it, or set embedder.base_url"
             raise ModelUnavailable(f"{self._where} does not answer: {fix}") from error
-        except (openai.BadRequestError, UserError) as error:
+        except UserError as error:
             status = getattr(error.__cause__ or error, "status_code", "")
             fix = "check embedder.model and the key"
             raise UserError(f"{self._where} refused ({status}): {fix}") from error
@@ -193,3 +192,30 @@ class HashingEmbedder:
             else:
                 row[0] = 1  # no words, or words that cancel out
         return rows
+
+
+def embed_ahead(params: EmbedderParams, texts: Sequence[str], crew: Crew | None) -> int:
+    """Let the ``crew`` embed those of ``texts`` that the cache does not know; returns how many.
+
+    Without a crew nothing is done: whoever needs a vector computes it. Killed in the middle, what was
+    embedded on this machine stays.
+    """
+    if crew is None:
+        return 0
+    embedder = Resources(None, params).embedder
+    known = embedding_cache().get(embedder.name, texts, embedder.dimension)
+    missing = [text for text in dict.fromkeys(texts) if text not in known]
+    blocks = [missing[start : start + _BLOCK] for start in range(0, len(missing), _BLOCK)]
+    rows = in_order(partial(_serve, params), blocks, crew, "embed")
+    for block, vectors in zip(blocks, rows, strict=True):
+        embedding_cache().put(embedder.name, block, np.asarray(vectors, dtype=np.float32))
+    return len(missing)
+
+
+def _serve(params: EmbedderParams, serve: Callable[[Any], None]) -> None:
+    embedder = Resources(None, params).embedder
+
+    def embed(texts: Sequence[str]) -> Vector:
+        return embedder.embed(texts)
+
+    serve(embed)

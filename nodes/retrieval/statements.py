@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from stategate.language.dates import spans
-from stategate.nodes.models.asking import Usage, ask, asking_problems, json_in
+from stategate.nodes.models.asking import Usage, ask, json_in
 from stategate.stores.errors import UserError, describe_error
 from stategate.stores.memory.extraction import extract_statements, statement
 from stategate.stores.memory.records import Statement
@@ -81,7 +81,7 @@ class ModelStatements:
             reply = ask(self._resources.llm, messages, _SCHEMA, self.usage, _MAX_TOKENS)
             rows = (json_in(reply, dict) or {})["statements"]
             return [s for row in rows if (s := _read(row, text, speaker, at)) is not None]
-        except asking_problems() as error:
+        except UserError as error:
             problem = describe_error(error)
         except (KeyError, TypeError, ValueError):
             problem = "unreadable reply"

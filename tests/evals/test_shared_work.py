@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from stategate.nodes.models import server
-from stategate.nodes.models.embedding_crew import embed_ahead
+from stategate.nodes.models.embedders import embed_ahead
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.stores.bank.bank import open_bank

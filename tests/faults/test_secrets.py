@@ -7,7 +7,7 @@ import pytest
 from stategate.evals.core.task import Sample, Task, run_task
 from stategate.graph import build_graph, load_config
 from stategate.graph.checkpoints import open_saver
-from stategate.nodes.models.keys import key_from
+from stategate.nodes.models.llms import key_from
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
 from stategate.stores.loopback import from_environment

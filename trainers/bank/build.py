@@ -108,7 +108,7 @@ def _found_by(episode: Episode) -> list[str]:
 
 def _embed_ahead(resources: "Resources", texts: Iterable[str], crew: Crew | None) -> None:
     if crew is not None:
-        from stategate.nodes.models.embedding_crew import embed_ahead
+        from stategate.nodes.models.embedders import embed_ahead
 
         embed_ahead(resources.embedder_params, list(texts), crew)
 

@@ -24,8 +24,8 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import Annotation, Episode
 from stategate.nodes.experience.states import page_head
-from stategate.nodes.models.asking import Usage, ask, asking_problems, cost_of, json_in, objects_in
-from stategate.stores.errors import ModelUnavailable, describe_error
+from stategate.nodes.models.asking import Usage, ask, cost_of, json_in, objects_in
+from stategate.stores.errors import ModelUnavailable, UserError, describe_error
 from stategate.stores.files import parse_json, write_json
 from stategate.stores.home import home
 from stategate.stores.text import one_line
@@ -65,7 +65,7 @@ class Captions:
             message = HumanMessage([{"type": "text", "text": _ASK}, *parts])
             try:
                 caption = one_line(ask(self._model, [message]))
-            except asking_problems() as error:
+            except UserError as error:
                 problem = one_line(str(error))[:120]
                 self.problems.append(f"{episode.id}: its images were not described ({problem})")
                 return episode
@@ -187,7 +187,7 @@ class Hindsight:
                 reply = ask(self.model, messages, schema, self.usage, room)
             except ModelUnavailable:
                 raise
-            except asking_problems() as error:
+            except UserError as error:
                 problem = f"the model failed ({describe_error(error)})"
                 continue
             notes = read_answer(reply, states, self.name)

@@ -182,7 +182,6 @@ def load_model(session: "Session") -> None:
 
 def speak(session: "Session", question: str, out: Any) -> "StepResult":
     """Put one question, print the answer (on a terminal while it is written), return the step."""
-    from stategate.graph.session import BROKEN
     from stategate.nodes.act.support import WROTE
     from stategate.ui.memory import put_question
 
@@ -192,10 +191,7 @@ def speak(session: "Session", question: str, out: Any) -> "StepResult":
     def show(text: str) -> None:
         if thinking is not None:
             thinking.stop()
-        if text == BROKEN:
-            written.clear()
-        else:
-            written.append(text)
+        written.append(text)
         out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
 
     quiet = nullcontext() if out.is_terminal else output.working("thinking")

@@ -208,8 +208,7 @@ def check_models(settings: DoctorSettings) -> Iterator[Finding]:
     from langchain_core.messages import HumanMessage
 
     from stategate.nodes.models.asking import ask
-    from stategate.nodes.models.keys import key_from
-    from stategate.nodes.models.llms import OpenAILlm
+    from stategate.nodes.models.llms import OpenAILlm, key_from
     from stategate.nodes.resources import Resources
 
     config = settings.load()

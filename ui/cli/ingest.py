@@ -41,7 +41,7 @@ class IngestSettings(Shared):
 def ingest(settings: IngestSettings) -> None:
     """Read documents into a corpus and index them; again: change what changed, drop what is gone."""
     from stategate.graph.config import load_config
-    from stategate.nodes.models.embedding_crew import embed_ahead
+    from stategate.nodes.models.embedders import embed_ahead
     from stategate.nodes.observe.qa import QaEnv
     from stategate.nodes.resources import Resources
     from stategate.stores.corpus.chunking import Chunking

@@ -1,0 +1,133 @@
+"""Calls of model servers: one event loop a process, one deadline a call, failures in a user's words.
+
+Only a task can be ended at a deadline whatever its server does (a socket's timeout counts from byte to
+byte), so sync callers wait for a task of this loop, too. Connections belong to it, however many loops
+the callers have. OpenAI's client asks a busy server again; the deadline holds for all its tries.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from stategate.stores.answers import limited_answers
+from stategate.stores.errors import ModelUnavailable, UserError, error_with_type
+from stategate.stores.loopback import on_loopback
+from stategate.stores.text import one_line, without_password
+
+#: Bytes that an answer may have.
+MOST = 32 << 20
+#: How often OpenAI's client asks again a server that is gone or busy.
+RETRIES = 2
+#: Statuses of servers that may answer later.
+_BUSY = (408, 409, 425, 429)
+
+T = TypeVar("T")
+
+
+class RequestRefused(UserError):
+    """The server does not take what it was asked, such as a form of answer (HTTP 400)."""
+
+
+def run(task: Coroutine[Any, Any, T]) -> T:
+    """Return what ``task`` returns, run on this process's loop; the caller's context goes with it."""
+    future = _submit(task)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+async def arun(task: Coroutine[Any, Any, T]) -> T:
+    """Do as :func:`run` does without keeping a thread."""
+    return await asyncio.wrap_future(_submit(task))
+
+
+def _submit(task: Coroutine[Any, Any, T]) -> "Future[T]":
+    return asyncio.run_coroutine_threadsafe(task, _loop(os.getpid()))
+
+
+@lru_cache(maxsize=1)
+def _loop(process: int) -> asyncio.AbstractEventLoop:
+    """Return the loop of a process: a forked one has no thread of its parent's."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="model servers", daemon=True).start()
+    return loop
+
+
+def http_client(base_url: str, seconds: float, *, is_async: bool = True) -> Any:
+    """Return an HTTP client whose answers have a size, and which follows no redirect.
+
+    What is meant for one host, its key above all, is not sent to another; a proxy named in the
+    environment does not see what is meant for this machine.
+    """
+    import openai
+
+    settings: dict[str, Any] = {
+        "trust_env": not on_loopback(base_url),
+        "follow_redirects": False,
+        "timeout": seconds,
+        **limited_answers(MOST, is_async=is_async),
+    }
+    client = openai.DefaultAsyncHttpxClient if is_async else openai.DefaultHttpxClient
+    return client(**settings)
+
+
+async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
+    """Return what ``call`` makes of ``model`` within the model's timeout.
+
+    Raises ``ModelUnavailable`` where the server is gone, busy, too slow or gives no answer that can be
+    read, :class:`RequestRefused` for a refused form, and ``UserError`` where it refuses otherwise.
+    Is run by :func:`run` or :func:`arun`.
+    """
+    import httpx2
+    import openai
+
+    seconds = getattr(model, "request_timeout", None)
+    where = without_password(str(getattr(model, "openai_api_base", None) or "its default address"))
+    server, fix = f"the model server at {where}", "start it, wait, or set llm.base_url"
+    try:
+        async with asyncio.timeout(seconds):
+            return await call(model)
+    except UserError:
+        raise
+    except TimeoutError as error:
+        problem = f"gives no whole answer within {seconds:.0f} s"
+        raise ModelUnavailable(f"{server} {problem}: {fix}") from error
+    except openai.BadRequestError as error:
+        raise RequestRefused(f"the model server refused the request: {_said(error)}") from error
+    except openai.APIStatusError as error:
+        if error.status_code in _BUSY or error.status_code >= 500:
+            problem = f"is busy or broken ({_said(error)})"
+            raise ModelUnavailable(f"{server} {problem}: {fix}") from error
+        raise UserError(f"the model server refused the request: {_said(error)}") from error
+    except (openai.APIError, httpx2.HTTPError) as error:
+        raise ModelUnavailable(f"{server} does not answer ({_said(error)}): {fix}") from error
+    # What clients raise for an answer that is none: a text for an object, no choices, deep JSON.
+    except (
+        RecursionError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as e:
+        raise ModelUnavailable(
+            f"{server} gives no answer that can be read ({error_with_type(e)}): "
+            "is it an OpenAI-compatible server, and its URL the one that ends in /v1?"
+        ) from e
+
+
+def _said(error: BaseException) -> str:
+    """Return what an error says, and its cause: clients wrap the reason, some of them twice."""
+    said = ""
+    cause: BaseException | None = error
+    while cause is not None:
+        reason = one_line(str(cause))
+        said = said if reason in said else f"{said} {reason}".strip()
+        cause = cause.__cause__
+    return without_password(said)[:160] or type(error).__name__
