@@ -30,8 +30,7 @@ _embeddings = sa.Table(
     sa.Column("vector", sa.LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
-# Deleted vectors are overwritten: what somebody said can be guessed from them.
-_CACHE = Schema("embedding cache", (create_tables(_embeddings),), fix="delete it", secure=True)
+_CACHE = Schema("embedding cache", (create_tables(_embeddings),), fix="delete it")
 #: The vector as it is kept: a damaged one is dropped, not refused.
 _STORED = sa.type_coerce(_embeddings.c.vector, sa.types.NullType())
 _MOST_PARAMETERS = 500  # SQLite allows 999 where it is old

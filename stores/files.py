@@ -6,10 +6,8 @@ place; a failure, or a kill, leaves the target as it was. ``OSError`` becomes ``
 
 import json
 import math
-import mmap
 import os
 import shutil
-import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -85,21 +83,3 @@ def write_lines(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
             lines.write(json.dumps(row, ensure_ascii=False) + "\n")
             count += 1
     return count
-
-
-def contains_any(path: Path, forms: Iterable[bytes]) -> bool:
-    """Say whether a file holds one of ``forms``, byte for byte; not where it cannot be read."""
-    try:
-        if not path.stat().st_size:
-            return False
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return any(data.find(form) >= 0 for form in forms)
-    except (OSError, ValueError):
-        return False
-
-
-def tell_holding() -> None:
-    """Print which of the files named on standard input hold one of the forms (hex) beside them."""
-    paths, forms = json.load(sys.stdin)
-    held = [path for path in paths if contains_any(Path(path), map(bytes.fromhex, forms))]
-    json.dump(held, sys.stdout)

@@ -23,38 +23,27 @@ import re
 import sqlite3
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from stategate.stores.errors import (
-    UserError,
-    describe_error,
-    require_extra,
-    user_error_context,
-)
+from stategate.stores.errors import UserError, describe_error, require_extra, user_error_context
 from stategate.stores.files import parse_json
 from stategate.stores.loopback import from_environment
 from stategate.stores.text import storable, without_password
 
 #: What reading a value raises that is not what its column holds.
-DAMAGE = (
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-)
+DAMAGE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 #: One step from a version of a store to the next. It must do nothing to a store that has it already.
 Migration = Callable[[sa.Connection], None]
+#: Seconds that a writer of a file waits for others.
+PATIENCE = 60.0
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 _ENGINES: "weakref.WeakSet[sa.Engine]" = weakref.WeakSet()
 #: Connections that came with a fork: neither used nor closed (sqlite.org/howtocorrupt).
@@ -103,14 +92,10 @@ class Real(_CheckedType):
 class Whole(_CheckedType):
     """A whole number of up to 64 bits."""
 
-    impl = sa.BigInteger
+    #: SQLite's primary keys need the word INTEGER.
+    impl = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     cache_ok = True
     python_types = (int,)
-
-    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
-        """Return INTEGER for SQLite, whose primary keys need that word."""
-        is_file = dialect.name == "sqlite"
-        return dialect.type_descriptor(sa.Integer() if is_file else sa.BigInteger())
 
 
 class _PlainBlob(sa.LargeBinary):
@@ -123,13 +108,9 @@ class _PlainBlob(sa.LargeBinary):
 class Blob(_CheckedType):
     """Bytes."""
 
-    impl = sa.LargeBinary
+    impl = _PlainBlob
     cache_ok = True
     python_types = (bytes,)
-
-    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
-        """Return a type that converts nothing."""
-        return dialect.type_descriptor(_PlainBlob())
 
 
 class Json(Text):
@@ -182,19 +163,17 @@ def split_place(place: str | Path, default: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Schema:
-    """What a store is called in messages, its migrations, and how SQLite keeps it.
+    """What a store is called in messages, its migrations, and how it is kept.
 
-    Without ``durable`` a power cut may undo the last transactions; a killed process never does.
-    ``secure`` overwrites what is deleted. ``own_schema`` False keeps PostgreSQL's tables in the
-    database's usual schema (versions are in the table ``schema_versions`` there).
+    Without ``durable`` a power cut may undo a SQLite file's last transactions; a killed process never
+    does. ``own_schema`` False keeps PostgreSQL's tables in the database's usual schema (versions are
+    in the table ``schema_versions`` there).
     """
 
     what: str
     migrations: tuple[Migration, ...]
     fix: str = "name another file"
-    patience: float = 30.0
     durable: bool = False
-    secure: bool = False
     own_schema: bool = True
 
 
@@ -206,10 +185,10 @@ class Database:
     ) -> None:
         """Open ``place``, made if missing and brought up to date. Raises ``UserError``."""
         self.schema = schema
+        self.file: Path | None = None
         self._namespace = ""
         if is_database(place):
             url, self.name = split_place(place, name)
-            self.file = None
             #: For messages.
             self.path = Path(f"postgresql#{self.name}")
             if schema.own_schema:
@@ -218,9 +197,8 @@ class Database:
                 self._engine = _server_engine(url)
         else:
             self.file = self.path = Path(place).expanduser()
-            self._engine = _file_engine(self.file, schema)
-        with self._errors():
-            self._migrate(create)
+            self._engine = _file_engine(self.file, schema.durable)
+        self._migrate(create)
 
     @contextmanager
     def write(self, turn: str = "") -> Iterator[sa.Connection]:
@@ -228,32 +206,20 @@ class Database:
 
         Writers wait for each other; on PostgreSQL only those that name the same ``turn``.
         """
-        with self._errors(), self._engine.begin() as connection:
-            if self.file is not None:
-                connection.exec_driver_sql("begin immediate")
-            else:
-                self._enter_namespace(connection)
+        with self._transaction("immediate") as connection:
+            if self.file is None:
                 lock = sa.func.hashtextextended(f"{self._namespace}{turn}", 0)
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
             yield connection
 
-    @contextmanager
-    def read(self) -> Iterator[sa.Connection]:
+    def read(self) -> AbstractContextManager[sa.Connection]:
         """Yield a connection that sees the database as it is at one moment."""
-        with self._errors(), self._engine.begin() as connection:
-            if self.file is not None:
-                connection.exec_driver_sql("begin")
-            else:
-                self._enter_namespace(connection)
-            yield connection
+        return self._transaction("deferred")
 
-    def rows(self, statement: sa.Executable, values: Any = None) -> Sequence[Any]:
+    def rows(self, statement: sa.Executable) -> Sequence[Any]:
         """Read all rows of one statement."""
-        if self.file is None:
-            with self.read() as connection:
-                return connection.execute(statement, values).all()
-        with self._errors(), self._engine.connect() as connection:
-            return connection.execute(statement, values).all()
+        with self.read() as connection:
+            return connection.execute(statement).all()
 
     def scalar(self, statement: sa.Executable) -> Any:
         """Return the first column of the first row, None without rows."""
@@ -276,9 +242,18 @@ class Database:
                 compact(self.file)
 
     def close(self) -> None:
-        """Close the connections that are not in use; the next use opens others."""
+        """Close a file's connections that are not in use; the next use opens others."""
         if self.file is not None:
             self._engine.dispose()
+
+    @contextmanager
+    def _transaction(self, mode: str) -> Iterator[sa.Connection]:
+        with self._errors(), self._engine.begin() as connection:
+            if self.file is not None:
+                connection.exec_driver_sql(f"begin {mode}")
+            elif self._namespace:
+                connection.exec_driver_sql(f'set local search_path to "{self._namespace}"')
+            yield connection
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -292,46 +267,41 @@ class Database:
             with self.damage():
                 raise error
 
-    def _enter_namespace(self, connection: sa.Connection) -> None:
-        if self._namespace:
-            connection.exec_driver_sql(f'set local search_path to "{self._namespace}"')
-
     def _migrate(self, create: bool) -> None:
-        known = len(self.schema.migrations)
-        if self.file is not None:
-            with self._engine.connect() as connection:
-                is_current = _file_version(connection) == known
-                if is_current or connection.exec_driver_sql("pragma query_only").scalar():
-                    self._require_known(_file_version(connection))
-                    return
+        what, migrations = self.schema.what, self.schema.migrations
+        with self.read() as connection:
+            version = self._version(connection)
+            pragma = "pragma query_only"
+            reads_only = self.file is not None and connection.exec_driver_sql(pragma).scalar()
+        if version > len(migrations):
+            raise UserError(
+                f"the {what} '{self.path}' is of version {version}, this Stategate knows "
+                f"{len(migrations)}: update it"
+            )
+        if not create and not version:
+            raise UserError(f"no {what} '{self.path.name}' in the database")
+        if version == len(migrations) or reads_only:
+            return
         with self.write() as connection:
-            version = self._stored_version(connection, create)
-            self._require_known(version)
-            for number, migration in enumerate(self.schema.migrations[version:], version + 1):
+            if self._namespace:
+                connection.exec_driver_sql(f'create schema if not exists "{self._namespace}"')
+            if self.file is None:
+                self._versions().create(connection, checkfirst=True)
+            version = self._version(connection)  # another process may have been first
+            for number, migration in enumerate(migrations[version:], version + 1):
                 migration(connection)
                 if self.file is not None:
                     connection.exec_driver_sql(f"pragma user_version = {number}")
                 else:
-                    values = {"version": number, "at": time.time()}
-                    connection.execute(self._versions().insert().values(values))
+                    row = self._versions().insert().values(version=number, at=time.time())
+                    connection.execute(row)
 
-    def _require_known(self, version: int) -> None:
-        known = len(self.schema.migrations)
-        if version > known:
-            raise UserError(
-                f"the {self.schema.what} '{self.path}' is of version {version}, this Stategate knows "
-                f"{known}: update it"
-            )
-
-    def _stored_version(self, connection: sa.Connection, create: bool) -> int:
+    def _version(self, connection: sa.Connection) -> int:
         if self.file is not None:
             return _file_version(connection)
-        if self._namespace and not sa.inspect(connection).has_schema(self._namespace):
-            if not create:
-                raise UserError(f"no {self.schema.what} '{self.name}' in the database")
-            connection.exec_driver_sql(f'create schema "{self._namespace}"')
         versions = self._versions()
-        versions.create(connection, checkfirst=True)
+        if not sa.inspect(connection).has_table(versions.name):
+            return 0
         return connection.scalar(sa.select(sa.func.max(versions.c.version))) or 0
 
     def _versions(self) -> sa.Table:
@@ -384,12 +354,10 @@ def _file_version(connection: sa.Connection) -> int:
 # Engines -------------------------------------------------------------------------------------------
 
 
-def _file_engine(path: Path, schema: Schema) -> sa.Engine:
+def _file_engine(path: Path, durable: bool) -> sa.Engine:
     def connect_again() -> sqlite3.Connection:
-        connection = connect_file(path, schema.patience, schema.durable)
+        connection = connect_file(path, durable)
         connection.isolation_level = None  # transactions begin where we say
-        if schema.secure:
-            connection.execute("pragma secure_delete = on")
         return connection
 
     engine = sa.create_engine(
@@ -426,10 +394,10 @@ os.register_at_fork(after_in_child=_leave_connections_to_parent)
 # SQLite files --------------------------------------------------------------------------------------
 
 
-def connect_file(path: Path, patience: float = 30.0, durable: bool = True) -> sqlite3.Connection:
+def connect_file(path: Path, durable: bool = True) -> sqlite3.Connection:
     """Open a SQLite file, made if missing, for use by any thread, one at a time.
 
-    It has a write-ahead log and waits at most ``patience`` seconds for other writers. A file that
+    It has a write-ahead log, waits for other writers, and overwrites what is deleted. A file that
     cannot be written (a read-only disk) is opened for reading. Raises ``sqlite3.Error``.
     """
     try:
@@ -438,60 +406,58 @@ def connect_file(path: Path, patience: float = 30.0, durable: bool = True) -> sq
             path.touch()
     except OSError as error:
         raise sqlite3.OperationalError(error.strerror) from None
-    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
-        connection = sqlite3.connect(path, timeout=patience, check_same_thread=False)
-        try:
-            _prepare(connection, patience, durable)
-        except sqlite3.Error:
-            connection.close()
-            raise
-        return connection
-    # Beside a file in a folder that is closed to us SQLite cannot keep its shared memory.
-    fixed = "" if os.access(path.parent, os.W_OK) else "&immutable=1"
-    address = f"file:{quote(str(path.resolve()))}?mode=ro{fixed}"
-    reader = sqlite3.connect(address, uri=True, timeout=patience, check_same_thread=False)
-    reader.execute("pragma query_only = on")
-    return reader
+    is_open_folder = os.access(path.parent, os.W_OK)
+    address, reads_only = path.resolve().as_uri(), not (is_open_folder and os.access(path, os.W_OK))
+    if reads_only:
+        # Beside a file in a folder that is closed to us SQLite cannot keep its shared memory.
+        address += "?mode=ro" if is_open_folder else "?mode=ro&immutable=1"
+    connection = sqlite3.connect(address, PATIENCE, uri=True, check_same_thread=False)
+    try:
+        if reads_only:
+            connection.execute("pragma query_only = on")
+        else:
+            _switch_to_log(connection)
+            connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
+            connection.execute("pragma foreign_keys = on")
+            connection.execute("pragma secure_delete = on")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
 
 
-def _prepare(connection: sqlite3.Connection, patience: float, durable: bool) -> None:
-    """Set what every writing connection has.
+def _switch_to_log(connection: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log.
 
-    SQLite refuses some of several processes that switch a new database to its write-ahead log at once,
-    whatever their busy timeout, so that wait is ours.
+    SQLite refuses some of several processes that do so at once, whatever their busy timeout, so that
+    wait is ours.
     """
-    connection.execute(f"pragma busy_timeout = {int(patience * 1000)}")
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             connection.execute("pragma journal_mode = wal")
-            break
+            return
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
-    connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
-    connection.execute("pragma foreign_keys = on")
 
 
 def is_sqlite(path: Path) -> bool:
-    """Say whether a file is a SQLite database.
+    """Say whether a file is a SQLite database. Raises ``OSError`` where there is none.
 
     SQLite itself looks: to open and close the file here would drop the locks that this process has on
-    it (sqlite.org/howtocorrupt, 2.2). Raises ``OSError`` where there is no such file.
+    it (sqlite.org/howtocorrupt, 2.2).
     """
     if not path.stat().st_size or not path.is_file():
         return False
-    try:
-        connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro", uri=True)
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
         try:
             connection.execute("pragma schema_version")
-        finally:
-            connection.close()
-    except sqlite3.OperationalError:
-        return True  # busy, or in a folder that is closed to us
-    except sqlite3.DatabaseError:
-        return False
+        except sqlite3.OperationalError:
+            return True  # busy, or in a folder that is closed to us
+        except sqlite3.DatabaseError:
+            return False
     return True
 
 
@@ -500,39 +466,10 @@ def compact(path: Path) -> None:
 
     Raises ``sqlite3.Error`` where there is no room for that.
     """
-    connection = sqlite3.connect(path, timeout=5.0, isolation_level=None)
-    try:
-        connection.execute("pragma wal_checkpoint(truncate)")
-        connection.execute("vacuum")
-        connection.execute("pragma wal_checkpoint(truncate)")
-    except sqlite3.OperationalError as error:
-        if "locked" not in str(error):
-            raise
-        # Another process reads it: its free pages are overwritten in time.
-    finally:
-        connection.close()
-
-
-def tables_holding(place: str | Path, forms: Iterable[bytes]) -> list[str]:
-    """Return the tables, in any schema of a PostgreSQL database, that hold one of ``forms``."""
-    columns = sa.text(
-        "select table_schema, table_name, column_name from information_schema.columns"
-        " where table_schema not in ('pg_catalog', 'information_schema')"
-        " and data_type in ('text', 'character varying', 'bytea', 'jsonb')"
-    )
-    forms = list(forms)
-    holding: dict[str, None] = {}
-    with _server_engine(split_place(place, "main")[0]).connect() as connection:
-        quoted = connection.dialect.identifier_preparer.quote_identifier
-        for schema, table, column in connection.execute(columns).all():
-            name = quoted(column)
-            # A backslash in a text is no escape here: texts become bytes as they are.
-            query = (
-                f"select 1 from {quoted(schema)}.{quoted(table)} where position(:form in"  # noqa: S608
-                f" case when pg_typeof({name}) = 'bytea'::regtype then {name}::text::bytea"
-                f" else convert_to({name}::text, 'UTF8') end) > 0 limit 1"
-            )
-            query = query.replace("::", r"\:\:")
-            if any(connection.execute(sa.text(query), {"form": form}).first() for form in forms):
-                holding[f"{schema}.{table}"] = None
-    return list(holding)
+    with closing(sqlite3.connect(path, timeout=5.0, isolation_level=None)) as connection:
+        try:
+            for task in ("wal_checkpoint(truncate)", "vacuum", "wal_checkpoint(truncate)"):
+                connection.execute(task if task == "vacuum" else f"pragma {task}")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):  # else its free pages are overwritten in time
+                raise

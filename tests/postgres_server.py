@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,3 +48,26 @@ def running(settings: str = "") -> Iterator[tuple[str, Callable[[str], None]]]:
     finally:
         control("stop")
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def tables_holding(url: str, forms: Iterable[bytes]) -> list[str]:
+    """Return the tables, in any schema of a database, that hold one of ``forms`` in any column."""
+    import psycopg
+    from psycopg import sql
+
+    columns = (
+        "select table_schema, table_name, column_name from information_schema.columns"
+        " where table_schema not in ('pg_catalog', 'information_schema')"
+        " and data_type in ('text', 'character varying', 'bytea', 'jsonb')"
+    )
+    held: dict[str, None] = {}
+    with psycopg.connect(url.partition("#")[0]) as db:
+        for schema, table, column in db.execute(columns).fetchall():
+            # A backslash in a text is no escape here: texts become bytes as they are.
+            query = sql.SQL(
+                "select 1 from {}.{} where position(%s in case when pg_typeof({}) = 'bytea'::regtype"
+                " then {}::text::bytea else convert_to({}::text, 'UTF8') end) > 0 limit 1"
+            ).format(*map(sql.Identifier, (schema, table, column, column, column)))
+            if any(db.execute(query, (form,)).fetchone() for form in forms):
+                held[f"{schema}.{table}"] = None
+    return list(held)

@@ -20,11 +20,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO, Protocol
 
+import sqlalchemy as sa
+
 from stategate.envs.alfworld.game import Game
 from stategate.stores.assets.downloads import fetch_published, progress, sha256
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import atomic_path, parse_json, write_json
-from stategate.stores.sqlite import SqliteFile
+from stategate.stores.sql import Blob, Database, Schema, Text, create_tables
 
 GAME = "game.tw-pddl"
 #: The order of the published splits; others come after, by name.
@@ -35,11 +37,22 @@ _MAIN = "json_2.1.1"
 _LEFT_OUT = re.compile(r"movable|Sliced")
 _SOLVABLE = re.compile(rb'"solvable":\s*(true|false)')
 _ARCHIVES = (".tar.xz", ".tar.gz", ".tar", ".zip")
-_MIGRATIONS = (
-    "create table archives (sha256 text primary key, dictionary blob not null);"
-    "create table games (sha256 text not null, root text not null, name text not null,"
-    " body blob not null, primary key (sha256, root, name)) without rowid;",
+_archives = sa.Table(
+    "archives",
+    sa.MetaData(),
+    sa.Column("sha256", Text, primary_key=True),
+    sa.Column("dictionary", Blob, nullable=False),
 )
+_games = sa.Table(
+    "games",
+    sa.MetaData(),
+    sa.Column("sha256", Text, primary_key=True),
+    sa.Column("root", Text, primary_key=True),
+    sa.Column("name", Text, primary_key=True),
+    sa.Column("body", Blob, nullable=False),
+    sqlite_with_rowid=False,
+)
+_CACHE = Schema("cache of games", (create_tables(_archives, _games),), fix="remove it")
 #: Bytes of a game; the published ones have a million at most.
 _MOST = 16_000_000
 _DAMAGES = (OSError, EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
@@ -160,11 +173,11 @@ def _tail(path: Path) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _cache(path: Path) -> SqliteFile:
-    return SqliteFile(path, "cache of games", _MIGRATIONS, fix="remove it")
+def _cache(path: Path) -> Database:
+    return Database(path, _CACHE)
 
 
-def _store() -> SqliteFile:
+def _store() -> Database:
     from stategate.stores.home import cache
 
     return _cache(cache() / "alfworld-games.sqlite")
@@ -173,10 +186,10 @@ def _store() -> SqliteFile:
 def _indexed(path: Path) -> list[tuple[str, str]]:
     """Return (folder above, name) of an archive's games, which is read through if it is new."""
     store, key = _store(), _hash(path)
-    if not store.query("select 1 from archives where sha256 = ?", (key,)):
+    if not store.rows(sa.select(_archives.c.sha256).where(_archives.c.sha256 == key)):
         _read_through(store, path, key)
-    rows = store.query("select root, name from games where sha256 = ?", (key,))
-    return [(row["root"], row["name"]) for row in rows]
+    rows = store.rows(sa.select(_games.c.root, _games.c.name).where(_games.c.sha256 == key))
+    return [(row.root, row.name) for row in rows]
 
 
 def _hash(path: Path) -> str:
@@ -189,9 +202,9 @@ def _hash_of(path: Path, size: int, changed: int) -> str:
     return sha256(path)
 
 
-def _read_through(store: SqliteFile, path: Path, key: str) -> None:
+def _read_through(store: Database, path: Path, key: str) -> None:
     dictionary = b""
-    with store.transaction() as db, progress(path.stat().st_size, f"reading {path.name}") as bar:
+    with store.write() as db, progress(path.stat().st_size, f"reading {path.name}") as bar:
         with user_error_context(f"cannot read '{path}'", "give an undamaged copy", kinds=_DAMAGES):
             for member, body in _members(path):
                 parts = member.split("/")[:-1]
@@ -201,11 +214,11 @@ def _read_through(store: SqliteFile, path: Path, key: str) -> None:
                 packer = zlib.compressobj(6, zdict=dictionary)
                 packed = packer.compress(body) + packer.flush()
                 bar.update(len(packed))
-                db.execute(
-                    "insert or replace into games values (?, ?, ?, ?)",
-                    (key, "/".join(parts[:-3]), "/".join(parts[-3:]), packed),
-                )
-        db.execute("insert or replace into archives values (?, ?)", (key, dictionary))
+                root, name = "/".join(parts[:-3]), "/".join(parts[-3:])
+                game = {"sha256": key, "root": root, "name": name, "body": packed}
+                db.execute(store.insert(_games).on_conflict_do_nothing(), game)
+        row = {"sha256": key, "dictionary": dictionary}
+        db.execute(store.insert(_archives).on_conflict_do_nothing(), row)
 
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -233,15 +246,14 @@ def _bounded(stream: IO[bytes]) -> bytes:
 
 
 def _from_archive(path: str, root: str, name: str) -> str:
-    rows = _store().query(
-        "select body, dictionary from games join archives using (sha256) "
-        "where sha256 = ? and root = ? and name = ?",
-        (_hash(Path(path)), root, name),
-    )
+    own = _games.c.sha256 == _hash(Path(path)), _games.c.root == root, _games.c.name == name
+    joined = _games.join(_archives, _archives.c.sha256 == _games.c.sha256)
+    query = sa.select(_games.c.body, _archives.c.dictionary).select_from(joined).where(*own)
+    rows = _store().rows(query)
     if not rows:
         raise UserError(f"no game '{name}' in '{path}': was the archive replaced? load it again")
-    unpack = zlib.decompressobj(zdict=rows[0]["dictionary"])
-    return unpack.decompress(rows[0]["body"]).decode("utf-8")
+    unpack = zlib.decompressobj(zdict=rows[0].dictionary)
+    return unpack.decompress(rows[0].body).decode("utf-8")
 
 
 # The sample -------------------------------------------------------------------------------------------

@@ -11,13 +11,22 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+
 from stategate.envs.webshop.catalogue import SAMPLE, Product
 from stategate.stores.assets.fetch import asset_path
 from stategate.stores.home import cache
-from stategate.stores.sqlite import SqliteFile
+from stategate.stores.sql import Database, Schema, Text, create_tables
 
 MODEL = "en_core_web_sm-3.8.0"
 _lock = threading.RLock()
+_nouns = sa.Table(
+    "nouns",
+    sa.MetaData(),
+    sa.Column("model", Text, primary_key=True),
+    sa.Column("title", Text, primary_key=True),
+    sa.Column("nouns", Text),
+)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -25,15 +34,15 @@ def nouns(title: str) -> tuple[str, ...]:
     """Return the nouns of ``title`` in lower case, in order, with repeats."""
     if title in _shipped():
         return tuple(_shipped()[title])
-    query = "select nouns from nouns where model = ? and title = ?"
+    own = _nouns.c.model == MODEL, _nouns.c.title == title
     with _lock:
-        rows = _file().query(query, (MODEL, title))
-        if rows:
-            return tuple(json.loads(rows[0]["nouns"]))
+        known = _file().scalar(sa.select(_nouns.c.nouns).where(*own))
+        if known is not None:
+            return tuple(json.loads(known))
         parsed = tuple(t.text.lower() for t in _parser()(title) if t.pos_ in ("NOUN", "PROPN"))
-        with _file().transaction() as db:
-            row = (MODEL, title, json.dumps(parsed))
-            db.execute("insert or replace into nouns values (?, ?, ?)", row)
+        row = {"model": MODEL, "title": title, "nouns": json.dumps(parsed)}
+        with _file().write() as db:
+            db.execute(_file().insert(_nouns).values(row).on_conflict_do_nothing())
         return parsed
 
 
@@ -44,15 +53,13 @@ def _shipped() -> Mapping[str, Sequence[str]]:
     return table
 
 
-def _file() -> SqliteFile:
+def _file() -> Database:
     return _open(cache() / "nouns.sqlite")
 
 
 @lru_cache(maxsize=4)
-def _open(path: Path) -> SqliteFile:
-    schema = """create table if not exists nouns
-        (model text, title text, nouns text, primary key (model, title))"""
-    return SqliteFile(path, "cache of nouns", (schema,), fix="delete it")
+def _open(path: Path) -> Database:
+    return Database(path, Schema("cache of nouns", (create_tables(_nouns),), fix="delete it"))
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,7 @@ from stategate.stores.corpus.corpus import Changes, Corpus, corpora, corpus_name
 from stategate.stores.corpus.documents import files_in, read_folder
 from stategate.stores.errors import UserError
 from stategate.stores.loopback import from_environment
-from stategate.stores.tables import is_database
+from stategate.stores.sql import is_database
 
 if TYPE_CHECKING:
     from stategate.envs.qa import QA

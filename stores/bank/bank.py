@@ -82,7 +82,6 @@ _BANK = Schema(
     "bank",
     (create_tables(_facts, row_table, vector_table, _sources),),
     fix="build another folder",
-    patience=60.0,
 )
 _FILE = "bank.sqlite"
 #: Banks that ship, one packed file a world.

@@ -19,26 +19,34 @@ from importlib.metadata import version
 from pathlib import Path
 from uuid import uuid4
 
+import sqlalchemy as sa
+
 from stategate.stores.corpus.chunking import Chunking, Passage, cut_passages
 from stategate.stores.corpus.documents import Document, Skipped
 from stategate.stores.corpus.lexical import Lexical
 from stategate.stores.errors import UserError
 from stategate.stores.files import atomic_path, parse_json
 from stategate.stores.home import home
-from stategate.stores.tables import is_database, open_tables, split_place
+from stategate.stores.sql import Database, Schema, Text, create_tables, is_database, split_place
 
-#: In ``meta``, ``revision`` changes with every change of a document; ``seen:ORIGIN`` is how a folder
-#: looked.
-_SCHEMA = """
-create table if not exists documents (
-    id text not null, origin text not null, title text not null, text text not null,
-    url text not null, sha256 text not null, primary key (origin, id)
-) without rowid;
-create table if not exists meta (key text primary key, value text not null) without rowid;
-"""
-_PUT = """insert into documents values (?, ?, ?, ?, ?, ?) on conflict (origin, id) do update set
-title = excluded.title, text = excluded.text, url = excluded.url, sha256 = excluded.sha256"""
-_NOTE = "insert into meta values (?, ?) on conflict (key) do update set value = excluded.value"
+_metadata = sa.MetaData()
+_documents = sa.Table(
+    "documents",
+    _metadata,
+    sa.Column("id", Text, primary_key=True),
+    sa.Column("origin", Text, primary_key=True),
+    *(sa.Column(name, Text, nullable=False) for name in ("title", "text", "url", "sha256")),
+    sqlite_with_rowid=False,
+)
+#: ``revision`` changes with every change of a document; ``seen:ORIGIN`` is how a folder looked.
+_facts = sa.Table(
+    "meta",
+    _metadata,
+    sa.Column("key", Text, primary_key=True),
+    sa.Column("value", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+_CORPUS = Schema("corpus", (create_tables(_documents, _facts),), fix="name another", durable=True)
 _FORMAT = "1"
 _MAKERS = ("bm25s", "PyStemmer", "tiktoken")
 _PASSAGES, _WORDS = "passages.jsonl", "bm25"
@@ -87,22 +95,21 @@ class Corpus:
         self.folder = folder or corpora() / name
         if not self.is_shared:
             self.identity = str(self.folder)
-        place = name if self.is_shared else self.folder / "corpus.sqlite"
-        self._file = open_tables(
-            place, "corpus", (_SCHEMA,), fix="name another", create=create, durable=True
+        self._db = Database(
+            name if self.is_shared else self.folder / "corpus.sqlite", _CORPUS, create=create
         )
 
     def sync(self, origin: str, items: Iterable[Document | Skipped], look: str = "") -> Changes:
-        """Make ``origin``'s part of the corpus what ``found`` says, in one transaction.
+        """Make ``origin``'s part of the corpus what ``items`` say, in one transaction.
 
         A file that is skipped now but was read before keeps its earlier text: it is not gone.
         ``look`` is remembered as what the origin looked like (see :meth:`looked`).
         """
-        changes = Changes()
-        with self._file.transaction() as db:
-            query = "select id, sha256 from documents where origin = ?"
-            known = {row["id"]: row["sha256"] for row in db.execute(query, (origin,))}
-            seen = set()
+        changes, seen = Changes(), set()
+        c = _documents.c
+        with self._db.write() as db:
+            query = sa.select(c.id, c.sha256).where(c.origin == origin)
+            known = {row.id: row.sha256 for row in db.execute(query)}
             for item in items:
                 seen.add(item.id)
                 if isinstance(item, Skipped):
@@ -113,35 +120,33 @@ class Corpus:
                     changes.unchanged.append(item.id)
                     continue
                 (changes.added if old is None else changes.updated).append(item.id)
-                values = (item.id, origin, item.title, item.text, item.url, item.sha256)
-                row = [value.encode("utf-8", "replace").decode() for value in values]
-                db.execute(_PUT, row)
+                values = {**vars(item), "origin": origin, "sha256": item.sha256}
+                put = self._db.insert(_documents).values(values)
+                db.execute(put.on_conflict_do_update(index_elements=["id", "origin"], set_=values))
             changes.removed = sorted(set(known) - seen)
-            db.executemany(
-                "delete from documents where origin = ? and id = ?",
-                [(origin, id_) for id_ in changes.removed],
-            )
+            for id_ in changes.removed:
+                db.execute(_documents.delete().where(c.origin == origin, c.id == id_))
             if changes.added or changes.updated or changes.removed:
-                db.execute(_NOTE, ("revision", uuid4().hex))
-            db.execute(_NOTE, (f"seen:{origin}", look))
+                self._note(db, "revision", uuid4().hex)
+            self._note(db, f"seen:{origin}", look)
         return changes
+
+    def _note(self, db: sa.Connection, key: str, value: str) -> None:
+        new = self._db.insert(_facts).values(key=key, value=value)
+        db.execute(new.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
 
     def looked(self, origin: str) -> str:
         """Return the ``look`` of the origin's last sync, "" if there was none."""
-        return self._meta(f"seen:{origin}")
+        return self._fact(f"seen:{origin}")
 
-    def _meta(self, key: str) -> str:
-        rows = self._file.query("select value from meta where key = ?", (key,))
-        return str(rows[0]["value"]) if rows else ""
+    def _fact(self, key: str) -> str:
+        return self._db.scalar(sa.select(_facts.c.value).where(_facts.c.key == key)) or ""
 
     def documents(self) -> list[Document]:
         """Return all documents, by id."""
-        query = "select id, origin, title, text, url from documents order by id, origin"
-        rows = self._file.query(query)
-        with self._file.belonging():
-            if not all(isinstance(value, str) for row in rows for value in row):
-                raise TypeError("a document that is no text")
-            return [Document(*row) for row in rows]
+        c = _documents.c
+        query = sa.select(c.id, c.origin, c.title, c.text, c.url).order_by(c.id, c.origin)
+        return [Document(*row) for row in self._db.rows(query)]
 
     def passages(self, chunking: Chunking) -> list[Passage]:
         """Return every passage, in document order; passages with one id are kept once."""
@@ -155,7 +160,7 @@ class Corpus:
 
     def fingerprint(self) -> str:
         """Return a word that changes whenever a document does: cheap to ask before each question."""
-        return self._meta("revision") or "empty"
+        return self._fact("revision") or "empty"
 
     def is_new(self) -> bool:
         """Say whether no document was ever kept here."""
@@ -164,16 +169,17 @@ class Corpus:
     def remove(self) -> None:
         """Delete the corpus with all that was made of it."""
         if self.is_shared:
-            with self._file.transaction() as db:
-                db.execute("delete from documents")
-                db.execute("delete from meta")
-        self._file.close()
+            with self._db.write() as db:
+                db.execute(_documents.delete())
+                db.execute(_facts.delete())
+        self._db.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def content(self) -> str:
         """Return a hash of what the documents say: the same texts, whenever and wherever ingested."""
-        total = hashlib.sha256()
-        for row in self._file.query("select id, origin, sha256 from documents order by id, origin"):
+        total, c = hashlib.sha256(), _documents.c
+        query = sa.select(c.id, c.origin, c.sha256).order_by(c.id, c.origin)
+        for row in self._db.rows(query):
             total.update(repr(tuple(row)).encode("utf-8", "replace"))
         return total.hexdigest()
 
@@ -215,9 +221,14 @@ def prepare(corpus: Corpus, chunking: Chunking, key: str) -> tuple[list[Passage]
     """
     folder = corpus.folder / "prepared"
     place = folder / f"{chunking}-{key[:16]}"
-    loaded = _load(place)
-    if loaded is not None:
-        return loaded
+    try:
+        lines = (place / _PASSAGES).read_text(encoding="utf-8").splitlines()
+        passages = [Passage(*parse_json(line)) for line in lines]
+        lexical = Lexical.load(place / _WORDS)
+        if lexical.size == len(passages):
+            return passages, lexical
+    except (OSError, ValueError, TypeError, KeyError, EOFError):
+        pass
     passages = corpus.passages(chunking)
     lexical = Lexical([titled(passage) for passage in passages])
     if prepared_key(corpus, chunking) != key:  # changed while it was cut
@@ -225,8 +236,8 @@ def prepare(corpus: Corpus, chunking: Chunking, key: str) -> tuple[list[Passage]
     try:
         with atomic_path(place) as partial:
             partial.mkdir()
-            lines = "".join(json.dumps(astuple(passage)) + "\n" for passage in passages)
-            (partial / _PASSAGES).write_text(lines, encoding="utf-8")
+            lines = [json.dumps(astuple(passage)) + "\n" for passage in passages]
+            (partial / _PASSAGES).write_text("".join(lines), encoding="utf-8")
             lexical.save(partial / _WORDS)
         for old in folder.glob(f"{chunking}-*"):
             if old != place:
@@ -239,13 +250,3 @@ def prepare(corpus: Corpus, chunking: Chunking, key: str) -> tuple[list[Passage]
 def titled(passage: Passage) -> str:
     """Return the text by which a passage is found: its title, then its words."""
     return f"{passage.title}. {passage.text}" if passage.title else passage.text
-
-
-def _load(place: Path) -> tuple[list[Passage], Lexical] | None:
-    try:
-        lines = (place / _PASSAGES).read_text(encoding="utf-8").splitlines()
-        passages = [Passage(*parse_json(line)) for line in lines]
-        lexical = Lexical.load(place / _WORDS)
-    except (OSError, ValueError, TypeError, KeyError, EOFError):
-        return None
-    return (passages, lexical) if lexical.size == len(passages) else None

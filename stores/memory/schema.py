@@ -148,9 +148,7 @@ MEMORY = Schema(
         _drop_names,
     ),
     fix="name another",
-    patience=60.0,
     durable=True,
-    secure=True,  # forgotten text is overwritten
     own_schema=False,
 )
 

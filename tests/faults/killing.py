@@ -104,12 +104,7 @@ class Inside:
         os.environ["STATEGATE_HOME"] = str(place / "home")
         self.scenario.prepare()
         if server:
-            import psycopg_pool
-
-            import stategate.stores.tables
-
-            stategate.stores.tables.WAIT = 1.0  # for a connection, where the server takes nothing
-            assert psycopg_pool
+            importlib.import_module("psycopg_pool")
 
     def report(self, every: int, at_random: int, full: int, most: int, part: str) -> dict:
         """Try every ``every``-th write, random moments, full disks; returns counts and problems.

@@ -11,7 +11,7 @@ from stategate.graph.checkpoints import open_saver, prune, threads
 from stategate.stores.bank.bank import Entry, Row
 from stategate.stores.bank.search import StateBank
 from stategate.stores.memory.long_term import open_long_term
-from stategate.stores.tables import open_tables
+from stategate.stores.sql import Database, Schema
 from stategate.stores.traces.store import TraceStore
 from stategate.ui.app.tab_sessions import TabSessions
 from tests.faults.scenarios.conversation import Passages
@@ -149,5 +149,5 @@ def test_locks_and_tabs_know_no_clock(tmp_path, clock):
     assert tabs.read("a") == {"n": 2}
     with built.alone({"configurable": {"thread_id": "t"}}):
         clock(HOURS)
-    with open_tables(tmp_path / "x.sqlite", "x", ("create table x (n integer);",)).transaction():
+    with Database(tmp_path / "x.sqlite", Schema("x", ())).write():
         clock(-HOURS)

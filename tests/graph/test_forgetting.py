@@ -14,9 +14,10 @@ from stategate.nodes.retrieval.remember import Memory
 from stategate.stores.bank.bank import Bank, Entry, Row
 from stategate.stores.embeddings import embedding_cache
 from stategate.stores.memory.records import Namespace, Turn
-from stategate.stores.sql import is_database, tables_holding
+from stategate.stores.sql import is_database
 from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
+from tests.postgres_server import tables_holding
 
 SECRET = "The door code of the cellar is 4711-Zebra."
 

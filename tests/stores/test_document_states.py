@@ -67,7 +67,7 @@ def test_another_model_or_dtype_is_refused(tmp_path):
     with pytest.raises(UserError, match="kept as fp16"):
         DocumentStates(tmp_path / "x", "m", "int8")
     for path in (tmp_path / "x").iterdir():
-        path.write_text("[")
+        path.write_text("[" * 999)
     with pytest.raises(UserError, match="delete the folder"):
         DocumentStates(tmp_path / "x", "m")
 

@@ -6,7 +6,7 @@ import pytest
 
 from stategate.graph import load_config
 from stategate.stores.errors import UserError
-from stategate.stores.tables import open_tables
+from stategate.stores.sql import Database
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.tab_sessions import _SCHEMA, TabSessions, beside
 from stategate.ui.app.tabs.episode_view import draw
@@ -141,8 +141,8 @@ def test_old_tabs_are_removed_and_damaged_ones_are_unknown(place):
     tabs.write("c", {})
     assert TabSessions(place).read("a") == {"x": "\0"}
     assert tabs.read("b") == {}
-    with open_tables(place, "tab sessions", (_SCHEMA,)).transaction() as db:
-        db.execute("update tabs set body = '{'")
+    with Database(place, _SCHEMA).write() as db:
+        db.exec_driver_sql("update tabs set body = '{'")
     assert tabs.read("a") == {}
     assert tabs.prune() == 0
     assert tabs.prune(days=-1) == 2

@@ -12,7 +12,7 @@ from typing import Any
 from stategate.nodes.experience.episode import Episode, Step, from_events, parse_action, task_name
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
-from stategate.stores.sqlite import is_sqlite
+from stategate.stores.sql import is_sqlite
 from stategate.stores.traces.store import TraceStore
 from stategate.stores.traces.trajectories import events_of
 

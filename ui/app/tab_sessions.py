@@ -16,52 +16,55 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import sqlalchemy as sa
+
 from stategate.stores.errors import UserError
 from stategate.stores.files import parse_json
-from stategate.stores.tables import is_database, open_tables
+from stategate.stores.sql import Database, Real, Schema, Text, create_tables, is_database
 
 #: Tabs that nobody came back to are removed after so many days.
 KEPT_DAYS = 30
 #: Tabs held in memory at most; the others are read again when they come back.
 _OPEN_TABS = 256
-_SCHEMA = """
-create table if not exists tabs (id text primary key, body text not null, written real not null)
-without rowid;
-"""
+_tabs = sa.Table(
+    "tabs",
+    sa.MetaData(),
+    sa.Column("id", Text, primary_key=True),
+    sa.Column("body", Text, nullable=False),
+    sa.Column("written", Real, nullable=False),
+    sqlite_with_rowid=False,
+)
+_SCHEMA = Schema("tab sessions", (create_tables(_tabs),), fix="move it away")
 
 
 class TabSessions:
-    """What is kept of tabs, at a place of tables (see ``stores.tables``)."""
+    """What is kept of tabs, at a place of tables (see ``stores.sql``)."""
 
     def __init__(self, where: str | Path) -> None:
-        self._tables = open_tables(where, "tab sessions", (_SCHEMA,), fix="move it away")
+        self._db = Database(where, _SCHEMA)
 
     def read(self, tab: str) -> dict[str, Any]:
         """Return what was kept for ``tab``, {} if nothing was, or nothing that can be read."""
-        rows = self._tables.query("select body from tabs where id = ?", (_id(tab),))
         try:
-            kept = parse_json(rows[0]["body"])
-        except (LookupError, ValueError, TypeError):
+            kept = parse_json(
+                self._db.scalar(sa.select(_tabs.c.body).where(_tabs.c.id == _id(tab)))
+            )
+        except (ValueError, TypeError):
             return {}
         return kept if isinstance(kept, dict) else {}
 
     def write(self, tab: str, values: Mapping[str, Any]) -> None:
         """Keep ``values`` for ``tab``, replacing what was kept; whole or not at all."""
-        row = (_id(tab), json.dumps(dict(values)), time.time())
-        with self._tables.transaction() as db:
-            db.execute(
-                "insert into tabs values (?, ?, ?) on conflict (id) do update"
-                " set body = excluded.body, written = excluded.written",
-                row,
-            )
+        row = {"body": json.dumps(dict(values)), "written": time.time()}
+        new = self._db.insert(_tabs).values(id=_id(tab), **row)
+        with self._db.write() as db:
+            db.execute(new.on_conflict_do_update(index_elements=["id"], set_=row))
 
     def prune(self, days: float = KEPT_DAYS) -> int:
         """Remove tabs not written for ``days``; returns how many."""
-        with self._tables.transaction() as db:
-            oldest = (time.time() - days * 86_400,)
-            gone = db.execute("select count(*) from tabs where written < ?", oldest).fetchone()[0]
-            db.execute("delete from tabs where written < ?", oldest)
-        return int(gone)
+        old = _tabs.c.written < time.time() - days * 86_400
+        with self._db.write() as db:
+            return db.execute(_tabs.delete().where(old)).rowcount
 
 
 def beside(checkpoints: str | None, folder: Path) -> str | Path:

@@ -4,7 +4,7 @@ import numpy as np
 
 from stategate.stores.bank.bank import Entry, Row, merge
 from stategate.stores.bank.search import StateBank
-from stategate.stores.tables import is_database
+from stategate.stores.sql import is_database
 from tests.faults.scenarios import kept
 
 EPISODES = 6

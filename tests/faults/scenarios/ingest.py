@@ -5,7 +5,7 @@ from pathlib import Path
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus
 from stategate.stores.corpus.documents import Document
-from stategate.stores.tables import is_database
+from stategate.stores.sql import is_database
 from tests.faults.scenarios import kept
 
 VERSIONS = [

@@ -13,8 +13,9 @@ from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.memory.recall import Asked
 from stategate.stores.memory.records import Namespace, Turn
-from stategate.stores.tables import is_database, tables_holding
+from stategate.stores.sql import is_database
 from tests.faults.scenarios import kept
+from tests.postgres_server import tables_holding
 
 ME = Namespace("ana", "stategate")
 TEXTS = [

@@ -1,4 +1,4 @@
-"""Databases and a home of before, brought up to this version."""
+"""Databases of before, brought up to this version."""
 
 import shutil
 import sqlite3
@@ -6,22 +6,35 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from stategate.stores.errors import UserError
-from stategate.stores.home import _moved
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import Namespace, Turn
-from stategate.stores.sqlite import SqliteFile
+from stategate.stores.sql import Database, Schema
 from tests.faults.scenarios.memory import _embed
 
 ME = Namespace("ana", "stategate")
-FIRST = "create table if not exists kept (n integer primary key, text text);"
-LATER = (
-    "alter table kept add column length integer; update kept set length = length(text);",
-    "create table other (n integer primary key); insert into other select n from kept;",
-)
-#: On a full disk it may go on where everything stood before.
-_TOLD = {("home", "home"), ("home", "before"), ("memory", 4), ("traces", 190)}
 _OLD = []
+
+
+def _migration(*statements):
+    def migrate(db):
+        for statement in statements:
+            db.exec_driver_sql(statement)
+
+    return migrate
+
+
+FIRST = _migration("create table if not exists kept (n integer primary key, text text)")
+LATER = (
+    _migration(
+        "alter table kept add column length integer", "update kept set length = length(text)"
+    ),
+    _migration(
+        "create table other (n integer primary key)", "insert into other select n from kept"
+    ),
+)
 
 
 def prepare():
@@ -30,47 +43,41 @@ def prepare():
     for step in range(4):
         text = f"turn {step}"
         memory.add(ME, Turn("t", "e", step, text, "yes", _embed([text])[0], None, "h", at=1.0))
-    with closing(sqlite3.connect(place / "long_term.sqlite")) as db:
-        db.execute("pragma wal_checkpoint(truncate)")
-    SqliteFile(place / "traces.sqlite", "old", (FIRST,)).close()
-    with closing(sqlite3.connect(place / "traces.sqlite")) as db:
-        db.executemany("insert into kept (text) values (?)", [("a" * n,) for n in range(20)])
-        db.commit()
-    (place / "corpora" / "notes").mkdir(parents=True)
-    (place / "corpora" / "notes" / "x.txt").write_text("a note")
+    old = Database(place / "traces.sqlite", Schema("kept", (FIRST,)))
+    with old.write() as db:
+        db.execute(
+            sa.text("insert into kept (text) values (:t)"), [{"t": "a" * n} for n in range(20)]
+        )
+    old.close()
+    for path in place.glob("*.sqlite"):
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("pragma wal_checkpoint(truncate)")
     for log in place.glob("*-*"):
         log.unlink()
     _OLD.append(place)
 
 
 def work(folder, acknowledge):
+    place = folder / "before"
     if not (folder / "ready").exists():
-        shutil.rmtree(folder / "before", ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
         try:
-            shutil.copytree(_OLD[0], folder / "before")
+            shutil.copytree(_OLD[0], place)
             (folder / "ready").touch()
         except OSError as error:  # not what is tried here
             raise UserError("no room for the scenario") from error
-    names = ("long_term.sqlite", "traces.sqlite", "corpora")
-    _moved.cache_clear()
-    place = _moved(folder / "before", folder / "home", names)
-    acknowledge(["home", str(place.relative_to(folder))])
     memory = LongTerm(f"sqlite:///{place / 'long_term.sqlite'}")
     acknowledge(["memory", len(memory.turns(ME))])
-    file = SqliteFile(place / "traces.sqlite", "kept", (FIRST, *LATER))
-    acknowledge(["traces", file.query("select sum(length) from kept")[0][0]])
+    file = Database(place / "traces.sqlite", Schema("kept", (FIRST, *LATER)))
+    acknowledge(["traces", file.scalar(sa.text("select sum(length) from kept"))])
 
 
 def check(folder, acknowledged):
     for what, value in acknowledged:
-        assert (what, value) in _TOLD, (what, value)
+        assert (what, value) in {("memory", 4), ("traces", 190)}, (what, value)
     if not (folder / "ready").exists():
         return None
-    # Each thing is whole in one of the two places, or in both, and never in none.
-    for name in ("long_term.sqlite", "traces.sqlite", "corpora/notes/x.txt"):
-        assert (folder / "before" / name).exists() or (folder / "home" / name).exists(), name
-    place = folder / "home" if (folder / "home" / "traces.sqlite").exists() else folder / "before"
-    with closing(sqlite3.connect(place / "traces.sqlite")) as db:
+    with closing(sqlite3.connect(folder / "before" / "traces.sqlite")) as db:
         assert db.execute("select count(*) from kept").fetchone()[0] == 20
         version = db.execute("pragma user_version").fetchone()[0]
         others = db.execute("select count(*) from other").fetchone()[0] if version == 3 else None
