@@ -26,9 +26,8 @@ from stategate.evals import settings as evaluations
 from stategate.evals.core.statistics import paired_tests, summary_row, units_of
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from stategate.graph.exported import from_plain
-from stategate.nodes.build_context.messages.audit import Audit, untouched
-from stategate.nodes.build_context.messages.context import HistoryContext
-from stategate.nodes.build_context.messages.decisions import Decisions
+from stategate.nodes.build_context.messages.decisions import Audit, Decisions, untouched
+from stategate.nodes.build_context.messages.planner import HistoryPlanner
 from stategate.nodes.models.asking import cost_of
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError, user_error_context
@@ -182,7 +181,7 @@ def arm_of(kind: str, budget: int, settings: Mapping[str, Any] | None = None) ->
         return lambda history, system: (trimmed(history, budget), None)
     if kind == CLEAR:
         return lambda history, system: (_cleared(history, budget), None)
-    context, decisions = HistoryContext(kind, budget, **(settings or {})), [Decisions()]
+    context, decisions = HistoryPlanner(kind, budget, **(settings or {})), [Decisions()]
 
     def show(
         history: Sequence[BaseMessage], system: SystemMessage | None

@@ -187,7 +187,7 @@ def _judged(question: Question) -> Row:
 
 def check_rankers(names: Iterable[str]) -> None:
     """Raise ``UserError`` unless every part of every name is a base ranker."""
-    choices = (*LEXICAL, "minilm", *RETRIEVALS, *(n for n in RANKERS if n != "warm_start"))
+    choices = (*LEXICAL, "minilm", *RETRIEVALS, *RANKERS)
     for name in names:
         for part in weighted_parts(name) or {name: 1.0}:
             if part not in choices:

@@ -103,7 +103,6 @@ class Agent:
             source = candidates(
                 page,
                 read_events(state),
-                getattr(self.config.context, "past", "world"),
                 resources.view,
                 lambda: resources.embedder,
                 resources.partially_observed,

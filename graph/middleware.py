@@ -30,9 +30,14 @@ from langgraph.types import Command
 
 from stategate.envs.messages.history import tokens_of
 from stategate.graph.recall_tool import recall_tool
-from stategate.nodes.build_context.messages.audit import Audit, untouched
-from stategate.nodes.build_context.messages.context import HistoryContext
-from stategate.nodes.build_context.messages.decisions import Decisions, HistorySettings, Shown
+from stategate.nodes.build_context.messages.decisions import (
+    Audit,
+    Decisions,
+    HistorySettings,
+    Shown,
+    untouched,
+)
+from stategate.nodes.build_context.messages.planner import HistoryPlanner
 from stategate.nodes.models.asking import cached_of, cost_of, usage_of
 from stategate.stores.errors import describe_error, warn_once
 from stategate.stores.tokens import count_tokens
@@ -71,9 +76,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         self, kind: str = "compress", budget: int = 16_000, *, timeout: float = 5.0, **settings: Any
     ) -> None:
         super().__init__()
-        self.context = HistoryContext(kind, budget, **settings)
+        self.context = HistoryPlanner(kind, budget, **settings)
         self.timeout = timeout
-        self.tools = [recall_tool(budget // 2)] if self.context.limits.with_recall else []
+        self.tools = [recall_tool(budget // 2)] if self.context.settings.recall else []
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -137,11 +142,14 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         problem = describe_error(error, 300)
         if isinstance(error, TimeoutError):
             problem = f"no decision within {self.timeout:g} s"
-        warn_once(f"context {self.context.kind}: messages pass untouched: {problem}")
+        settings = self.context.settings
+        warn_once(f"context {settings.kind}: messages pass untouched: {problem}")
         tokens = 0
         with suppress(Exception):  # what the builder could not read may not be countable either
             tokens = sum(tokens_of(message, count_tokens) for message in messages)
-        audit = untouched(self.context.kind, self.context.limits.budget, tokens, problem[:300])
+        audit = untouched(
+            self.context.settings.kind, self.context.settings.budget, tokens, problem[:300]
+        )
         return Shown(tuple(messages), None, audit)
 
     def _tell(self, audit: Audit) -> None:
@@ -167,7 +175,7 @@ def build_messages(
 
     ``settings`` are those of :class:`ContextMiddleware`. Raises ``UserError`` for wrong ones.
     """
-    context = HistoryContext(kind, budget, **{"recall": False, **settings})
+    context = HistoryPlanner(kind, budget, **{"recall": False, **settings})
     return list(context(messages, Decisions(), system, tools, model).messages)
 
 

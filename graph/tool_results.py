@@ -16,9 +16,9 @@ from langgraph.types import Command
 
 from stategate.envs.messages.history import text_of, with_text
 from stategate.graph.recall_tool import kept_as
-from stategate.nodes.build_context.messages.context import HistoryContext
 from stategate.nodes.build_context.messages.decisions import RECALL, Decisions
-from stategate.nodes.build_context.messages.slots import SHORTENED
+from stategate.nodes.build_context.messages.plan import SHORTENED
+from stategate.nodes.build_context.messages.planner import HistoryPlanner
 from stategate.stores.errors import describe_error
 
 Result = ToolMessage | Command[Any]
@@ -34,7 +34,7 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         # The result is the only thing that may be cut, and the rest of the history is free.
         self.context, self.without_recall = (
-            HistoryContext(
+            HistoryPlanner(
                 kind,
                 10**9,
                 max_new_result=tokens,
@@ -76,7 +76,7 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
                 return result
             told = {**result.response_metadata, SHORTENED: True}
             message: Any = with_text(result, short).model_copy(update={"response_metadata": told})
-            if context.limits.with_recall:
+            if context.settings.recall:
                 kept = {**(result.artifact or {}), **kept_as(whole, store)}
                 message = message.model_copy(update={"artifact": kept})
         except Exception as error:  # builders and stores may raise anything: the result is there

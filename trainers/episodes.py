@@ -226,7 +226,6 @@ class Walk:
         source = candidates(
             self._readers.source(observation),
             self.events,
-            getattr(self.reader.context, "past", "world"),
             resources.view,
             lambda: resources.embedder,
             resources.partially_observed,

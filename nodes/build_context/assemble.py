@@ -12,15 +12,20 @@ Every builder of ours makes the same frame, so that builders differ in nothing b
      - red, wool                what of the instruction the page met that this led to
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from langchain_core.messages import HumanMessage
 from pydantic import Field
 
 from stategate.envs.protocols import NOTE, Chunk, Fragment, StatusLine, View
-from stategate.nodes.protocols import BuiltContext, ContextParams, ContextRequest, Piece
+from stategate.nodes.protocols import (
+    BuiltContext,
+    ContextBuilder,
+    ContextParams,
+    ContextRequest,
+    Piece,
+)
 from stategate.nodes.retrieval.page import BREAK, render, text_of
 from stategate.stores.text import one_line, without_line_breaks
 from stategate.stores.tokens import count_tokens, truncate
@@ -31,11 +36,6 @@ class FramedContext(ContextParams):
     """Parameters that all of our page-reading builders share."""
 
     history: int = Field(default=20, ge=0, description="how many of the latest actions to list")
-    past: Literal["world", "events", "actions"] = Field(
-        default="world",
-        description="of earlier steps: events, to choose among with what came of them; actions, the "
-        "latest by name; world: events where its pages do not tell what was seen before",
-    )
 
 
 def assemble(
@@ -99,6 +99,23 @@ def built(pieces: Sequence[Piece], over_budget: bool = False) -> BuiltContext:
     text = "".join(piece.text for piece in pieces)
     tokens = sum(piece.tokens_after for piece in pieces)
     return BuiltContext((HumanMessage(text),), tuple(pieces), tokens, over_budget)
+
+
+def with_pieces(
+    inner: ContextBuilder, most: int, find: Callable[[ContextRequest, int], Sequence[Piece]]
+) -> ContextBuilder:
+    """Return a builder that adds a message of pieces to the context of ``inner``.
+
+    ``find`` is asked for pieces within a room of ``most`` tokens or a quarter of the budget; ``inner``
+    gets what they leave of the budget.
+    """
+
+    def build_context(request: ContextRequest) -> BuiltContext:
+        pieces = find(request, min(most, request.budget // 4))
+        spent = sum(piece.tokens_after for piece in pieces)
+        return inner(replace(request, budget=request.budget - spent)).plus(pieces)
+
+    return build_context
 
 
 def newest_within(pieces: Sequence[Piece], budget: int) -> list[Piece]:

@@ -77,32 +77,94 @@ class Ladder:
 
 def chunk_ladder(view: View, chunk: Chunk, asked: Focus) -> Ladder:
     """Take the rendering of a chunk apart, each fragment as its role allows."""
-    parts: list[_Part] = []
-    units: list[Unit] = []
-    groups = 0
-    said: set[int] = set()
     if chunk.role == "past":
         return _past_ladder(chunk, asked)
+    made = _Builder(chunk, asked)
     for fragment in render(view, chunk):
         if fragment.action is not None:
-            parts.append(_Part(fragment))
+            made.parts.append(_Part(fragment))
             continue
         for text in fragment.text.splitlines(keepends=True):
-            if not text.strip():
+            if text.strip():
+                made.add_line(replace(fragment, text=text))
+    return made.ladder()
+
+
+class _Builder:
+    """Takes the lines of one chunk apart; parts of one group are shown with the first of its units."""
+
+    def __init__(self, chunk: Chunk, asked: Focus) -> None:
+        self._chunk, self._asked = chunk, asked
+        self.parts: list[_Part] = []
+        self._units: list[Unit] = []
+        self._group = 0
+        self._said: set[int] = set()
+
+    def add_line(self, line: Fragment) -> None:
+        """Add one line of a fragment: a lead stays whole, others come word by word or by stretches."""
+        self._group += 1
+        if line.role == "lead":
+            self.parts.append(_Part(line, unit=len(self._units)))
+            self._units.append(Unit(len(self._units), -1, _cost(line.text)))
+        elif self._chunk.role == "entry":
+            self._add_segments(line)
+        else:
+            self._add_headed(line)
+
+    def ladder(self) -> Ladder:
+        """Return the chunk between its affordances and all of its lines."""
+        if self.parts and not self.parts[-1].fragment.text.endswith("\n"):
+            self._tie(BREAK)
+        return Ladder(self.parts, _in_order(self._units))
+
+    def _tie(self, fragment: Fragment) -> None:
+        self.parts.append(_Part(fragment, group=self._group))
+
+    def _add(self, fragment: Fragment, tier: float, cost: int) -> None:
+        self.parts.append(_Part(fragment, len(self._units), self._group))
+        self._units.append(Unit(len(self._units), tier, cost))
+
+    def _add_segments(self, fragment: Fragment) -> None:
+        """Add " | title | $12" of an entry: a segment's bar is shown with the first of its words."""
+        asked = self._asked
+        is_first = True
+        for i, segment in enumerate(fragment.text.rstrip("\n").split(" | ")):
+            if not segment.strip() and i == 0:
                 continue
-            groups += 1
-            line = replace(fragment, text=text)
-            if fragment.role == "lead":
-                parts.append(_Part(line, unit=len(units)))
-                units.append(Unit(len(units), -1, _cost(text)))
-            elif chunk.role == "entry":
-                groups = _segments(chunk, line, parts, units, asked, said, groups)
-            else:
-                _line(chunk, line, parts, units, asked, said, groups)
-    if parts and not parts[-1].fragment.text.endswith("\n"):
-        parts.append(_Part(BREAK, group=groups))
-    order = sorted(units, key=lambda u: (u.tier, u.place))
-    return Ladder(parts, order)
+            self._group += 1
+            self._tie(Fragment(" |" if i else "", role="lead" if is_first else fragment.role))
+            is_first = False
+            text = f" {segment}" if i else segment
+            if fragment.role in ("quantity", "fact"):
+                tier = asked.amount_tier(fragment) if fragment.role == "quantity" else 3
+                self._add(replace(fragment, text=text), tier, _cost(" | " + segment))
+                continue
+            lead = 1 if i else 0  # the bar's token is paid by the segment's first word
+            for word in _WORD.findall(text):
+                tier = asked.title_tier(self._chunk, word, self._said)
+                self._add(replace(fragment, text=word), tier, _cost(word) + lead)
+
+    def _add_headed(self, fragment: Fragment) -> None:
+        """Add a "Head: words" line; its head and line break come with the first of its words."""
+        asked, line = self._asked, fragment.text
+        head, rest = headed(line)
+        if head:
+            self._tie(Fragment(f"{head}:", role="lead" if fragment.label else fragment.role))
+        lead = _cost(f"{head}:\n") if head else 1
+        words = rest.rstrip("\n")
+        if fragment.role in ("quantity", "fact"):
+            tier = min(asked.amount_tier(fragment), 2) if fragment.role == "quantity" else 3
+            self._add(replace(fragment, text=words), tier, _cost(rest) + lead)
+        elif fragment.role == "title":
+            for word in _WORD.findall(rest):
+                tier = asked.title_tier(self._chunk, word, self._said)
+                self._add(replace(fragment, text=word), tier, _cost(word) + lead)
+        else:
+            for stretch in stretches(words):
+                tier = asked.stretch_tier(stretch)
+                self._add(replace(fragment, text=stretch), tier, _cost(stretch) + lead)
+        if line.endswith("\n"):
+            self._tie(BREAK)
 
 
 def _past_ladder(chunk: Chunk, asked: Focus) -> Ladder:
@@ -135,7 +197,7 @@ def _past_ladder(chunk: Chunk, asked: Focus) -> Ladder:
         if place:
             units.append(Unit(place, 3, _cost(line) + 1))
     parts.append(_Part(BREAK, unit=0))
-    return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
+    return Ladder(parts, _in_order(units))
 
 
 def instruction_ladder(piece: Piece) -> Ladder:
@@ -151,7 +213,7 @@ def instruction_ladder(piece: Piece) -> Ladder:
             parts.append(_Part(shown, unit=len(units) - 1, group=0))
     first = _Part(Fragment(lead.rstrip(), role="lead"), group=0)
     parts = [first, *parts, _Part(BREAK, group=0)]
-    return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
+    return Ladder(parts, _in_order(units))
 
 
 def _stretches_of(clause: str) -> list[str]:
@@ -173,7 +235,7 @@ def plain_ladder(fragments: Sequence[Fragment], *tiers: int) -> Ladder:
     units = [
         Unit(i, tiers[min(i, len(tiers) - 1)], _cost(text_of(line))) for i, line in enumerate(lines)
     ]
-    return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
+    return Ladder(parts, _in_order(units))
 
 
 def echo_ladder(piece: Piece, tier: int) -> Ladder:
@@ -190,71 +252,8 @@ def echo_ladder(piece: Piece, tier: int) -> Ladder:
     return Ladder(parts, units)
 
 
-def _segments(
-    chunk: Chunk,
-    fragment: Fragment,
-    parts: list[_Part],
-    units: list[Unit],
-    asked: Focus,
-    said: set[int],
-    groups: int,
-) -> int:
-    """Add " | title | $12" of an entry: a segment's bar is shown with the first of its words."""
-    is_first = True
-    for i, segment in enumerate(fragment.text.rstrip("\n").split(" | ")):
-        if not segment.strip() and i == 0:
-            continue
-        groups += 1
-        bar = Fragment(" |" if i else "", role="lead" if is_first else fragment.role)
-        parts.append(_Part(bar, group=groups))
-        is_first = False
-        space = " " if i else ""
-        if fragment.role in ("quantity", "fact"):
-            tier = asked.amount_tier(fragment) if fragment.role == "quantity" else 3
-            shown = replace(fragment, text=space + segment)
-            parts.append(_Part(shown, unit=len(units), group=groups))
-            units.append(Unit(len(units), tier, _cost(" | " + segment)))
-            continue
-        lead = 1 if i else 0  # the bar's token is paid by the segment's first word
-        for word in _WORD.findall(space + segment):
-            shown = replace(fragment, text=word)
-            parts.append(_Part(shown, unit=len(units), group=groups))
-            units.append(Unit(len(units), asked.title_tier(chunk, word, said), _cost(word) + lead))
-    return groups
-
-
-def _line(
-    chunk: Chunk,
-    fragment: Fragment,
-    parts: list[_Part],
-    units: list[Unit],
-    asked: Focus,
-    said: set[int],
-    group: int,
-) -> None:
-    """Add a "Head: words" line; its head and line break come with the first of its words."""
-    line = fragment.text
-    head, rest = headed(line)
-    if head:
-        role = "lead" if fragment.label else fragment.role
-        parts.append(_Part(Fragment(f"{head}:", role=role), group=group))
-    lead = _cost(f"{head}:\n") if head else 1
-    if fragment.role in ("quantity", "fact"):
-        tier = min(asked.amount_tier(fragment), 2) if fragment.role == "quantity" else 3
-        shown = replace(fragment, text=rest.rstrip("\n"))
-        parts.append(_Part(shown, unit=len(units), group=group))
-        units.append(Unit(len(units), tier, _cost(rest) + lead))
-    else:
-        is_title = fragment.role == "title"
-        for stretch in _WORD.findall(rest) if is_title else stretches(rest.rstrip("\n")):
-            own = (
-                asked.title_tier(chunk, stretch, said) if is_title else asked.stretch_tier(stretch)
-            )
-            shown = replace(fragment, text=stretch)
-            parts.append(_Part(shown, unit=len(units), group=group))
-            units.append(Unit(len(units), own, _cost(stretch) + lead))
-    if line.endswith("\n"):
-        parts.append(_Part(BREAK, group=group))
+def _in_order(units: Sequence[Unit]) -> list[Unit]:
+    return sorted(units, key=lambda unit: (unit.tier, unit.place))
 
 
 @lru_cache(maxsize=65536)

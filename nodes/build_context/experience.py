@@ -1,8 +1,7 @@
-"""``experience``: another builder's context, and what was learned in like situations before.
+"""``experience`` and ``experience_trace``: another builder's context, and advice from past episodes.
 
 The advice is a message of its own after the inner context, made anew each step, so last step's is gone;
-the inner builder gets the budget that the advice leaves. Each step's state is looked up in a bank:
-one embedding, cosine, the best few, no model call. A line of advice reads::
+the inner builder gets the budget that the advice leaves. A line of advice reads::
 
     Experience: Read the features. It ended in full reward 4 steps later. Suggested next: features
 
@@ -10,51 +9,55 @@ The last part names the move (the adapter's ``moves``), for actors that follow a
 language model reads the sentence.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from stategate.nodes.build_context.assemble import cut_line
+from stategate.nodes.build_context.assemble import cut_line, with_pieces
 from stategate.nodes.experience.grow import make_of, trust_of, untrusted, updater_make
 from stategate.nodes.experience.states import online_state, situation
-from stategate.nodes.protocols import (
-    BuiltContext,
-    ContextBuilder,
-    ContextParams,
-    ContextRequest,
-    Piece,
-    Vector,
-)
+from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Piece, Vector
 from stategate.nodes.registry import InnerContext
 from stategate.nodes.resources import Resources
 from stategate.stores.bank.bank import bank_place, seeded
-from stategate.stores.bank.search import Hit, StateBank
-from stategate.stores.text import one_line
-from stategate.stores.tokens import count_tokens
+from stategate.stores.bank.search import Hit, StateBank, TraceBank
+from stategate.stores.text import one_line, words_of
+from stategate.stores.tokens import count_tokens, truncate
 
 LEAD = "Experience: "
-_SHARE = 4  # advice may have this part of the budget at most
+NEXT = "Suggested next: "
+PLAN = "Suggested plan: "
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Lines to show, the ids of the rows behind them, their likeness, and what did not work."""
+    """Lines to show, the ids of the rows behind them, their likeness, and why others do not advise."""
 
-    lines: tuple[str, ...]
+    lines: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
     score: float | None = None
     fallbacks: tuple[str, ...] = ()
-    q: float | None = None
-    move: str = ""
 
-
-#: Finds advice for the situation of a request, None where there is none worth giving; the same request
-#: and bank give the same advice.
-Advisor = Callable[[ContextRequest], Advice | None]
+    def pieces(self, room: int) -> list[Piece]:
+        """Return the lines that fit ``room`` tokens (the first is cut), and fallbacks (no text)."""
+        pieces: list[Piece] = []
+        for i, line in enumerate(self.lines):
+            text = f"{one_line(line)}\n"
+            before = count_tokens(text)
+            if before > room:
+                text = cut_line(text, room) if i == 0 else ""
+                text = text if len(text) > len(LEAD) + 13 else ""
+            after = count_tokens(text)
+            room -= after
+            id_ = f"experience:{self.rows[i] if i < len(self.rows) else i}"
+            pieces.append(Piece(id_, "experience", text, (), before, after, self.score))
+        notes = [Piece(f"fallback:{note}", "fallback", "", (), 0, 0) for note in self.fallbacks]
+        return [*pieces, *notes]
 
 
 class AdvisedContext(ContextParams):
@@ -80,54 +83,32 @@ class AdvisedContext(ContextParams):
     )
     advice_tokens: int = Field(default=120, ge=8, description="tokens the advice may have")
 
-    def advised(self, resources: Resources, advisor: Advisor) -> "ExperienceBuilder":
-        """Return the builder that adds what ``advisor`` finds to the inner one."""
-        return ExperienceBuilder(self, resources.get(self.inner), advisor)
+    def advised(
+        self, resources: Resources, advise: Callable[[ContextRequest], Advice]
+    ) -> ContextBuilder:
+        """Return the builder that adds what ``advise`` finds to the inner one."""
+        return with_pieces(
+            resources.get(self.inner),
+            self.advice_tokens,
+            lambda request, room: advise(request).pieces(room),
+        )
+
+    def distrusted(self, hit: Hit) -> str:
+        """Return why a row does not advise whose source is not trusted."""
+        return f"row {hit.row.id} left out: trust {trust_of(hit.row):g}, not {self.min_trust:g}"
 
 
-class ExperienceBuilder:
-    """The wrapped builder."""
+# By state -----------------------------------------------------------------------------------------
 
-    def __init__(self, params: AdvisedContext, inner: ContextBuilder, advisor: Advisor) -> None:
-        self._params = params
-        self._inner = inner
-        self.advisor = advisor
-
-    def __call__(self, request: ContextRequest) -> BuiltContext:
-        """Build the inner context in what the advice leaves of the budget, and add the advice."""
-        advice = self.advisor(request)
-        room = min(self._params.advice_tokens, request.budget // _SHARE)
-        pieces = _pieces(advice, room) if advice is not None else []
-        spent = sum(piece.tokens_after for piece in pieces)
-        return self._inner(replace(request, budget=request.budget - spent)).plus(pieces)
-
-
-def _pieces(advice: Advice, room: int) -> list[Piece]:
-    """Return the advice as pieces: its lines (whole ones that fit), then its fallbacks (no text)."""
-    pieces: list[Piece] = []
-    for i, line in enumerate(advice.lines):
-        text = one_line(line if line.startswith(LEAD) else LEAD + line) + "\n"
-        before = count_tokens(text)
-        if before > room:
-            text = cut_line(text, room) if i == 0 else ""
-            text = text if len(text) > len(LEAD) + 13 else ""
-        after = count_tokens(text)
-        room -= after
-        name = advice.rows[i] if i < len(advice.rows) else str(i)
-        id_ = f"experience:{name}"
-        pieces.append(Piece(id_, "experience", text, (), before, after, advice.score))
-    notes = [Piece(f"fallback:{note}", "fallback", "", (), 0, 0) for note in advice.fallbacks]
-    return [*pieces, *notes]
-
-
-NEXT = "Suggested next: "
 _WIDER = 8  # how much further it looks for states of one kind of situation
-_PROOFS = 3  # past tasks in which a move must have had a rival before it counts as proven
 _WIDEST = 2000  # states looked at for what the bank at large says of a move
+_PROOFS = 3  # past tasks in which a move must have had a rival before it counts as proven
+_MARGIN = 0.5  # worth by which a proven move beats the others
+_PLANTED = 10  # records that may be planted: they alone prove no move
 
 
 class Experience(AdvisedContext):
-    """Add the best advice of a state bank for each step."""
+    """Add the best advice of a state bank for each step: one embedding, and no model call."""
 
     hint: ClassVar[str] = "another builder's context, with advice from past episodes"
     kind: Literal["experience"] = "experience"
@@ -135,32 +116,18 @@ class Experience(AdvisedContext):
         default="text", description="find states by their text, the recurrent state, or both"
     )
     top_k: int = Field(default=10, ge=1, le=100, description="states looked at")
-    gate: Literal["none", "fits", "alike"] = Field(
+    gate: Literal["none", "proven"] = Field(
         default="none",
-        description="'fits': the page offers the move; 'alike': and only states in the same kind of "
-        "situation count",
-    )
-    pick: Literal["best", "proven"] = Field(
-        default="best",
-        description="the nearest state's advice; 'proven': of the move that beat other moves of the "
-        "same past tasks",
-    )
-    margin: float = Field(
-        default=0.5, ge=0, description="worth by which a move must beat the others (proven)"
-    )
-    planted: int = Field(
-        default=10,
-        ge=0,
-        description="records that may be planted: without its best so many past tasks a move must "
-        "still be better than others (proven)",
+        description="'none': the nearest state's advice; 'proven': only a move that the page offers, "
+        "and that beat other moves of the same past tasks in the same kind of situation",
     )
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
-        return self.advised(resources, StateAdvisor(self, resources))
+        return self.advised(resources, _StateAdvisor(self, resources).advise)
 
 
-class StateAdvisor:
+class _StateAdvisor:
     """Finds advice for a step. Pure as long as the bank does not grow."""
 
     def __init__(self, params: Experience, resources: Resources) -> None:
@@ -170,70 +137,42 @@ class StateAdvisor:
         updater = resources.updater_params if params.key != "text" else None
         place = seeded(bank_place(params.bank), resources.view.name, make)
         own = updater_make(updater) if updater else None
-        self.bank = StateBank(place, make, own, vectors=params.vectors)
+        self._bank = StateBank(place, make, own, vectors=params.vectors)
         self._told = resources.experience
         least = params.min_trust
-        self._untrusted = lru_cache(maxsize=1)(lambda version: untrusted(self.bank.bank, least))
+        self._untrusted = lru_cache(maxsize=1)(lambda version: untrusted(self._bank.bank, least))
         self._situation = lru_cache(maxsize=None)(situation)  # a row's text never changes
 
-    def __call__(self, request: ContextRequest) -> Advice | None:
+    def advise(self, request: ContextRequest) -> Advice:
         """Return the best advice that passes the filters."""
         params = self._params
-        query = self.query(request)
-        if params.gate == "alike":
-            hits = self._alike(query, request, params.top_k * _WIDER)[: params.top_k]
+        query = self._query(request)
+        is_gated = params.gate == "proven"
+        hidden = self._untrusted(self._bank.bank.meta("version"))
+        if is_gated:
+            hits = self._alike(query, request, hidden, params.top_k * _WIDER)[: params.top_k]
         else:
-            hits = self._search(query, params.top_k)
-        notes = self._left_out(query)
+            hits = self._search(query, params.top_k, hidden)
+        notes = ()
+        if hidden and (nearest := self._search(query, 1)) and nearest[0].row.n in hidden:
+            notes = (params.distrusted(nearest[0]),)
         passed = [hit for hit in hits if self._passes(hit, request)]
         # Decisions of one past state are equally near: among those the one of most worth.
         passed.sort(key=lambda hit: (-round(hit.score, 4), -hit.row.q, hit.row.n))
-        if params.pick == "proven":
-            proven = self._proven(hits)
+        if is_gated:
+            proven = _proven(hits)
             passed = [hit for hit in passed if _move(hit) == proven]
-            if passed and (doubt := self._doubt(proven, query, request)):
-                passed, notes = [], (*notes, doubt)
+            if passed:
+                every = self._alike(query, request, hidden, _WIDEST)
+                if doubt := _doubt(_move(passed[0]), every):
+                    passed, notes = [], (*notes, doubt)
         if not passed:
-            return Advice((), fallbacks=notes) if notes else None
+            return Advice(fallbacks=notes)
         best, move = passed[0], _move(passed[0])
         words = self._spelled(request, str(best.row.data["experience"]), move)
-        line = f"{LEAD}{words} {NEXT}{move}"
-        return Advice((line,), (best.row.id,), best.score, notes, best.row.q, move)
+        return Advice((f"{LEAD}{words} {NEXT}{move}",), (best.row.id,), best.score, notes)
 
-    def _search(self, query: dict[str, Vector], k: int) -> list[Hit]:
-        """Return the nearest rows whose source is trusted: others neither advise nor stand as proof."""
-        hidden = self._untrusted(self.bank.bank.meta("version"))
-        return self.bank.search(query, k, key=self._params.key, hidden=hidden)
-
-    def _left_out(self, query: dict[str, Vector]) -> tuple[str, ...]:
-        """Say why the nearest row of all does not advise, where its source is not trusted."""
-        hidden = self._untrusted(self.bank.bank.meta("version"))
-        if not hidden:
-            return ()
-        nearest = self.bank.search(query, 1, key=self._params.key)
-        if not nearest or nearest[0].row.n not in hidden:
-            return ()
-        row = nearest[0].row
-        return (f"row {row.id} left out: trust {trust_of(row):g}, not {self._params.min_trust:g}",)
-
-    def _alike(self, query: dict[str, Vector], request: ContextRequest, k: int) -> list[Hit]:
-        """Return those of one kind of situation among the nearest ``k`` states."""
-        now = situation(self._told, online_state(self._told, request))
-        hits = self._search(query, k)
-        states = [str(hit.row.data.get("state", "")) for hit in hits]
-        return [
-            h for h, s in zip(hits, states, strict=True) if self._situation(self._told, s) == now
-        ]
-
-    def _passes(self, hit: Hit, request: ContextRequest) -> bool:
-        params = self._params
-        if not hit.row.data.get("experience") or hit.row.q < params.min_q:
-            return False
-        if hit.score < params.min_score:
-            return False
-        return params.gate == "none" or self._told.offers(_move(hit), request.observation)
-
-    def query(self, request: ContextRequest) -> dict[str, Vector]:
+    def _query(self, request: ContextRequest) -> dict[str, Vector]:
         """Return the vectors of the request's state: one embedding at most."""
         query: dict[str, Vector] = {}
         if self._embedder is not None:
@@ -242,41 +181,29 @@ class StateAdvisor:
             query["state"] = request.state
         return query
 
-    def _proven(self, hits: Sequence[Hit]) -> str | None:
-        """Return the move whose worth (less its standard error) most beats its rivals, by the margin.
+    def _search(
+        self, query: dict[str, Vector], k: int, hidden: frozenset[int] = frozenset()
+    ) -> list[Hit]:
+        """Return the nearest rows that are not ``hidden``."""
+        return self._bank.search(query, k, key=self._params.key, hidden=hidden)
 
-        Tasks differ more than moves do, so a move is compared with other moves of the same past task
-        only, and a task in which nothing else was tried says nothing.
-        """
-        lower = {}
-        for move, gains in self._contrasts(hits).items():
-            if len(gains) >= _PROOFS:
-                error = float(np.std(gains, ddof=1)) / len(gains) ** 0.5
-                lower[move] = float(np.mean(gains)) - error
-        move = max(lower, key=lambda name: (lower[name], name), default="")
-        return move if lower and lower[move] >= self._params.margin else None
+    def _alike(
+        self, query: dict[str, Vector], request: ContextRequest, hidden: frozenset[int], k: int
+    ) -> list[Hit]:
+        """Return those of one kind of situation among the nearest ``k`` states."""
+        now = situation(self._told, online_state(self._told, request))
+        return [
+            hit
+            for hit in self._search(query, k, hidden)
+            if self._situation(self._told, str(hit.row.data.get("state", ""))) == now
+        ]
 
-    def _doubt(self, move: str | None, query: dict[str, Vector], request: ContextRequest) -> str:
-        """Say why ``move`` is not advised after all: ``planted`` records could have proven it.
-
-        One record speaks in one past task. What is left without a move's best ``planted`` tasks is no
-        better than what the others said before the planting, wherever and for whatever it was done.
-        """
-        most = self._params.planted
-        if not most or move is None:
-            return ""
-        is_alike = self._params.gate == "alike"
-        hits = self._alike(query, request, _WIDEST) if is_alike else self._search(query, _WIDEST)
-        gains = sorted(self._contrasts(hits).get(move, []))
-        rest = gains[: max(len(gains) - most, 0)]
-        if rest and float(np.mean(rest)) > 0:
-            return ""
-        return (
-            f"{move} left out: {most} planted records would prove it, {len(gains)} past tasks speak"
-        )
-
-    def _contrasts(self, hits: Iterable[Hit]) -> dict[str, list[float]]:
-        return contrasts((hit.row.task, _move(hit), hit.row.q) for hit in hits)
+    def _passes(self, hit: Hit, request: ContextRequest) -> bool:
+        params = self._params
+        is_worth = hit.row.q >= params.min_q and hit.score >= params.min_score
+        if not is_worth or not hit.row.data.get("experience"):
+            return False
+        return params.gate == "none" or self._told.offers(_move(hit), request.observation)
 
     def _spelled(self, request: ContextRequest, words: str, move: str) -> str:
         """Return advice whose first sentence ends in the action that the move comes to for this task.
@@ -289,10 +216,40 @@ class StateAdvisor:
         return f"{first}: {action}. {rest}" if action and stop and is_general else words
 
 
+def _proven(hits: Iterable[Hit]) -> str | None:
+    """Return the move whose worth (less its standard error) most beats its rivals, by the margin."""
+    lower = {}
+    for move, gains in _contrasts(hits).items():
+        if len(gains) >= _PROOFS:
+            error = float(np.std(gains, ddof=1)) / len(gains) ** 0.5
+            lower[move] = float(np.mean(gains)) - error
+    move = max(lower, key=lambda name: (lower[name], name), default="")
+    return move if lower and lower[move] >= _MARGIN else None
+
+
+def _doubt(move: str, hits: Iterable[Hit]) -> str:
+    """Say why ``move`` is not advised after all: planted records could have proven it.
+
+    One record speaks in one past task. What is left without a move's best tasks is no better than what
+    the others said before the planting, wherever and for whatever it was done.
+    """
+    gains = sorted(_contrasts(hits).get(move, []))
+    rest = gains[: max(len(gains) - _PLANTED, 0)]
+    if rest and float(np.mean(rest)) > 0:
+        return ""
+    tasks = f"{len(gains)} past tasks speak"
+    return f"{move} left out: {_PLANTED} planted records would prove it, {tasks}"
+
+
+def _contrasts(hits: Iterable[Hit]) -> dict[str, list[float]]:
+    return contrasts((hit.row.task, _move(hit), hit.row.q) for hit in hits)
+
+
 def contrasts(tried: Iterable[tuple[str, str, float]]) -> dict[str, list[float]]:
     """Return for each move, task by task, its mean worth less that of the task's other moves.
 
-    ``tried`` are (task, move, worth).
+    ``tried`` are (task, move, worth). Tasks differ more than moves do, so a move is compared with other
+    moves of the same past task only, and a task in which nothing else was tried says nothing.
     """
     of_task: dict[str, dict[str, list[float]]] = {}
     for task, move, q in tried:
@@ -308,3 +265,73 @@ def contrasts(tried: Iterable[tuple[str, str, float]]) -> dict[str, list[float]]
 
 def _move(hit: Hit) -> str:
     return str(hit.row.data.get("move", ""))
+
+
+# By task ------------------------------------------------------------------------------------------
+
+_KEPT = 64  # tasks whose advice is remembered: it is the same at every step of an episode
+_TAUGHT = 6  # lessons shown
+_SHOWN = 3  # past tasks shown where they teach no lessons
+_WIDE = 20  # tasks whose lessons are counted
+
+
+class ExperienceTrace(AdvisedContext):
+    """Add what past attempts at like tasks did, from a trace bank: one search an episode.
+
+    Where the world draws lessons of episodes (its adapter's ``lessons``), those stand in the place of
+    moves, with how often each was learned: "In like tasks: cup at shelf (3), cup at desk (1)."
+    """
+
+    hint: ClassVar[str] = "another builder's context, with what worked on tasks like this one"
+    kind: Literal["experience_trace"] = "experience_trace"
+
+    def build(self, resources: Resources) -> ContextBuilder:
+        """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
+        embedder = resources.embedder
+        place = bank_place(self.bank, "trace")
+        bank = TraceBank(place, make_of(embedder), vectors=self.vectors)
+
+        @lru_cache(maxsize=_KEPT)
+        def advise(question: str, version: str | None) -> Advice:
+            """Return the advice for ``question``; a bank of another version may know better."""
+            return self._advice(question, bank.search(embedder.embed([question]), _WIDE))
+
+        return self.advised(
+            resources, lambda request: advise(request.instruction, bank.bank.meta("version"))
+        )
+
+    def _advice(self, question: str, found: Sequence[Hit]) -> Advice:
+        """Return what the similar tasks among ``found`` say, best first."""
+        near = [h for h in found if h.score >= self.min_score and h.row.q >= self.min_q]
+        hits = [hit for hit in near if trust_of(hit.row) >= self.min_trust]
+        notes = tuple(self.distrusted(hit) for hit in near if hit not in hits)
+        if not any(hit.row.data.get("lessons") for hit in hits):
+            hits = hits[:_SHOWN]
+        if not hits:
+            return Advice(fallbacks=notes)
+        lines = _lessons(question, hits) or _plan(hits)
+        return Advice(tuple(lines), tuple(hit.row.id for hit in hits), hits[0].score, notes)
+
+
+def _lessons(question: str, hits: Sequence[Hit]) -> list[str]:
+    """Return the line of lessons that say something that is asked, most often first; [] without any."""
+    asked = frozenset(words_of(question))
+    taught = [str(lesson) for hit in hits for lesson in hit.row.data.get("lessons", ())]
+    counts = Counter(lesson for lesson in taught if asked.intersection(words_of(lesson)[:1]))
+    told = ", ".join(f"{lesson} ({n})" for lesson, n in counts.most_common(_TAUGHT))
+    return [f"{LEAD}In like tasks: {told}."] if told else []
+
+
+def _plan(hits: Sequence[Hit]) -> list[str]:
+    """Return a line for each similar task: its moves and how it ended; the best one's plan."""
+    plan = f"{PLAN}{', '.join(hits[0].row.data.get('plan', ()))}"
+    first, *others = (f"{LEAD}{_attempt(hit)}" for hit in hits)
+    return [f"{first} {plan}", *others]
+
+
+def _attempt(hit: Hit) -> str:
+    data = hit.row.data
+    question = truncate(str(data.get("question", "")), 40)
+    moves = ", then ".join(data.get("plan", ()))
+    worth = "succeeded" if data.get("correct") else f"earned {data.get('reward', 0):.2f}"
+    return f"A like task ({question}) {worth} by: {moves}."

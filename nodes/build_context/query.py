@@ -1,4 +1,4 @@
-"""From the recurrent state to a query vector in the embedder's space.
+"""``retrieve``: the chunks nearest to a query made of the recurrent state.
 
 ``query_proj`` adds what the state knows to the instruction's own embedding, which the state need not
 carry: ``q = unit(g(s) * e(instruction) + P(s))``. Chunks keep their frozen embeddings, so a source's
@@ -8,13 +8,16 @@ state also weighs what they and the wish have in common: ``score = cos(q, chunk)
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from stategate.envs.protocols import Chunk
+from stategate.nodes.build_context.assemble import FramedContext, assemble
 from stategate.nodes.models.small import load_trained, small_inference
-from stategate.nodes.protocols import ContextRequest, Vector
+from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Vector
+from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.align import FEATURES, match
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
@@ -22,12 +25,39 @@ from stategate.stores.traces import Event
 if TYPE_CHECKING:
     from torch import nn
 
-    from stategate.nodes.resources import Resources
     from stategate.nodes.update_state.learned import StateUpdater
 
 #: From a request to a unit query vector (d_text,) and a weight for each match feature.
 Query = Callable[[ContextRequest], tuple[Vector, Vector]]
-NO_FEATURES: Vector = np.zeros(len(FEATURES), dtype=np.float32)
+
+
+class Retrieve(FramedContext):
+    """Show the ``top_k`` chunks by ``query_proj(state)``, in page order.
+
+    Nothing protects affordances: what the state does not expect to need can be lost.
+    """
+
+    hint: ClassVar[str] = "only the parts that a learned memory of the episode points to"
+    kind: Literal["retrieve"] = "retrieve"
+    top_k: int = Field(default=5, ge=1, description="how many chunks to keep")
+    checkpoint: str = Field(
+        default="",
+        description="of stategate train retriever; '' is the one that ships for the updater",
+    )
+
+    def checkpoints(self, updater: str) -> tuple[str, ...]:
+        """Name the projection."""
+        return (self.checkpoint or f"retriever-{updater}",)
+
+    def build(self, resources: Resources) -> ContextBuilder:
+        """Load the projection. Raises ``UserError`` without an updater, or with another one's."""
+        query = trained_query(resources, self.checkpoint, self.kind)
+
+        def build_context(request: ContextRequest) -> BuiltContext:
+            shown, scores = rank_by(request, query, self.top_k)
+            return assemble(request, shown, scores, history=self.history)
+
+        return build_context
 
 
 def make_projection(
@@ -63,7 +93,7 @@ def make_projection(
     return QueryProjection()
 
 
-def needs_state(resources: "Resources", kind: str) -> "StateUpdater":
+def needs_state(resources: Resources, kind: str) -> "StateUpdater":
     """Return the learned updater that ``kind`` leans on. Raises ``UserError`` where there is none."""
     updater = resources.updater
     if updater is None or not hasattr(updater, "fingerprint"):
@@ -74,7 +104,7 @@ def needs_state(resources: "Resources", kind: str) -> "StateUpdater":
 
 
 def rank_by(
-    request: ContextRequest, query: "Query", top_k: int
+    request: ContextRequest, query: Query, top_k: int
 ) -> tuple[list[Chunk], dict[str, float]]:
     """Return the ``top_k`` chunks by the query's score, and the score of every candidate.
 
@@ -103,7 +133,7 @@ def done_in(events: Sequence[Event]) -> frozenset[str]:
     return frozenset(event.text.lower() for event in events if event.kind == "ACT")
 
 
-def trained_query(resources: "Resources", checkpoint: str, kind: str) -> "Query":
+def trained_query(resources: Resources, checkpoint: str, kind: str) -> Query:
     """Load ``query_proj``; return the function from a request to a unit vector and feature weights.
 
     Raises ``UserError`` if the checkpoint was trained for another updater or embedder.
@@ -123,36 +153,8 @@ def trained_query(resources: "Resources", checkpoint: str, kind: str) -> "Query"
     return query
 
 
-def zero_shot_query(resources: "Resources", kind: str) -> "Query":
-    """Return a query from the state model alone: the action classes that it expects, by prototype.
-
-    Raises ``UserError`` where those are another world's.
-    """
-    updater = needs_state(resources, kind)
-    actions = resources.view.actions
-    if updater.classes != tuple(actions.classes):
-        raise UserError(
-            f"context.query=zero_shot expects {resources.view.name}'s classes of actions, and "
-            f"checkpoint '{updater.name}' knows others: set context.query=trained"
-        )
-    prototypes = dict(resources.experience.prototypes)
-
-    def query(request: ContextRequest) -> tuple[Vector, Vector]:
-        chances = updater.predict(readout_of(request, updater))
-        wish, *rest = resources.embedder.embed([request.instruction, *prototypes.values()])
-        return mix_prototypes(chances, wish, dict(zip(prototypes, rest, strict=True))), NO_FEATURES
-
-    return query
-
-
-def mix_prototypes(chances: dict[str, float], wish: Vector, known: dict[str, Any]) -> Vector:
-    """Return the unit vector of expected prototypes under the class probabilities."""
-    mixed = sum(chance * known.get(name, wish) for name, chance in chances.items())
-    return np.asarray(mixed / (np.linalg.norm(mixed) or 1.0), dtype=np.float32)
-
-
 def trained_head(
-    resources: "Resources", checkpoint: str, kind: str, role: str, make: "Callable[..., nn.Module]"
+    resources: Resources, checkpoint: str, kind: str, role: str, make: "Callable[..., nn.Module]"
 ) -> "tuple[StateUpdater, nn.Module]":
     """Return the learned updater and the network that reads its state, from a checkpoint of ``role``.
 

@@ -11,13 +11,19 @@ Documents are quoted as data (``nodes.retrieval.page``).
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from stategate.envs.protocols import ANSWER, Chunk, Fragment, View, target_of
 from stategate.language.dates import resolved
-from stategate.nodes.build_context.assemble import built, cut_lines, headed, line_piece
+from stategate.nodes.build_context.assemble import (
+    built,
+    cut_lines,
+    headed,
+    line_piece,
+    with_pieces,
+)
 from stategate.nodes.build_context.follow_up import followed_turn
 from stategate.nodes.protocols import (
     BuiltContext,
@@ -27,6 +33,7 @@ from stategate.nodes.protocols import (
     EnvParams,
     Piece,
 )
+from stategate.nodes.registry import InnerContext
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.corpus import Retrieval
 from stategate.nodes.retrieval.memory import MemoryPlace
@@ -49,6 +56,15 @@ _EXPLAINED = 30  # candidates that are told with the reason why they are not sho
 Find = Callable[[ContextRequest, str], tuple[Sequence[tuple[Chunk, float]], int]]
 
 
+@runtime_checkable
+class WordSource(Protocol):
+    """A source that takes words: a corpus, the parts of a history; a page only takes vectors."""
+
+    def find(self, query: str, k: int, how: Retrieval) -> list[tuple[Chunk, float]]:
+        """Return the ``k`` best candidates for the words of ``query``, with scores."""
+        ...
+
+
 class MemoryReader(BaseModel):
     """The read policy: how much of which memory a prompt may show."""
 
@@ -56,12 +72,6 @@ class MemoryReader(BaseModel):
 
     place: MemoryPlace = Field(default=MemoryPlace(), description="which memory, whose part")
     facts: int = Field(default=5, ge=0, description="facts, by relevance")
-    min_salience: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="of a fact as it was written; age takes nothing from it",
-    )
     min_trust: float = Field(
         default=0.0,
         ge=0,
@@ -130,10 +140,8 @@ class ConversationContext(ContextParams):
         """Return the ``k`` best candidates of the source for the words of ``query``, with scores."""
         if not k:
             return []
-        source: Any = request.source
-        if hasattr(source, "find"):  # a corpus takes words; a page only vectors
-            ranked: list[tuple[Chunk, float]] = source.find(query, k, self.retrieval)
-            return ranked
+        if isinstance(request.source, WordSource):
+            return request.source.find(query, k, self.retrieval)
         vector = resources.embedder.embed([query])[0]
         return request.source.search(vector, k)
 
@@ -177,6 +185,30 @@ class Recall(ConversationContext):
             return self.candidates_for(request, query, self.top_k, resources), self.top_k
 
         return self.conversation(resources, find)
+
+
+class Remembered(ContextParams):
+    """Wrap ``inner`` and add what long-term memory knows about the instruction.
+
+    The counterpart of ``recall`` for worlds: what was settled in earlier tasks of the same user
+    (written by the ``long_term`` memory at the end of an episode).
+    """
+
+    hint: ClassVar[str] = "another builder's context, with what is remembered of the task"
+    kind: Literal["remembered"] = "remembered"
+    inner: InnerContext = Field(
+        default={"kind": "full"}, validate_default=True, description="the builder of the page"
+    )
+    memory: MemoryReader = Field(default=MemoryReader(), description="how much of which memory")
+
+    def build(self, resources: Resources) -> ContextBuilder:
+        """Return the builder. Raises ``UserError`` if the memory cannot be opened."""
+        store = self.memory.place.open()
+
+        def find(request: ContextRequest, room: int) -> Sequence[Piece]:
+            return remembered_pieces(self.memory, store, resources, request.instruction, room)
+
+        return with_pieces(resources.get(self.inner), self.memory.tokens, find)
 
 
 def _question(asked: str, about: str, request: ContextRequest) -> tuple[Piece, int]:
@@ -238,7 +270,7 @@ def remembered_pieces(
     from stategate.stores.memory.recall import Limits, asked_of
 
     asked = asked_of(query, resources.embedder)
-    limits = Limits(reader.facts, None, reader.min_salience, reader.min_trust)
+    limits = Limits(reader.facts, min_trust=reader.min_trust)
     facts, candidates = store.recall(reader.place.namespace, asked, limits)
     lines = [
         line_piece(f"fact:{fact.id}", "fact", fact_line(fact), score=fact.score) for fact in facts

@@ -68,13 +68,12 @@ class WithPast:
 def candidates(
     page: Source,
     events: Sequence[Event],
-    past: str,
     view: View,
     embedder: Callable[[], Embedder],
     partially_observed: bool,
 ) -> Source:
-    """Return ``page``, with earlier steps where ``past`` (see ``FramedContext.past``) asks for them."""
-    if past == "events" or (past == "world" and partially_observed):
+    """Return ``page``, with earlier steps where pages do not tell what was seen before."""
+    if partially_observed:
         return WithPast(page, past_chunks(events), view, embedder)
     return page
 

@@ -14,8 +14,8 @@ from stategate.envs.messages.history import text_of
 from stategate.envs.protocols import Observation, answer
 from stategate.nodes.act.replies import question_in
 from stategate.nodes.build_context.experience import Experience
-from stategate.nodes.build_context.messages.context import HistoryContext
 from stategate.nodes.build_context.messages.decisions import Decisions
+from stategate.nodes.build_context.messages.planner import HistoryPlanner
 from stategate.nodes.build_context.recall import fact_line
 from stategate.nodes.conformance import PageSource
 from stategate.nodes.experience.grow import make_of
@@ -221,7 +221,7 @@ def test_no_result_of_a_tool_becomes_another_speaker(kind):
             AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "c2"}], id="a2"),
             ToolMessage(f"{body}{payload}", tool_call_id="c2", id="t2"),
         ]
-        context = HistoryContext(
+        context = HistoryPlanner(
             kind, 900, embedder="hashing", max_new_result=300, appendix_tokens=0
         )
         shown = context(messages, Decisions()).messages
@@ -243,7 +243,7 @@ def test_a_result_that_says_it_was_shortened_is_shortened_all_the_same():
         AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "c1"}], id="a1"),
         ToolMessage(body, tool_call_id="c1", id="t1"),
     ]
-    shown = HistoryContext("full", 10**6, max_new_result=300, appendix_tokens=0)(
+    shown = HistoryPlanner("full", 10**6, max_new_result=300, appendix_tokens=0)(
         messages, Decisions()
     ).messages[-1]
     assert len(text_of(shown)) < len(body) / 3

@@ -11,8 +11,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.messages.utils import convert_to_openai_messages
 
 from stategate.envs.messages.history import calls_of, tokens_of
-from stategate.nodes.build_context.messages.context import HistoryContext
 from stategate.nodes.build_context.messages.decisions import Decisions, Shown
+from stategate.nodes.build_context.messages.planner import HistoryPlanner
 from stategate.stores.tokens import count_tokens
 from tests.nodes.histories import histories
 
@@ -23,13 +23,13 @@ often = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-_CONTEXTS: dict[Any, HistoryContext] = {}
+_CONTEXTS: dict[Any, HistoryPlanner] = {}
 
 
-def context_of(kind: str, budget: int, **extra: Any) -> HistoryContext:
+def context_of(kind: str, budget: int, **extra: Any) -> HistoryPlanner:
     key = (kind, budget, *extra.items())
     if key not in _CONTEXTS:
-        _CONTEXTS[key] = HistoryContext(kind, budget, **extra)
+        _CONTEXTS[key] = HistoryPlanner(kind, budget, **extra)
     return _CONTEXTS[key]
 
 

@@ -1,27 +1,18 @@
-"""How a history is shown, what was decided of it, and what one call gets: the data of ``decide``."""
+"""How a history is shown, what was decided of it, and what one call gets: the data of ``planner``."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stategate.envs.messages.history import Count
-from stategate.nodes.build_context.messages.audit import Audit
 from stategate.stores.errors import UserError
 
 #: The tool that shows a shortened result whole.
 RECALL = "recall"
-
-
-#: What settings were called before, for one release.
-RENAMED = {
-    "low": "low_watermark",
-    "fresh": "max_new_result",
-    "tail": "appendix_tokens",
-    "whole": "keep_whole",
-}
+_MIN_NEW_RESULT = 150  # tokens of a new result that are always shown
 
 
 class HistorySettings(BaseModel):
@@ -62,29 +53,22 @@ class HistorySettings(BaseModel):
 
         Raises ``UserError`` for a wrong value.
         """
-        ours = {RENAMED.get(name, name): value for name, value in settings.items()}
-        known = {name: ours.pop(name) for name in list(ours) if name in cls.model_fields}
-        parameters = {**known.pop("parameters", {}), **ours}
+        ours = {name: value for name, value in settings.items() if name in cls.model_fields}
+        others = {name: value for name, value in settings.items() if name not in ours}
+        parameters = {**ours.pop("parameters", {}), **others}
         try:
-            return cls(kind=kind, budget=budget, parameters=parameters, **known)
+            return cls(kind=kind, budget=budget, parameters=parameters, **ours)
         except ValidationError as error:
             wrong = error.errors()[0]
             name = ".".join(map(str, wrong["loc"]))
             raise UserError(f"ContextMiddleware({name}=…): {wrong['msg']}") from None
 
-
-@dataclass(frozen=True)
-class Limits:
-    """Settings of one context kind with their defaults resolved; ``newest`` keeps the last results."""
-
-    kind: str
-    budget: int
-    low_watermark: float = 0.5
-    max_new_result: int = 1000
-    appendix_tokens: int = 0
-    newest: int | None = None
-    with_recall: bool = True
-    keep_whole: frozenset[str] = frozenset()
+    @property
+    def new_result_tokens(self) -> int:
+        """Tokens that a new result may have."""
+        if self.max_new_result is None:
+            return max(self.budget // 40, _MIN_NEW_RESULT)
+        return self.max_new_result
 
 
 @dataclass(frozen=True)
@@ -105,14 +89,8 @@ class Decisions:
 
     def plain(self) -> dict[str, Any]:
         """Return the form that is held in graph state."""
-        return {
-            "frozen": {key: [check, text] for key, (check, text) in self.frozen.items()},
-            "appendices": dict(self.appendices),
-            "window_start": self.window_start,
-            "cuts": self.cuts,
-            "recurrent": self.recurrent,
-            "read": self.read,
-        }
+        frozen = {key: [*row] for key, row in self.frozen.items()}
+        return {**vars(self), "frozen": frozen, "appendices": dict(self.appendices)}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any] | None) -> "Decisions":
@@ -120,13 +98,85 @@ class Decisions:
         if not plain:
             return cls()
         try:
-            frozen = {key: (int(row[0]), str(row[1])) for key, row in plain["frozen"].items()}
-            rest = (
-                plain[name] for name in ("appendices", "window_start", "cuts", "recurrent", "read")
-            )
-            return cls(frozen, *rest)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+            rows = plain["frozen"].items()
+            frozen = {key: (int(check), str(text)) for key, (check, text) in rows}
+            return cls(**{**plain, "frozen": frozen})
+        except (KeyError, TypeError, ValueError, AttributeError):
             return cls()  # of another version: everything is decided anew
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one message: shown with less text, as a note alone, or not at all.
+
+    ``score`` is the builder's best of its parts, ``parts`` how many it has. ``name`` is what
+    ``recall`` takes. ``why`` says which rule or which builder decided.
+    """
+
+    key: str
+    name: str
+    role: str
+    label: str
+    fate: Literal["shortened", "note", "left out", "orphan"]
+    tokens_before: int
+    tokens_after: int
+    parts: int = 1
+    parts_shown: int = 1
+    score: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One call: tokens of its prompt (tools and system message included), and what became of messages.
+
+    ``rows`` are those that are not shown whole, ``whole`` counts the others. ``over_by`` is by how many
+    tokens the budget could not be held (0: it holds). ``problem`` says why the messages went through
+    untouched.
+    """
+
+    kind: str
+    budget: int
+    tokens_before: int
+    tokens_after: int
+    fixed: int = 0
+    is_cut: bool = False
+    appendix: str = ""
+    seconds: float = 0.0
+    problem: str = ""
+    whole: int = 0
+    rows: tuple[Row, ...] = ()
+
+    @property
+    def over_by(self) -> int:
+        """Tokens by which the budget is passed."""
+        return max(self.tokens_after - self.budget, 0)
+
+    def told(self) -> dict[str, Any]:
+        """Return the audit as plain values."""
+        return {"type": "stategate.context", **asdict(self), "over_by": self.over_by}
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the few numbers that a trace is searched by."""
+        return {
+            "stategate_kind": self.kind,
+            "stategate_tokens_before": self.tokens_before,
+            "stategate_tokens_after": self.tokens_after,
+            "stategate_shortened": sum(row.fate in ("shortened", "note") for row in self.rows),
+            "stategate_left_out": sum(row.fate in ("left out", "orphan") for row in self.rows),
+            "stategate_over_by": self.over_by,
+            "stategate_cut": self.is_cut,
+            **({"stategate_problem": self.problem} if self.problem else {}),
+        }
+
+    def timed(self, seconds: float) -> "Audit":
+        """Return the audit with the time that the decision took."""
+        return replace(self, seconds=round(seconds, 6))
+
+
+def untouched(kind: str, budget: int, tokens: int, problem: str) -> Audit:
+    """Return the audit of a call whose messages went through as they are."""
+    return Audit(kind, budget, tokens, tokens, problem=problem)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from stategate.envs.protocols import Chunk
 from stategate.nodes.build_context.assemble import FramedContext, assemble, built
-from stategate.nodes.build_context.recall import ConversationContext
+from stategate.nodes.build_context.recall import ConversationContext, WordSource
 from stategate.nodes.build_context.rico.rankers import Partner, Settings, Weigher
 from stategate.nodes.models.decoders.backend import Document, Loss
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
@@ -39,12 +39,12 @@ class Rico(FramedContext, ConversationContext):
         default="smollm2-135m", description="asset, folder, .gguf file or hub name of the weigher"
     )
     ranker: Literal[
-        "single_gradient", "multistep", "warm_start", "zero_state", "leave_one_out", "loss", "naive"
+        "single_gradient", "multistep", "zero_state", "leave_one_out", "loss", "naive"
     ] = "single_gradient"
     fuse_with: tuple[Partner, ...] = ("bm25_stem", "embedder")
     loss: Loss = Field(default="content", description="over content words, or all (mean)")
-    steps: int = Field(default=5, ge=1, description="AdamW steps (multistep, warm_start)")
-    learning_rate: float = Field(default=0.1, gt=0, description="AdamW's (multistep, warm_start)")
+    steps: int = Field(default=5, ge=1, description="AdamW steps (multistep)")
+    learning_rate: float = Field(default=0.1, gt=0, description="AdamW's (multistep)")
     max_tokens: int = Field(default=300, ge=8, description="the model's tokens a chunk may have")
     states: Dtype = Field(default="fp16", description="how states are kept on disk")
 
@@ -72,7 +72,7 @@ class Rico(FramedContext, ConversationContext):
         answer = self.conversation(resources, find, best_last=True)
 
         def build_context(request: ContextRequest) -> BuiltContext:
-            if hasattr(request.source, "find"):
+            if isinstance(request.source, WordSource):
                 return answer(request)
             frame, candidates = self._candidates(request, resources)
             documents = [Document("", describe(request.view, chunk)) for chunk in candidates]

@@ -7,7 +7,6 @@
 | multistep | w_i after a few AdamW steps on L(w) from w = 1/N | 2 a step |
 | single_gradient | -∂L/∂w_i at w = 1/N | 2 |
 | zero_state | -∂L/∂w_i at w = 0 | 2 |
-| warm_start | w_i after a few steps from the prior's weights | 2 a step |
 | leave_one_out | L(w without i) - L(w) at w = 1/N | N + 1 |
 | loss | -L(e_i): each document alone, the slow reference | N |
 | naive | inner product of the document's and the question's own state | 1 |
@@ -39,7 +38,7 @@ _NEAR_ZERO = 1e-4
 
 @dataclass(frozen=True)
 class Settings:
-    """AdamW's, for the rankers that take steps (multistep, warm_start)."""
+    """AdamW's, for the ranker that takes steps (multistep)."""
 
     steps: int = 5
     learning_rate: float = 0.1
@@ -68,7 +67,6 @@ class _Case:
     states: Sequence[State]
     question: str
     settings: Settings
-    prior: Scores | None
 
     @property
     def uniform(self) -> Scores:
@@ -93,12 +91,13 @@ class _Case:
         scores = -gradient.slope.double().numpy()
         return Ranking(scores, softmax(z_scores(scores)), (gradient.loss,), 2)
 
-    def optimised(self, start: Scores) -> Ranking:
-        """Score by the weights after a few steps of AdamW on the loss."""
+    def optimised(self) -> Ranking:
+        """Score by the weights after a few steps of AdamW on the loss, from uniform ones."""
         import torch
 
         is_log = self.backend.parameterisation == "log"
-        theta = torch.tensor(np.log(start) if is_log else start, dtype=torch.float32)
+        start = np.log(self.uniform) if is_log else self.uniform
+        theta = torch.tensor(start, dtype=torch.float32)
         theta.requires_grad_()
         rate = self.settings.learning_rate
         optimiser = torch.optim.AdamW([theta], lr=rate, weight_decay=0.0)
@@ -123,27 +122,18 @@ def rank(
     states: Sequence[State],
     question: str,
     settings: Settings | None = None,
-    prior: Sequence[float] | Scores | None = None,
 ) -> Ranking:
-    """Rank ``states`` with the ranker called ``name``; ``prior`` is what ``warm_start`` starts from.
+    """Rank ``states`` with the ranker called ``name``; no documents give empty scores.
 
-    Raises ``UserError`` for an unknown name, or a missing prior. No documents give empty scores.
+    Raises ``UserError`` for an unknown name.
     """
     if name not in RANKERS:
         raise UserError(f"unknown ranker '{name}': known are {', '.join(RANKERS)}")
     if not states:
         return Ranking(np.zeros(0), np.zeros(0))
     started = time.perf_counter()
-    known = None if prior is None else np.asarray(prior, dtype=float)
-    ranking = RANKERS[name](_Case(backend, states, question, settings or Settings(), known))
+    ranking = RANKERS[name](_Case(backend, states, question, settings or Settings()))
     return replace(ranking, seconds=time.perf_counter() - started)
-
-
-def _warm_start(case: _Case) -> Ranking:
-    """Start from another ranker's weights: the softmax of its z-scores."""
-    if case.prior is None or len(case.prior) != len(case.states):
-        raise UserError("warm_start needs a score for each document: name bm25 or minilm with it")
-    return case.optimised(softmax(z_scores(case.prior)))
 
 
 def _leave_one_out(case: _Case) -> Ranking:
@@ -177,8 +167,7 @@ def _naive(case: _Case) -> Ranking:
 
 RANKERS: dict[str, Callable[[_Case], Ranking]] = {
     "single_gradient": lambda case: case.slope(1 / len(case.states)),
-    "multistep": lambda case: case.optimised(case.uniform),
-    "warm_start": _warm_start,
+    "multistep": _Case.optimised,
     # Exact for states that add up; on attention small weights stand for none.
     "zero_state": lambda case: case.slope(
         0.0 if case.backend.parameterisation == "linear" else _NEAR_ZERO
@@ -229,9 +218,8 @@ class Weigher:
                 partners[partner] = cosine(self.embedder(), question, texts)
             else:
                 partners[partner] = bm25(question, texts, stemmed=partner == "bm25_stem")
-        prior = next(iter(partners.values()), None)
         states = self.memory.states(documents, quiet)
-        ranking = rank(self.ranker, self.memory.backend, states, question, self.settings, prior)
+        ranking = rank(self.ranker, self.memory.backend, states, question, self.settings)
         parts = {self.ranker: ranking.scores, **partners}
         if not partners:
             return Weighed(ranking.scores, ranking.weights, parts, ranking)

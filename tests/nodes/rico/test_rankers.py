@@ -58,12 +58,12 @@ def test_proposition_3_1_on_a_convex_loss(seed):
 def test_every_ranker_scores_every_document(backend):
     states = backend.encode(DOCUMENTS)
     for name in RANKERS:
-        found = rank(name, backend, states, QUERY, Settings(steps=2), prior=[3, 1, 0, 2])
+        found = rank(name, backend, states, QUERY, Settings(steps=2))
         assert found.scores.shape == (4,), name
         assert np.isfinite(found.scores).all(), name
         assert found.weights.sum() == pytest.approx(1), name
         assert (found.weights >= 0).all(), name
-        one = rank(name, backend, states[:1], QUERY, Settings(steps=1), prior=[1.0])
+        one = rank(name, backend, states[:1], QUERY, Settings(steps=1))
         assert one.scores.shape == (1,), name
 
 
@@ -71,8 +71,8 @@ def test_scores_follow_the_documents(backend):
     states = backend.encode(DOCUMENTS)
     turned = [states[i] for i in (2, 0, 3, 1)]
     for name in RANKERS:
-        a = rank(name, backend, states, QUERY, prior=[3, 1, 0, 2]).scores
-        b = rank(name, backend, turned, QUERY, prior=[0, 3, 2, 1]).scores
+        a = rank(name, backend, states, QUERY).scores
+        b = rank(name, backend, turned, QUERY).scores
         assert np.allclose(a[[2, 0, 3, 1]], b, atol=1e-3), name
 
 
@@ -120,8 +120,6 @@ def test_mistakes_are_named(llama):
     states = llama.encode(DOCUMENTS)
     with pytest.raises(UserError, match="unknown ranker 'best'.*single_gradient"):
         rank("best", llama, states, QUERY)
-    with pytest.raises(UserError, match="warm_start needs"):
-        rank("warm_start", llama, states, QUERY)
     assert rank("single_gradient", llama, [], QUERY).scores.shape == (0,)
 
 

@@ -1,0 +1,372 @@
+"""What one model call reads of a history: planned once, then shown byte for byte until a cut.
+
+A result is decided on when it is new (one that is larger than its share is shortened at once, before it
+was ever paid for) and when the prompt passes the budget, the high watermark: then everything is planned
+anew, down to the low one. In between nothing that was shown changes, so that a provider's prefix cache
+holds. Which parts of results stay is asked of an ordinary context builder.
+
+What must hold (property-tested): a call and its results stand or go together; what people said last
+and calls that wait for results stay whole; ids and order never change; the budget holds, or the audit
+says by how much it does not.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from stategate.envs.messages.history import (
+    MESSAGE_TOKENS,
+    Count,
+    calls_text,
+    events_of,
+    instruction_of,
+    tokens_of,
+)
+from stategate.envs.messages.view import MessagesView
+from stategate.envs.protocols import Observation
+from stategate.nodes.build_context.baselines import Full, Window
+from stategate.nodes.build_context.compress import Compress
+from stategate.nodes.build_context.experience import AdvisedContext
+from stategate.nodes.build_context.messages.decisions import (
+    RECALL,
+    Decisions,
+    HistorySettings,
+    Shown,
+)
+from stategate.nodes.build_context.messages.parts import (
+    Hidden,
+    Rendering,
+    appendix_for,
+    parts_by_words,
+    rendered,
+)
+from stategate.nodes.build_context.messages.plan import (
+    NOTE_TOKENS,
+    History,
+    Plan,
+    Slot,
+    apply,
+)
+from stategate.nodes.build_context.recall import ConversationContext
+from stategate.nodes.observe.messages import MessagesEnv
+from stategate.nodes.protocols import (
+    ContextBuilder,
+    ContextParams,
+    ContextRequest,
+    Vector,
+    WorldProfile,
+)
+from stategate.nodes.registry import registry
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.history import HistorySource
+from stategate.nodes.update_state import packed, unpacked
+from stategate.stores.tokens import count_tokens, truncate
+
+#: Kinds of pieces that are no part of what is in place: they go after everything else.
+APPENDED_KINDS = ("passage", "memory", "fact", "entity", "relation", "experience")
+_QUERY_TOKENS = 120
+_PROFILE = WorldProfile(MessagesView())
+_KNOWN = 4096  # texts whose size is remembered, and schemas of tools
+
+
+class HistoryPlanner:
+    """Shows histories through one context kind; calls of one thread hand on their ``Decisions``.
+
+    Pure: the same history and decisions give the same prompt. What the kind needs is loaded by the
+    first call that has to decide something. Raises ``UserError`` for an unknown kind or parameters
+    that do not fit.
+    """
+
+    def __init__(self, kind: str = "compress", budget: int = 16_000, **settings: Any) -> None:
+        self.settings = HistorySettings.of(kind, budget, settings)
+        updater, embedder = self.settings.updater, self.settings.embedder or "minilm"
+        self._resources = Resources(
+            embedder=registry().parse("embedder", embedder),  # type: ignore[arg-type]
+            updater=None if updater is None else registry().parse("updater", updater),  # type: ignore[arg-type]
+            env=MessagesEnv(),
+        )
+        params = _params(kind, budget, self.settings.parameters)
+        # A kind that adds to a prompt says what comes at its end; another what stays in place.
+        self._advising: ContextParams | None = None
+        self._choosing = params
+        if isinstance(params, AdvisedContext):
+            self._advising, self._choosing = (
+                params.model_copy(update={"inner": Full()}),
+                params.inner,
+            )
+        elif isinstance(params, ConversationContext):
+            self._advising, self._choosing = params, Compress()
+        self._schemas: dict[int, tuple[Any, str]] = {}
+
+    def __call__(
+        self,
+        messages: Sequence[BaseMessage],
+        decisions: Decisions,
+        system: SystemMessage | None = None,
+        tools: Sequence[Any] = (),
+        model: Any = None,
+    ) -> Shown:
+        """Return what a call reads of ``messages``, and the decisions for the next call."""
+        count = _remembering(self.settings.token_counter or counter_of(model))
+        fixed = 0 if system is None else tokens_of(system, count)
+        fixed += sum(count(self._schema(tool)) for tool in tools)
+        decisions, state = self._read(messages, decisions)
+        history = History.of(messages, decisions, fixed, count, state)
+        return apply(history, self.plan(history, decisions), decisions, self.settings)
+
+    def plan(self, history: History, previous: Decisions) -> Plan:
+        """Return what becomes of each message of ``history`` after the ``previous`` decisions."""
+        plan = self._with_new(history, _repeated(history, previous))
+        if history.size(plan) > self.settings.budget:
+            plan = self._cut(history, plan)
+        if plan == Plan() and not history.orphans:
+            return plan
+        return self._with_appendix(history, plan)
+
+    def _with_new(self, history: History, plan: Plan) -> Plan:
+        """Shorten new results that are larger than their share, by what they were asked for."""
+        most = self.settings.new_result_tokens
+        for slot in history.slots:
+            is_large = slot.is_new and slot.text_size > most and not slot.was_shortened
+            if is_large and slot.tool not in (RECALL, *self.settings.keep_whole):
+                why = "larger than a new result may be"
+                plan = plan.showing(slot, self._fitted(history, slot, most, why))
+        return plan
+
+    def _fitted(self, history: History, slot: Slot, room: int, why: str) -> Rendering:
+        """Fit one result into ``room`` tokens, down to its note."""
+        budget = room - NOTE_TOKENS
+        for _ in range(3):
+            if budget <= 0:
+                break
+            rendering = self._chosen(history, [slot], budget, slot.place)[slot.place]
+            over = rendering.size - room
+            if over <= 0:
+                return replace(rendering, why=why)
+            budget -= over + 8
+        return slot.note(self.settings, history.count, why)
+
+    def _cut(self, history: History, plan: Plan) -> Plan:
+        """Plan everything anew, down to the low watermark."""
+        settings = self.settings
+        low = round(settings.budget * settings.low_watermark)
+        start = history.start_within(max(low * 3 // 5, low - history.fixed // 2))
+        left_out = history.before(start, "the oldest rounds, which no longer fit")
+        results = [s for s in history.slots if s.is_result and s.place not in left_out]
+        old = [slot for slot in results if not slot.is_new]
+        renderings = {
+            slot.place: plan.renderings.get(slot.place) for slot in results if slot.is_new
+        }
+        shortened = {place: shown for place, shown in renderings.items() if shown is not None}
+        plan = Plan(left_out, shortened, window_start=start, is_cut=True)
+        room = low - history.size(plan) + sum(slot.text_size - NOTE_TOKENS for slot in old)
+        newest = old[-self._choosing.events :] if isinstance(self._choosing, Window) else old
+        chosen: dict[int, Rendering] = {}
+        if newest and room > 0:
+            chosen = self._chosen(history, newest, room, len(history.messages))
+        why = "older than the newest results"
+        for slot in old:
+            if slot.place in chosen:
+                rendering = replace(chosen[slot.place], why=f"by {settings.kind}")
+            else:
+                rendering = slot.note(settings, history.count, why)
+            if rendering.text != slot.text:
+                plan = plan.showing(slot, rendering)
+        return self._held(history, plan, results)
+
+    def _held(self, history: History, plan: Plan, results: Sequence[Slot]) -> Plan:
+        """Bring the prompt under the budget by what may still be shortened: old results, then new."""
+        sizes = {slot.place: plan.size_of(slot) for slot in results if slot.is_new}
+        for slot in sorted(results, key=lambda s: (s.is_new, -sizes.get(s.place, 0))):
+            over = history.size(plan) - self.settings.budget
+            if over <= 0:
+                return plan
+            why = "to hold the budget"
+            if slot.is_new:
+                room = plan.text_size_of(slot) - over
+                plan = plan.showing(slot, self._fitted(history, slot, room, why))
+            else:
+                plan = plan.showing(slot, slot.note(self.settings, history.count, why))
+        return plan
+
+    def _chosen(
+        self, history: History, slots: Sequence[Slot], budget: int, end: int
+    ) -> dict[int, Rendering]:
+        """Ask the builder which parts of these results stay, by what was said before place ``end``."""
+        before = history.messages[:end]
+        asked = f"{instruction_of(history.messages)} {' '.join(map(calls_text, before[-4:]))}"
+        source = self._source(slots, asked)
+        built = self._builder(self._choosing)(_request(history, source, before, budget))
+        pieces = {piece.id: piece for piece in built.pieces}
+        recall, count = self.settings.recall, history.count
+        return {
+            s.place: rendered(s.name, s.text, source.by_result[s.key], pieces, recall, count)
+            for s in slots
+        }
+
+    def _builder(self, params: ContextParams) -> ContextBuilder:
+        is_compress = type(params) is Compress
+        return parts_by_words if is_compress else cast(ContextBuilder, self._resources.get(params))
+
+    def _source(self, slots: Sequence[Slot], asked: str = "") -> HistorySource:
+        results = [(slot.key, slot.text) for slot in slots]
+        return HistorySource(results, lambda: self._resources.embedder, asked)
+
+    def _with_appendix(self, history: History, plan: Plan) -> Plan:
+        """Add an appendix after the last message, where one may follow and something is to be said."""
+        settings = self.settings
+        tokens = settings.appendix_tokens
+        if tokens is None:
+            tokens = 0 if settings.recall and self._advising is None else settings.budget // 16
+        if not tokens or not history.slots:
+            return plan
+        last = history.slots[-1]
+        may_follow = last.message.type in ("human", "tool")  # nothing waits for an answer
+        if not may_follow or last.key in plan.appendices or last.is_appendix:
+            return plan
+        room = min(tokens, settings.budget - history.size(plan)) - MESSAGE_TOKENS
+        appendix = self._appendix(history, plan, room)
+        return plan.appending(last, appendix) if appendix else plan
+
+    def _appendix(self, history: History, plan: Plan, room: int) -> str:
+        """Return what may help from elsewhere: by a kind that adds to a prompt, else by words."""
+        gone = {*plan.left_out, *plan.renderings}
+        hidden = [s for s in history.slots if s.is_result and s.place in gone and not s.is_new]
+        last = max((slot.place for slot in history.slots if not slot.is_result), default=0)
+        newest = " ".join(
+            f"{slot.text} {calls_text(slot.message)}"
+            for slot in history.slots
+            if slot.place >= last
+        )
+        already = " ".join(plan.appendices.values())
+        if self._advising is None:
+            calls = history.calls()
+            parts = [_hidden(slot, plan, calls) for slot in hidden]
+            return appendix_for(parts, newest, already, room)
+        if room < 20:
+            return ""
+        query = truncate(newest, _QUERY_TOKENS)
+        request = _request(history, self._source(hidden), history.messages, room)
+        # The kind's own line of the query is not shown.
+        budget = room + history.count(query) + NOTE_TOKENS
+        built = self._builder(self._advising)(replace(request, instruction=query, budget=budget))
+        texts = [piece.text for piece in built.pieces if piece.kind in APPENDED_KINDS]
+        added = "".join(text for text in texts if text.strip() and text.strip() not in already)
+        added = added.strip()
+        return added if added and history.count(added) <= room else ""
+
+    def _read(
+        self, messages: Sequence[BaseMessage], decisions: Decisions
+    ) -> tuple[Decisions, Vector | None]:
+        """Let the updater read what is new of the history."""
+        updater = self._resources.updater
+        if updater is None:
+            return decisions, None
+        start = decisions.read if decisions.read <= len(messages) else 0
+        state = unpacked(decisions.recurrent) if start else updater.initial()
+        state = updater.update(state, events_of(messages, start))
+        return replace(decisions, recurrent=packed(state), read=len(messages)), state
+
+    def _schema(self, tool: Any) -> str:
+        """Return a tool as the model reads it; one that was read before is looked up."""
+        known = self._schemas.get(id(tool))
+        if known is not None and known[0] is tool:
+            return known[1]
+        schema = tool if isinstance(tool, dict) else convert_to_openai_tool(tool)
+        text = json.dumps(schema, ensure_ascii=False, default=str)
+        if len(self._schemas) >= _KNOWN:
+            self._schemas.clear()
+        self._schemas[id(tool)] = (tool, text)
+        return text
+
+
+def _repeated(history: History, previous: Decisions) -> Plan:
+    """Return the plan that shows everything as earlier calls did."""
+    keys = {slot.key for slot in history.slots}
+    start = previous.window_start if previous.window_start in keys else ""
+    plan = Plan(
+        history.before(start, "before the window"),
+        appendices={key: text for key, text in previous.appendices.items() if key in keys},
+        window_start=start,
+    )
+    for slot in history.slots:
+        if slot.frozen is not None and slot.place not in plan.left_out:
+            size = history.count(slot.frozen)
+            plan = plan.showing(slot, Rendering(slot.frozen, size, why="as before"))
+    return plan
+
+
+def _request(
+    history: History, source: HistorySource, before: Sequence[BaseMessage], budget: int
+) -> ContextRequest:
+    """Return the request for parts of ``source``, after the messages ``before``."""
+    asked = instruction_of(history.messages)
+    lead = history.count(f"Instruction: {' '.join(asked.split())}\n")
+    calls = tuple(
+        dict.fromkeys(
+            call["name"]
+            for message in before[-8:]
+            if isinstance(message, AIMessage)
+            for call in message.tool_calls
+        )
+    )
+    return ContextRequest(
+        instruction=asked,
+        observation=Observation("".join(chunk.text for chunk in source.all()), calls),
+        source=source,
+        events=tuple(e for e in events_of(before, max(len(before) - 6, 0)) if e.kind == "ACT"),
+        budget=budget + lead,  # the frame's own line, which is not shown here
+        state=history.state,
+        profile=_PROFILE,
+    )
+
+
+def _hidden(slot: Slot, plan: Plan, calls: dict[str, str]) -> Hidden:
+    """Return a result that is not shown whole, with what is shown of it."""
+    rendering = plan.renderings.get(slot.place)
+    call = slot.message.tool_call_id if isinstance(slot.message, ToolMessage) else ""
+    shown = "" if rendering is None else rendering.text
+    return Hidden(slot.key, slot.name, calls.get(call, "result"), slot.text, shown)
+
+
+def _params(kind: str, budget: int, parameters: dict[str, Any]) -> ContextParams:
+    """Return the kind's parameters; those that only pages need are set for histories."""
+    known = registry().kinds("context").get(kind)
+    fields = known.cls.model_fields if known is not None else {}
+    defaults: dict[str, Any] = {"history": 0, "history_tokens": 0, "follow_ups": False}
+    if "history_tokens" not in fields:
+        defaults["top_k"] = 60
+    chosen = {name: value for name, value in defaults.items() if name in fields}
+    values = {"kind": kind, "budget": budget, **chosen, **parameters}
+    return cast(ContextParams, registry().parse("context", values))
+
+
+def counter_of(model: Any) -> Count:
+    """Return the tokenizer of ``model`` where it is known and can be had, else cl100k."""
+    name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
+    return _counter_named(name)
+
+
+@lru_cache(maxsize=32)
+def _counter_named(name: str) -> Count:
+    import tiktoken
+
+    try:
+        known = tiktoken.encoding_name_for_model(name)
+        if known == "cl100k_base":
+            return count_tokens
+        encoding = tiktoken.get_encoding(known)
+    except Exception:  # unknown, or its file is not here and there is no network
+        return count_tokens
+    return lambda text: len(encoding.encode_ordinary(text))
+
+
+@lru_cache(maxsize=32)
+def _remembering(count: Count) -> Count:
+    """Return a counter that remembers texts, each in full: histories repeat themselves."""
+    return lru_cache(maxsize=_KNOWN)(count)
