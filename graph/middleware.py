@@ -59,11 +59,11 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     tools and system message included. Once it is passed, one cut goes down to ``low_watermark`` of
     it, and until the next cut every call repeats the one before byte for byte. A new result larger
     than ``max_new_result`` tokens (by default a fortieth of the budget) is shortened at once, unless a
-    tool named in ``keep_whole`` gave it (pages that the agent acts on). ``appendix_tokens`` may bring
-    back what the newest messages name (by default none where the agent can recall it). With
-    ``recall`` the agent gets a tool that shows a shortened result whole. ``updater`` (``"gru"``,
-    ``"ssm"``, ``"ema"``) keeps a recurrent state for kinds that read it. All settings with their
-    defaults: :class:`HistorySettings`; what is none of them is a parameter of the kind.
+    tool named in ``keep_whole`` gave it (pages that the agent acts on). With ``recall`` the agent gets
+    a tool that shows a shortened result whole. Kinds that read memory, documents or a bank may add
+    ``appendix_tokens`` at the end. ``updater`` (``"gru"``, ``"ssm"``, ``"ema"``) keeps a recurrent
+    state for kinds that read it. All settings with their defaults: :class:`HistorySettings`; what is
+    none of them is a parameter of the kind.
 
     What goes wrong here never stops the agent: after ``timeout`` seconds, or where a builder raises or
     lacks its checkpoint, the call reads the untouched messages, and an event and a warning say so.

@@ -12,9 +12,7 @@ from stategate.envs.protocols import Chunk
 from stategate.nodes.build_context.query import readout_of, trained_head
 from stategate.nodes.models.small import small_inference
 from stategate.nodes.protocols import ContextRequest
-from stategate.nodes.retrieval.history import word_scores
 from stategate.nodes.retrieval.page import describe
-from stategate.stores.text import words_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -31,25 +29,6 @@ def uniform(request: ContextRequest, chunks: Sequence[Chunk]) -> dict[str, float
     return {chunk.id: 1.0 for chunk in chunks}
 
 
-def relevance(request: ContextRequest, chunks: Sequence[Chunk]) -> dict[str, float]:
-    """Give by the rare words that a chunk shares with what is asked and with the last actions.
-
-    By words alone: no model is needed. What a chunk leads counts for it; among equals the chunks that
-    a source lists first come first.
-    """
-    query = dict.fromkeys(words_of(request.instruction), 1.0)
-    actions = [event for event in request.events if event.kind == "ACT"]
-    for age, event in enumerate(reversed(actions)):
-        for word in words_of(event.text):
-            query[word] = max(query.get(word, 0.0), 1.2 / (1 + age))
-    matched = word_scores(query, chunks)
-    raw = {
-        chunk.id: 0.1 + float(score) + 0.1 * (len(chunks) - place) / len(chunks)
-        for place, (chunk, score) in enumerate(zip(chunks, matched, strict=True))
-    }
-    return _normalised(raw)
-
-
 def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
     """Load a checkpoint of ``stategate train allocator``. Raises ``UserError`` for a mismatch."""
     import torch
@@ -64,12 +43,12 @@ def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
             vectors = torch.from_numpy(rows)
             logits = weigher(readout, vectors[0], vectors[1:].unsqueeze(0)).squeeze(0)
             weights = logits.softmax(-1).tolist()
-        return _normalised({c.id: w for c, w in zip(chunks, weights, strict=True)})
+        return normalised({c.id: w for c, w in zip(chunks, weights, strict=True)})
 
     return allocate
 
 
-def _normalised(raw: Mapping[str, float]) -> dict[str, float]:
+def normalised(raw: Mapping[str, float]) -> dict[str, float]:
     """Scale to a mean of one, within bounds, so that nobody starves and nobody takes all."""
     mean = sum(raw.values()) / len(raw) if raw else 1.0
     if mean <= 0:

@@ -35,7 +35,6 @@ from stategate.stores.text import without_line_breaks
 from stategate.stores.tokens import count_tokens
 
 if TYPE_CHECKING:
-    from stategate.nodes.build_context.allocators import Allocator
     from stategate.nodes.resources import Resources
 
 _UNBOUNDED = 10**9
@@ -51,7 +50,7 @@ class Compress(FramedContext):
 
     hint: ClassVar[str] = "every button stays; words that matter least are left out first"
     kind: Literal["compress"] = "compress"
-    allocator: Literal["learned", "relevance", "uniform"] = Field(
+    allocator: Literal["learned", "uniform"] = Field(
         default="learned", description="how room is shared among chunks"
     )
     ratio: float = Field(
@@ -69,17 +68,12 @@ class Compress(FramedContext):
         is_learned = self.allocator == "learned"
         return (self.checkpoint or f"allocator-{updater}",) if is_learned else ()
 
-    def allocate_by(self, resources: "Resources") -> "Allocator":
-        """Load the allocator. Raises ``UserError`` where the updater does not fit."""
-        from stategate.nodes.build_context.allocators import learned, relevance, uniform
-
-        if self.allocator == "learned":
-            return learned(resources, self.checkpoint, self.kind)
-        return relevance if self.allocator == "relevance" else uniform
-
     def build(self, resources: "Resources") -> ContextBuilder:
         """Load what the allocator needs. Raises ``UserError`` where the updater does not fit."""
-        allocate = self.allocate_by(resources)
+        from stategate.nodes.build_context.allocators import learned, uniform
+
+        is_learned = self.allocator == "learned"
+        allocate = learned(resources, self.checkpoint, self.kind) if is_learned else uniform
 
         def build_context(request: ContextRequest) -> BuiltContext:
             chunks = request.source.all()

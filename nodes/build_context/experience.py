@@ -10,7 +10,7 @@ language model reads the sentence.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from stategate.nodes.build_context.assemble import cut_line, with_pieces
-from stategate.nodes.experience.grow import make_of, trust_of, untrusted, updater_make
+from stategate.nodes.experience.grow import make_of, trust_of, untrusted
 from stategate.nodes.experience.states import online_state, situation
 from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Piece, Vector
 from stategate.nodes.registry import InnerContext
@@ -112,9 +112,6 @@ class Experience(AdvisedContext):
 
     hint: ClassVar[str] = "another builder's context, with advice from past episodes"
     kind: Literal["experience"] = "experience"
-    key: Literal["text", "state", "both"] = Field(
-        default="text", description="find states by their text, the recurrent state, or both"
-    )
     top_k: int = Field(default=10, ge=1, le=100, description="states looked at")
     gate: Literal["none", "proven"] = Field(
         default="none",
@@ -132,12 +129,10 @@ class _StateAdvisor:
 
     def __init__(self, params: Experience, resources: Resources) -> None:
         self._params = params
-        self._embedder = resources.embedder if params.key != "state" else None
-        make = make_of(self._embedder) if self._embedder is not None else None
-        updater = resources.updater_params if params.key != "text" else None
+        self._embedder = resources.embedder
+        make = make_of(self._embedder)
         place = seeded(bank_place(params.bank), resources.view.name, make)
-        own = updater_make(updater) if updater else None
-        self._bank = StateBank(place, make, own, vectors=params.vectors)
+        self._bank = StateBank(place, make, vectors=params.vectors)
         self._told = resources.experience
         least = params.min_trust
         self._untrusted = lru_cache(maxsize=1)(lambda version: untrusted(self._bank.bank, least))
@@ -146,11 +141,12 @@ class _StateAdvisor:
     def advise(self, request: ContextRequest) -> Advice:
         """Return the best advice that passes the filters."""
         params = self._params
-        query = self._query(request)
+        state = online_state(self._told, request)
+        query, now = self._embedder.embed([state])[0], self._situation(self._told, state)
         is_gated = params.gate == "proven"
         hidden = self._untrusted(self._bank.bank.meta("version"))
         if is_gated:
-            hits = self._alike(query, request, hidden, params.top_k * _WIDER)[: params.top_k]
+            hits = self._alike(query, now, hidden, params.top_k * _WIDER)[: params.top_k]
         else:
             hits = self._search(query, params.top_k, hidden)
         notes = ()
@@ -163,7 +159,7 @@ class _StateAdvisor:
             proven = _proven(hits)
             passed = [hit for hit in passed if _move(hit) == proven]
             if passed:
-                every = self._alike(query, request, hidden, _WIDEST)
+                every = self._alike(query, now, hidden, _WIDEST)
                 if doubt := _doubt(_move(passed[0]), every):
                     passed, notes = [], (*notes, doubt)
         if not passed:
@@ -172,26 +168,12 @@ class _StateAdvisor:
         words = self._spelled(request, str(best.row.data["experience"]), move)
         return Advice((f"{LEAD}{words} {NEXT}{move}",), (best.row.id,), best.score, notes)
 
-    def _query(self, request: ContextRequest) -> dict[str, Vector]:
-        """Return the vectors of the request's state: one embedding at most."""
-        query: dict[str, Vector] = {}
-        if self._embedder is not None:
-            query["text"] = self._embedder.embed([online_state(self._told, request)])[0]
-        if request.state is not None:
-            query["state"] = request.state
-        return query
-
-    def _search(
-        self, query: dict[str, Vector], k: int, hidden: frozenset[int] = frozenset()
-    ) -> list[Hit]:
+    def _search(self, query: Vector, k: int, hidden: frozenset[int] = frozenset()) -> list[Hit]:
         """Return the nearest rows that are not ``hidden``."""
-        return self._bank.search(query, k, key=self._params.key, hidden=hidden)
+        return self._bank.search({"text": query}, k, hidden=hidden)
 
-    def _alike(
-        self, query: dict[str, Vector], request: ContextRequest, hidden: frozenset[int], k: int
-    ) -> list[Hit]:
-        """Return those of one kind of situation among the nearest ``k`` states."""
-        now = situation(self._told, online_state(self._told, request))
+    def _alike(self, query: Vector, now: Hashable, hidden: frozenset[int], k: int) -> list[Hit]:
+        """Return those in the situation ``now`` among the nearest ``k`` states."""
         return [
             hit
             for hit in self._search(query, k, hidden)

@@ -36,8 +36,6 @@ class ExperienceAdapter:
 
     #: Kinds of moves, each in words: what advice is made of.
     moves: Mapping[str, str] = {"answer": "give the answer"}
-    #: What the chunk of each class of actions reads like (``context.query=zero_shot``).
-    prototypes: Mapping[str, str] = {}
 
     # What memories keep of a page
 

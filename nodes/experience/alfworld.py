@@ -34,20 +34,6 @@ class AlfWorldExperience(ExperienceAdapter):
         "look": "look around",
         "answer": "give the answer",
     }
-    prototypes: Mapping[str, str] = {
-        "go": "go to cabinet 1 | go to desk 1 | go to fridge 1",
-        "open": "open drawer 1",
-        "close": "close drawer 1",
-        "take": "take apple 1 from countertop 1",
-        "put": "move apple 1 to fridge 1",
-        "clean": "clean plate 1 with sinkbasin 1",
-        "heat": "heat plate 1 with microwave 1",
-        "cool": "cool plate 1 with fridge 1",
-        "slice": "slice apple 1 with knife 1",
-        "use": "use desklamp 1",
-        "examine": "examine desk 1",
-        "look": "look | inventory | help",
-    }
 
     def summary_line(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
         """Return the page on one line, without banner and task."""

@@ -8,18 +8,15 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import sqlalchemy as sa
 
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import Annotation, Episode
 from stategate.nodes.experience.states import FORMAT, states_of
-from stategate.nodes.protocols import Embedder, Updater, UpdaterParams, Vector
-from stategate.stores.assets.weights import read_meta
+from stategate.nodes.protocols import Embedder
 from stategate.stores.bank.bank import Bank, Entry, Row, row_table
 from stategate.stores.bank.search import StateBank
 from stategate.stores.sql import Text
-from stategate.stores.traces import Event
 
 SAME = 0.995
 
@@ -29,24 +26,12 @@ def make_of(embedder: Embedder) -> str:
     return f"{embedder.name}/{embedder.dimension}/format {FORMAT}"
 
 
-def updater_make(params: UpdaterParams) -> str | None:
-    """Return what a bank's recurrent states must match, None for an updater without a state.
-
-    A learned state is named by its weights: two checkpoints of one size do not understand each other.
-    """
-    if params.kind == "none":
-        return None
-    weights = [read_meta(name)["sha256"][:12] for name in params.checkpoints(params.kind)]
-    return f"{params.kind}/{'/'.join(weights)}" if weights else params.model_dump_json()
-
-
 def add_episode(
     bank: StateBank,
     episode: Episode,
     annotations: Sequence[Annotation],
     embedder: Embedder,
     told: ExperienceAdapter,
-    updater: Updater | None = None,
 ) -> int:
     """Add the decisions of ``episode``, unless it was added before; returns how many rows are new.
 
@@ -56,7 +41,6 @@ def add_episode(
         return 0
     texts = states_of(episode, told)
     vectors = embedder.embed(texts)
-    hidden = recurrent_states(episode, updater) if updater is not None else None
     entries = []
     folded: list[tuple[str, float]] = []
     for i, (text, vector, note) in enumerate(zip(texts, vectors, annotations, strict=True)):
@@ -87,8 +71,7 @@ def add_episode(
         }
         digest = hashlib.sha256(f"{episode.id}\n{i}\n{text}".encode("utf-8", "surrogatepass"))
         row = Row(id=digest.hexdigest()[:16], task=episode.task_id, q=note.q, data=data)
-        own = {"text": vector} if hidden is None else {"text": vector, "state": hidden[i]}
-        entries.append(Entry(row, own))
+        entries.append(Entry(row, {"text": vector}))
     return bank.bank.add(entries, source=episode.id, folded=folded)
 
 
@@ -104,20 +87,6 @@ def untrusted(bank: Bank, least: float) -> frozenset[int]:
     text = sa.type_coerce(row_table.c.data, Text)
     rows = bank.select(text.like('%"trust":%'), text.not_like('%"trust": 1.0}'))
     return frozenset(row.n for row in rows if trust_of(row) < least)
-
-
-def recurrent_states(episode: Episode, updater: Updater) -> Vector:
-    """Replay ``episode`` and return the state before each decision, as the graph would have it."""
-    state = updater.initial()
-    states = []
-    for t, step in enumerate(episode.steps):
-        asked = episode.question
-        events = [Event("ACT", episode.steps[t - 1].action, t - 1, asked)] if t else []
-        state = updater.update(state, [*events, Event("OBS", step.before, t, asked)])
-        if state is None:
-            raise ValueError("the updater keeps no state")
-        states.append(state)
-    return np.stack(states).astype(np.float32)
 
 
 _HALF_LIFE = 30 * 86400.0  # seconds in which a row that is not used loses half of its standing

@@ -49,14 +49,6 @@ class WebShopExperience(ExperienceAdapter):
     """Searches, products, options, buttons."""
 
     moves: Mapping[str, str] = _MOVES
-    prototypes: Mapping[str, str] = {
-        "search": "Search bar: search[<query>]",
-        "option": "Option color: | Option size:",
-        "buy": "Buttons: description | features | reviews | buy now",
-        "details": "Buttons: description | features | reviews | buy now",
-        "page": "Page 1 (Total results: 50). Buttons: back to search | next >",
-        "back": "Buttons: back to search | < prev",
-    }
 
     def summary_line(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
         """Return the page on one line without the instruction, which every page repeats.

@@ -8,14 +8,13 @@ is old and was never used (see ``nodes.experience.grow``).
 """
 
 from collections import OrderedDict
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field, SerializeAsAny, field_validator
+from pydantic import Field
 
 from stategate.nodes.experience.episode import Episode, annotate, from_events, task_name
-from stategate.nodes.experience.grow import add_episode, make_of, prune, updater_make
-from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord, UpdaterParams
-from stategate.nodes.registry import registry
+from stategate.nodes.experience.grow import add_episode, make_of, prune
+from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.write_memory.trace import events_of
 from stategate.stores.bank.bank import bank_place, row_table, seeded
@@ -34,11 +33,6 @@ class ExperienceWriter(MemoryParams):
         description="name ('state' by default) or folder, or $STATEGATE_POSTGRES#NAME",
     )
     vectors: str | None = Field(default=None, description="URL of a Chroma server to search on")
-    updater: SerializeAsAny[UpdaterParams] = Field(
-        default={"kind": "none"},
-        validate_default=True,
-        description="whose recurrent states to keep too; as in the config's updater slot",
-    )
     cap: int = Field(default=100_000, ge=10, description="rows the bank may have")
     forget_days: float = Field(
         default=365.0, gt=0, description="age at which a row that never advised goes"
@@ -46,11 +40,6 @@ class ExperienceWriter(MemoryParams):
     tidy_every: int = Field(
         default=100, ge=1, description="episodes between two rounds of forgetting"
     )
-
-    @field_validator("updater", mode="before")
-    @classmethod
-    def _parse_updater(cls, value: Any) -> Any:
-        return registry().parse("updater", value)
 
     def build(self, resources: Resources) -> MemoryWriter:
         """Open or make the bank. Raises ``UserError`` where its vectors are of another make."""
@@ -64,13 +53,9 @@ class Writer:
         self._params = params
         self._embedder = resources.embedder
         self._told = resources.experience
-        make = make_of(self._embedder), updater_make(params.updater)
-        place = bank_place(params.bank)
-        if make[1] is None:
-            place = seeded(place, resources.view.name, make[0])
-        self.bank = StateBank(place, *make, create=True, vectors=params.vectors)
-        is_kept = params.updater.kind != "none"
-        self._updater = resources.get(params.updater) if is_kept else None
+        make = make_of(self._embedder)
+        place = seeded(bank_place(params.bank), resources.view.name, make)
+        self.bank = StateBank(place, make, create=True, vectors=params.vectors)
         self._finished = 0
         self._running: OrderedDict[str, dict[int, StepRecord]] = OrderedDict()
 
@@ -95,7 +80,7 @@ class Writer:
             return
         episode = episode_of(records)
         notes = annotate(episode, self._told)
-        add_episode(self.bank, episode, notes, self._embedder, self._told, self._updater)
+        add_episode(self.bank, episode, notes, self._embedder, self._told)
         advised = {
             piece.id.removeprefix("experience:")
             for record in records

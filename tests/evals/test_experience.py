@@ -32,7 +32,7 @@ def test_advised_agents_play_the_same_goals_and_their_banks_are_named(banks, tmp
     state, trace = banks
     agents = {
         "none": ["context.kind=full"],
-        "nearest": [f"context.bank={state}", "context.gate=none", "context.pick=best"],
+        "nearest": [f"context.bank={state}", "context.gate=none"],
         "trace": ["context.kind=experience_trace", f"context.bank={trace}"],
     }
     out = tmp_path / "run"

@@ -166,7 +166,7 @@ def test_without_a_state_the_error_names_the_fix():
 
 
 def test_an_allocator_that_left_names_those_that_stay():
-    with pytest.raises(UserError, match="'learned', 'relevance' or 'uniform'"):
+    with pytest.raises(UserError, match="'learned' or 'uniform'"):
         registry().parse("context", {"kind": "compress", "allocator": "softmax"})
 
 

@@ -83,7 +83,6 @@ def test_the_follower_the_updater_and_the_writer_conform(tmp_path):
     check_actor(Rule(follow=True))
     check_updater(Ema())
     check_memory(ExperienceWriter(bank=str(tmp_path / "b")))
-    check_memory(ExperienceWriter(bank=str(tmp_path / "c"), updater={"kind": "ema"}))
 
 
 def agent(folder, *more):

@@ -5,8 +5,7 @@ from random import Random
 
 import pytest
 
-from stategate.nodes.build_context.experience import Experience
-from stategate.nodes.build_context.trace_advice import ExperienceTrace
+from stategate.nodes.build_context.experience import Experience, ExperienceTrace
 from stategate.nodes.experience.episode import annotate
 from stategate.nodes.experience.grow import add_episode, make_of, trust_of
 from stategate.nodes.experience.states import online_state
@@ -18,7 +17,7 @@ from tests.nodes.test_experience_context import TOLD, folder, item, resources, t
 
 __all__ = ["folder", "resources"]
 HARM = {"search": "search_kind", "option": "buy now", "features": "buy now", "buy now": "< prev"}
-GATES = [{}, {"gate": "alike", "pick": "proven", "top_k": 60}, {"key": "text", "gate": "fits"}]
+GATES = [{}, {"gate": "proven", "top_k": 60}]
 
 
 def plant(bank, count, harm, trust):
@@ -120,9 +119,9 @@ def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
             data = {"experience": f"{move}.", "move": move, "state": state}
             bank.bank.add([Entry(Row(f"{task} {move}", task, q, data), {"text": vector})])
 
-    def advised(**params):
-        params = {"gate": "alike", "pick": "proven", "top_k": 60, **params}
-        built = Experience(bank=str(tmp_path / "b"), **params).build(resources)(request)
+    def advised():
+        params = Experience(bank=str(tmp_path / "b"), gate="proven", top_k=60)
+        built = params.build(resources)(request)
         return built.text.rpartition("Suggested next: ")[2].strip(), built.pieces[-1].id
 
     for i in range(20):
@@ -130,7 +129,6 @@ def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
     assert advised() == ("description", "experience:own0 description")
     for i in range(10):  # each speaks in a past task of its own
         add(f"planted{i}", features=10.0, description=0.0)
-    assert advised(planted=0)[0] == "features"
     words, why = advised()
     assert "Suggested" not in words
     assert (

@@ -19,7 +19,6 @@ from stategate.nodes.experience.grow import add_episode, prune
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.resources import Resources
-from stategate.nodes.update_state.ema import Ema
 from stategate.stores.bank.search import StateBank
 from stategate.stores.errors import UserError
 from stategate.trainers.bank.build import build_state_bank, upgrade, without_leaks
@@ -285,28 +284,6 @@ def test_what_another_process_added_meanwhile_is_not_counted_twice(tmp_path, res
     add_episode(slow, again, annotate(again, told), resources.embedder, told)
     last = StateBank(tmp_path).bank.rows()[-1]
     assert (last.q, last.data["seen"]) == (pytest.approx(5.0), 2)
-
-
-def test_recurrent_states_are_kept_and_their_updater_is_checked(tmp_path, resources):
-    built = build_state_bank(tmp_path, [episode()], resources, updater=Ema(dimension=32))
-    bank = StateBank(tmp_path)
-    assert built.rows == 3
-    updater = Ema(dimension=32).build(resources)
-    from stategate.stores.traces import Event
-
-    state = updater.update(updater.initial(), [Event("OBS", "page 0 of 0", 0)])
-    state = updater.update(
-        state, [Event("ACT", "click[thing 0]", 0), Event("OBS", "page 1 of 0", 1)]
-    )
-    hit = bank.search({"state": state}, 1, key="state")[0]
-    assert hit.score == pytest.approx(1.0, abs=1e-5)
-    assert hit.row.data["step"] == 1
-    for params in (Ema(dimension=64), None):
-        with pytest.raises(UserError, match="updater|vectors of state"):
-            build_state_bank(tmp_path, [episode(5)], resources, updater=params)
-    build_state_bank(tmp_path / "plain", [episode()], resources)
-    with pytest.raises(UserError, match="nothing of the kind"):
-        build_state_bank(tmp_path / "plain", [episode(5)], resources, updater=Ema(dimension=32))
 
 
 def test_hindsight_comes_later_and_only_once(tmp_path, resources):

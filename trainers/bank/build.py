@@ -11,15 +11,13 @@ from tqdm import tqdm
 
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import NAME, Annotation, Episode, annotate
-from stategate.nodes.experience.grow import add_episode, make_of, updater_make
+from stategate.nodes.experience.grow import add_episode, make_of
 from stategate.nodes.experience.states import states_of
 from stategate.stores.bank.bank import Bank, Entry, Row
 from stategate.stores.bank.search import StateBank, TraceBank
-from stategate.stores.errors import UserError
 from stategate.stores.workers import Crew
 
 if TYPE_CHECKING:
-    from stategate.nodes.protocols import UpdaterParams
     from stategate.nodes.resources import Resources
 
 #: An episode with its annotations, or with the reason why there are none.
@@ -44,31 +42,26 @@ def build_state_bank(
     episodes: Sequence[Episode],
     resources: "Resources",
     annotator: Annotator | None = None,
-    updater: "UpdaterParams | None" = None,
     crew: Crew | None = None,
 ) -> Built:
     """Add ``episodes`` to the state bank in ``folder``, made if it is not there.
 
     Without an ``annotator``, worth and words come from the episodes' returns, without a model
     (``nodes.experience.episode``). An episode is added whole or not at all; one that was added before
-    is skipped. Raises ``UserError`` where the bank was built with another embedder or updater.
+    is skipped. Raises ``UserError`` where the bank was built with another embedder.
 
     A ``crew`` embeds the states; rows are added here, one episode after another, because a state that
     is there already is folded into its row.
     """
     embedder, told = resources.embedder, resources.experience
-    hidden = resources.get(updater) if updater is not None and updater.kind != "none" else None
-    make = updater_make(updater) if updater is not None else None
-    bank = StateBank(folder, make_of(embedder), make, create=True)
-    if hidden is None and "state" in bank.bank.makes():
-        raise UserError(f"the bank in '{folder}' has recurrent states: give the same --updater")
+    bank = StateBank(folder, make_of(embedder), create=True)
     todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
     built = Built(known=len(episodes) - len(todo))
     _embed_ahead(resources, (text for e in todo for text in states_of(e, told)), crew)
     annotated = ((e, annotate(e, told)) for e in todo) if annotator is None else annotator(todo)
     with closing(bank.bank):
         for episode, notes in _useful(annotated, len(todo), told, built):
-            built.rows += add_episode(bank, episode, notes, embedder, told, hidden)
+            built.rows += add_episode(bank, episode, notes, embedder, told)
         bank.refresh()
     return built
 

@@ -47,7 +47,7 @@ Trust = Annotated[
 
 
 class BankConfig(Settings):
-    """Whose embedder, model and updater."""
+    """Whose embedder and model."""
 
     config: ConfigName = "webshop"
     overrides: Overrides = ()
@@ -75,7 +75,6 @@ class BuildSettings(BankConfig, Shared):
     )
     annotator: Literal["return", "hindsight"] = option("return", "Calls no model, or once a task.")
     include_incorrect: bool = option(False, "Failed episodes too, with blame.")
-    updater: bool = option(False, "Keep the config's recurrent states.")
     trust: Trust = 1.0
     limit: Limit = None
     concurrency: int = option(1, "Model calls at once.", ge=1)
@@ -122,7 +121,7 @@ def build(settings: BuildSettings) -> None:
     from stategate.trainers.bank.build import build_state_bank, build_trace_bank
     from stategate.trainers.bank.sources import read_episodes
 
-    config, resources = settings.load()
+    _, resources = settings.load()
     with working("reading the episodes"):
         read = read_episodes(settings.traces, settings.include_incorrect, settings.trust)
     episodes = read.found[: settings.limit]
@@ -143,8 +142,7 @@ def build(settings: BuildSettings) -> None:
         if settings.kind == "trace":
             built = build_trace_bank(place, episodes, resources, crew)
         else:
-            params = config.updater if settings.updater else None
-            built = build_state_bank(place, episodes, resources, judge, params, crew=crew)
+            built = build_state_bank(place, episodes, resources, judge, crew)
     _tell(built, place)
     if judge is not None:
         used = judge.usage

@@ -37,8 +37,8 @@ class HistorySettings(BaseModel):
     )
     appendix_tokens: int | None = Field(
         None,
-        description="tokens that may bring back what the newest messages name "
-        "(default: none where the agent can recall it)",
+        description="tokens of what kinds add at the end that read memory, documents or a bank "
+        "(default: a sixteenth of the budget)",
     )
     keep_whole: frozenset[str] = Field(
         frozenset(), description="tools whose new results are shown whole until a cut"

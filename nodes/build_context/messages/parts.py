@@ -1,4 +1,4 @@
-"""Parts of an earlier result: which stay, how they are shown, and which come back at a prompt's end.
+"""Parts of an earlier result: which stay, and how they are shown.
 
 A part pays for those that lead it (``Chunk.data["leads"]``: places in its result) unless they are shown
 already. What is missing is said in a note that closes the text: "[cut 512 tokens: recall 9f3a1]".
@@ -10,20 +10,11 @@ from typing import cast
 
 from stategate.envs.messages.history import Count
 from stategate.envs.protocols import Chunk
-from stategate.nodes.build_context.allocators import relevance
+from stategate.nodes.build_context.allocators import normalised
 from stategate.nodes.build_context.assemble import built, instruction_piece
 from stategate.nodes.protocols import BuiltContext, ContextRequest, Piece
-from stategate.nodes.retrieval.history import (
-    HistorySource,
-    chunks_of,
-    excerpt,
-    shown_text,
-    with_leads,
-    word_scores,
-    words_in,
-)
+from stategate.nodes.retrieval.history import HistorySource, shown_text, with_leads, word_scores
 from stategate.stores.text import words_of
-from stategate.stores.tokens import count_tokens
 
 _SMALLEST = 3  # tokens that a part has at least
 _GAP = "…\n"
@@ -43,6 +34,24 @@ def parts_by_words(request: ContextRequest) -> BuiltContext:
             text = f"{shown_text(chunk)}\n"
             pieces.append(Piece(chunk.id, chunk.kind, text, (), size, size, weights[chunk.id]))
     return built(pieces)
+
+
+def relevance(request: ContextRequest, chunks: Sequence[Chunk]) -> dict[str, float]:
+    """Weigh parts by the rare words that they share with what is asked and with the last actions.
+
+    What a part leads counts for it; among equals the parts that a source lists first come first.
+    """
+    query = dict.fromkeys(words_of(request.instruction), 1.0)
+    actions = [event for event in request.events if event.kind == "ACT"]
+    for age, event in enumerate(reversed(actions)):
+        for word in words_of(event.text):
+            query[word] = max(query.get(word, 0.0), 1.2 / (1 + age))
+    matched = word_scores(query, chunks)
+    raw = {
+        chunk.id: 0.1 + float(score) + 0.1 * (len(chunks) - place) / len(chunks)
+        for place, (chunk, score) in enumerate(zip(chunks, matched, strict=True))
+    }
+    return normalised(raw)
 
 
 def _chosen(source: HistorySource, budget: int, weights: Mapping[str, float]) -> set[str]:
@@ -127,66 +136,3 @@ def rendered(
 
 def _broken(body: str) -> str:
     return body + "\n" if body and not body.endswith("\n") else body
-
-
-# What comes back ----------------------------------------------------------------------------------
-
-LEAD = "[from earlier results]"
-_LEAST = 2.0  # of a part's score: about two words that few parts hold
-_NEAR = 0.6  # of the best score
-_QUERY_WORDS = 150
-_TRIED = 40  # candidates that are looked at for room
-
-
-@dataclass(frozen=True)
-class Hidden:
-    """An earlier result that is not shown whole: its name, the call it answers, what is shown."""
-
-    key: str
-    name: str
-    source: str
-    text: str
-    shown: str
-
-
-def appendix_for(hidden: Sequence[Hidden], query: str, already: str, room: int) -> str:
-    """Return a few parts of ``hidden`` results (oldest first) that share rare words with ``query``.
-
-    They have at most ``room`` tokens; "" where nothing fits or is worth it.
-    """
-    words = tuple(dict.fromkeys(words_of(query)))[:_QUERY_WORDS]
-    if not words or room < 20:
-        return ""
-    rows = [
-        (result, place, chunk)
-        for result in hidden
-        for place, chunk in enumerate(chunks_of(result.key, result.text))
-    ]
-    scores = word_scores(dict.fromkeys(words, 1.0), [chunk for *_, chunk in rows])
-    order = sorted(range(len(rows)), key=lambda i: (-scores[i], -i))
-    least = _LEAST
-    chosen: dict[str, list[int]] = {}
-    appendix = ""
-    for i in order[:_TRIED]:
-        result, place, chunk = rows[i]
-        text = " ".join(shown_text(chunk).split())
-        if scores[i] < least:
-            break
-        is_known = not text or chunk.text.strip() in result.shown or text in already
-        if is_known or not words_in(chunk) - set(words):  # it says nothing new
-            continue
-        least = max(least, _NEAR * float(scores[i]))  # of the best that does
-        tried = {**chosen, result.key: [*chosen.get(result.key, ()), place]}
-        longer = _quoted(hidden, tried)
-        if count_tokens(longer) <= room:
-            chosen, appendix = tried, longer
-    return appendix
-
-
-def _quoted(hidden: Sequence[Hidden], chosen: Mapping[str, list[int]]) -> str:
-    parts = [LEAD]
-    for result in hidden:
-        if result.key in chosen:
-            parts.append(f"{result.name} {result.source}:")
-            parts.append(excerpt(chunks_of(result.key, result.text), chosen[result.key]))
-    return "\n".join(parts)

@@ -7,7 +7,7 @@ call, the decisions for the next call, and the audit.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from stategate.envs.messages.history import (
     MESSAGE_TOKENS,
@@ -229,15 +229,6 @@ class History:
             gone = (slot for slot in slots[start:end] if not _stays(slot, last_turn))
             needed -= sum(slot.least_size for slot in gone)
         return ""
-
-    def calls(self) -> dict[str, str]:
-        """Return each call, by its id, in short."""
-        return {
-            str(call["id"]): f"{call['name']}({', '.join(map(str, call['args'].values()))[:60]})"
-            for slot in self.slots
-            if isinstance(slot.message, AIMessage)
-            for call in slot.message.tool_calls
-        }
 
 
 def _stays(slot: Slot, turn: int) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from stategate.envs.messages.history import (
@@ -39,9 +39,7 @@ from stategate.nodes.build_context.messages.decisions import (
     Shown,
 )
 from stategate.nodes.build_context.messages.parts import (
-    Hidden,
     Rendering,
-    appendix_for,
     parts_by_words,
     rendered,
 )
@@ -220,21 +218,20 @@ class HistoryPlanner:
     def _with_appendix(self, history: History, plan: Plan) -> Plan:
         """Add an appendix after the last message, where one may follow and something is to be said."""
         settings = self.settings
-        tokens = settings.appendix_tokens
-        if tokens is None:
-            tokens = 0 if settings.recall and self._advising is None else settings.budget // 16
-        if not tokens or not history.slots:
+        if self._advising is None or not history.slots:
             return plan
         last = history.slots[-1]
         may_follow = last.message.type in ("human", "tool")  # nothing waits for an answer
         if not may_follow or last.key in plan.appendices or last.is_appendix:
             return plan
+        tokens = settings.appendix_tokens
+        tokens = settings.budget // 16 if tokens is None else tokens
         room = min(tokens, settings.budget - history.size(plan)) - MESSAGE_TOKENS
-        appendix = self._appendix(history, plan, room)
+        appendix = self._advice(self._advising, history, plan, room) if room >= 20 else ""
         return plan.appending(last, appendix) if appendix else plan
 
-    def _appendix(self, history: History, plan: Plan, room: int) -> str:
-        """Return what may help from elsewhere: by a kind that adds to a prompt, else by words."""
+    def _advice(self, params: ContextParams, history: History, plan: Plan, room: int) -> str:
+        """Return what a kind that adds to a prompt says to the newest messages."""
         gone = {*plan.left_out, *plan.renderings}
         hidden = [s for s in history.slots if s.is_result and s.place in gone and not s.is_new]
         last = max((slot.place for slot in history.slots if not slot.is_result), default=0)
@@ -243,18 +240,12 @@ class HistoryPlanner:
             for slot in history.slots
             if slot.place >= last
         )
-        already = " ".join(plan.appendices.values())
-        if self._advising is None:
-            calls = history.calls()
-            parts = [_hidden(slot, plan, calls) for slot in hidden]
-            return appendix_for(parts, newest, already, room)
-        if room < 20:
-            return ""
         query = truncate(newest, _QUERY_TOKENS)
         request = _request(history, self._source(hidden), history.messages, room)
         # The kind's own line of the query is not shown.
         budget = room + history.count(query) + NOTE_TOKENS
-        built = self._builder(self._advising)(replace(request, instruction=query, budget=budget))
+        built = self._builder(params)(replace(request, instruction=query, budget=budget))
+        already = " ".join(plan.appendices.values())
         texts = [piece.text for piece in built.pieces if piece.kind in APPENDED_KINDS]
         added = "".join(text for text in texts if text.strip() and text.strip() not in already)
         added = added.strip()
@@ -324,14 +315,6 @@ def _request(
         state=history.state,
         profile=_PROFILE,
     )
-
-
-def _hidden(slot: Slot, plan: Plan, calls: dict[str, str]) -> Hidden:
-    """Return a result that is not shown whole, with what is shown of it."""
-    rendering = plan.renderings.get(slot.place)
-    call = slot.message.tool_call_id if isinstance(slot.message, ToolMessage) else ""
-    shown = "" if rendering is None else rendering.text
-    return Hidden(slot.key, slot.name, calls.get(call, "result"), slot.text, shown)
 
 
 def _params(kind: str, budget: int, parameters: dict[str, Any]) -> ContextParams:
