@@ -136,8 +136,8 @@ class _Builder:
             is_first = False
             text = f" {segment}" if i else segment
             if fragment.role in ("quantity", "fact"):
-                tier = asked.amount_tier(fragment) if fragment.role == "quantity" else 3
-                self._add(replace(fragment, text=text), tier, _cost(" | " + segment))
+                amount = asked.amount_tier(fragment) if fragment.role == "quantity" else 3
+                self._add(replace(fragment, text=text), amount, _cost(" | " + segment))
                 continue
             lead = 1 if i else 0  # the bar's token is paid by the segment's first word
             for word in _WORD.findall(text):
@@ -153,16 +153,16 @@ class _Builder:
         lead = _cost(f"{head}:\n") if head else 1
         words = rest.rstrip("\n")
         if fragment.role in ("quantity", "fact"):
-            tier = min(asked.amount_tier(fragment), 2) if fragment.role == "quantity" else 3
-            self._add(replace(fragment, text=words), tier, _cost(rest) + lead)
+            amount = min(asked.amount_tier(fragment), 2) if fragment.role == "quantity" else 3
+            self._add(replace(fragment, text=words), amount, _cost(rest) + lead)
         elif fragment.role == "title":
             for word in _WORD.findall(rest):
                 tier = asked.title_tier(self._chunk, word, self._said)
                 self._add(replace(fragment, text=word), tier, _cost(word) + lead)
         else:
             for stretch in stretches(words):
-                tier = asked.stretch_tier(stretch)
-                self._add(replace(fragment, text=stretch), tier, _cost(stretch) + lead)
+                cost = _cost(stretch) + lead
+                self._add(replace(fragment, text=stretch), asked.stretch_tier(stretch), cost)
         if line.endswith("\n"):
             self._tie(BREAK)
 

@@ -149,7 +149,7 @@ class _StateAdvisor:
             hits = self._alike(query, now, hidden, params.top_k * _WIDER)[: params.top_k]
         else:
             hits = self._search(query, params.top_k, hidden)
-        notes = ()
+        notes: tuple[str, ...] = ()
         if hidden and (nearest := self._search(query, 1)) and nearest[0].row.n in hidden:
             notes = (params.distrusted(nearest[0]),)
         passed = [hit for hit in hits if self._passes(hit, request)]
