@@ -114,6 +114,7 @@ class Memory(SharedEvaluation, Configured):
     """Measure memory where it matters: follow-ups and questions about earlier sessions."""
 
     command: ClassVar[str] = "memory"
+    runner: ClassVar[str] = "memory.dialogues:run_memory"
     examples: ClassVar[tuple[str, ...]] = (
         "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m",
     )
@@ -122,58 +123,34 @@ class Memory(SharedEvaluation, Configured):
     policies: CommaList = option(("neither", "stm", "ltm", "both"), "Of neither, stm, ltm, both.")
     limit: Limit = None
 
-    def run(self) -> dict[str, Any]:
-        """Play the dialogues that are missing."""
-        from stategate.evals.memory.dialogues import run_memory
-
-        overrides = ("actor.kind=extract", *self.overrides)  # answers without a language model
-        what = (self.dialogues, self.policies, self.config, overrides)
-        return run_memory(self.out, *what, self.limit, self.seed)
-
 
 class Evidence(Configured):
     """Evidence recall on published conversations: the turns that each ranking brings."""
 
     form: ClassVar[str]
-    config: str = option("qa", "A preset or a YAML file.")
+    runner: ClassVar[str] = "memory.evidence:run_evidence"
+    config: str = option("qa", "A preset or a YAML file: the embedder.")
     file: str = argument(..., "The published JSON; or home, work: made by rule.", metavar="FILE")
-    agents: CommaList = option(("bm25", "bm25_sessions", "memory"), "Comma-separated rankings.")
-    agent: tuple[str, ...] = option(
-        (), "One of your own; repeatable.", metavar="NAME=kind=bm25,stem=false"
+    agents: CommaList = option(
+        ("bm25", "minilm", "hybrid", "memory"), "Of bm25, minilm, hybrid, parent, memory."
     )
     limit: int | None = option(None, "The first so many conversations.", ge=1)
-    answer: bool = option(False, "Also ask the chat model: token F1 and abstention.", "--answer")
-
-    def run(self) -> dict[str, Any]:
-        """Rank what is missing."""
-        from stategate.evals.memory.answering import answerer
-        from stategate.evals.memory.evidence import run_evidence, settings_of
-
-        what = (self.file, self.form, self.agents, self.agent, self.limit, self.seed)
-        asked = answerer(self.config, list(self.overrides)) if self.answer else None
-        return run_evidence(settings_of(*what), self.out, asked)
 
     def render(self, summary: Mapping[str, Any]) -> str:
         """Return the table of recalls."""
-        from stategate.evals.memory.evidence import compact
+        from stategate.evals.memory.evidence import summary_table
 
-        return compact(summary)
+        return summary_table(summary)
 
 
 class Locomo(Evidence):
-    """Evidence recall on LoCoMo's file: turns, turns ± 1 and sessions, any and all, by category."""
+    """Evidence recall on LoCoMo's file: turns and sessions, any and all, by category."""
 
     command: ClassVar[str] = "locomo"
     form: ClassVar[str] = "locomo"
     examples: ClassVar[tuple[str, ...]] = (
         "stategate eval locomo locomo10.json --out runs/locomo",
         "stategate eval locomo home --agents bm25,hybrid,memory --out runs/home",
-        "stategate eval locomo locomo10.json --agents bm25"
-        " --agent raw=kind=bm25,stem=false,speaker=false --out runs/bm25",
-    )
-    agents: CommaList = option(
-        ("bm25", "bm25_sessions", "minilm", "minilm_sessions", "hybrid", "parent", "memory"),
-        "Comma-separated; see `evals/memory/rankers.py`.",
     )
 
 

@@ -3,7 +3,7 @@
     stategate eval memory --out runs/memory
     stategate eval memory --limit 2 --policies stm,both --set actor.kind=answer --out runs/memory-chat
 
-A turn is right if the answer says all that it must (deterministic; see envs/qa/dialogues.py), and
+A turn is right if the answer says all that it must (deterministic; see envs/qa/questions.py), and
 readable if the prompt held it. Turns of one dialogue hang together, so that the paired tests compare
 dialogues, not turns.
 """
@@ -18,6 +18,7 @@ from stategate.envs.qa.questions import KINDS, DialogueTurn, load_dialogues
 from stategate.evals.core.statistics import paired_tests, summary_row
 from stategate.evals.core.task import Row, Sample, Solver, Summary, Task, run_task
 from stategate.evals.player import POLICIES, Player
+from stategate.evals.settings import Memory
 from stategate.graph.config import load_config
 from stategate.stores.errors import UserError
 from stategate.stores.runs import mean, public_config, public_path
@@ -34,32 +35,27 @@ _RIGHT = ("right", *(f"right_{kind}" for kind in KINDS))
 _COST = ("tokens", "model_tokens", "cost", "seconds")
 
 
-def run_memory(
-    out: str,
-    dialogues: str = "sample",
-    policies: Sequence[str] = tuple(POLICIES),
-    config: str | Mapping[str, Any] = "qa",
-    overrides: Sequence[str] = ("actor.kind=extract",),
-    limit: int | None = None,
-    seed: int = 0,
-) -> dict[str, Any]:
+def run_memory(settings: Memory) -> dict[str, Any]:
     """Play the dialogues with each memory policy and return the summary; resumes by dialogue."""
-    unknown = [name for name in policies if name not in POLICIES]
-    if unknown or not policies:
+    unknown = [name for name in settings.policies if name not in POLICIES]
+    if unknown or not settings.policies:
         raise UserError(
             f"memory policies are {', '.join(POLICIES)}: '{', '.join(unknown)}' is none"
         )
-    chosen = load_dialogues(dialogues)[:limit]
-    configs = {name: load_config(config, [*POLICIES[name], *overrides]) for name in policies}
+    chosen = load_dialogues(settings.dialogues)[: settings.limit]
+    # Answers are made without a language model unless ``--set actor.kind`` says otherwise.
+    overrides = ("actor.kind=extract", *settings.overrides)
+    configs = {
+        n: load_config(settings.config, [*POLICIES[n], *overrides]) for n in settings.policies
+    }
     digest = hashlib.sha256(repr(chosen).encode()).hexdigest()
     args = {
-        "experiment": "memory",
-        "data": {"name": public_path(dialogues), "sha256": digest},
-        "seed": seed,
+        **settings.args(),
+        "data": {"name": public_path(settings.dialogues), "sha256": digest},
         "dialogues": [dialogue.id for dialogue in chosen],
         "agents": {n: public_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
-    state = Path(out) / "state"
+    state = Path(settings.out) / "state"
     samples = [
         Sample({"dialogue": d.id}, d, [_failure(turn) for turns in d.sessions for turn in turns])
         for d in chosen
@@ -72,40 +68,32 @@ def run_memory(
         )
 
     def scorer(rows: Sequence[Row]) -> Summary:
-        return summarise(rows, list(configs), seed)
+        return summarise(rows, list(configs), settings.seed)
 
     task = Task(list(configs), lambda _: samples, solver, scorer, "turns", "dialogue")
-    summary = run_task(task, out, args)
+    summary = run_task(task, settings.out, args)
     shutil.rmtree(state, ignore_errors=True)
     return summary
 
 
 def _failure(turn: DialogueTurn) -> dict[str, Any]:
     """Return what a turn counts as where its dialogue broke off before it was answered."""
-    cost = dict.fromkeys(("tokens", "model_tokens", "cost"), 0)
-    return {
-        "kind": turn.kind,
-        **cost,
-        **({"right": False, "readable": False} if turn.expects else {}),
-    }
+    wrong = {"right": False, "readable": False} if turn.expects else {}
+    return {"kind": turn.kind, "tokens": 0, "model_tokens": 0, "cost": 0, **wrong}
 
 
 def summarise(turns: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summary:
     """Return right answers by kind of turn, cost, and paired tests by dialogue."""
-    scored = [row for row in turns if "right" in row]
     rows = []
-    by_dialogue: dict[str, dict[str, dict[str, float]]] = {}
+    by_dialogue: dict[str, dict[str, dict[str, float]]] = {name: {} for name in agents}
     for name in agents:
-        units = [(row["dialogue"], _measured(row)) for row in scored if row["agent"] == name]
-        metrics = (*_RIGHT, "readable", *_COST)
-        rows.append(summary_row(name, {i: unit for i, (_, unit) in enumerate(units)}, metrics))
-        for dialogue in {dialogue for dialogue, _ in units}:
-            own = [unit for where, unit in units if where == dialogue]
-            by_dialogue.setdefault(name, {})[dialogue] = {
-                metric: mean([unit[metric] for unit in own if metric in unit])
-                for metric in _RIGHT
-                if any(metric in unit for unit in own)
-            }
+        own = [row for row in turns if "right" in row and row["agent"] == name]
+        units = {i: _measured(row) for i, row in enumerate(own)}
+        rows.append(summary_row(name, units, (*_RIGHT, "readable", *_COST)))
+        for dialogue in dict.fromkeys(row["dialogue"] for row in own):
+            part = [units[i] for i, row in enumerate(own) if row["dialogue"] == dialogue]
+            values = {m: [unit[m] for unit in part if m in unit] for m in _RIGHT}
+            by_dialogue[name][dialogue] = {m: mean(known) for m, known in values.items() if known}
     return rows, paired_tests(by_dialogue, _PAIRS, _RIGHT, seed)
 
 

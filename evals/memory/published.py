@@ -95,7 +95,7 @@ def _sample(value: Any, i: int, path: str | Path) -> Conversation:
         numbers = sorted(int(m[1]) for key in spoken if (m := _SESSION.fullmatch(key)))
         sessions = tuple(_session(spoken, number) for number in numbers)
         known = {turn.id: session.id for session in sessions for turn in session.turns}
-        questions = tuple(_asked(qa, f"{name}/{n}", known) for n, qa in enumerate(value["qa"]))
+        questions = tuple(_question(qa, f"{name}/{n}", known) for n, qa in enumerate(value["qa"]))
     return Conversation(name, tuple(s for s in sessions if s.turns), questions)
 
 
@@ -118,20 +118,19 @@ def _turn_ids(text: str) -> list[str]:
     return ids or [text]
 
 
-def _asked(qa: Mapping[str, Any], id_: str, known: Mapping[str, str]) -> Question:
+def _question(qa: Mapping[str, Any], id_: str, session_of: Mapping[str, str]) -> Question:
     listed = qa.get("evidence") or ()
-    listed = [listed] if isinstance(listed, str) else listed
-    named = dict.fromkeys(id_ for text in listed for id_ in _turn_ids(str(text)))
-    turns = tuple(id_ for id_ in named if id_ in known)
-    number = int(qa["category"])
-    answer = qa.get("answer", "")
+    texts = [listed] if isinstance(listed, str) else listed
+    named = dict.fromkeys(turn for text in texts for turn in _turn_ids(str(text)))
+    turns = tuple(turn for turn in named if turn in session_of)
+    number, answer = int(qa["category"]), qa.get("answer")
     return Question(
         id_,
         str(qa["question"]),
         "" if answer is None else str(answer),
         LOCOMO.get(number, f"category {number}"),
         turns,
-        tuple(dict.fromkeys(known[t] for t in turns)),
+        tuple(dict.fromkeys(session_of[turn] for turn in turns)),
         answerable=number != 5,
     )
 
@@ -147,21 +146,19 @@ def read_longmemeval(path: str | Path) -> list[Conversation]:
 def _history(value: Any, i: int, path: str | Path) -> Conversation:
     with user_error_context(f"'{path}' entry {i} is not in LongMemEval's format"):
         name = str(value["question_id"])
-        ids = [str(id_) for id_ in value["haystack_session_ids"]]
-        dates = [moment(str(date)) for date in value["haystack_dates"]]
+        is_abstention = name.endswith("_abs")
         golden = {str(id_) for id_ in value.get("answer_session_ids") or ()}
         sessions, turns, of_answer = [], [], []
-        rows = zip(ids, dates, value["haystack_sessions"], strict=True)
-        for number, (id_, at, said) in enumerate(rows):
+        given = (value["haystack_session_ids"], value["haystack_dates"], value["haystack_sessions"])
+        for number, (id_, date, said) in enumerate(zip(*given, strict=True)):
             own = f"S{number}"  # a file may hold a session twice
             spoken = tuple(
                 Utterance(f"{own}:{n}", str(turn["role"]), str(turn["content"] or ""))
                 for n, turn in enumerate(said)
             )
-            sessions.append(Session(own, at, spoken))
+            sessions.append(Session(own, moment(str(date)), spoken))
             turns += [f"{own}:{n}" for n, turn in enumerate(said) if turn.get("has_answer")]
-            of_answer += [own] * (id_ in golden)
-        is_abstention = name.endswith("_abs")
+            of_answer += [own] * (str(id_) in golden)
         question = Question(
             name,
             str(value["question"]),

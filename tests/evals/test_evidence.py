@@ -4,11 +4,16 @@ import json
 
 import pytest
 
-from stategate.evals.memory.evidence import measured, run_evidence, settings_of
+from stategate.evals.memory.evidence import measured, run_evidence
 from stategate.evals.memory.generated import generate, generated_text
 from stategate.evals.memory.published import moment, read_locomo, read_longmemeval
-from stategate.evals.memory.rankers import Ranker
+from stategate.evals.settings import Locomo, Longmemeval
 from stategate.stores.errors import UserError
+
+
+def run(tmp_path, file, agents=("bm25",), kind=Locomo):
+    how = {"overrides": ("embedder.kind=hashing",), "out": str(tmp_path / "run")}
+    return run_evidence(kind(file=str(file), agents=agents, **how))
 
 
 def locomo_file(tmp_path, evidence=("D1:2",), **more):
@@ -131,43 +136,26 @@ def test_a_file_in_another_format_is_refused_in_one_line(tmp_path):
 def test_metrics_by_hand(tmp_path):
     path = locomo_file(tmp_path, evidence=["D1:2", "D2:1"])
     [talk] = read_locomo(path)
-    values = measured(talk, talk.questions[0], ["D1:3", "D1:2"], ["S1", "S2"], ["D1:3"])
+    values = measured(talk, talk.questions[0], ["D1:3", "D1:2"], ["D1:3"])
     assert [values[f"turn_{rule}_1"] for rule in ("any", "all", "share")] == [0, 0, 0]
     assert [values[f"turn_{rule}_5"] for rule in ("any", "all", "share")] == [1, 0, 0.5]
-    assert [values[f"near_{rule}_1"] for rule in ("any", "all")] == [1, 0]  # D1:3 is beside D1:2
     assert [values[f"session_{rule}_1"] for rule in ("any", "all")] == [1, 0]
-    assert values["session_all_5"] == 1
+    assert values["session_all_5"] == 0
     assert values["turn_any_in600"] == 0
-    assert measured(talk, talk.questions[1], ["D1:1"], ["S1"], []) == {}
+    assert measured(talk, talk.questions[1], ["D1:1"], []) == {}
 
 
 def test_a_run_has_rows_by_category_intervals_and_pairs(tmp_path):
-    agents = ["bm25", "bm25_sessions"]
-    own = ["mine=kind=memory,embedder=hashing", "raw=kind=bm25,stem=false,speaker=false"]
-    settings = settings_of(str(locomo_file(tmp_path)), "locomo", agents, own, None, 0)
-    summary = run_evidence(settings, str(tmp_path / "run"))
+    file, agents = locomo_file(tmp_path), ("bm25", "memory")
+    summary = run(tmp_path, file, agents)
     rows = {(r["agent"], r["category"]): r for r in summary["rows"]}
     assert rows["bm25", "single-hop"]["turn_any_1"] == 1.0
-    assert rows["mine", "all"]["turn_any_1"] == 1.0
-    assert "turn_any_1" not in rows["bm25_sessions", "all"]
-    assert rows["bm25_sessions", "all"]["session_any_1"] == 1.0
+    assert rows["memory", "all"]["turn_any_1"] == 1.0
     assert (rows["bm25", "all"]["n"], rows["bm25", "all"]["asked"]) == (1, 2)
-    assert {(t["a"], t["b"]) for t in summary["tests"]} >= {("bm25", "mine")}
-    again = run_evidence(settings, str(tmp_path / "run"))
-    assert again["rows"] == summary["rows"]
-
-
-def test_agents_are_named_once_and_well(tmp_path):
-    file = str(locomo_file(tmp_path))
-    for agents, own in (
-        (["bm26"], []),
-        (["bm25", "bm25"], []),
-        ([], ["x=kind=bm25,stam=1"]),
-        ([], []),
-    ):
-        with pytest.raises(UserError):
-            settings_of(file, "locomo", agents, own, None, 0)
-    assert Ranker.parse("x=kind=bm25,k1=1.2").k1 == 1.2
+    assert {(t["a"], t["b"]) for t in summary["tests"]} == {("bm25", "memory")}
+    assert run(tmp_path, file, agents)["rows"] == summary["rows"]
+    with pytest.raises(UserError, match="bm26"):
+        run(tmp_path, file, ("bm26",))
 
 
 @pytest.mark.parametrize("family", ["home", "work"])
@@ -240,11 +228,7 @@ def test_what_is_odd_in_locomos_file_is_read_all_the_same(tmp_path):
     assert adversarial.sessions == ("S30", "S2")
     assert (nothing.category, nothing.answer, nothing.turns) == ("open-domain", "", ())
     assert several.turns == ("D1:1", "D30:5", "D2:1")
-    settings = settings_of(
-        str(path), "locomo", ["bm25"], ["raw=kind=bm25,stem=false,stop=true,b=0.5"], None, 0
-    )
-    rows = run_evidence(settings, str(tmp_path / "run"))["rows"]
-    total = next(r for r in rows if (r["agent"], r["category"]) == ("raw", "all"))
+    [total, *_] = run(tmp_path, path)["rows"]
     assert (total["n"], total["asked"]) == (3, 5)
     assert 0 <= total["turn_all_10"] <= total["turn_any_10"] == 1
 
@@ -276,7 +260,5 @@ def test_what_is_odd_in_longmemevals_file_is_read_all_the_same(tmp_path):
     assert (question.category, question.answer) == ("temporal-reasoning", "3")
     assert (question.turns, question.sessions) == (("S0:0",), ("S0", "S1"))
     assert len(present.sessions) == 2
-    settings = settings_of(str(path), "longmemeval", ["bm25", "bm25_sessions"], [], None, 0)
-    rows = run_evidence(settings, str(tmp_path / "run"))["rows"]
-    [total] = [r for r in rows if (r["agent"], r["category"]) == ("bm25", "all")]
+    [total, *_] = run(tmp_path, path, kind=Longmemeval)["rows"]
     assert (total["n"], total["asked"]) == (1, 2)
