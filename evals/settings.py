@@ -137,10 +137,12 @@ class Evidence(Configured):
     limit: int | None = option(None, "The first so many conversations.", ge=1)
 
     def render(self, summary: Mapping[str, Any]) -> str:
-        """Return the table of recalls."""
-        from stategate.evals.memory.evidence import summary_table
-
-        return summary_table(summary)
+        """Return the rows over all categories, with the metrics that say most."""
+        metrics = ("turn_any_5", "turn_all_5", "turn_any_10", "turn_any_in600", "session_any_5")
+        shown = ("agent", "n", *metrics, *(f"{metric}_se" for metric in metrics), "abstention_auc")
+        every = (row for row in summary["rows"] if row["category"] == "all")
+        rows = [{key: row[key] for key in shown if key in row} for row in every]
+        return super().render({"rows": rows, "tests": []})
 
 
 class Locomo(Evidence):

@@ -24,7 +24,6 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from stategate.evals.core.report import table
 from stategate.evals.core.statistics import paired_tests, with_interval
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from stategate.evals.memory.published import (
@@ -71,8 +70,6 @@ _TESTED = (
     f"turn_all_in{BUDGET}",
     "session_any_5",
 )
-#: What a terminal shows; all metrics are in ``summary.json``.
-_SHOWN = ("turn_any_5", "turn_all_5", "turn_any_10", f"turn_any_in{BUDGET}", "session_any_5")
 _DEPTH = 50
 #: A question's turns, best first, and the best score.
 Ranking = Callable[[Question], tuple[list[str], float | None]]
@@ -263,10 +260,3 @@ def _figures(rows: Sequence[Row], seed: int) -> Row:
         # How often an answerable question's best score is above one's that has no answer.
         figures["abstention_auc"] = float(mannwhitneyu(yes, no).statistic / (len(yes) * len(no)))
     return figures
-
-
-def summary_table(summary: Mapping[str, Any]) -> str:
-    """Return the rows over all categories for a terminal: shares with their standard errors."""
-    shown = ("agent", "n", *_SHOWN, *(f"{metric}_se" for metric in _SHOWN), "abstention_auc")
-    rows = [row for row in summary["rows"] if row["category"] == "all"]
-    return table([{key: row[key] for key in shown if key in row} for row in rows], "simple")
