@@ -6,19 +6,20 @@ The same player serves the experiments (each question a dialogue of its own) and
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stategate.envs.protocols import answered
 from stategate.envs.qa.questions import Dialogue, DialogueTurn, says, token_f1
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import Config, with_memory
 from stategate.nodes.build_context.follow_up import standalone
+from stategate.nodes.observe.qa import QaEnv
+from stategate.nodes.retrieval.corpus import CorpusIndex
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.errors import UserError
+from stategate.stores.memory.long_term import open_long_term
+from stategate.stores.memory.records import Namespace
 from stategate.stores.traces import Event
-
-if TYPE_CHECKING:
-    from stategate.nodes.retrieval.corpus import CorpusIndex
 
 #: Config overrides of the four memory policies.
 POLICIES: dict[str, tuple[str, ...]] = {
@@ -36,22 +37,16 @@ class Player:
     """One agent, its conversations in memory and its long-term memory in ``folder``."""
 
     def __init__(self, name: str, config: Config, folder: Path) -> None:
-        if config.env.kind != "qa":
+        if not isinstance(config.env, QaEnv):
             raise UserError(f"agent '{name}' has env {config.env.kind}: the QA world is needed")
         self.name = name
-        self.config = config
+        self.config, self._env = config, config.env
         self._memory = f"{folder / 'memory.sqlite'}"
         self.graph: Graph = build_graph(config)
 
-    @property
-    def agent(self) -> Any:
-        """The bound parts of the agent: world, resources, config."""
-        return self.graph.agent
-
-    def index(self) -> "CorpusIndex":
+    def index(self) -> CorpusIndex:
         """Return the corpus's index, made where that is not done."""
-        index: CorpusIndex = self.config.env.index(self.agent.resources)  # type: ignore[attr-defined]
-        return index
+        return self._env.index(self.graph.agent.resources)
 
     def play(self, dialogue: Dialogue, rows: Sequence[dict[str, Any]]) -> None:
         """Play ``dialogue`` from an empty memory, and fill a row for each turn.
@@ -84,10 +79,7 @@ class Player:
         answer = answered(str(act["action"])) or ""
         row: dict[str, Any] = {
             "question": turn.question,
-            "query": standalone(
-                turn.question,
-                [Event.from_list(item) for item in events],
-            ),
+            "query": standalone(turn.question, [Event.from_list(item) for item in events]),
             "answer": answer,
             "fallback": act["decision"]["fallback"],
             "tokens": built.tokens,
@@ -101,13 +93,10 @@ class Player:
         if turn.answer:
             row["f1"] = token_f1(answer, turn.answer)
             texts = [answer or "(nothing)", turn.answer]
-            a, b = self.agent.resources.embedder.embed(texts)
+            a, b = self.graph.agent.resources.embedder.embed(texts)
             row["similarity"] = round(float(a @ b), 6)
         return row
 
     def _forget(self, user: str) -> None:
-        from stategate.stores.memory.long_term import open_long_term
-        from stategate.stores.memory.records import Namespace
-
         if any(item.kind == "long_term" for item in self.config.memory):
             open_long_term(self._memory).erase(Namespace(user))

@@ -10,7 +10,6 @@ stretches of text at once, so that the set survives another chunking of the same
 """
 
 import hashlib
-import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -34,6 +33,8 @@ from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Tas
 from stategate.evals.player import POLICIES, Player
 from stategate.evals.settings import Qa
 from stategate.graph.config import Config, load_config
+from stategate.nodes.build_context.recall import Recall
+from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.retrieval.corpus import Retrieval
 from stategate.stores.corpus.chunking import Chunking, Passage, contains_evidence
 from stategate.stores.errors import UserError, user_error_context
@@ -82,15 +83,11 @@ def load_set(source: str) -> QuestionSet:
         "it needs corpus/, evaluation_dataset.json and reference_chunks_*.jsonl",
     ):
         rows = parse_json(path.read_text(encoding="utf-8"))
-        sets = {
-            file.stem.removeprefix("reference_chunks_"): {
-                r["id"]: r["text"] for r in read_rows(file)
-            }
-            for file in chunk_files
-        }
-        questions = {
-            key: [_question(row, key, chunks) for row in rows] for key, chunks in sets.items()
-        }
+        questions = {}
+        for file in chunk_files:
+            key = file.stem.removeprefix("reference_chunks_")
+            chunks = {row["id"]: row["text"] for row in read_rows(file)}
+            questions[key] = [_question(row, key, chunks) for row in rows]
     if not questions or not (folder / "corpus").is_dir():
         raise UserError(f"'{source}' has no corpus/ or no reference_chunks_*.jsonl")
     files = [path, *chunk_files, *sorted((folder / "corpus").iterdir())]
@@ -111,11 +108,8 @@ def relevant(question: Question, passages: Sequence[Passage]) -> set[int]:
     }
 
 
-def _question(row: dict[str, object], key: str, chunks: dict[str, str]) -> Question:
-    ids = row["gold_chunk_ids"]
-    if not isinstance(ids, dict):
-        raise TypeError("gold_chunk_ids is a mapping")
-    evidence = tuple(Evidence(chunks[id_]) for id_ in ids.get(key, ()))
+def _question(row: Mapping[str, Any], key: str, chunks: dict[str, str]) -> Question:
+    evidence = tuple(Evidence(chunks[id_]) for id_ in row["gold_chunk_ids"].get(key, ()))
     return Question(str(row["question"]), str(row.get("reference_answer", "")), evidence)
 
 
@@ -146,7 +140,6 @@ def run_qa(settings: Qa) -> dict[str, Any]:
         )
         for n in names
     }
-    skipped = {n: why for n, c in configs.items() if (why := _not_run(c))}
     args = {
         **settings.args(),
         "data": {"name": chosen.name, "sha256": chosen.sha256},
@@ -160,30 +153,22 @@ def run_qa(settings: Qa) -> dict[str, Any]:
         return lambda sample, attempt: _ask(player, sample.data, attempt)
 
     def scorer(rows: Sequence[Row]) -> Summary:
-        return summarise(rows, experiments, skipped, settings.seed, names)
+        return summarise(rows, experiments, settings.seed, names)
 
     def dataset(name: str) -> list[Sample]:
         return _samples(name, configs[name], chosen, limit)
 
-    running = [name for name in names if name not in skipped]
-    task = Task(running, dataset, solver, scorer, "questions", "question")
+    task = Task(names, dataset, solver, scorer, "questions", "question")
     summary = run_task(task, settings.out, args)
     shutil.rmtree(state, ignore_errors=True)
     return summary
 
 
-def _not_run(config: Config) -> str:
-    """Say why an agent cannot be run here, "" if it can."""
-    key = getattr(config.embedder, "api_key_env", "")
-    is_remote = config.embedder.kind == "openai"
-    missing = is_remote and "openai.com" in str(config.embedder) and not os.environ.get(key)
-    return f"not run: {key} is not set, and no query vectors are stored" if missing else ""
-
-
 def _samples(name: str, config: Config, chosen: QuestionSet, limit: int | None) -> list[Sample]:
     """Return an agent's questions: one a sample, or with a memory all of them together."""
-    chunking = Chunking.parse(str(getattr(config.env, "chunking", "")))
-    questions = list(enumerate(chosen.under(chunking)))[:limit]
+    if not isinstance(config.env, QaEnv):
+        raise UserError(f"agent '{name}' has env {config.env.kind}: the QA world is needed")
+    questions = list(enumerate(chosen.under(Chunking.parse(config.env.chunking))))[:limit]
     groups = [questions] if name in POLICIES else [[item] for item in questions]
     return [
         Sample({"first": group[0][0]}, group, [{**_FAILURE, "number": n} for n, _ in group])
@@ -205,7 +190,8 @@ def _ask(player: Player, numbered: Sequence[tuple[int, Question]], attempt: Atte
 def _retrieval(player: Player, question: Question, query: str) -> dict[str, Any]:
     index = player.index()
     gold = relevant(question, index.passages)
-    how: Retrieval = getattr(player.config.context, "retrieval", "dense")
+    built = player.config.context
+    how: Retrieval = built.retrieval if isinstance(built, Recall) else "dense"
     started = time.perf_counter()
     places = [place for place, _ in index.find(query, _DEPTH, how)]
     took = time.perf_counter() - started
@@ -218,9 +204,8 @@ def _retrieval(player: Player, question: Question, query: str) -> dict[str, Any]
 def summarise(
     questions: Sequence[Row],
     experiments: Sequence[str],
-    skipped: Mapping[str, str],
-    seed: int = 0,
-    names: Sequence[str] = tuple(AGENTS),
+    seed: int,
+    names: Sequence[str],
 ) -> Summary:
     """Return a row an experiment and agent, tests against its first agent."""
     values = units_of(questions, names, ("number",), METRICS, 0.0)
@@ -230,9 +215,6 @@ def summarise(
         head = {"experiment": experiment}
         agents = [name for name in EXPERIMENTS[experiment] if name in names]
         for name in agents:
-            if name in skipped:
-                rows.append({**head, "agent": name, "n": 0, "note": skipped[name]})
-                continue
             row = summary_row(name, values[name], METRICS)
             seconds = [unit["seconds"] for unit in values[name].values()] or [float("nan")]
             for share in (50, 95):

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
@@ -26,8 +27,9 @@ from stategate.nodes.build_context.rico import rankers
 from stategate.nodes.build_context.rico.rankers import RANKERS, rank
 from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
+from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.protocols import Embedder
-from stategate.nodes.retrieval.corpus import Retrieval, TextIndex
+from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.ranking import bm25, bm25_over, cosine, fuse_named, weighted_parts
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
@@ -38,8 +40,6 @@ MEASURES = {"ndcg": "nDCG@10", "map": "AP", "p2": "P@2", "r2": "R@2", "r5": "R@5
 #: The dataset that a row about all of them names: the mean of their means.
 AVERAGE = "average"
 LEXICAL = ("bm25", "bm25_stem")
-#: The corpora's own ways of retrieval, over a question's documents.
-RETRIEVALS: tuple[Retrieval, ...] = ("rrf", "hybrid", "parent")
 DATASETS = ("hotpotqa", "2wikimultihopqa", "musique")
 Split = Literal["dev", "test"]
 
@@ -176,7 +176,8 @@ def run_rerank(settings: Rerank) -> dict[str, Any]:
     def scorer(rows: Sequence[Row]) -> Summary:
         return summarise(rows, questions, settings.rankers, settings.seed)
 
-    base = base_rankers(settings.rankers)
+    # Fusions are made afterwards of the rankers that they name.
+    base = list(dict.fromkeys(p for name in settings.rankers for p in weighted_parts(name)))
     task = Task(base, lambda _: samples, solver, scorer, "scores", "ranking")
     return run_task(task, settings.out, args)
 
@@ -187,17 +188,12 @@ def _judged(question: Question) -> Row:
 
 def check_rankers(names: Iterable[str]) -> None:
     """Raise ``UserError`` unless every part of every name is a base ranker."""
-    choices = (*LEXICAL, "minilm", *RETRIEVALS, *RANKERS)
+    choices = (*LEXICAL, "minilm", *RANKERS)
     for name in names:
         for part in weighted_parts(name) or {name: 1.0}:
             if part not in choices:
                 listing = ", ".join(choices)
                 raise UserError(f"unknown ranker '{part}': known are {listing}; a+b for a fusion")
-
-
-def base_rankers(names: Iterable[str]) -> list[str]:
-    """Return the rankers that must be run, once each: fusions are made of them afterwards."""
-    return list(dict.fromkeys(part for name in names for part in weighted_parts(name)))
 
 
 class Scorer:
@@ -211,7 +207,6 @@ class Scorer:
             settings.states,
             None if folder is None else Path(folder),
         )
-        self._embedder: Embedder | None = None
 
     def score(self, name: str, question: Question) -> dict[str, Any]:
         """Return one row's values: scores, seconds (without reading documents), calls, losses."""
@@ -224,8 +219,6 @@ class Scorer:
             self.embedder.embed(texts)  # documents' vectors are kept, like their states
             started = time.perf_counter()
             return _row(cosine(self.embedder, question.question, texts), started)
-        if name in RETRIEVALS:
-            return self._retrieved(name, question, texts)
         states = self._memory.states(question.documents)
         read = time.perf_counter() - started
         settings = rankers.Settings(self._settings.steps, self._settings.learning_rate)
@@ -239,34 +232,15 @@ class Scorer:
             "read_seconds": round(read, 4),
         }
 
-    def _retrieved(self, name: str, question: Question, texts: Sequence[str]) -> dict[str, Any]:
-        index = TextIndex(
-            [document.text for document in question.documents],
-            self.embedder,
-            [document.title for document in question.documents],
-        )
-        started = time.perf_counter()
-        how = next(way for way in RETRIEVALS if way == name)
-        ranked = dict(index.find(question.question, len(texts), how))
-        lowest = min(ranked.values(), default=0.0) - 1.0
-        return _row(np.array([ranked.get(i, lowest) for i in range(len(texts))]), started)
-
     def load(self, name: str) -> None:
         """Load what the ranker needs, so that a model that is not there is told at once."""
-        if name in ("minilm", *RETRIEVALS):
-            _ = self.embedder
-        if name not in (*LEXICAL, "minilm", *RETRIEVALS):
-            _ = self._memory.backend
+        if name not in LEXICAL:
+            _ = self.embedder if name == "minilm" else self._memory.backend
 
-    @property
+    @cached_property
     def embedder(self) -> Embedder:
         """MiniLM behind its cache."""
-        if self._embedder is None:
-            from stategate.nodes.models.embedders import MiniLM
-            from stategate.nodes.resources import Resources
-
-            self._embedder = MiniLM().build(Resources())
-        return self._embedder
+        return MiniLM().build(Resources())
 
 
 def _row(scores: "np.ndarray[Any, Any]", started: float) -> dict[str, Any]:

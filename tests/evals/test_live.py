@@ -6,7 +6,6 @@ import pytest
 from typer.testing import CliRunner
 
 from stategate.envs.protocols import PlayableWorld
-from stategate.evals.core.report import table
 from stategate.evals.worlds import chosen_tasks, pairs_of, parse_agents, run_live, swept
 from stategate.stores.errors import UserError
 from stategate.ui.cli.main import app
@@ -135,13 +134,6 @@ def test_mistakes_end_with_code_2_and_one_line(tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_agents_are_parsed():
-    agents = parse_agents(["full"], ["tight=context.kind=full,context.budget=50"])
-    assert agents["tight"] == ["context.kind=full", "context.budget=50"]
-    with pytest.raises(UserError):
-        parse_agents([], ["nameless"])
-
-
 def test_a_sweep_plays_each_agent_with_each_value_but_those_that_set_their_own():
     agents = parse_agents(["full", "window"], ["whole=context.kind=full,context.budget=9000"])
     made = swept(agents, ["context.budget=100,200", "actor.kind=rule,policy"])
@@ -177,11 +169,6 @@ def test_a_world_that_lists_its_tasks_is_asked_for_them():
         pass
 
     assert chosen_tasks(Alone(), "all") == {0: {}}
-
-
-def test_a_table_shows_values_with_their_errors():
-    shown = table([{"agent": "full", "n": 4, "success": 0.5, "success_se": 0.25, "errors": 1}])
-    assert shown.splitlines()[-1].split() == "| full | 4 | 50.0 ± 25.0 | 1 |".split()
 
 
 def test_compress_without_a_state_says_what_to_set(tmp_path):

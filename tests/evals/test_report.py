@@ -45,17 +45,6 @@ def test_a_caption_says_what_made_the_table(run):
     assert "`stategate eval worlds`" in shown
 
 
-def test_a_caption_names_every_actor_and_every_commit(tmp_path):
-    chat = {**AGENT, "actor": {"kind": "chat"}, "llm": {"model": "small"}}
-    args = {**ARGS, "agents": {"rule": AGENT, "chat": chat}, "resumed": [{"commit": "fedcba"}]}
-    made = RunDirectory(tmp_path / "two", args)
-    made.summarise([{**ROW, "cost": 0.25}], [])
-    shown = section(read_run(made.folder))
-    assert "Actor `rule`, `chat`; llm `None`, `small`" in shown
-    assert "uncommitted changes, then `fedcba`" in shown
-    assert "cost $" in shown
-
-
 def test_values_stand_beside_their_errors_and_known_metrics_in_their_units():
     rows = [
         {"agent": "a", "n": 4, "mrr": 0.5, "mrr_se": 0.125, "mrr_low": 0.2, "odd": 1234.5678},

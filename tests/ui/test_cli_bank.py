@@ -27,15 +27,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_a_bank_is_shown_and_searched(folder):
-    assert "q " in call("bank", "show", folder / "state")
-    for kind in ("state", "trace"):
-        words = ("bank", "search", folder / kind, "Find me a lamp", "-k", 2, "--json", "-", *HASHED)
-        hits = json.loads(call(*words))
-        assert len(hits) == 2
-        assert hits[0]["score"] >= hits[1]["score"]
-
-
 def test_banks_are_merged_and_a_row_comes_once(folder, tmp_path):
     bank = tmp_path / "copy"
     assert "new rows" in call("bank", "merge", folder / "state", "--out", bank)
@@ -60,8 +51,6 @@ def test_mistakes_are_told_in_one_line(folder, tmp_path):
     (tmp_path / "empty.jsonl").write_text("")
     for words, told in [
         (("show", tmp_path / "nothing"), "no bank"),
-        (("search", bank, " ", *HASHED), "nothing to search for"),
-        (("search", bank, "lamp", *HASHED, "--set", "embedder.dimension=64"), "hashing"),
         (("build", tmp_path / "x", "--out", tmp_path / "b"), "no traces at"),
         (("practice", "--styles", "wild", "--out", tmp_path / "p"), "no style 'wild'"),
         (("merge", bank, folder / "trace", "--out", tmp_path / "m"), "trace"),

@@ -9,7 +9,7 @@ from rich.console import Console
 from stategate.envs.protocols import Chunk, Observation, View
 from stategate.envs.webshop.view import WebShopView
 from stategate.graph import Session, build_graph, load_config
-from stategate.nodes.protocols import BuiltContext, Decision, Piece
+from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.ui.cli.run import episode_dict, futile
 from stategate.ui.cli.transcript import Transcript, cut, kept_line, page_lines, reward_line
 
@@ -46,13 +46,6 @@ def test_kept_line_counts_chunks_and_tokens_and_names_what_was_dropped():
         piece("b", "", 20, 0, (), ("click[buy now]", "click[a]")),
     )
     assert kept_line(built) == "kept 1/2 chunks, 10 of 30 tokens; dropped: buy now"
-
-
-def test_kept_line_names_a_few_of_many_and_says_when_over_the_budget():
-    gone = tuple(f"click[{i}]" for i in range(9))
-    built = context(piece("a", "x", 5, 5, (), gone), over_budget=True)
-    line = kept_line(built, names=2)
-    assert line == "kept 1/1 chunks, 5 of 5 tokens, over the budget; dropped: 0, 1, …"
 
 
 def test_a_step_shows_the_advice_and_what_fell_back():
@@ -134,17 +127,3 @@ def test_the_episode_is_plain_and_adds_up():
     for step in episode["steps"]:
         texts = "".join(piece["text"] for piece in step["context"]["pieces"])
         assert texts == "".join(m["content"] for m in step["context"]["messages"])
-
-
-def test_a_worldly_reward_is_shown_with_its_thought_and_usage():
-    seen = Observation("page", ("click[x]",))
-    decision = Decision("click[x]", reason="[i]why", tokens_in=7, tokens_out=2, attempts=2)
-    from stategate.graph.session import StepResult
-
-    step = StepResult(0, seen, context(piece("a", "x", 1, 1)), decision, seen, 0.5)
-    screen = Console(file=io.StringIO(), width=80)
-    Transcript(screen, load_config({}), View(), "none").step(step, "the reply was no action")
-    text = screen.file.getvalue()
-    for told in ("[i]why", "7 tokens in, 2 out", "2 attempts", "the reply was no action"):
-        assert told in text
-    assert "page  " not in text

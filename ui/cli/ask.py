@@ -25,7 +25,6 @@ from stategate.ui.cli.settings_command import command, single
 
 if TYPE_CHECKING:
     from stategate.graph.session import Session, StepResult
-    from stategate.nodes.build_context.rico.rankers import Weighed
 
 ask_app, chat_app, rank_app = single(), single(), single()
 
@@ -126,26 +125,23 @@ def open_session(settings: ChatSettings, thread: str, is_kept: bool) -> "Session
 def _with_corpus(session: "Session", is_named: bool) -> "Session":
     """Return the thread with the corpus that it answered from last, unless one was named now.
 
-    The corpus is kept in the checkpoints' metadata; which one it is, and a change, is said in a line.
+    The corpus is kept in the checkpoints' metadata; a change is said in a line.
     """
     from stategate.graph.build import build_graph
     from stategate.graph.session import Session
     from stategate.nodes.observe.qa import QaEnv
     from stategate.stores.corpus.corpus import corpus_names
 
-    config = session.agent.config
+    config, default = session.agent.config, QaEnv().corpus
     if not isinstance(config.env, QaEnv):
         return session
-    own, kept = config.env.corpus, session.kept.get("corpus")
-    if own not in (QaEnv().corpus, *corpus_names()) and Path(own).expanduser().exists():
+    own, kept = config.env.corpus, str(session.kept.get("corpus") or default)
+    if own not in (default, *corpus_names()) and Path(own).expanduser().exists():
         own = str(Path(own).expanduser().resolve())  # found again from another folder
-    if kept is not None and kept != own:
-        # A preset that names no corpus of its own has the default one: nobody chose it.
-        if is_named or own != QaEnv().corpus:
-            output.say(f"this thread answered from {kept}; from here on from {own}", stderr=True)
-        else:
-            output.say(f"this thread goes on with {kept} (--corpus names another)", stderr=True)
-            own = str(kept)
+    # A preset that names no corpus of its own has the default one: nobody chose it.
+    if kept != own == default and not is_named:
+        output.say(f"this thread goes on with {kept} (--corpus names another)", stderr=True)
+        own = kept
     if own != config.env.corpus:
         env = config.env.model_copy(update={"corpus": own})
         graph = build_graph(config.model_copy(update={"env": env}))
@@ -280,14 +276,13 @@ class RankSettings(Settings):
     alone: bool = option(False, "The ranker's own score only.")
     candidates: int = option(20, "Weigh only so many, the BM25-best.", ge=1)
     model: str = option("smollm2-135m", "Asset, folder, .gguf file, hub name.")
-    answer: bool = option(False, "Also answer from the mixed state.")
     json_target: JsonFile = None
 
 
 @command(
     rank_app,
     """stategate rank "Who wrote the song Counterparts?" --corpus notes/ --top 3""",
-    """stategate rank "Which film is older?" --corpus films.json --answer --json -""",
+    """stategate rank "Which film is older?" --corpus films.json --json -""",
 )
 def rank(settings: RankSettings) -> None:
     """Weigh documents for a question by how much attending to them would help predict it."""
@@ -308,20 +303,20 @@ def rank(settings: RankSettings) -> None:
         () if settings.alone else settings.fuse_with,
     )
     weighed = weigher.weigh(question, documents, quiet=False)
-    reply = None
-    if settings.answer:
-        import torch
-
-        states = weigher.memory.states(documents)
-        weights = torch.tensor(weighed.weights, dtype=torch.float32)
-        reply = str(weigher.memory.backend.generate(states, weights, question))
-    told = _weighed_as_json(question, documents, weighed, settings.top)
-    if settings.json_target is not None:
-        output.write_json(settings.json_target, {**told, "answer": reply})
-    if settings.json_target != "-":
-        _show_ranking(told)
-        if reply is not None:
-            output.say(f"answer from the mixed state: {reply}")
+    rows = [
+        {
+            "title": documents[i].title,
+            "text": documents[i].text,
+            "weight": float(weighed.weights[i]),
+            "score": float(weighed.scores[i]),
+            "parts": {name: float(scores[i]) for name, scores in weighed.parts.items()},
+        }
+        for i in weighed.order()[: settings.top]
+    ]
+    losses = list(weighed.ranking.losses) if weighed.ranking else []
+    told = {"question": question, "documents": rows, "losses": losses}
+    if not output.wrote(settings.json_target, told):
+        _show_ranking(rows)
 
 
 def _best_by_words(question: str, documents: list[Any], count: int) -> list[Any]:
@@ -336,36 +331,11 @@ def _best_by_words(question: str, documents: list[Any], count: int) -> list[Any]
     return [documents[i] for i in sorted(np.argsort(-scores, kind="stable")[:count])]
 
 
-def _weighed_as_json(
-    question: str, documents: list[Any], weighed: "Weighed", top: int
-) -> dict[str, Any]:
-    rows = [
-        {
-            "title": documents[i].title,
-            "text": documents[i].text,
-            "weight": float(weighed.weights[i]),
-            "score": float(weighed.scores[i]),
-            "parts": {name: float(scores[i]) for name, scores in weighed.parts.items()},
-        }
-        for i in weighed.order()[:top]
-    ]
-    losses = list(weighed.ranking.losses) if weighed.ranking else []
-    return {"question": question, "documents": rows, "losses": losses}
-
-
-def _show_ranking(told: dict[str, Any]) -> None:
-    ranked = told["documents"]
+def _show_ranking(ranked: list[dict[str, Any]]) -> None:
     highest = max(row["weight"] for row in ranked)
-    rows = [
-        (
-            f"{row['weight']:.3f}",
-            output.bar(row["weight"], highest),
-            " ".join((row["title"] or row["text"]).split())[:28],
-            *row["parts"].values(),
-        )
-        for row in ranked
-    ]
+    rows = []
+    for row in ranked:
+        title = " ".join((row["title"] or row["text"]).split())[:28]
+        bar = output.bar(row["weight"], highest)
+        rows.append((f"{row['weight']:.3f}", bar, title, *row["parts"].values()))
     output.console().print(output.table(("weight", "", "document", *ranked[0]["parts"]), rows))
-    if told["losses"]:
-        shown = " → ".join(f"{value:.3f}" for value in told["losses"][:8])
-        output.say(f"question's loss: {shown} nats a token", "dim")

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 app = command_group(
     "Make, look at, and merge banks of experience.",
-    "stategate bank search state 'Find me a red wool scarf'",
+    "stategate bank practice --goals 0-99 --out runs/p.sqlite",
+    "stategate bank build runs/p.sqlite --include-incorrect",
     "stategate run webshop-experience --goal 3 --set context.bank=state",
 )
 
@@ -95,15 +96,6 @@ class ShowSettings(Settings):
     folder: Bank
     limit: int = option(5, "Rows to show, those of most worth.", ge=0)
     episode: str | None = option(None, "Only rows of this episode.")
-    json_target: JsonFile = None
-
-
-class SearchSettings(BankConfig):
-    """What is looked for."""
-
-    folder: Bank
-    text: str = argument(..., "A question, or a whole state as text.")
-    k: int = option(5, "How many rows.", "-k", ge=1, le=100)
     json_target: JsonFile = None
 
 
@@ -189,22 +181,6 @@ def show(settings: ShowSettings) -> None:
         _print(row)
 
 
-@command(app, "stategate bank search state 'Find me a red wool scarf' -k 3")
-def search(settings: SearchSettings) -> None:
-    """Find the rows nearest to a text."""
-    if not settings.text.strip():
-        raise UserError("nothing to search for: give a question or a state")
-    from stategate.ui.memory import nearest_rows
-
-    config, resources = settings.load()
-    world = resources.get(config.env)
-    hits = nearest_rows(settings.folder, settings.text, settings.k, resources, world)
-    if wrote(settings.json_target, [{"score": hit.score, **_plain(hit.row)} for hit in hits]):
-        return
-    for hit in hits:
-        _print(hit.row, hit.score)
-
-
 @command(app, "stategate bank merge a b --out all")
 def merge(settings: MergeSettings) -> None:
     """Put banks of one make together; a row that is in several comes once."""
@@ -255,11 +231,10 @@ def _plain(row: Any) -> dict[str, Any]:
     return {key: value for key, value in vars(row).items() if key != "n"}
 
 
-def _print(row: Any, score: float | None = None) -> None:
+def _print(row: Any) -> None:
     data = row.data
-    likeness = "" if score is None else f"  likeness {score:.3f}"
     used = f"  used {row.uses}x, earned {row.helped:.2f}" if row.uses else ""
     advice = f"{data.get('action')}: {data.get('experience') or '(no advice)'}"
-    say(f"\n{row.id}  q {row.q:.2f}{likeness}  {row.task}{used}", "bold cyan")
+    say(f"\n{row.id}  q {row.q:.2f}  {row.task}{used}", "bold cyan")
     say(str(data.get("state") or data.get("question") or ""))
     say(" > ".join(data["plan"]) if "plan" in data else advice, "green")

@@ -1,12 +1,13 @@
 """``stategate kinds``: what can fill each slot, with every parameter."""
 
+import inspect
 import json
-import types
-import typing
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from stategate.stores.errors import UserError
 from stategate.stores.settings import JsonFile, Settings, argument, option
 from stategate.ui.cli.output import say, wrote
 from stategate.ui.cli.settings_command import command, single
@@ -32,7 +33,6 @@ def kinds(settings: KindsSettings) -> None:
     """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
     from stategate.nodes.protocols import SLOTS
     from stategate.nodes.registry import registry
-    from stategate.stores.errors import UserError
 
     slot = settings.slot
     if slot is not None and slot not in SLOTS:
@@ -46,7 +46,7 @@ def kinds(settings: KindsSettings) -> None:
         _show(described)
 
 
-def catalogue(registry: "Registry", slots: typing.Iterable[str]) -> dict[str, Any]:
+def catalogue(registry: "Registry", slots: Iterable[str]) -> dict[str, Any]:
     """Describe the kinds of ``slots``: ``{"slots": {slot: [kind, ...]}, "broken": {name: why}}``."""
     described: dict[str, list[dict[str, Any]]] = {slot: [] for slot in slots}
     for slot, members in described.items():
@@ -73,30 +73,12 @@ def markdown(described: dict[str, Any], owner: str | None = None) -> str:
 def _parameter(name: str, info: "FieldInfo") -> dict[str, Any]:
     from pydantic_core import to_jsonable_python
 
-    is_required = info.is_required()
-    described = {"name": name, "type": type_name(info.annotation), "required": is_required}
-    if not is_required:
+    kind = inspect.formatannotation(info.annotation).replace("typing.", "")
+    described = {"name": name, "type": kind, "required": info.is_required()}
+    if not info.is_required():
         default = info.get_default(call_default_factory=True, validated_data={})
         described["default"] = to_jsonable_python(default, fallback=str)
     return {**described, "description": info.description or ""}
-
-
-def type_name(annotation: Any) -> str:
-    """Write a type as people do: ``int | null``, ``'text' | 'rich'``, ``list of str``."""
-    if annotation is None or annotation is type(None):
-        return "null"
-    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Annotated:
-        return type_name(inner[0])
-    if origin is typing.Literal:
-        return " | ".join(repr(value) for value in inner)
-    if origin in (typing.Union, types.UnionType):
-        return " | ".join(type_name(part) for part in inner)
-    if origin in (list, tuple, set, frozenset) and inner:
-        return f"list of {type_name(inner[0])}"
-    if isinstance(annotation, type) and not inner:
-        return annotation.__name__
-    return str(annotation).replace("typing.", "")
 
 
 def _show(described: dict[str, Any]) -> None:

@@ -4,6 +4,8 @@ Each command is imported when it is called, so that ``stategate --help`` answers
 of the caller's is one line on stderr and exit code 2.
 """
 
+import errno
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -36,6 +38,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+#: What a disk says that is full, or that this user may not write to.
+_REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+
+
 class Commands(TyperGroup):
     """The commands, each imported when it is called; errors are one line and exit code 2."""
 
@@ -62,7 +68,8 @@ class Commands(TyperGroup):
             code = super().main(*args, **extra) or 0
             sys.stdout.flush()
         except BrokenPipeError:
-            _close_quietly()
+            # Stdout goes nowhere, or the interpreter complains of the closed pipe again at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 141  # as a program that SIGPIPE ended
         except (KeyboardInterrupt, typer.Abort):
             typer.echo("stategate: stopped", err=True)
@@ -70,7 +77,7 @@ class Commands(TyperGroup):
         except Exception as error:
             message = problem(error)
             code = 1 if message is None else 2
-            typer.echo(_fault() if message is None else f"stategate: {message}", err=True)
+            typer.echo(f"stategate: {message}" if message else _traceback(), err=True)
         sys.exit(code)
 
 
@@ -87,8 +94,8 @@ def problem(error: BaseException) -> str | None:
         return f"{printable(one_line(message()))} (see --help)"
     if isinstance(error, UserError):
         return printable(one_line(str(error)))
-    if isinstance(error, OSError) and _is_of_home(error):
-        why = f"cannot write '{error.filename}' ({error.strerror})"
+    if isinstance(error, OSError) and error.errno in _REFUSALS:
+        why = printable(f"cannot write '{error.filename}' ({error.strerror})")
         return f"{why}: set STATEGATE_HOME to a folder that you may write to"
     if isinstance(error, ValidationError):
         from stategate.nodes.registry import first_problem
@@ -97,40 +104,13 @@ def problem(error: BaseException) -> str | None:
     return None
 
 
-def _fault() -> str:
+def _traceback() -> str:
     """Return the traceback of a fault of the program's, or a plug-in's: without secrets."""
     import traceback
 
     from stategate.stores.text import without_password
 
     return without_password(traceback.format_exc().rstrip())
-
-
-def _is_of_home(error: OSError) -> bool:
-    """Say whether a file of ours could not be written: a read-only or a full disk."""
-    import errno
-    from pathlib import Path
-
-    from stategate.stores.errors import UserError
-    from stategate.stores.home import cache, home
-
-    refusals = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
-    if error.errno not in refusals or not isinstance(error.filename, str | Path):
-        return False
-    try:
-        return any(Path(error.filename).is_relative_to(place()) for place in (home, cache))
-    except UserError:
-        return False
-
-
-def _close_quietly() -> None:
-    """Point stdout nowhere, or the interpreter complains again about the closed pipe at exit."""
-    import os
-
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        sys.stdout = None
 
 
 app = typer.Typer(

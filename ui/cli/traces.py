@@ -23,8 +23,6 @@ checkpoints_app = command_group(
     "stategate checkpoints list",
     "stategate checkpoints prune --days 30",
 )
-_STYLES = {"ACT": "bold green", "ERROR": "bold red", "REWARD": "bold yellow"}
-_LETTERS = 200  # of a page that ``show`` prints
 _Saver = Annotated[
     str | None,
     option(None, "File or PostgreSQL URL; this machine's by default.", metavar="FILE|URL"),
@@ -51,13 +49,6 @@ class ListSettings(TraceSettings):
     min_reward: float | None = option(None, "Only episodes with at least this.")
     env: str | None = option(None, "Only episodes in this world.")
     limit: int = option(20, "The newest so many.", ge=1)
-    json_target: JsonFile = None
-
-
-class ShowSettings(TraceSettings):
-    """Which episode."""
-
-    episode: str = argument(..., "An episode id, or the beginning of one.")
     json_target: JsonFile = None
 
 
@@ -88,26 +79,6 @@ def list_traces(settings: ListSettings) -> None:
             (_time(row["started"]), row["reward"] if is_scored else "–", row["steps"], *told)
         )
     console().print(table(("when", "reward", "steps", "task", "episode"), rows))
-
-
-@command(app, "stategate traces show run-20260301-101500-ab12cd")
-def show(settings: ShowSettings) -> None:
-    """Show the events of one episode."""
-    from rich.text import Text
-
-    store = settings.open()
-    row = _find(store, settings.episode)
-    if wrote(settings.json_target, store.exported(row)):
-        return
-    out = console()
-    out.print(Text(row["episode_id"], "bold cyan"))
-    out.print(Text(row["instruction"] or "", "bold"))
-    for event in store.events(row["episode_id"]):
-        text = " ".join(event.text.split())
-        if event.kind == "OBS" and len(text) > _LETTERS:
-            text = text[: _LETTERS - 1] + "…"
-        head = f"{event.t + 1:>3} {event.kind:<7}"
-        out.print(Text.assemble((head, "dim"), (text, _STYLES.get(event.kind, ""))))
 
 
 @command(app, "stategate traces export one.jsonl --episode run-20260301")
