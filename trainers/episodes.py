@@ -77,16 +77,6 @@ def group_of(trajectory: Trajectory, group: str) -> str:
     return str(next((value for value in known if value), trajectory.episode_id))
 
 
-def resources_of(settings: RecordedSettings, sides: Sides, updater: str = "none") -> Resources:
-    """Return the embedder, the updater and the world that the episodes are of."""
-    kinds = {str(t.task["env"]) for side in sides for t in side if "env" in t.task}
-    env: Named = settings.env or (kinds.pop() if len(kinds) == 1 else "")
-    if not env:
-        named = f"episodes of {', '.join(sorted(kinds))}" if kinds else "no episode names its world"
-        raise UserError(f"'{settings.data}': {named}; set env to the world that they are of")
-    return make_resources(settings.embedder, updater, registry().parse("env", env))
-
-
 def views_of(settings: RecordedSettings, sides: Sides) -> Callable[[Trajectory], View]:
     """Return how each episode is read: by the view of the world that it names, else of ``env``."""
 
@@ -117,17 +107,32 @@ def make_resources(embedder: Named, updater: str, env: Params) -> Resources:
     return Resources(None, *behind)
 
 
-def decisions_of(trajectory: Trajectory) -> list[tuple[Observation, str]]:
-    """Return each decision of ``trajectory``: (the page, the action taken there)."""
-    found: list[tuple[Observation, str]] = []
-    affordances = iter(trajectory.actions)
-    page: Observation | None = None
-    for event in trajectory.events:
-        if event.kind == "OBS":
-            page = Observation(event.text, next(affordances, ()))
-        elif event.kind == "ACT" and page is not None:
-            found.append((page, event.text))
-    return found
+class Recorder:
+    """Records one episode, from its first page on."""
+
+    def __init__(self, page: Observation) -> None:
+        self._page, self._step = page, 0
+        self._events = [Event("OBS", page.text, 0)]
+        self._actions = [page.actions]
+
+    def took(self, action: str, outcome: Observation) -> None:
+        """Add an action and the page that it led to, which may be the last one."""
+        t = self._step
+        self._events.append(Event("ACT", action, t))
+        if outcome.done:
+            self._events.append(Event("REWARD", str(outcome.reward), t))
+            self._events += [Event("OBS", outcome.text, t), Event("DONE", "", t)]
+        else:
+            self._events.append(Event("OBS", outcome.text, t + 1))
+        self._actions.append(outcome.actions)
+        self._page, self._step = outcome, t + 1
+
+    def trajectory(
+        self, name: str, instruction: str, task: Mapping[str, Any], agent: Mapping[str, Any]
+    ) -> Trajectory:
+        """Return the episode ``name`` of ``task`` as ``agent`` played it."""
+        events, actions = tuple(self._events), tuple(self._actions)
+        return Trajectory(name, events, self._page.reward, instruction, task, agent, actions)
 
 
 @dataclass(frozen=True)

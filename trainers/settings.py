@@ -78,31 +78,7 @@ class AllocatorSettings(RecordedSettings):
     retriever: str = Field(description="the retriever's checkpoint, which reads the mixtures")
 
 
-class ReaderSettings(BaseModel):
-    """By which builders, and at what budgets, the contexts are made that a policy reads."""
-
-    builders: dict[str, float] = Field(
-        default={"full": 1, "window": 1, "compress:allocator=uniform": 1},
-        description="what makes the contexts, KIND or KIND:FIELD=VALUE,…, and how often",
-    )
-    updater: str = Field(
-        default="none", description="whose state the builders read: none, gru or ssm"
-    )
-    memory: dict[str, int] = Field(
-        default={}, description="of short_term, as the preset of the world has it"
-    )
-    low: int = Field(default=80, ge=1, description="the least budget, in tokens")
-    high: int = Field(default=2000, ge=1, description="the largest budget, in tokens")
-
-
-class ActorSettings(RecordedSettings, ReaderSettings):
-    """The ``policy`` actor does as the expert did, whatever builder made its context."""
-
-    hidden: int = Field(default=96, ge=8)
-    encoder: str = Field(default="lexical", description="what turns contexts into numbers")
-
-
-class DaggerSettings(Settings, ReaderSettings):
+class DaggerSettings(Settings):
     """The ``policy`` actor plays, and learns what a teacher would have done.
 
     An epoch is ``games`` episodes, ``passes`` over their decisions and one held-out play.
@@ -115,6 +91,18 @@ class DaggerSettings(Settings, ReaderSettings):
         description="settings of further worlds that are played beside, as --config takes them, each "
         "with what of data, course, builders, games, exam and max_steps is set otherwise (FIELD=VALUE)",
     )
+    builders: dict[str, float] = Field(
+        default={"full": 1, "window": 1, "compress:allocator=uniform": 1},
+        description="what makes the contexts, KIND or KIND:FIELD=VALUE,…, and how often",
+    )
+    updater: str = Field(
+        default="none", description="whose state the builders read: none, gru or ssm"
+    )
+    memory: dict[str, int] = Field(
+        default={}, description="of short_term, as the preset of the world has it"
+    )
+    low: int = Field(default=80, ge=1, description="the least budget, in tokens")
+    high: int = Field(default=2000, ge=1, description="the largest budget, in tokens")
     start: str = Field(default="", description="a checkpoint to go on from; '' for none")
     encoder: str = Field(default="general", description="what turns contexts into numbers")
     embedder: Named = Field(default="hashing", description="that of the builders")
@@ -126,25 +114,11 @@ class DaggerSettings(Settings, ReaderSettings):
     max_steps: int = Field(default=20, ge=1)
 
 
-class AlignerSettings(Settings):
-    """What an instruction asks, excludes or leaves open, learned from many wordings."""
-
-    data: str = Field(description="'sample', 'official' or a folder of the world's files")
-    times: int = Field(default=8, ge=1, description="wordings of each goal")
-    recombined: int = Field(
-        default=12_000,
-        ge=0,
-        description="goals of other goals' parts, from which words' roles are learned",
-    )
-
-
 #: Trainers by name: what follows ``stategate train``, and the name of the default YAML file.
 TRAINERS: dict[str, type[Settings]] = {
-    "aligner": AlignerSettings,
     "state": StateSettings,
     "retriever": RetrieverSettings,
     "allocator": AllocatorSettings,
-    "actor": ActorSettings,
     "dagger": DaggerSettings,
 }
 S = TypeVar("S", bound=Settings)

@@ -160,6 +160,6 @@ def _shipped() -> dict[str, Floats]:
         from stategate.stores.errors import UserError
 
         raise UserError(
-            "checkpoint 'aligner' has other features or another network: stategate train aligner"
+            "checkpoint 'aligner' has other features: remove it, and the one that ships is read"
         )
     return arrays

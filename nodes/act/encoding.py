@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from stategate.envs.protocols import takes_text, target_of, verb_of
 from stategate.nodes.act import general
 from stategate.nodes.act.page_features import Features
 from stategate.nodes.act.shop import lexical
 from stategate.nodes.protocols import BuiltContext, Vector, WorldProfile
 from stategate.stores.assets.weights import read_meta, require_match
 from stategate.stores.errors import UserError
-from stategate.stores.text import words_of
 
 #: Returns the features of each candidate, by its action, and those of the page.
 Describe = Callable[[BuiltContext, int, WorldProfile], tuple[dict[str, Features], Features]]
@@ -28,37 +26,16 @@ READERS: Mapping[str, tuple[str, Describe]] = {
     "general": ("policy-joint", general.describe),
     "lexical": ("policy", lexical.describe),
 }
-RETRAIN = "train it again for these features (stategate train actor)"
-_ENOUGH = 0.5  # shared words (Jaccard) for a text of ours to stand for an expert's
+RETRAIN = "train it again for these features (stategate train dagger)"
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """``rows`` (n, candidate features) and ``page`` (page features,), float32; equally many actions.
-
-    ``written`` are those of the actions that were made where a command takes text.
-    """
+    """``rows`` (n, candidate features) and ``page`` (page features,), float32; equally many actions."""
 
     actions: tuple[str, ...]
     rows: Vector
     page: Vector
-    written: frozenset[str] = frozenset()
-
-    def index_of(self, action: str) -> int | None:
-        """Return the index of the candidate that matches an expert's action, or None.
-
-        That is the action itself, else the written text with the same verb that is most like it.
-        """
-        if action in self.actions:
-            return self.actions.index(action)
-        words = {*words_of(target_of(action))}
-        alike: dict[int, float] = {}
-        for i, text in enumerate(self.actions):
-            if text in self.written and verb_of(text) == verb_of(action):
-                own = {*words_of(target_of(text))}
-                alike[i] = len(own & words) / max(len(own | words), 1)
-        best = max(alike, key=alike.__getitem__, default=None)
-        return best if best is not None and alike[best] >= _ENOUGH else None
 
 
 @dataclass(frozen=True)
@@ -74,10 +51,7 @@ class Encoder:
         """Return the candidates as numbers (none where nothing is readable)."""
         described, page = self.describe(context, step, profile)
         rows = _table([*described.values()], self.row_features)
-        shown = set(context.actions)
-        slots = {verb_of(action) for action in shown if takes_text(action)}
-        made = frozenset(a for a in described if a not in shown and verb_of(a) in slots)
-        return Encoded(tuple(described), rows, _table([page], self.page_features)[0], made)
+        return Encoded(tuple(described), rows, _table([page], self.page_features)[0])
 
 
 def _table(rows: Sequence[Features], names: tuple[str, ...]) -> Vector:

@@ -1,4 +1,4 @@
-"""``policy``: a small learned scorer of every readable action, trained by ``stategate train actor``.
+"""``policy``: a small learned scorer of every readable action, trained by ``stategate train dagger``.
 
 It plays any world: a checkpoint names the encoder that turns contexts into numbers for it. It reads
 only the built context and the step number: whatever a context builder drops, it does not know

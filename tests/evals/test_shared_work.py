@@ -18,7 +18,7 @@ from stategate.stores.workers import Crew, in_order
 from stategate.trainers.alfworld.collect import collect as search
 from stategate.trainers.bank.build import build_state_bank
 from stategate.trainers.bank.sources import read_episodes
-from stategate.trainers.webshop.collect import collect_practice
+from stategate.trainers.webshop.collect import collect
 from tests.evals.halves import halves
 
 HASHING = registry().parse("embedder", "hashing")
@@ -42,8 +42,8 @@ def _same_files(a: Path, b: Path) -> bool:
 
 
 def test_two_workers_record_the_bytes_that_one_process_records(tmp_path):
-    collect_practice("sample", tmp_path / "one", n=4, heldout=2, seed=3)
-    collect_practice("sample", tmp_path / "two", n=4, heldout=2, seed=3, crew=Crew(2))
+    collect("sample", tmp_path / "one", n=4, heldout=2, seed=3)
+    collect("sample", tmp_path / "two", n=4, heldout=2, seed=3, crew=Crew(2))
     assert _same_files(tmp_path / "one", tmp_path / "two")
     search("sample", tmp_path / "a", n=3, heldout=2)
     search("sample", tmp_path / "b", n=3, heldout=2, crew=Crew(2))
@@ -59,7 +59,7 @@ def test_two_workers_read_the_files_that_one_process_reads(tmp_path):
 
 
 def test_two_workers_embed_what_one_process_embeds(tmp_path, monkeypatch):
-    collect_practice("sample", tmp_path / "data", n=4, heldout=1, seed=3)
+    collect("sample", tmp_path / "data", n=4, heldout=1, seed=3)
     episodes = read_episodes([tmp_path / "data" / "train.jsonl"], True).found
     made = {}
     for name, crew in (("one", None), ("two", Crew(2))):

@@ -101,15 +101,6 @@ def test_every_feature_has_a_column_of_a_checkpoint_that_ships():
         assert {*page, *(name for row in rows.values() for name in row)} <= known
 
 
-def test_an_experts_action_is_found_among_the_candidates():
-    seen = LEXICAL.encode(context(["Search bar: search[<query>]"], [SEARCH]), 0, PROFILE)
-    first = seen.actions[0].removeprefix("search[").removesuffix("]")
-    assert seen.index_of(seen.actions[1]) == 1
-    assert seen.index_of(f"search[{' '.join(reversed(first.split()))}]") == 0
-    assert seen.index_of("search[blue hat]") is None
-    assert LEXICAL.encode(context(ITEM, ON_ITEM), 0, PROFILE).index_of("click[gone]") is None
-
-
 def test_queries_are_made_of_the_instruction_without_its_price_and_stand_for_the_search_bar(act):
     found = queries(Wanted.of(WISH))
     assert "machine wash men shirts long sleeve black x-large" in found

@@ -16,9 +16,9 @@ from typing import Any
 
 from stategate.envs.alfworld import AlfWorld
 from stategate.envs.alfworld.expert import decide, knowledge_of
-from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory, write_splits
 from stategate.stores.workers import Crew, in_order
+from stategate.trainers.episodes import Recorder
 
 STEPS = 50  # an episode's at most, as in the published results
 _AS_PUBLISHED = "published"  # the seed of what needs none
@@ -38,9 +38,8 @@ def play(
     ``commands`` are what to do, where that is known.
     """
     session, seen = world.reset({"game": game})
-    asked = world.instruction(session)
-    past, events = [("", seen.text)], [Event("OBS", seen.text, 0)]
-    actions = [seen.actions]
+    asked, recorder = world.instruction(session), Recorder(seen)
+    past = [("", seen.text)]
     mistakes: list[str] = []
     for t in range(len(commands) or limit):
         if commands:
@@ -51,32 +50,19 @@ def play(
             action = rng.choice(seen.actions)
             mistakes.append(action)
         session, seen = world.step(session, action)
-        events.append(Event("ACT", action, t))
+        recorder.took(action, seen)
         past.append((action, seen.text))
         if seen.done:
-            events += [Event("REWARD", str(seen.reward), t), Event("OBS", seen.text, t)]
-            events.append(Event("DONE", "", t))
             break
-        events.append(Event("OBS", seen.text, t + 1))
-        actions.append(seen.actions)
     sort, *_, room = game.split("/")[-2].split("-")
-    kind = "published" if commands else "expert"
     agent = {
-        "kind": kind,
+        "kind": "published" if commands else "expert",
         "strayed": len(mistakes),
         "mistakes": mistakes,
         "sort": sort,
         "room": room,
     }
-    return Trajectory(
-        game,
-        tuple(events),
-        seen.reward,
-        asked,
-        {"env": "alfworld", "game": game},
-        agent,
-        tuple(actions),
-    )
+    return recorder.trajectory(game, asked, {"env": "alfworld", "game": game}, agent)
 
 
 def _serve(data: str, stray: float, serve: Callable[[Any], None]) -> None:

@@ -1,1 +1,1 @@
-"""Trainers of the policy actor: imitation of recorded experts, and of a teacher on its own play."""
+"""Train the policy actor on its own play, by a teacher's word (DAgger)."""

@@ -23,7 +23,6 @@ from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.runs import mean, provenance, with_errors
 from stategate.trainers.episodes import Readers, make_resources
-from stategate.trainers.policy.imitation import policy_meta
 from stategate.trainers.policy.rollout import (
     Course,
     Player,
@@ -128,7 +127,12 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
         for name, rollouts in zip(names, examined(), strict=True)
     ]
     meta = {
-        **policy_meta(reading, sizes, ", ".join(names)),
+        "kind": "policy",
+        "architecture": sizes,
+        "encoder": reading.name,
+        "world": ", ".join(names),
+        "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
+        "embedder": None,  # the features hold no vectors
         "trained": "imitation of a teacher on its own episodes",
         "builders": settings.builders,
         "metrics": rows if is_joint else rows[0],

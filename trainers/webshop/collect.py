@@ -1,12 +1,10 @@
-"""Episodes to learn from, as JSON lines.
+"""Record episodes of several WebShop shoppers as JSON lines, for what learns to read a page's state.
 
-``collect`` is for what reads a page's state: several shoppers (an expert with three sets of detours,
-``rule`` and, where asked for, ``policy``) in many wordings. ``train.jsonl`` says its goals in wordings
-to train on; a part of its products is marked as validation and said in wordings to develop with, so
-neither product nor family stands on both sides. ``heldout.jsonl`` is goals 500 to 1499 in wordings to
-develop with. ``collect_practice`` plays practice goals for ``policy``; in half of those episodes the
-expert opens the best-looking wrong product first: the pages that a learner must learn to leave.
-``collect.json`` says how often the expert made which detour.
+The shoppers are an expert with three sets of detours, ``rule`` and, where asked for, ``policy``.
+``train.jsonl`` says its goals in wordings to train on; a part of its products is marked as validation
+and said in wordings to develop with, so neither product nor family stands on both sides.
+``heldout.jsonl`` is goals 500 to 1499 in wordings to develop with. ``collect.json`` says how often the
+expert made which detour.
 """
 
 import random
@@ -19,16 +17,21 @@ from typing import Any
 
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.expert import Rates, play
-from stategate.envs.webshop.view import OPENED
-from stategate.envs.webshop.wordings import reworded
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import Actor
 from stategate.nodes.registry import registry
-from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory, write_splits
 from stategate.stores.workers import Crew, Start, in_order
-from stategate.trainers.episodes import Reader, Readers, make_resources
-from stategate.trainers.webshop.goals import MODES, Practice, draw, load_shop, practice, splits
+from stategate.trainers.episodes import Reader, Readers, Recorder, make_resources
+from stategate.trainers.webshop.goals import (
+    MODES,
+    Practice,
+    draw,
+    load_shop,
+    practice,
+    reword,
+    splits,
+)
 
 _STEPS = 20
 _TEMPERATURE = 0.7
@@ -38,7 +41,6 @@ SHOPPERS: Mapping[str, Rates] = {
     "careful": Rates(short_search=0.1, wrong_product=0.5, wrong_option=0.0, careful=1.0),
     "hasty": Rates(short_search=0.6, wrong_product=0.1, wrong_option=0.1),
 }
-PRACTICE = SHOPPERS["careful"]
 #: A split's name, its goals, how many episodes, and whether products (else goals) come evenly.
 Part = tuple[str, Sequence[int], int, bool]
 
@@ -73,7 +75,7 @@ def collect(
     successes are kept. A tenth of ``n`` more is for validation. A ``crew`` shares the episodes; who
     plays one makes no difference to it.
     """
-    how = (data, tuple(modes), seed, True)
+    how = (data, tuple(modes), seed)
     worlds, plan = _worlds(*how)
     parts = [
         ("train", plan.training, n, False),
@@ -86,29 +88,24 @@ def collect(
     played = _played(jobs, partial(_serve, *how), crew)
     for one in played.pop("validation"):
         played["train"].append(replace(one, agent={**one.agent, "side": "validation"}))
-    return _written(out, played, seed, plan.world, {name: vars(r) for name, r in SHOPPERS.items()})
+    rates = {name: vars(one) for name, one in SHOPPERS.items()}
+    sources = {"sha256": plan.world.catalogue.fingerprint}
+    return write_splits(out, played, {"seed": seed, "rates": rates, "data": sources}, _counted)
 
 
 @lru_cache(maxsize=1)
-def _worlds(
-    data: str, modes: tuple[str, ...], seed: int, is_reworded: bool
-) -> tuple[dict[str, WebShop], Practice]:
-    """Return the worlds of practice goals by mode; tested goals may be said in other words, too."""
+def _worlds(data: str, modes: tuple[str, ...], seed: int) -> tuple[dict[str, WebShop], Practice]:
+    """Return the worlds of practice goals by mode; held-out goals are said in other words, too."""
     plans = {mode: practice(load_shop(data, mode), seed, "train", "develop") for mode in modes}
     plan = plans[modes[0]]
     worlds = {mode: p.world for mode, p in plans.items()}
-    tested = splits(plan.world)["heldout"] if is_reworded else []
-    for world in worlds.values():  # practice leaves the goals of tests as the template says them
-        said = reworded([world.goals[i] for i in tested], world.products, "develop", seed)
-        for i, goal in zip(tested, said, strict=True):
-            world.goals[i] = goal
+    for world in worlds.values():
+        reword(world, splits(plan.world)["heldout"], "develop", seed)
     return worlds, plan
 
 
-def _serve(
-    data: str, modes: tuple[str, ...], seed: int, is_reworded: bool, serve: Callable[[Any], None]
-) -> None:
-    serve(partial(_play, _worlds(data, modes, seed, is_reworded)[0]))
+def _serve(data: str, modes: tuple[str, ...], seed: int, serve: Callable[[Any], None]) -> None:
+    serve(partial(_play, _worlds(data, modes, seed)[0]))
 
 
 def _played(jobs: Sequence[Job], start: Start, crew: Crew | None) -> dict[str, list[Trajectory]]:
@@ -153,40 +150,6 @@ def _jobs(
     ]
 
 
-def collect_practice(
-    data: str,
-    out: Path,
-    n: int = 1800,
-    heldout: int = 300,
-    seed: int = 0,
-    modes: Sequence[str] = MODES,
-    crew: Crew | None = None,
-) -> dict[str, Any]:
-    """Play practice goals in many wordings, the observation modes in turn.
-
-    Two experts take turns: one that knows the goal, and the rule actor, which knows what it reads; of
-    its episodes only those are kept that succeed. Returns what ``collect.json`` says.
-    """
-    how = (data, tuple(modes), seed, False)
-    worlds, plan = _worlds(*how)
-    shop = next(iter(worlds.values()))
-    parts = (("train", plan.training, n), ("heldout", plan.heldout + plan.made_heldout, heldout))
-    jobs: list[Job] = []
-    for i, (name, goals, count) in enumerate(parts):
-        drawn = draw(goals, count, seed + i, shop, by="index")
-        jobs += _jobs(worlds, drawn, name, name, 10_000 * (i + 1) + seed, rates=PRACTICE)
-        jobs += _jobs(worlds, drawn, name, f"{name}-rule", actor="rule")
-    played = _played(jobs, partial(_serve, *how), crew)
-    return _written(out, played, seed, shop, vars(PRACTICE))
-
-
-def _written(
-    out: Path, played: Mapping[str, Sequence[Trajectory]], seed: int, shop: WebShop, rates: Any
-) -> dict[str, Any]:
-    facts = {"seed": seed, "rates": rates, "data": {"sha256": shop.catalogue.fingerprint}}
-    return write_splits(out, played, facts, _counted)
-
-
 def _play(worlds: Mapping[str, WebShop], job: Job) -> Trajectory | None:
     """Play one goal; None where an actor did not succeed."""
     world = worlds[job.mode]
@@ -198,7 +161,6 @@ def _play(worlds: Mapping[str, WebShop], job: Job) -> Trajectory | None:
         "detours": episode.detours,
         "asin": episode.asin,
         "mode": job.mode,
-        "mistakes": _mistakes(episode.events, episode.asin),
     }
     return Trajectory(
         job.name,
@@ -209,12 +171,6 @@ def _play(worlds: Mapping[str, WebShop], job: Job) -> Trajectory | None:
         {**agent, **job.facts},
         tuple(episode.actions),
     )
-
-
-def _mistakes(events: Sequence[Event], asin: str) -> list[str]:
-    """Return the actions that opened another product than the right one."""
-    actions = [event.text for event in events if event.kind == "ACT"]
-    return [a for a in actions if OPENED.fullmatch(a) and a != f"click[{asin.lower()}]"]
 
 
 @lru_cache(maxsize=4)
@@ -231,34 +187,19 @@ def _acted(world: WebShop, job: Job) -> Trajectory | None:
     """Let an actor play a goal on whole pages; return the episode if it succeeded."""
     readers, reader, actor = _actor(job.actor)
     session, page = world.reset(goal=job.goal)
-    walk = readers.start(reader, world.instruction(session))
-    events: list[Event] = []
-    actions: list[tuple[str, ...]] = []
+    walk, recorder = readers.start(reader, world.instruction(session)), Recorder(page)
     while not page.done and walk.step < _STEPS:
         action = actor(walk.look(page), walk.step).action
-        events += [Event("OBS", page.text, walk.step), Event("ACT", action, walk.step)]
-        actions.append(page.actions)
         session, outcome = world.step(session, action)
         walk.took(page, action, outcome)
+        recorder.took(action, outcome)
         page = outcome
-    if not (page.done and page.reward == 1.0):
+    if page.reward != 1.0:
         return None
-    last = walk.step - 1
-    events += [Event("REWARD", "1.0", last), Event("OBS", page.text, last), Event("DONE", "", last)]
     asin = world.goals[job.goal]["asin"]
-    # Of what the rule actor read its choice was the best: it is to be imitated.
-    mistakes = [] if job.actor == "rule" else _mistakes(events, asin)
     agent = {"kind": job.actor, "mode": world.observation, "asin": asin, "detours": []}
-    agent["mistakes"] = mistakes
-    return Trajectory(
-        job.name,
-        tuple(events),
-        1.0,
-        walk.instruction,
-        {"env": "webshop", "goal": job.goal},
-        agent,
-        (*actions, page.actions),
-    )
+    task = {"env": "webshop", "goal": job.goal}
+    return recorder.trajectory(job.name, walk.instruction, task, agent)
 
 
 def _counted(played: Sequence[Trajectory]) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from stategate.envs.webshop.pages import PER_PAGE, SEARCH
 from stategate.envs.webshop.reading import Wanted
 from stategate.envs.webshop.reward import has_attribute, score, type_parts
 from stategate.envs.webshop.view import OPENED
-from stategate.envs.webshop.wordings import reworded
 from stategate.nodes.act.shop.lexical import queries
 from stategate.nodes.act.shop.rule import Rule, RuleActor
 from stategate.nodes.build_context.baselines import Full
@@ -42,6 +41,7 @@ from stategate.trainers.webshop.goals import (
     load_shop,
     make_goal,
     practice,
+    reword,
     reworded_mostly,
 )
 
@@ -260,9 +260,7 @@ def course(data: str, seed: int) -> Course:
     developing = plan.world.ranges["developing"]
     shown = draw(developing, min(_SHOWN, len(developing)), seed, plan.world)
     for one in plans.values():
-        said = reworded([one.world.goals[i] for i in shown], one.world.products, "develop", seed)
-        for i, goal in zip(shown, said, strict=True):
-            one.world.goals[i] = goal
+        reword(one.world, shown, "develop", seed)
     return Course(
         WebShopEnv(),
         plan.world.catalogue.fingerprint,

@@ -116,17 +116,18 @@ def practice(
             side.append(len(world.goals))
             world.goals.append(make_goal(product, shop.prices[product.asin], rng, also))
     for words, goals in ((wording, training), (exam, (*heldout, *made_heldout))):
-        _reword(world, [i for i in goals if rng.random() >= _PLAIN], words, seed)
+        reword(world, [i for i in goals if rng.random() >= _PLAIN], words, seed)
     return Practice(world, tuple(training), tuple(heldout), tuple(made_heldout))
 
 
 def reworded_mostly(world: WebShop, goals: Sequence[int], words: str, seed: int) -> None:
     """Say ``goals`` in ``words``, in place; some of them stay as the template says them."""
     rng = random.Random(f"{seed} {words}")
-    _reword(world, [i for i in goals if rng.random() >= _PLAIN], words, seed)
+    reword(world, [i for i in goals if rng.random() >= _PLAIN], words, seed)
 
 
-def _reword(world: WebShop, goals: Sequence[int], words: str, seed: int) -> None:
+def reword(world: WebShop, goals: Sequence[int], words: str, seed: int) -> None:
+    """Say ``goals`` of ``world`` in the wordings of split ``words``, in place."""
     said = reworded([world.goals[i] for i in goals], world.products, words, seed)
     for i, goal in zip(goals, said, strict=True):
         world.goals[i] = goal
