@@ -129,7 +129,7 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     meta = {
         "kind": "policy",
         "architecture": sizes,
-        "encoder": reading.name,
+        "encoder": reading.version,
         "world": ", ".join(names),
         "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
         "embedder": None,  # the features hold no vectors
