@@ -11,9 +11,10 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from typing import Annotated, Any, NotRequired
 
 from langchain.agents.middleware.types import (
@@ -29,7 +30,7 @@ from langgraph.config import get_config, get_stream_writer
 from langgraph.types import Command
 
 from stategate.envs.messages.history import tokens_of
-from stategate.graph.recall_tool import recall_tool
+from stategate.graph.tool_results import recall_tool
 from stategate.nodes.build_context.messages.decisions import (
     Audit,
     Decisions,
@@ -84,14 +85,8 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
         """Call the model once, with what the builder keeps."""
-        started = time.perf_counter()
-        try:
-            shown = _within(self.timeout, self._work(request))
-        except Exception as error:  # a builder may raise anything, and the agent must live
-            shown = self._fallback(request.messages, error)
-        self._tell(shown.audit.timed(time.perf_counter() - started))
-        response = handler(_reading(request, shown))
-        _tell_bill(request.model, response)
+        shown = self._shown(request.messages, lambda: self._decide(request))
+        response = handler(request.override(messages=list(shown.messages)))  # type: ignore[arg-type]
         return _kept(response, request, shown)
 
     async def awrap_model_call(
@@ -100,16 +95,10 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
         """Call the model once, with what the builder keeps; deciding does not block the loop."""
-        started = time.perf_counter()
-        try:
-            decided = asyncio.wrap_future(_started(self._work(request)))
-            shown = await asyncio.wait_for(decided, self.timeout)
-        except Exception as error:
-            shown = self._fallback(request.messages, error)
-        self._tell(shown.audit.timed(time.perf_counter() - started))
-        response = await handler(_reading(request, shown))
-        _tell_bill(request.model, response)
-        return _kept(response, request, shown)
+        work = partial(self._shown, request.messages, lambda: self._decide(request))
+        shown = await asyncio.to_thread(work)
+        reading = request.override(messages=list(shown.messages))  # type: ignore[arg-type]
+        return _kept(await handler(reading), request, shown)
 
     def hook(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Do the same as ``pre_model_hook`` of a graph made by hand, or as a node before its model.
@@ -117,26 +106,30 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         Returns ``llm_input_messages`` for the model, and ``stategate`` for a state that keeps such a
         key (a dict): without one every call decides anew.
         """
-        started = time.perf_counter()
         messages: Sequence[BaseMessage] = state["messages"]
-        try:
-            decisions = Decisions.of(state.get(_KEY))
-            shown = _within(self.timeout, lambda: self.context(messages, decisions))
-        except Exception as error:
-            shown = self._fallback(messages, error)
-        self._tell(shown.audit.timed(time.perf_counter() - started))
+        shown = self._shown(messages, lambda: self.context(messages, Decisions.of(state.get(_KEY))))
         kept = shown.decisions or Decisions()
         return {"llm_input_messages": list(shown.messages), _KEY: kept.plain()}
 
-    def _work(self, request: ModelRequest[Any]) -> Callable[[], Shown]:
+    def _decide(self, request: ModelRequest[Any]) -> Shown:
         state: Mapping[str, Any] = request.state
-        return lambda: self.context(
+        return self.context(
             request.messages,
             Decisions.of(state.get(_KEY)),
             request.system_message,
             request.tools,
             request.model,
         )
+
+    def _shown(self, messages: Sequence[BaseMessage], decide: Callable[[], Shown]) -> Shown:
+        """Return what ``decide`` shows, within the timeout; the untouched messages if it fails."""
+        started = time.perf_counter()
+        try:
+            shown = _started(decide).result(self.timeout)
+        except Exception as error:  # a builder may raise anything, and the agent must live
+            shown = self._fallback(messages, error)
+        self._tell(shown.audit.timed(time.perf_counter() - started))
+        return shown
 
     def _fallback(self, messages: Sequence[BaseMessage], error: Exception) -> Shown:
         problem = describe_error(error, 300)
@@ -198,14 +191,11 @@ def _tell_bill(model: Any, response: ModelResponse[Any]) -> None:
             get_stream_writer()(bill)
 
 
-def _reading(request: ModelRequest[Any], shown: Shown) -> ModelRequest[Any]:
-    return request.override(messages=list(shown.messages))  # type: ignore[arg-type]
-
-
 def _kept(
     response: ModelResponse[Any], request: ModelRequest[Any], shown: Shown
 ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
-    """Add the new decisions to the response; what did not change is not written again."""
+    """Stream the bill, and add the new decisions to the response where they changed."""
+    _tell_bill(request.model, response)
     if shown.decisions is None:
         return response
     state: Mapping[str, Any] = request.state
@@ -215,26 +205,17 @@ def _kept(
     return ExtendedModelResponse(response, Command(update={_KEY: plain}))
 
 
-def _within(seconds: float, work: Callable[[], Shown]) -> Shown:
-    """Return what ``work`` does, or raise ``TimeoutError``: it then ends by itself, unheard."""
-    return _started(work).result(seconds)
-
-
 def _started(work: Callable[[], Shown]) -> "Future[Shown]":
     """Start ``work`` in a thread of its own: in a shared pool, builders that hang would fill it."""
     future: Future[Shown] = Future()
 
     def run() -> None:
         try:
-            outcome = work()
+            future.set_result(work())
         except Exception as error:
-            problem: Exception | None = error
+            future.set_exception(error)
         except BaseException as error:  # a builder that exits must not take the agent along
-            problem = RuntimeError(f"the builder ended with {type(error).__name__}")
-        else:
-            problem = None
-        with suppress(InvalidStateError):  # nobody waits any more
-            future.set_exception(problem) if problem else future.set_result(outcome)
+            future.set_exception(RuntimeError(f"the builder ended with {type(error).__name__}"))
 
     threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
     return future

@@ -1,4 +1,4 @@
-"""What ``langgraph.json`` names beside the graph: who may ask, and how the store's texts are embedded.
+"""What ``langgraph.json`` names: the graph, who may ask, and how the store's texts are embedded.
 
     langgraph dev
     client = get_client(url="http://127.0.0.1:2024")
@@ -9,16 +9,25 @@ it is, and can swap any node for one of theirs. For several people set LangGraph
 """
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from langgraph_sdk import Auth
 
+from stategate.graph.agent import Agent
+from stategate.graph.build import build_graph, make_builder
+from stategate.graph.config import load_config
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import Resources
 from stategate.stores.loopback import named_host, on_loopback
 
+_config = load_config(os.environ.get("STATEGATE_CONFIG", "webshop"))
+#: To compile the same graph with parts of your own: ``builder.compile(...)``.
+builder = make_builder(Agent(_config))
+#: Without a checkpointer: `langgraph dev` and LangGraph Platform bring theirs.
+graph = build_graph(_config, checkpointer=False)
 auth = Auth()
 
 

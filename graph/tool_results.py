@@ -1,30 +1,41 @@
-"""Results of tools shortened before they enter a graph's state: for ``ToolNode``, or as middleware.
+"""Results of tools: shortened before they enter a graph's state, and shown whole again by ``recall``.
 
 ToolNode(tools, wrap_tool_call=shorten_results(2000))
 create_agent(model, tools, middleware=[shorten_results(2000), ContextMiddleware()])
 """
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Literal
 
 from langchain.agents.middleware.types import AgentMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.tools import BaseTool, tool
+from langgraph.config import get_store
+from langgraph.prebuilt import InjectedState
 from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
-from stategate.envs.messages.history import text_of, with_text
-from stategate.graph.recall_tool import kept_as
+from stategate.envs.messages.history import name_of, text_of, with_text
 from stategate.nodes.build_context.messages.decisions import RECALL, Decisions
 from stategate.nodes.build_context.messages.plan import SHORTENED
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
-from stategate.stores.errors import describe_error
+from stategate.nodes.retrieval.history import HistorySource, excerpt
+from stategate.stores.errors import describe_error, warn_once
+from stategate.stores.tokens import count_tokens, truncate
 
 Result = ToolMessage | Command[Any]
 Handler = Callable[[ToolCallRequest], Result]
 #: Where the whole text is kept: in the message's artifact, in the graph's store, or nowhere.
 Keep = bool | Literal["store"]
+_ORIGINAL, _STORED = "stategate_original", "stategate_stored"  # in an artifact
+_SPACE = ("stategate", "results")  # in a store; a name is its text's hash
+_FOUND = 12  # parts that a search shows
+
+
+# Shortened results --------------------------------------------------------------------------------
 
 
 class ShortenedResults(AgentMiddleware[Any, Any, Any]):
@@ -61,30 +72,27 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
         return await asyncio.to_thread(self._shortened, request, await handler(request))
 
     def _shortened(self, request: ToolCallRequest, result: Result) -> Result:
-        is_plain = isinstance(result, ToolMessage) and result.status != "error"
-        if not isinstance(result, ToolMessage) or not is_plain or result.name == RECALL:
+        if not isinstance(result, ToolMessage) or result.status == "error" or result.name == RECALL:
             return result
-        store = getattr(request.runtime, "store", None) if self._in_store else None
         can_keep = result.artifact is None or isinstance(result.artifact, dict)
         context = self.context if can_keep else self.without_recall
-        asked = [m for m in _messages(request) if m.type == "human"]
         call = AIMessage("", tool_calls=[request.tool_call])
         try:
+            asked = [m for m in messages_of(request.state) if m.type == "human"]
             shown = context([*asked, call, result], Decisions()).messages[-1]
             short, whole = text_of(shown), text_of(result)
             if short == whole:
                 return result
             told = {**result.response_metadata, SHORTENED: True}
-            message: Any = with_text(result, short).model_copy(update={"response_metadata": told})
+            update: dict[str, Any] = {"response_metadata": told}
             if context.settings.recall:
-                kept = {**(result.artifact or {}), **kept_as(whole, store)}
-                message = message.model_copy(update={"artifact": kept})
+                store = getattr(request.runtime, "store", None) if self._in_store else None
+                update["artifact"] = {**(result.artifact or {}), **_kept_as(whole, store)}
+            message: ToolMessage = with_text(result, short).model_copy(update=update)
         except Exception as error:  # builders and stores may raise anything: the result is there
-            logging.getLogger("stategate").warning(
-                "a result stays whole: %s", describe_error(error)
-            )
+            warn_once(f"a result stays whole: {describe_error(error)}")
             return result
-        return message  # type: ignore[no-any-return]
+        return message
 
 
 def shorten_results(
@@ -101,11 +109,80 @@ def shorten_results(
     return ShortenedResults(tokens, kind, keep_original, **parameters)
 
 
-def _messages(request: ToolCallRequest) -> list[BaseMessage]:
-    state: Any = request.state
+def messages_of(state: Any) -> list[BaseMessage]:
+    """Return the messages of a graph's state: a list, a mapping or an object."""
     if isinstance(state, list):
         return state
-    messages = (
-        state.get("messages") if isinstance(state, dict) else getattr(state, "messages", None)
-    )
-    return list(messages or [])
+    found = state.get("messages") if isinstance(state, dict) else getattr(state, "messages", None)
+    return list(found or [])
+
+
+def _kept_as(whole: str, store: BaseStore | None) -> dict[str, str]:
+    """Return what an artifact says of a whole result: its text, or where it lies in ``store``."""
+    if store is None:
+        return {_ORIGINAL: whole}
+    name = hashlib.sha256(whole.encode(errors="surrogatepass")).hexdigest()
+    store.put(_SPACE, name, {"text": whole}, index=False)
+    return {_STORED: name}
+
+
+# Recall -------------------------------------------------------------------------------------------
+
+
+def recall_tool(budget: int) -> BaseTool:
+    """Return the tool by which an agent sees earlier results whole, ``budget`` tokens at most."""
+
+    @tool
+    def recall(id: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
+        """Show an earlier tool result whole.
+
+        Results may end with a note such as "[cut 512 tokens: recall 9f3a1]": give the five letters
+        of the note as id. Words instead of an id find the parts of earlier results that hold them.
+        """
+        try:
+            store = get_store()
+        except RuntimeError:  # outside of a graph
+            store = None
+        return recalled(id, state["messages"], budget, store)
+
+    return recall
+
+
+def recalled(
+    wanted: str, messages: Sequence[BaseMessage], budget: int, store: BaseStore | None = None
+) -> str:
+    """Return the result named ``wanted``, or the parts of results that share its words."""
+    results = [
+        (name_of(message, place), _original(message, store))
+        for place, message in enumerate(messages)
+        if isinstance(message, ToolMessage) and message.name != RECALL
+    ]
+    name = wanted.strip().strip("[]\"'").removeprefix("recall").strip().lower()
+    whole = [text for known, text in results if known == name]
+    if whole:
+        return _fitting("\n\n".join(whole), budget)
+    source = HistorySource(results)
+    places: dict[str, list[int]] = {}
+    for chunk, _ in source.find(wanted, _FOUND):
+        result, _, place = chunk.id.rpartition("/")
+        places.setdefault(result, []).append(int(place))
+    if not places:
+        latest = ", ".join(known for known, _ in results[-20:]) or "none"
+        return f"no earlier result is called or holds '{wanted}'; the latest are: {latest}"
+    quoted = [f"{key}:\n{excerpt(source.by_result[key], found)}" for key, found in places.items()]
+    return _fitting("\n\n".join(quoted), budget)
+
+
+def _original(message: ToolMessage, store: BaseStore | None) -> str:
+    """Return a result's text as the tool gave it; as it is shown where the original is gone."""
+    artifact = message.artifact if isinstance(message.artifact, dict) else {}
+    stored = artifact.get(_STORED)
+    kept = store.get(_SPACE, stored) if store is not None and isinstance(stored, str) else None
+    whole = artifact.get(_ORIGINAL) if kept is None else kept.value["text"]
+    return whole if isinstance(whole, str) else text_of(message)
+
+
+def _fitting(text: str, budget: int) -> str:
+    if count_tokens(text) <= budget:
+        return text
+    return truncate(text, budget) + f"\n… ({count_tokens(text) - budget} more tokens; recall words)"

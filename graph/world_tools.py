@@ -10,7 +10,7 @@ world, whatever keeps its checkpoints, and two threads never meet.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -26,6 +26,7 @@ from stategate.envs.protocols import (
     takes_text,
     verb_of,
 )
+from stategate.graph.tool_results import messages_of
 from stategate.nodes.act.replies import parse
 from stategate.nodes.protocols import EnvParams
 from stategate.nodes.registry import registry
@@ -36,6 +37,9 @@ from stategate.stores.text import one_line
 ACTIONS = "\n\nActions:\n"
 OVER = "The task is over."
 _KEY = "stategate_world"
+_Artifact = dict[str, Any] | None
+_State = Annotated[Any, InjectedState]
+_CallId = Annotated[str, InjectedToolCallId]
 
 
 @dataclass(frozen=True)
@@ -62,133 +66,109 @@ def world_tools(
     leads the tools' names (``house`` makes ``house_reset``), so that an agent can have several worlds.
     Calls of ``step`` in one message are taken in their order. Raises ``UserError`` for an unknown kind.
     """
-    rules, known = _opened(world)
-    own = _Tools(rules, view or known, task, f"{name}_" if name else "")
-    return own.tools()
+    params: Any = registry().parse("env", world) if isinstance(world, str | Mapping) else world
+    if not isinstance(params, EnvParams):
+        return _Tools(params, view or View(), task, name).tools()
+    rules: World = params.build(Resources(env=params))
+    return _Tools(rules, view or params.view(), task, name).tools()
 
 
 def standing(messages: Sequence[BaseMessage], name: str = "") -> Standing | None:
     """Return where the agent of these messages stands, None where no task was begun."""
-    found: Standing | None = None
-    for message in messages:
+    for message in reversed(messages):
         artifact = getattr(message, "artifact", None)
         kept = artifact.get(_KEY) if isinstance(artifact, Mapping) else None
-        if isinstance(kept, Mapping) and kept.get("tools", "") == (f"{name}_" if name else ""):
-            found = Standing(kept["session"], kept["reward"], kept["done"], kept["steps"])
-    return found
+        if isinstance(kept, Mapping) and kept.get("name") == name:
+            return Standing(kept["session"], kept["reward"], kept["done"], kept["steps"])
+    return None
 
 
 class _Tools:
-    def __init__(self, world: World, view: View, task: Mapping[str, Any] | None, lead: str) -> None:
-        self._world, self._view, self._task, self._lead = world, view, task, lead
+    def __init__(self, world: World, view: View, task: Mapping[str, Any] | None, name: str) -> None:
+        self._world, self._view, self._task, self._name = world, view, task, name
+        self._lead = f"{name}_" if name else ""
 
     def tools(self) -> list[BaseTool]:
         """Return the two tools."""
         brief = one_line(self._view.brief.partition("Answer with one JSON")[0])
 
-        def reset(
-            state: Annotated[Any, InjectedState],
-            tool_call_id: Annotated[str, InjectedToolCallId],
-            task: int = 0,
-        ) -> tuple[str, dict[str, Any] | None]:
-            return self._replayed(state, tool_call_id, ("reset", task))
+        def reset(state: _State, tool_call_id: _CallId, task: int = 0) -> tuple[str, _Artifact]:
+            return self._answer(state, tool_call_id, "reset", {"task": task})
 
-        def begin(
-            state: Annotated[Any, InjectedState],
-            tool_call_id: Annotated[str, InjectedToolCallId],
-        ) -> tuple[str, dict[str, Any] | None]:
-            return self._replayed(state, tool_call_id, ("reset", 0))
+        def begin(state: _State, tool_call_id: _CallId) -> tuple[str, _Artifact]:
+            return self._answer(state, tool_call_id, "reset", {})
 
-        def step(
-            action: str,
-            state: Annotated[Any, InjectedState],
-            tool_call_id: Annotated[str, InjectedToolCallId],
-        ) -> tuple[str, dict[str, Any] | None]:
-            return self._replayed(state, tool_call_id, ("step", {"action": action}))
+        def step(action: str, state: _State, tool_call_id: _CallId) -> tuple[str, _Artifact]:
+            return self._answer(state, tool_call_id, "step", {"action": action})
 
         which = "the task" if self._task is not None else "task number `task` (from 0)"
-        about = {
-            "reset": f"Begin {which} of '{self._world.name}': tells it, and shows the first page.",
-            "step": f"Take one action in '{self._world.name}', written as the page lists it. {brief}",
-        }
+        begins = f"Begin {which} of '{self._world.name}': tells it, and shows the first page."
+        takes = f"Take one action in '{self._world.name}', written as the page lists it. {brief}"
         return [
             StructuredTool.from_function(
                 function,
-                name=self._lead + verb,
-                description=about[verb],
+                name=f"{self._lead}{verb}",
+                description=about,
                 response_format="content_and_artifact",
             )
-            for verb, function in (
-                ("reset", reset if self._task is None else begin),
-                ("step", step),
+            for verb, function, about in (
+                ("reset", reset if self._task is None else begin, begins),
+                ("step", step, takes),
             )
         ]
 
-    def _replayed(
-        self, state: Any, call_id: str, own: tuple[str, Any]
-    ) -> tuple[str, dict[str, Any] | None]:
-        """Do ``own`` after the calls that stand before it in the same message.
+    def _answer(
+        self, state: Any, call_id: str, verb: str, given: dict[str, Any]
+    ) -> tuple[str, _Artifact]:
+        """Return what a call says and the artifact that holds the session after it.
 
-        They run at the same time and do not see each other's results; but a world is pure, so what
-        they come to is known.
+        Calls of one message run at the same time and do not see each other's results; but a world is
+        pure, so what those before this one come to is known.
         """
-        messages = _messages_of(state)
-        at = standing(messages, self._lead.removesuffix("_"))
-        *before, own = self._calls_until(messages, call_id) or [own]
-        for verb, argument in before:
-            _, at = self._done(verb, argument, at)
-        said, at = self._done(*own, at)
-        kept = (
-            None
-            if at is None
-            else {
-                _KEY: {
-                    "tools": self._lead,
-                    "session": dict(at.session),
-                    "reward": at.reward,
-                    "done": at.done,
-                    "steps": at.steps,
-                }
-            }
-        )
-        return said, kept
+        messages = messages_of(state)
+        at, said = standing(messages, self._name), ""
+        for earlier, args in self._calls_until(messages, call_id) or [(verb, given)]:
+            said, at = self._take(earlier, args, at)
+        return said, None if at is None else {_KEY: {"name": self._name, **asdict(at)}}
 
-    def _calls_until(self, messages: Sequence[BaseMessage], call_id: str) -> list[tuple[str, Any]]:
+    def _calls_until(
+        self, messages: Sequence[BaseMessage], call_id: str
+    ) -> list[tuple[str, dict[str, Any]]]:
         """Return this world's calls of the last message up to ``call_id``, [] where it has none."""
         last = next((m for m in reversed(messages) if isinstance(m, AIMessage)), None)
-        calls: list[tuple[str, Any]] = []
+        calls: list[tuple[str, dict[str, Any]]] = []
         for call in last.tool_calls if last is not None else ():
-            verb = call["name"].removeprefix(self._lead)
-            if call["name"] == self._lead + verb and verb in ("reset", "step"):
-                args = call["args"]
-                calls.append((verb, args.get("task", 0) if verb == "reset" else args))
+            if call["name"] in (f"{self._lead}reset", f"{self._lead}step"):
+                calls.append((call["name"].removeprefix(self._lead), call["args"]))
             if call["id"] == call_id:
                 return calls
         return []
 
-    def _done(self, verb: str, argument: Any, at: Standing | None) -> tuple[str, Standing | None]:
+    def _take(
+        self, verb: str, given: Mapping[str, Any], at: Standing | None
+    ) -> tuple[str, Standing | None]:
         """Return what one call says, and where the agent stands then."""
         if verb == "reset":
-            return self._begun(argument)
+            return self._begin(given.get("task", 0))
         if at is None:
             return f"no task was begun: call {self._lead}reset first", None
-        page = self._world.observe(at.session)
         if at.done:
             return f"the task is over: {self._lead}reset begins another", at
-        action = str(argument.get("action", "")).strip()
+        page = self._world.observe(at.session)
+        action = str(given.get("action", "")).strip()
         # Small models give an action's free words an argument of their own.
-        words = [text for key, text in argument.items() if key != "action" and text]
+        words = [text for key, text in given.items() if key != "action" and text]
         ways = (action, *(f"{action}[{text}]" for text in words))
         action = next(filter(None, (parse(way, page.actions) for way in ways)), action)
         if not self._view.actions.accepts(action, page):
             free = next((a for a in page.actions if takes_text(a) and verb_of(a) == action), None)
-            hint = f": write {free} with words of your own" if free else ""
-            listed = hint or ": copy one of the listed actions"
-            return f"{shown(page)}\n\n'{one_line(action)[:80]}' cannot be done here{listed}.", at
+            hint = "copy one of the listed actions"
+            hint = f"write {free} with words of your own" if free else hint
+            return f"{shown(page)}\n\n'{one_line(action)[:80]}' cannot be done here: {hint}.", at
         session, after = self._world.step(at.session, action)
         return shown(after), Standing(session, after.reward, after.done, at.steps + 1)
 
-    def _begun(self, number: Any) -> tuple[str, Standing | None]:
+    def _begin(self, number: Any) -> tuple[str, Standing | None]:
         task = self._task
         if task is None:
             every = playable(self._world).tasks()
@@ -207,17 +187,3 @@ def shown(page: Observation) -> str:
     if page.done:
         return f"{text}\n\n{OVER} Reward: {page.reward:g}".strip()
     return text + ACTIONS + "\n".join(f"- {one_line(action)}" for action in page.actions)
-
-
-def _opened(world: "World | EnvParams | str | Mapping[str, Any]") -> tuple[World, View]:
-    params: Any = registry().parse("env", world) if isinstance(world, str | Mapping) else world
-    if not isinstance(params, EnvParams):
-        return params, View()
-    rules: World = params.build(Resources(env=params))
-    return rules, params.view()
-
-
-def _messages_of(state: Any) -> list[BaseMessage]:
-    if isinstance(state, Mapping):
-        return list(state.get("messages") or ())
-    return list(state if isinstance(state, list) else getattr(state, "messages", ()))

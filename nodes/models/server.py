@@ -25,7 +25,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,6 +38,17 @@ from stategate.stores.workers import shared_folder
 #: From the format's numbers of scalar types to struct's letters.
 _SCALARS = {**dict(enumerate("BbHhIif?")), 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
+#: What reading a damaged header raises.
+_DAMAGE = (struct.error, KeyError, ValueError, TypeError, MemoryError, OverflowError)
+
+_CHILD = Path(__file__).with_name("llama_child.py")
+#: MiB of RAM for prefixes of earlier prompts; llama.cpp's own default is 8192.
+_PREFIX_CACHE_MIB = 512
+#: Bytes that llama.cpp needs beside weights and context: compute buffers and vocabulary.
+_OVERHEAD = 350_000_000
+
+
+# Model files --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,7 @@ def read_header(path: Path) -> GgufHeader:
             context_length=int(values[f"{architecture}.context_length"]),
             kv_bytes_per_token=2 * 2 * layers * kv_heads * (width // max(heads, 1)),
         )
-    except (struct.error, KeyError, ValueError, TypeError, MemoryError, OverflowError) as error:
+    except _DAMAGE as error:
         raise UserError(f"{path} is not a whole GGUF model: fetch it again") from error
 
 
@@ -86,42 +97,25 @@ def _read_values(stream: IO[bytes]) -> dict[str, Any]:
         raise ValueError("no GGUF magic")
     _take(stream, "I")  # format version
     _take(stream, "Q")  # tensors
-    count = int(_take(stream, "Q"))
     values = {}
-    for _ in range(count):
-        key = _text(stream)
+    for _ in range(int(_take(stream, "Q"))):
+        key = str(_value(stream, _STRING))
         if key.startswith("tokenizer."):
             break  # model facts come before the vocabulary, which is long
         values[key] = _value(stream, int(_take(stream, "I")))
     return values
 
 
-def _text(stream: IO[bytes]) -> str:
-    size = int(_take(stream, "Q"))
-    if size > 1 << 24:
-        raise ValueError("a text of impossible length")
-    return stream.read(size).decode("utf-8", "replace")
-
-
 def _value(stream: IO[bytes], kind: int) -> Any:
     if kind == _STRING:
-        return _text(stream)
+        return stream.read(int(_take(stream, "Q"))).decode("utf-8", "replace")
     if kind == _ARRAY:
         inner, count = int(_take(stream, "I")), int(_take(stream, "Q"))
-        if count > 1 << 22:
-            raise ValueError("an array of impossible length")
         return [_value(stream, inner) for _ in range(count)]
     return _take(stream, _SCALARS[kind])
 
 
-_CHILD = Path(__file__).with_name("llama_child.py")
-#: MiB of RAM for prefixes of earlier prompts; llama.cpp's own default is 8192.
-_PREFIX_CACHE_MIB = 512
-#: Bytes that llama.cpp needs beside weights and context: compute buffers and vocabulary.
-_OVERHEAD = 350_000_000
-
-_running: "dict[tuple[Path, int], LlamaServer]" = {}
-_lock = threading.Lock()
+# Servers ------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -129,13 +123,11 @@ class LlamaServer:
     """A running server. ``base_url`` ends in /v1; the key is valid for this server only."""
 
     model: Path
-    header: GgufHeader
     n_ctx: int
     base_url: str
     api_key: str = field(repr=False)
     #: None where another worker of this one's crew started it.
     process: "subprocess.Popen[str] | None" = field(repr=False)
-    owner: int = field(default_factory=os.getpid, repr=False)
 
     def stop(self) -> None:
         """End the server at once and free its memory; safe to call twice."""
@@ -149,6 +141,12 @@ class LlamaServer:
         if self.process is None:
             return not _answers(self.base_url, self.api_key)
         return self.process.poll() is not None
+
+
+#: This process's servers, by model file and wished port.
+_running: dict[tuple[Path, int], LlamaServer] = {}
+_lock = threading.Lock()
+os.register_at_fork(after_in_child=_running.clear)  # a copy of us must not end our servers
 
 
 def serve(
@@ -171,29 +169,24 @@ def serve(
     """
     model = model.expanduser().resolve()
     with _lock:
-        for (path, wish), server in list(_running.items()):
-            if server.is_over() or server.owner != os.getpid():
-                del _running[path, wish]
-            elif path == model and wish == port and server.n_ctx >= n_ctx:
-                return server
+        known = _running.get((model, port))
+        if known is not None and known.n_ctx >= n_ctx and not known.is_over():
+            return known
         header = read_header(model)
-        with _of_crew(model, port, timeout) as record:
-            joined = _found(record, model, header, n_ctx)
-            if joined is None:
+        with _crew_record(model, port, timeout) as record:
+            server = _of_crew(record, model, n_ctx)
+            if server is None:
                 _check(model, header, n_ctx, port)
-                joined = _start(model, header, n_ctx, threads or _cores(), port, timeout)
+                server = _start(model, n_ctx, threads or _cores(), port, timeout)
                 if record is not None:
-                    write_json(record, [joined.base_url, joined.api_key, n_ctx])
-        _running[model, port] = joined
-        return joined
+                    write_json(record, [server.base_url, server.api_key, n_ctx])
+        _running[model, port] = server
+        return server
 
 
 @contextmanager
-def _of_crew(model: Path, port: int, timeout: float) -> Iterator[Path | None]:
-    """Hold the place where the workers of a crew write down the one server that all of them ask.
-
-    Its folder is theirs alone; None outside of a crew.
-    """
+def _crew_record(model: Path, port: int, timeout: float) -> Iterator[Path | None]:
+    """Hold the file where a crew's workers write down the one server that all ask; None without one."""
     folder = shared_folder()
     if folder is None:
         yield None
@@ -205,14 +198,13 @@ def _of_crew(model: Path, port: int, timeout: float) -> Iterator[Path | None]:
         yield folder / f"{name}.json"
 
 
-def _found(record: Path | None, model: Path, header: GgufHeader, n_ctx: int) -> LlamaServer | None:
+def _of_crew(record: Path | None, model: Path, n_ctx: int) -> LlamaServer | None:
     """Return the crew's server, if it answers and has room enough."""
     if record is None or not record.exists():
         return None
     url, key, room = json.loads(record.read_text("utf-8"))
-    if room < n_ctx or not _answers(url, key):
-        return None
-    return LlamaServer(model, header, room, url, key, None)
+    found = LlamaServer(model, room, url, key, None)
+    return None if room < n_ctx or found.is_over() else found
 
 
 def require_library() -> None:
@@ -225,8 +217,7 @@ def require_library() -> None:
 def stop_all() -> None:
     """Stop every server that this process started."""
     for server in list(_running.values()):
-        if server.owner == os.getpid():  # a forked copy of us must not end our servers
-            server.stop()
+        server.stop()
 
 
 atexit.register(stop_all)
@@ -251,27 +242,21 @@ def _check(model: Path, header: GgufHeader, n_ctx: int, port: int) -> None:
             "available: set llm.model=small or a smaller llm.n_ctx"
         )
     if port:
-        with socket.socket() as probe:
+        fix = "set llm.port=0 for a free one"
+        with socket.socket() as probe, user_error_context(f"cannot listen on port {port}", fix):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with user_error_context(
-                f"cannot listen on port {port}", "set llm.port=0 for a free one"
-            ):
-                probe.bind(("127.0.0.1", port))
+            probe.bind(("127.0.0.1", port))
 
 
 def _available_memory() -> int | None:
     """Return the bytes that can be had without swapping, where the system tells."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    sizes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    return int(sizes[0]) * 1024 if sizes else None
+    with suppress(OSError):
+        found = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
+        return int(found[1]) * 1024 if found else None
+    return None
 
 
-def _start(
-    model: Path, header: GgufHeader, n_ctx: int, threads: int, port: int, timeout: float
-) -> LlamaServer:
+def _start(model: Path, n_ctx: int, threads: int, port: int, timeout: float) -> LlamaServer:
     key = secrets.token_urlsafe(24)
     settings = {
         "model": str(model),
@@ -282,6 +267,7 @@ def _start(
         "prefix_cache_mib": _PREFIX_CACHE_MIB,
         "verbosity": 1,  # errors only
     }
+    deadline = time.monotonic() + timeout
     with tempfile.TemporaryFile("w+") as errors:
         # -P keeps this folder off the child's import path; a session of its own keeps a Ctrl-C that
         # is meant for us from ending it under us.
@@ -293,47 +279,29 @@ def _start(
             text=True,
             start_new_session=True,
         )
+        alarm = threading.Timer(timeout, process.kill)
+        alarm.start()
         try:
-            address = _converse(process, settings, timeout)
-            deadline = time.monotonic() + timeout
-            while address and not _answers(f"{address}/v1", key):
-                if time.monotonic() > deadline:
-                    address = ""
+            print(json.dumps(settings), file=process.stdin, flush=True)
+            address = json.loads(process.stdout.readline() if process.stdout else "")["address"]
+            while not _answers(f"{address}/v1", key):
+                if process.poll() is not None:
+                    raise ValueError("it ended")
                 time.sleep(0.05)
+        except (OSError, ValueError):  # the child ended; standard error says why
+            ended = process.wait(10)
+            _end(process)
+            raise _failure(model, ended, time.monotonic() > deadline, errors, timeout) from None
         except BaseException:
             _end(process)
             raise
-        if not address:
-            ended = process.poll()
-            _end(process)
-            raise _failure(model, ended, errors, timeout)
-    return LlamaServer(model, header, n_ctx, f"{address}/v1", key, process)
+        finally:
+            alarm.cancel()
+    return LlamaServer(model, n_ctx, f"{address}/v1", key, process)
 
 
-def _converse(process: "subprocess.Popen[str]", settings: dict[str, Any], timeout: float) -> str:
-    """Send the settings and return the address, or "" if none came in ``timeout`` seconds."""
-    heard: list[str] = []
-
-    def talk() -> None:
-        try:
-            assert process.stdin is not None  # noqa: S101
-            assert process.stdout is not None  # noqa: S101
-            process.stdin.write(json.dumps(settings) + "\n")
-            process.stdin.flush()
-            heard.append(str(json.loads(process.stdout.readline())["address"]))
-        except (OSError, ValueError):
-            return  # the child ended; what it said on standard error is the reason
-
-    talking = threading.Thread(target=talk, daemon=True)
-    talking.start()
-    talking.join(timeout)
-    if not talking.is_alive() and not heard:
-        process.wait(10)
-    return heard[0] if heard else ""
-
-
-def _failure(model: Path, ended: int | None, errors: IO[str], timeout: float) -> UserError:
-    if ended is None:
+def _failure(model: Path, ended: int, is_late: bool, errors: IO[str], timeout: float) -> UserError:
+    if is_late:
         return ModelUnavailable(
             f"the server of {model.name} did not answer within {timeout:g} s: "
             "set llm.model=small or a larger llm.timeout"
@@ -344,10 +312,8 @@ def _failure(model: Path, ended: int | None, errors: IO[str], timeout: float) ->
             "memory: set llm.model=small or a smaller llm.n_ctx"
         )
     errors.seek(0)
-    lines = errors.read().splitlines()
-    said = next(
-        (line for line in lines if re.match(r"[\d.]+ E ", line)), lines[-1] if lines else ""
-    )
+    lines = errors.read().splitlines() or [""]
+    said = next((line for line in lines if re.match(r"[\d.]+ E ", line)), lines[-1])
     reason = re.sub(r"^[\d.]+ E |\s+", " ", said).strip()[:200]
     return UserError(
         f"llama.cpp could not load {model} ({reason}): fetch it again or give another file"
@@ -359,7 +325,8 @@ def _end(process: "subprocess.Popen[str]") -> None:
     process.wait()
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
-            pipe.close()
+            with suppress(OSError):  # what was not sent yet
+                pipe.close()
 
 
 def _answers(base_url: str, key: str) -> bool:

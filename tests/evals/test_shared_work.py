@@ -96,11 +96,11 @@ def test_the_workers_of_a_crew_share_one_model_server(tmp_path, monkeypatch):
 
         wait, stdin, stdout = kill, None, None
 
-    def start(model, header, n_ctx, *rest):
+    def start(model, n_ctx, *rest):
         started.append(n_ctx)
         alive.add(f"http://127.0.0.1:{len(started)}/v1")
         url = f"http://127.0.0.1:{len(started)}/v1"
-        return server.LlamaServer(model, header, n_ctx, url, "key", Process())
+        return server.LlamaServer(model, n_ctx, url, "key", Process())
 
     monkeypatch.setattr(server, "read_header", lambda path: server.GgufHeader("t", 9_999, 1))
     monkeypatch.setattr(server, "_check", lambda *_: None)

@@ -135,7 +135,7 @@ def test_builder_compiles_with_other_parts():
 
 
 def test_dev_graph_is_importable_and_brings_no_checkpointer():
-    from stategate.graph.dev import builder, graph
+    from stategate.graph.serving import builder, graph
 
     assert set(NODES) <= set(builder.nodes)
     assert not graph.checkpointer

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stategate.graph.memory_tools import corpus_tool, memory_tools
+from stategate.graph.memory_tools import corpus_tool, http_app, mcp_server, memory_tools
 from stategate.nodes.models.embedders import Hashing
 
 pytest.importorskip("mcp")
@@ -76,8 +76,6 @@ def test_an_assistant_on_stdio_uses_the_tools(tmp_path: Path) -> None:
 
 def test_http_wants_the_token(tmp_path: Path) -> None:
     from starlette.testclient import TestClient
-
-    from stategate.graph.mcp_server import http_app, mcp_server
 
     tools = memory_tools(None, Hashing(), url=str(tmp_path / "m.sqlite"), may_write=False)
     call: dict[str, Any] = {

@@ -214,7 +214,7 @@ def test_a_shortened_result_comes_back_whole() -> None:
 
 
 def test_recall_finds_words_and_says_what_there_is() -> None:
-    from stategate.graph.recall_tool import recalled
+    from stategate.graph.tool_results import recalled
 
     messages = [
         HumanMessage("x"),
@@ -300,8 +300,7 @@ def test_one_tool_s_results_are_shortened_before_they_are_kept() -> None:
     from langgraph.graph import START, MessagesState, StateGraph
     from langgraph.prebuilt import ToolNode
 
-    from stategate.graph.recall_tool import recalled
-    from stategate.graph.tool_results import shorten_results
+    from stategate.graph.tool_results import recalled, shorten_results
 
     call = {"name": "read_page", "args": {"number": 3}, "id": "c"}
     builder = StateGraph(MessagesState)

@@ -27,8 +27,7 @@ from pydantic import BaseModel
 
 from examples.scripted import Scripted
 from stategate.graph.middleware import ContextMiddleware, build_messages
-from stategate.graph.recall_tool import recalled
-from stategate.graph.tool_results import shorten_results
+from stategate.graph.tool_results import recalled, shorten_results
 from stategate.stores.assets.fetch import ASSETS
 from tests.graph.test_middleware import (
     ASK,

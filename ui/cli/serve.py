@@ -118,8 +118,13 @@ def mcp(settings: McpSettings) -> None:
     Over stdio by default: name this command in the assistant's list of servers. The token of --http
     is made anew each time, unless $STATEGATE_MCP_TOKEN holds one.
     """
-    from stategate.graph.mcp_server import http_app, mcp_server
-    from stategate.graph.memory_tools import corpus_tool, experience_tool, memory_tools
+    from stategate.graph.memory_tools import (
+        corpus_tool,
+        experience_tool,
+        http_app,
+        mcp_server,
+        memory_tools,
+    )
     from stategate.nodes.registry import registry
 
     model: Any = registry().parse("embedder", settings.embedder)
