@@ -84,11 +84,12 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
             if short == whole:
                 return result
             told = {**result.response_metadata, SHORTENED: True}
-            update: dict[str, Any] = {"response_metadata": told}
+            content = with_text(result, short).content
+            update: dict[str, Any] = {"content": content, "response_metadata": told}
             if context.settings.recall:
                 store = getattr(request.runtime, "store", None) if self._in_store else None
                 update["artifact"] = {**(result.artifact or {}), **_kept_as(whole, store)}
-            message: ToolMessage = with_text(result, short).model_copy(update=update)
+            message = result.model_copy(update=update)
         except Exception as error:  # builders and stores may raise anything: the result is there
             warn_once(f"a result stays whole: {describe_error(error)}")
             return result
