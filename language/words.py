@@ -1,9 +1,9 @@
-"""Closed classes of English words (``words.toml``): function words, calendar names, verb forms."""
+"""Closed classes of English (``words.toml``): function words, the calendar, verbs, numbers."""
 
 import tomllib
 from pathlib import Path
 
-_LISTS = {
+_LISTS: dict[str, tuple[str, ...]] = {
     name: tuple(words.split())
     for name, words in tomllib.loads(
         Path(__file__).with_name("words.toml").read_text("utf-8")
@@ -13,6 +13,12 @@ FUNCTION_WORDS = frozenset(_LISTS["function_words"])
 MONTHS = _LISTS["months"]
 WEEKDAYS = _LISTS["weekdays"]
 CALENDAR = frozenset((*MONTHS, *WEEKDAYS, *_LISTS["feasts"]))
+#: ``one`` to ``nineteen`` and the tens to ``ninety``.
+CARDINALS = {word: value for value, word in enumerate(_LISTS["numbers"], 1)} | {
+    word: 10 * value for value, word in enumerate(_LISTS["tens"], 2)
+}
+#: ``first`` to ``thirty-first``: the days of a month.
+ORDINALS = {word: value for value, word in enumerate(_LISTS["ordinals"], 1)}
 
 
 def word_list(name: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from stategate.language.numbers import CARDINALS
+from stategate.language.words import CARDINALS
 from stategate.stores.text import stem
 
 #: Letter sizes come first, in one spelling: "xx-large", "xxl", "2xl" and "2x-large" are one token.

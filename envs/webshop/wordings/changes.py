@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Callable
 
-from stategate.language.numbers import CARDINALS
+from stategate.language.words import CARDINALS
 
 _WORDS = {0: "zero"} | {value: word for word, value in CARDINALS.items()}
 _SLIPS = 0.22  # share of longer words that are mistyped
