@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from stategate.nodes.protocols import Embedder, Updater, UpdaterParams, Vector
+from stategate.nodes.protocols import Updater, UpdaterParams, Vector
 from stategate.nodes.resources import Resources
 from stategate.stores.traces import Event
 
@@ -24,27 +24,23 @@ class Ema(UpdaterParams):
 
     def build(self, resources: Resources) -> Updater:
         """Return the updater; nothing is loaded."""
-        from stategate.nodes.models.embedders import HashingEmbedder
-
-        return _Mean(self, HashingEmbedder(self.dimension))
+        return _Mean(self)
 
 
 class _Mean:
-    def __init__(self, params: Ema, embedder: Embedder) -> None:
-        self._params = params
-        self._embedder = embedder
+    def __init__(self, params: Ema) -> None:
+        from stategate.nodes.models.embedders import HashingEmbedder
+
+        self._decay, self._embedder = params.decay, HashingEmbedder(params.dimension)
 
     def initial(self) -> Vector:
-        """Return zeros."""
-        return np.zeros(self._params.dimension, dtype=np.float32)
+        return np.zeros(self._embedder.dimension, dtype=np.float32)
 
     def update(self, state: Vector | None, events: Sequence[Event]) -> Vector:
-        """Fold ``events`` in, oldest first."""
         now = self.initial() if state is None else state
-        decay = self._params.decay
         for event in events:
             fresh = self._embedder.embed([f"{event.kind} {event.text}"])[0]
-            now = decay * now + (1 - decay) * fresh
+            now = self._decay * now + (1 - self._decay) * fresh
             now = now / max(float(np.linalg.norm(now)), 1e-12)
         return np.asarray(now, dtype=np.float32)
 

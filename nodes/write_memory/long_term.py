@@ -7,7 +7,7 @@ from pydantic import Field
 
 from stategate.envs.protocols import UNKNOWN, answered
 from stategate.nodes.act.support import NOTHING_FOUND
-from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+from stategate.nodes.protocols import Embedder, MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.nodes.retrieval.statements import StatementKind, statements_of
@@ -15,7 +15,7 @@ from stategate.stores.text import one_line, words_of
 from stategate.stores.traces import Event
 
 if TYPE_CHECKING:
-    from stategate.stores.memory.records import Turn
+    from stategate.stores.memory.records import Statement, Turn
 
 #: The share of an answer's words from which a remembered fact is what it was made from, where the
 #: passages hold fewer.
@@ -38,7 +38,6 @@ class LongTermMemory(MemoryParams):
         default="rules",
         description="what reads who is or does what, and when: 'model' asks the language model",
     )
-    gate: bool = Field(default=True, description="keep no small talk")
 
     def build(self, resources: Resources) -> MemoryWriter:
         """Open the memory. Raises ``UserError`` where that fails."""
@@ -46,52 +45,60 @@ class LongTermMemory(MemoryParams):
         state = statements_of(self.statements, resources)
 
         def write_memory(record: StepRecord) -> None:
+            namespace = self.place.namespace
+            now = store.now(namespace, record.thread_id)
             said = answered(record.decision.action)
             if said is None:
-                now = store.now(self.place.namespace, record.thread_id)
                 for turn in settled(record, resources, now):
-                    store.add(self.place.namespace, turn)
-                return
-            if record.decision.fallback is not None:
-                return
-            from stategate.nodes.retrieval.remember import texts_of
-            from stategate.stores.memory.records import Turn
-
-            embedder, asked = resources.embedder, record.instruction
-            now = store.now(self.place.namespace, record.thread_id)
-            pieces = record.context.pieces if record.context is not None else ()
-            about = " ".join(filter(None, (piece.says("about") for piece in pieces)))
-            statements = tuple(state(asked, "user", now))
-            halves = [f"{about} {asked}".strip(), said]
-            more = [*texts_of(asked, "", statements)[1:], *texts_of(said)[1:]]
-            vectors = embedder.embed([*halves, *more])
-            failures = {text.rstrip(". ").lower() for text in (UNKNOWN, NOTHING_FOUND)}
-            success = said.rstrip(". ").lower() not in failures
-            source, lineage = _origin(record, said)
-            turn = Turn(
-                record.thread_id,
-                record.episode_id,
-                record.step,
-                asked,
-                said,
-                vectors[0],
-                vectors[1],
-                embedder.name,
-                success,
-                0.5 + 0.1 * success,
-                at=now,
-                about=about,
-                source=source,
-                lineage=lineage,
-                statements=statements,
-                more=tuple(vectors[2:]),
-            )
-            store.add(self.place.namespace, turn, gated=self.gate)
+                    store.add(namespace, turn)
+            elif record.decision.fallback is None:
+                statements = tuple(state(record.instruction, "user", now))
+                turn = _answered_turn(record, said, resources.embedder, statements, now)
+                store.add(namespace, turn, gated=True)
 
         return write_memory
 
 
-def settled(record: StepRecord, resources: Resources, now: float) -> list["Turn"]:
+def _answered_turn(
+    record: StepRecord,
+    said: str,
+    embedder: Embedder,
+    statements: "tuple[Statement, ...]",
+    at: float,
+) -> "Turn":
+    """Return a question with its answer ``said``, and the vectors by which both are found."""
+    from stategate.nodes.retrieval.remember import texts_of
+    from stategate.stores.memory.records import Turn
+
+    asked = record.instruction
+    pieces = record.context.pieces if record.context is not None else ()
+    about = " ".join(filter(None, (piece.says("about") for piece in pieces)))
+    more = [*texts_of(asked, "", statements)[1:], *texts_of(said)[1:]]
+    vectors = embedder.embed([f"{about} {asked}".strip(), said, *more])
+    failures = {text.rstrip(". ").lower() for text in (UNKNOWN, NOTHING_FOUND)}
+    success = said.rstrip(". ").lower() not in failures
+    source, lineage = _origin(record, said)
+    return Turn(
+        record.thread_id,
+        record.episode_id,
+        record.step,
+        asked,
+        said,
+        vectors[0],
+        vectors[1],
+        embedder.name,
+        success,
+        0.5 + 0.1 * success,
+        at=at,
+        about=about,
+        source=source,
+        lineage=lineage,
+        statements=statements,
+        more=tuple(vectors[2:]),
+    )
+
+
+def settled(record: StepRecord, resources: Resources, now: float) -> "list[Turn]":
     """Return what an episode that ended ``now`` has settled and shown, as its view says, a turn a line.
 
     "Chosen: shade = teal" is what this user wanted of this thing: another task's choice does not end
@@ -113,39 +120,36 @@ def settled(record: StepRecord, resources: Resources, now: float) -> list["Turn"
         if fact.lasts:
             state = Statement(fact.subject, fact.relation, fact.value, is_state=True)
             kept.append((one_line(f"{fact.subject} {fact.relation} {fact.value}"), (state,)))
-    if not kept:
-        return []
-    vectors = resources.embedder.embed([text for text, _ in kept])
-    turns = []
-    for place, (text, states) in enumerate(kept):
-        turns.append(
-            Turn(
-                record.thread_id,
-                f"{record.episode_id}#{place}",
-                record.step,
-                text,
-                "",
-                vectors[place],
-                None,
-                resources.embedder.name,
-                at=now,
-                source="agent",
-                statements=states,
-            )
+    embedder = resources.embedder
+    vectors = embedder.embed([text for text, _ in kept]) if kept else ()
+    return [
+        Turn(
+            record.thread_id,
+            f"{record.episode_id}#{place}",
+            record.step,
+            text,
+            "",
+            vectors[place],
+            None,
+            embedder.name,
+            at=now,
+            source="agent",
+            statements=states,
         )
-    return turns
+        for place, (text, states) in enumerate(kept)
+    ]
 
 
 def _episode(record: StepRecord) -> list[Event]:
     """Return the episode's events as far as they are recent, this step's included."""
     t = record.step
-    own = [
+    earlier = [event for event in record.events if event.t < t]
+    return [
+        *earlier,
         Event("OBS", record.observation.text, t),
         Event("ACT", record.decision.action, t),
         Event("OBS", record.outcome.text, t + 1),
     ]
-    known = {(event.kind, event.t) for event in own}
-    return [*(e for e in record.events if (e.kind, e.t) not in known), *own]
 
 
 def _origin(record: StepRecord, said: str) -> tuple[str, tuple[int, ...]]:

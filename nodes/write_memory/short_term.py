@@ -50,12 +50,10 @@ class ShortTerm(MemoryParams):
         """Return the newest events that fit, pages last; the newest of all is cut, not dropped."""
         left = self.budget
         kept: set[int] = set()
-        newest = range(len(events) - 1, -1, -1)
-        for group in (
-            [i for i in newest if events[i].kind != "OBS"],
-            [i for i in newest if events[i].kind == "OBS"],
-        ):
-            for i in group:
+        for is_page in (False, True):
+            for i in reversed(range(len(events))):
+                if (events[i].kind == "OBS") != is_page:
+                    continue
                 size = count_tokens(events[i].text)
                 if size > left:
                     break

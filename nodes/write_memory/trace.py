@@ -33,7 +33,8 @@ class TraceWriter:
         self.store = store
 
     def __call__(self, record: StepRecord) -> None:
-        """Keep the step."""
+        """Keep the step, with what became of each chunk of its context (a document and its weight)."""
+        pieces = record.context.pieces if record.context is not None else ()
         self.store.write_step(
             record.episode_id,
             record.step,
@@ -43,7 +44,17 @@ class TraceWriter:
             instruction=record.instruction,
             reward=record.outcome.reward if _is_scored(record) else None,
             done=record.outcome.done,
-            pieces=pieces_of(record),
+            pieces=[
+                ContextPiece(
+                    record.step,
+                    piece.id,
+                    piece.kind,
+                    None if piece.score is None else float(piece.score),
+                    piece.tokens_before,
+                    piece.tokens_after,
+                )
+                for piece in pieces
+            ],
         )
 
     def fork(self, source: str, target: str, steps: int, thread_id: str = "") -> None:
@@ -69,13 +80,3 @@ def events_of(record: StepRecord) -> list[Event]:
 def _is_scored(record: StepRecord) -> bool:
     """Say whether the world has a reward for this task; one that has none says so in its info."""
     return record.outcome.info.get("scored") is not False
-
-
-def pieces_of(record: StepRecord) -> list[ContextPiece]:
-    """Return what became of each chunk of the step's context, such as a document and its weight."""
-    pieces = record.context.pieces if record.context is not None else ()
-    scores = (None if p.score is None else float(p.score) for p in pieces)
-    return [
-        ContextPiece(record.step, p.id, p.kind, score, p.tokens_before, p.tokens_after)
-        for p, score in zip(pieces, scores, strict=True)
-    ]

@@ -15,7 +15,6 @@ from stategate.nodes.conformance import check_context
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, ContextRequest
-from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.align import clarity, focus_on, parts_of, title_of, wish_of
 from stategate.nodes.retrieval.page import PageSource
@@ -132,7 +131,7 @@ def test_an_instruction_that_is_not_understood_stays_whole(pages):
     wish = "Qwx zzt. Blorp."
     context = _build(replace(pages[3], instruction=wish), 2000, ratio=0.3)
     assert context.text.startswith(f"Instruction: {wish}")
-    assert clarity(VIEW, wish, request_page(pages[3]), False) < 0.7
+    assert clarity(VIEW, wish, pages[3].source.all(), False) < 0.7
 
 
 @pytest.mark.parametrize("place", [3, 12, 20])
@@ -152,10 +151,6 @@ def test_a_page_without_a_clear_match_keeps_more(pages, place):
     assert shares[foreign] > shares[request.instruction]
 
 
-def request_page(request):
-    return request.source.all()
-
-
 def test_it_is_a_context_builder():
     check_context(Compress(allocator="uniform"))
 
@@ -163,11 +158,6 @@ def test_it_is_a_context_builder():
 def test_without_a_state_the_error_names_the_fix():
     with pytest.raises(UserError, match="updater.kind=gru"):
         Compress().build(Resources(None, Hashing()))
-
-
-def test_an_allocator_that_left_names_those_that_stay():
-    with pytest.raises(UserError, match="'learned' or 'uniform'"):
-        registry().parse("context", {"kind": "compress", "allocator": "softmax"})
 
 
 def test_what_an_actor_needs_outlives_a_tight_ratio(pages):

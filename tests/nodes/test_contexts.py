@@ -2,7 +2,6 @@
 
 import pytest
 
-from stategate.envs.webshop.pages import SEARCH
 from stategate.nodes.build_context.baselines import Full, QueryRag, Window
 from stategate.nodes.conformance import check_built, check_context, check_view, requests, samples
 from stategate.nodes.models.embedders import Hashing
@@ -93,8 +92,3 @@ def test_query_rag_keeps_what_resembles_the_instruction_and_audits_what_it_lost(
     assert "click[next >]" in built.dropped_actions
     scores = {piece.id: piece.score for piece in built.pieces if piece.score is not None}
     assert max(scores, key=scores.__getitem__) == entry.id
-
-
-def test_search_bar_survives_as_an_affordance():
-    built = Full().build(resources())(asked(SEARCHED, 200))
-    assert built.actions == (SEARCH,)

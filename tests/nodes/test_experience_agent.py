@@ -1,12 +1,9 @@
 """Whole agents with experience: the bank grows, advice is followed, last step's is gone."""
 
-import sqlite3
-
 import pytest
 
 from stategate.graph import build_graph, load_config
-from stategate.nodes.act.shop.page import read_page
-from stategate.nodes.act.shop.rule import Rule, suggested
+from stategate.nodes.act.shop.rule import Rule
 from stategate.nodes.conformance import check_actor, check_memory, check_updater
 from stategate.nodes.update_state.ema import Ema
 from stategate.nodes.write_memory.experience import ExperienceWriter
@@ -66,19 +63,6 @@ def test_advice_that_does_not_apply_changes_nothing(move):
     assert advised(*page) == advised(*page, follow=False)
 
 
-def test_a_plan_suggests_the_move_of_the_page():
-    told = "Experience: x. Suggested plan: search_kind, open, buy now\n"
-    for lines, actions, move in (
-        (*SEARCH_PAGE, "search_kind"),
-        (RESULTS, ON_RESULTS, None),
-        (ITEM, ON_ITEM, "buy now"),
-    ):
-        assert suggested(told, read_page(context(lines, actions))) == move
-    turning = "Experience: x. Suggested plan: search_kind, next >, open, features, buy now\n"
-    assert suggested(turning, read_page(context(RESULTS, ON_RESULTS))) == "next >"
-    assert suggested(turning, read_page(context(ITEM, ON_ITEM))) == "features"
-
-
 def test_the_follower_the_updater_and_the_writer_conform(tmp_path):
     check_actor(Rule(follow=True))
     check_updater(Ema())
@@ -125,29 +109,6 @@ def test_an_unfinished_episode_adds_nothing_and_the_cap_holds(tmp_path):
     for goal in range(6):
         play(graph, goal)
         assert len(StateBank(tmp_path / "c").bank) <= 12
-
-
-def test_now_and_then_advice_that_earned_nothing_and_what_is_old_and_unused_goes(tmp_path):
-    play(agent(tmp_path / "b"), 3)
-    bank = StateBank(tmp_path / "b").bank
-    useless, useful, old, young = bank.rows()[:4]
-    bank.count_use([useless.n] * 3, 0.0)
-    bank.count_use([useful.n] * 3, 1.0)
-    with sqlite3.connect(tmp_path / "b" / "bank.sqlite") as db:
-        db.execute("update rows set created = created - 90 * 86400 where n != ?", (young.n,))
-    memory = f"memory=[{{kind: short_term}}, {{kind: experience, bank: {tmp_path / 'b'}, "
-    memory += "forget_days: 60, tidy_every: 2}]"
-    graph = build_graph(
-        load_config("webshop", ["updater.kind=none", "embedder.kind=hashing", memory]),
-        checkpointer=False,
-    )
-    before = {row.id for row in bank.rows()}
-    play(graph, 8)
-    assert before <= {row.id for row in bank.rows()}
-    play(graph, 9)
-    left = {row.id for row in bank.rows()}
-    assert {useful.id, young.id} <= left
-    assert not {useless.id, old.id} & left
 
 
 def test_what_was_learned_is_told_at_once_and_its_use_is_counted(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.build_context.experience import Experience, ExperienceTrace
 from stategate.nodes.conformance import check_context, requests
-from stategate.nodes.experience.episode import Annotation, Episode, Step, annotate
+from stategate.nodes.experience.episode import Episode, Step, annotate
 from stategate.nodes.experience.grow import add_episode, make_of
 from stategate.nodes.experience.states import online_state
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
@@ -155,14 +155,6 @@ def test_advice_to_search_says_what_it_comes_to_for_this_task(tmp_path, resource
     assert ": search[warm wool scarf red" in line
     assert "Suggested next: search" in line
     assert "lamp" not in line
-
-
-def test_advice_without_words_is_passed_over(tmp_path, resources):
-    bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
-    episode = trajectory(1)
-    add_episode(bank, episode, [Annotation(9, "")] * 3, resources.embedder, TOLD)
-    built = Experience(bank=str(tmp_path / "b"), min_score=-1).build(resources)(item(resources))
-    assert len(built.messages) == 1
 
 
 def test_proven_advice_is_a_move_that_beat_others_in_the_same_past_tasks(tmp_path, resources):

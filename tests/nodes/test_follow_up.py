@@ -4,20 +4,12 @@ from importlib.resources import files
 
 import yaml
 
-from stategate.nodes.build_context.follow_up import followed_turn, standalone
+from stategate.nodes.build_context.follow_up import followed_turn
 from stategate.stores.traces import Event
 
 
 def talk(*lines):
     return [Event("OBS" if i % 2 == 0 else "ACT", text, i // 2) for i, text in enumerate(lines)]
-
-
-def test_a_question_that_stands_alone_is_left_alone():
-    events = talk("Which lake turned red?", "Lake Urmia.")
-    question = "How deep is the Mariana Trench?"
-    assert followed_turn(question, events) == ""
-    assert standalone(question, events) == question
-    assert followed_turn("Where is it?", []) == ""
 
 
 def test_a_chain_of_follow_ups_goes_back_to_the_question_that_stands_alone():

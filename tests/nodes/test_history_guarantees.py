@@ -183,23 +183,3 @@ def test_a_large_budget_shows_the_messages_themselves(budget: int) -> None:
     messages = [HumanMessage("hello", id="h"), AIMessage("hi", id="a"), HumanMessage("so?", id="g")]
     shown = decided("compress", budget, messages).messages
     assert all(a is b for a, b in zip(shown, messages, strict=True))
-
-
-def test_of_many_parts_only_the_likeliest_are_embedded() -> None:
-    from stategate.nodes.models.embedders import HashingEmbedder
-    from stategate.nodes.retrieval.history import HistorySource
-
-    class Counting(HashingEmbedder):
-        count = 0
-
-        def embed(self, texts: Any) -> Any:
-            Counting.count += len(texts)
-            return super().embed(texts)
-
-    text = "\n".join(f"Line {i} says that item {i} is blue." for i in range(500))
-    embedder = Counting(64)
-    source = HistorySource([("r", text)], lambda: embedder, "What colour is item 333?")
-    vector = HashingEmbedder(64).embed(["item 333"])[0]
-    found = [chunk.text for chunk, _ in source.search(vector, 5)]
-    assert any("item 333 " in line for line in found)
-    assert Counting.count < 100

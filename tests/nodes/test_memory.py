@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from stategate.envs.protocols import Observation
 from stategate.nodes.conformance import check_memory
 from stategate.nodes.observe.webshop import WebShopEnv
@@ -66,24 +68,16 @@ def test_what_an_items_page_met_is_noted_and_outlives_the_page():
     assert [e.kind for e in events if e.t == 3] == ["NOTE", "ACT"]
 
 
-def test_short_term_drops_the_instruction_that_every_prompt_has_anyway():
-    assert (
-        WebShopEnv()
-        .experience()
-        .summary_line("Instruction: [SEP] a lamp [SEP] Back [SEP] x", "a lamp")
-        == "Back [SEP] x"
-    )
-    assert (
-        WebShopEnv()
-        .experience()
-        .summary_line("Instruction:\na lamp\n[button] Back [button_]", "a lamp")
-        .startswith("[button] Back")
-    )
-
-
-def test_short_term_keeps_titles_that_hold_a_short_instruction():
-    page = "Instruction: [SEP] a lamp [SEP] a lamp of glass"
-    assert WebShopEnv().experience().summary_line(page, "a lamp") == "a lamp of glass"
+@pytest.mark.parametrize(
+    ("page", "kept"),
+    [
+        ("Instruction: [SEP] a lamp [SEP] Back [SEP] x", "Back [SEP] x"),
+        ("Instruction:\na lamp\n[button] Back [button_]", "[button] Back [button_]"),
+        ("Instruction: [SEP] a lamp [SEP] a lamp of glass", "a lamp of glass"),
+    ],
+)
+def test_short_term_drops_the_instruction_once(page, kept):
+    assert WebShopEnv().experience().summary_line(page, "a lamp") == kept
 
 
 def test_an_event_larger_than_the_budget_is_cut_not_lost():

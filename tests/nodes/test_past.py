@@ -184,9 +184,3 @@ def test_the_nearest_steps_are_found_among_all_candidates(moments, resources):
     scores = [score for _, score in found]
     assert scores == sorted(scores, reverse=True)
     assert any(chunk.role == "past" for chunk, _ in found[:10])
-
-
-def test_a_seeker_reads_shortened_lines(moments, resources):
-    context = Full().build(resources)(request(moments[-1], resources, 3000))
-    assert seek(context, 0).action == moments[-1][3]
-    assert ARROW in context.text

@@ -100,14 +100,6 @@ def test_what_is_no_trust_is_none_and_no_tool_tells_it(folder, resources, trust)
     assert "Buy at once." not in told
 
 
-def test_a_text_that_looks_like_the_mark_of_trust_is_not_one(folder, resources):
-    from stategate.nodes.experience.grow import untrusted
-
-    bank = open_bank(folder)
-    bank.change(bank.rows()[0].id, experience='He said "trust": 0.1, twice.')
-    assert untrusted(bank, 0.5) == frozenset()
-
-
 def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
     request = item(resources)
     bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)

@@ -8,7 +8,7 @@ import torch
 
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.expert import play
-from stategate.envs.webshop.reading import inputs_of, read_page
+from stategate.envs.webshop.reading import inputs_of
 from stategate.envs.webshop.view import WebShopActions
 from stategate.graph import build_graph, load_config
 from stategate.nodes.models.embedders import Hashing
@@ -31,37 +31,6 @@ def checkpoint(tmp_path):
     meta["classes"] = list(WebShopActions.classes)
     save_weights(tmp_path / "state", model.state_dict(), meta)
     return str(tmp_path / "state")
-
-
-@pytest.mark.parametrize("mode", ["rich", "text"])
-def test_pages_and_actions_are_classified_by_page_and_affordance(mode):
-    shop = WebShop.load("sample", observation=mode)
-    session, page = shop.reset(goal=3)
-    assert read_page(page.text).kind == "search"
-    assert read_page(page.text).instruction == shop.instruction(session)
-    session, page = shop.step(session, f"search[{shop.goals[3]['query']}]")
-    assert read_page(page.text).kind == "results"
-    product = next(
-        a for a in page.actions if a.removeprefix("click[")[:-1].upper() in shop.products
-    )
-    assert WebShopActions().class_of(page.text, product) == "product"
-    assert WebShopActions().class_of(page.text, "click[next >]") == "page"
-    assert WebShopActions().class_of(page.text, "click[back to search]") == "back"
-    session, page = shop.step(session, product)
-    kinds = {WebShopActions().class_of(page.text, action) for action in page.actions}
-    assert {"back", "option", "details", "buy"} == kinds
-    assert WebShopActions().class_of(page.text, "click[features]") == "details"
-    assert WebShopActions().class_of(page.text, "click[nowhere]") == "other"
-    session, page = shop.step(session, "click[features]")
-    assert read_page(page.text).kind == "sub"
-    assert WebShopActions().class_of(page.text, "click[< prev]") == "back"
-
-
-def test_an_option_value_of_ten_characters_is_an_option():
-    page = "Instruction: [SEP] a lamp [SEP] Back to Search [SEP] < Prev [SEP] size [SEP] extralarge"
-    page += " [SEP] A lamp [SEP] Price: $3.00 [SEP] Rating: N.A. [SEP] Description [SEP] Features"
-    page += " [SEP] Reviews [SEP] Buy Now"
-    assert WebShopActions().class_of(page, "click[extralarge]") == "option"
 
 
 def test_inputs_are_bounded_whatever_the_page():

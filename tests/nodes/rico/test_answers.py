@@ -1,23 +1,19 @@
 """RICO in a question-answering agent: weights in the trace, and both ways of generation."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from stategate.graph import build_graph, load_config
-from stategate.nodes.act.answer import LearnedState, passages_of
-from stategate.nodes.build_context.rico.kind import Rico
+from stategate.nodes.act.answer import LearnedState
 from stategate.nodes.build_context.rico.rankers import documents_of
 from stategate.nodes.conformance import check_actor
 from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
-from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.stores.traces.store import TraceStore
 from stategate.ui.cli.main import app
-from tests.kit import passage_piece
 
 #: A trained model of keys and values: its gradient finds the document that has the pairs.
 MODEL = str(Path(__file__).parent / "ssm_pairs")
@@ -31,11 +27,8 @@ QUESTION = "k5 v5 k7 v7"
 
 
 @pytest.fixture(autouse=True)
-def home(monkeypatch, tmp_path):
-    from stategate.stores.tokens import encoding
-
-    encoding()  # found in the real cache folder
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+def _own_home(home):
+    """Each test keeps its states in a home of its own."""
 
 
 @pytest.fixture
@@ -127,31 +120,8 @@ def test_an_answer_from_the_mixed_state(settings, monkeypatch):
     assert len(read) == 3, "the states that the context made are used again"
 
 
-def test_what_a_context_quotes():
-    def piece(text, score, kind="passage"):
-        return Piece("p", kind, text, (), 1, 1, score)
-
-    quoted = passage_piece("Rome is old.", "Rome", 0.3)
-    context = BuiltContext(
-        (), (quoted, piece("bare  text", 0.1), piece("", 0.6), piece("x", 1, "fact")), 3
-    )
-    documents, weights = passages_of(context)
-    assert documents == [Document("Rome", "Rome is old."), Document("", "bare text")]
-    assert weights == pytest.approx([0.75, 0.25])
-    unscored = BuiltContext((), (replace(quoted, score=None), piece("bare", 0.1)), 2)
-    assert passages_of(unscored)[1] == [0.5, 0.5]
-    assert passages_of(BuiltContext((), (), 0)) == ([], [])
-
-
 def test_the_actor_keeps_the_rules():
     check_actor(LearnedState(model=MODEL, answer_tokens=3))
-
-
-def test_no_passage_is_no_answer(settings, tmp_path):
-    (tmp_path / "empty").mkdir()
-    settings["env"]["corpus"] = str(tmp_path / "empty")
-    settings["actor"] = {"kind": "learned_state", "model": settings["context"]["model"]}
-    assert "no passage" in asked(settings)["decision"]["fallback"]
 
 
 def test_a_model_that_chats_is_asked_in_its_own_form():
@@ -199,10 +169,3 @@ def test_rank_and_ask_share_states_and_show_bars(folder, settings, tmp_path):
     weights = {p["title"]: p["score"] for p in told["pieces"] if p["kind"] == "passage"}
     assert max(weights, key=weights.get) == "Second"
     assert len(store.index) == before, "ask read nothing that rank had read"
-
-
-def test_the_preset_is_whole():
-    config = load_config("qa-rico")
-    assert isinstance(config.context, Rico)
-    assert config.env.kind == "qa"
-    assert load_config("qa-rico", ["actor.kind=learned_state"]).actor.kind == "learned_state"

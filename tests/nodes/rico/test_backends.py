@@ -4,9 +4,7 @@ import pytest
 import torch
 
 from stategate.nodes.models.decoders.backend import Document, make_prompt, prompt_loss
-from stategate.nodes.models.decoders.loading import load_backend
 from stategate.nodes.models.decoders.mamba2 import InitialStates, final_states
-from stategate.stores.errors import UserError
 from tests.nodes.rico.conftest import DOCUMENTS, make_tokenizer
 
 QUERY = "what is the capital of italy ?"
@@ -42,17 +40,6 @@ def test_gradient_is_that_of_finite_differences(backend):
         assert float(slope[i]) == pytest.approx((up - down) / 0.02, rel=0.03, abs=2e-3)
 
 
-def test_gradient_is_autograds(backend):
-    states = backend.encode(DOCUMENTS)
-    weights = torch.full((4,), 0.25, requires_grad=True)
-    loss = backend.loss(states, weights, QUERY)
-    (slope,) = torch.autograd.grad(loss, weights)
-    found = backend.gradient(states, weights, QUERY)
-    assert found.loss == pytest.approx(float(loss.detach()), abs=1e-5)
-    assert found.slope.shape == (4,)
-    assert torch.allclose(found.slope, slope, atol=1e-4)
-
-
 def test_the_order_of_documents_does_not_matter(backend):
     states = backend.encode(DOCUMENTS)
     weights = torch.tensor([0.4, 0.3, 0.2, 0.1])
@@ -74,12 +61,6 @@ def test_extremes(backend):
     (again,) = backend.encode([cut])
     for name, part in again.items():
         assert torch.allclose(part, states[1][name], atol=1e-5)
-
-
-def test_mistakes_are_named(backend):
-    states = backend.encode(DOCUMENTS[:1])
-    with pytest.raises(UserError, match="question is empty"):
-        backend.loss(states, torch.ones(1), "  ")
 
 
 def test_generation_reads_the_mixture(backend):
@@ -142,14 +123,6 @@ def test_mamba_states_continue_the_text(mamba):
     assert torch.allclose(torch.cat(steps, 1), whole, atol=1e-4)
 
 
-def test_loading_tells_what_is_wrong(tmp_path):
-    with pytest.raises(UserError, match="no model at"):
-        load_backend(str(tmp_path / "nothing"))
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="cannot load model"):
-        load_backend(str(tmp_path / "empty"))
-
-
 def test_loss_is_over_content_words_only():
     tokenizer = make_tokenizer()
     prompt = make_prompt(tokenizer, "what is the capital of italy ?", "content", 99)
@@ -169,13 +142,3 @@ def test_reading_together_is_reading_alone(backend):
         for name, part in alone.items():
             assert torch.allclose(together[i][name], part, atol=1e-5)
             assert torch.allclose(together[i + 44][name], part, atol=1e-5)
-
-
-def test_batches_stay_small():
-    from stategate.nodes.models.decoders.transformer import _BATCH, _batches
-
-    lengths = [300, 1, 200, 300, 5, 5, 120, 90, 1, 600]
-    found = list(_batches(lengths))
-    assert sorted(i for batch in found for i in batch) == list(range(10))
-    for batch in found:
-        assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= _BATCH

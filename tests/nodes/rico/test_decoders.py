@@ -27,15 +27,7 @@ SHARED = {"num_key_value_heads": 2}
         ("Qwen2", SHARED),
         ("Qwen3", {**SHARED, "head_dim": 8}),
         ("Mistral", SHARED),
-        (
-            "Gemma2",
-            {
-                **SHARED,
-                "head_dim": 8,
-                "attn_logit_softcapping": 5.0,
-                "query_pre_attn_scalar": 8,
-            },
-        ),
+        ("Gemma2", {**SHARED, "head_dim": 8, "attn_logit_softcapping": 5.0}),
         ("Phi3", SHARED),
         ("GPTNeoX", {}),
     ],
@@ -55,14 +47,6 @@ def test_other_decoders(family, more):
         one[i] = 1
         exact = plain_loss(backend, DOCUMENTS[i], query)
         assert float(backend.loss(states, one, query)) == pytest.approx(exact, abs=2e-4)
-    weights = torch.full((4,), 0.25)
-    slope = backend.gradient(states, weights, query).slope
-    moved = weights.clone()
-    moved[0] += 1e-2
-    near = weights.clone()
-    near[0] -= 1e-2
-    finite = float(backend.loss(states, moved, query) - backend.loss(states, near, query)) / 2e-2
-    assert finite == pytest.approx(float(slope[0]), abs=5e-3)
 
 
 @pytest.mark.parametrize("cap", [None, 2.0])

@@ -7,9 +7,9 @@ import pytest
 
 from stategate.envs.protocols import Chunk, Observation, View
 from stategate.nodes.build_context.rico.kind import Rico
-from stategate.nodes.build_context.rico.rankers import Weigher, documents_of
+from stategate.nodes.build_context.rico.rankers import documents_of
 from stategate.nodes.conformance import check_built, check_context, requests
-from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
+from stategate.nodes.models.decoders.loading import shared_backend
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.protocols import ContextRequest, WorldProfile
 from stategate.nodes.resources import Resources
@@ -19,12 +19,8 @@ from stategate.stores.tokens import count_tokens
 
 
 @pytest.fixture(autouse=True)
-def home(monkeypatch, tmp_path):
-    from stategate.stores.tokens import encoding
-
-    encoding()  # found in the real cache folder
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
+def _own_home(home):
+    """Each test keeps its states in a home of its own."""
 
 
 @pytest.fixture
@@ -85,8 +81,9 @@ def test_more_chunks_than_candidates(corpus, resources, llama_folder):
 def test_buttons_are_kept_where_products_are_weighed(resources, llama_folder):
     build = Rico(model=str(llama_folder), top_k=1).build(resources)
     for request in requests(resources, budgets=(600,)):
-        gone = build(request).dropped_actions
-        assert all("b0test" in action for action in gone)
+        page, classes = request.observation.text, request.view.actions
+        gone = {classes.class_of(page, action) for action in build(request).dropped_actions}
+        assert gone <= {"product"}
 
 
 def test_a_document_is_read_once(corpus, llama_folder, home, monkeypatch):
@@ -103,21 +100,6 @@ def test_a_document_is_read_once(corpus, llama_folder, home, monkeypatch):
     assert list((home / "document_states").iterdir())
 
 
-def test_int8_states_rank_alike(corpus, llama_folder, resources):
-    documents = [c.text for c in corpus.source.all()]
-    from stategate.nodes.models.decoders.backend import Document
-
-    def scores(dtype):
-        memory = DocumentMemory(lambda: shared_backend(str(llama_folder)), dtype)
-        weigher = Weigher(memory, lambda: resources.embedder, partners=())
-        return weigher.weigh(corpus.instruction, [Document("", t) for t in documents]).scores
-
-    exact = scores("fp32")
-    spread = exact.max() - exact.min()
-    assert abs(scores("fp16") - exact).max() < 0.01 * spread
-    assert abs(scores("int8") - exact).max() < 0.2 * spread
-
-
 def test_documents_from_files(tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "a_note.txt").write_text("one")
@@ -128,14 +110,8 @@ def test_documents_from_files(tmp_path):
     (tmp_path / "d.png").write_bytes(b"\x89")
     found = [(d.title, d.text) for d in documents_of(str(tmp_path))]
     assert found == [("t", "two"), ("b", "x"), ("c", "three"), ("u", "four"), ("a note", "one")]
-    with pytest.raises(UserError, match="there are: none yet"):
-        documents_of(str(tmp_path / "none"))
     (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / "e.json").write_text('[{"title": 3}]')
-    with pytest.raises(UserError, match="no article"):
-        documents_of(str(tmp_path / "bad"))
     (tmp_path / "bad" / "e.json").write_text("{")
-    with pytest.raises(UserError, match="broken JSON"):
-        documents_of(str(tmp_path / "bad"))
-    (tmp_path / "empty").mkdir()
-    assert documents_of(str(tmp_path / "empty")) == []
+    for place in ("none", "bad"):
+        with pytest.raises(UserError):
+            documents_of(str(tmp_path / place))

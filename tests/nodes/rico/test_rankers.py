@@ -76,32 +76,6 @@ def test_scores_follow_the_documents(backend):
         assert np.allclose(a[[2, 0, 3, 1]], b, atol=1e-3), name
 
 
-def test_single_gradient_and_leave_one_out_against_the_loss(backend):
-    states = backend.encode(DOCUMENTS)
-    uniform = torch.full((4,), 0.25)
-    with torch.no_grad():
-        base = float(backend.loss(states, uniform, QUERY))
-    found = rank("leave_one_out", backend, states, QUERY)
-    without = uniform.clone()
-    without[2] = 0
-    with torch.no_grad():
-        assert found.scores[2] == pytest.approx(
-            float(backend.loss(states, without, QUERY)) - base, abs=1e-4
-        )
-    assert found.calls == 5
-    slope = rank("single_gradient", backend, states, QUERY)
-    assert slope.losses[0] == pytest.approx(base, abs=1e-5)
-
-
-def test_multistep_lowers_the_loss(backend):
-    states = backend.encode(DOCUMENTS)
-    losses = rank(
-        "multistep", backend, states, QUERY, Settings(steps=12, learning_rate=0.05)
-    ).losses
-    assert len(losses) == 12
-    assert losses[-1] < losses[0]
-
-
 def test_multistep_finds_the_minimum_of_a_convex_loss():
     backend = Convex(1, count=3)
     found = rank(
