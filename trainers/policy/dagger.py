@@ -115,10 +115,8 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
 
     def metric() -> dict[str, float]:
         won = [mean([float(one.reward == 1) for one in rollouts]) for rollouts in examined()]
-        each = (
-            dict(zip((f"heldout_{name}" for name in names), won, strict=True)) if is_joint else {}
-        )
-        return {"heldout_success": mean(won), **each}
+        each = {f"heldout_{name}": share for name, share in zip(names, won, strict=True)}
+        return {"heldout_success": mean(won), **(each if is_joint else {})}
 
     trainer = Trainer(batches, scorer, partial(_loss, scorer, device), metric)
     epochs = len(trainer.fit(settings)) - 1
@@ -210,4 +208,5 @@ def _batches(
 
 
 def _taught(one: Rollout) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the picks and good candidates of the decisions that the teacher had a word on."""
     return [(p, good) for p, good in zip(one.picks, one.good, strict=True) if good]
