@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stategate.stores.corpus import reader
-from stategate.stores.corpus.formats import Unreadable, decode
+from stategate.stores.corpus.reader import Unreadable, decode
 from stategate.stores.errors import UserError
 from stategate.stores.files import parse_json
 from stategate.stores.text import without_line_breaks

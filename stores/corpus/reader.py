@@ -1,4 +1,4 @@
-"""Read HTML and PDF in a child process, within limits of time, memory, pages and text.
+"""Read HTML, PDF and e-mails in a child process, within limits of time, memory, pages and text.
 
 A file from outside can keep a parser busy for hours or fill the memory, whatever its size. The child
 reads one file after another; where one takes too long or too much, the child ends, the file is
@@ -6,28 +6,34 @@ reported, and the next file gets another child.
 """
 
 import atexit
-import json
+import codecs
 import os
-import subprocess
-import sys
+import pickle
+import re
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
+from typing import Any
 
-from stategate.stores.corpus.formats import Unreadable, html_text, mail_text, pdf_text
 from stategate.stores.errors import require_extra
+from stategate.stores.workers import Solve, WorkerProcess
 
-SECONDS, MEMORY, PAGES, CHARACTERS = 20.0, 2 << 30, 5_000, 20_000_000
+
+class Unreadable(Exception):
+    """Why a file gives no text."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Limits:
     """What one file may take: seconds, bytes of memory, pages of a PDF, characters of text."""
 
-    seconds: float = SECONDS
-    memory: int = MEMORY
-    pages: int = PAGES
-    characters: int = CHARACTERS
+    seconds: float = 20.0
+    memory: int = 2 << 30
+    pages: int = 5_000
+    characters: int = 20_000_000
 
 
 class Reader:
@@ -35,116 +41,201 @@ class Reader:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: WorkerProcess | None = None
         self._owner = 0
         self._turn = threading.Lock()
 
     def read(self, raw: bytes, suffix: str, charset: str | None = None) -> tuple[str, str]:
-        """Return title and text of a page (".html") or a PDF. Raises ``Unreadable``."""
+        """Return title and text of a page (".html"), a PDF or an e-mail. Raises ``Unreadable``."""
         package = "pypdf" if suffix == ".pdf" else "bs4"
         with require_extra("qa"):
             if find_spec(package) is None:
                 __import__(package)
         with self._turn:
-            child = self._running()
-            late = threading.Event()
-
-            def stop() -> None:
-                late.set()
-                child.kill()
-
-            timer = threading.Timer(self.limits.seconds, stop)
-            timer.start()
-            try:
-                if child.stdin is None or child.stdout is None:
-                    raise EOFError
-                child.stdin.write(json.dumps([suffix, charset, len(raw)]).encode() + b"\n" + raw)
-                child.stdin.flush()
-                answer = json.loads(child.stdout.readline())
-            except (OSError, EOFError, ValueError):
+            if self._child is None or self._owner != os.getpid() or not self._child.is_alive():
+                start = pickle.dumps(partial(_serve, self.limits))
+                self._child, self._owner = WorkerProcess(start, {}, quiet=True), os.getpid()
+                self._child.ready()
+                atexit.register(self.close)
+            answer = self._child.solve((raw, suffix, charset), self.limits.seconds)
+            if answer.kind != "done":
                 self.close()
-                if late.is_set():
-                    raise Unreadable(f"reading it takes over {self.limits.seconds:.0f} s") from None
-                limit = f"{self.limits.memory / 1e9:.0f} GB of memory"
-                raise Unreadable(f"reading it ends the reader (limit: {limit})") from None
-            finally:
-                timer.cancel()
-        if "problem" in answer:
-            raise Unreadable(str(answer["problem"]))
-        return str(answer["title"]), str(answer["text"])
+        if answer.problem is not None:
+            allowed = f"{self.limits.seconds:.0f} s, {self.limits.memory / 1e9:.0f} GB of memory"
+            raise Unreadable(f"it cannot be read within {allowed} ({answer.problem})")
+        title, text, problem = answer.result
+        if problem:
+            raise Unreadable(problem)
+        return title, text
 
     def close(self) -> None:
         """End the child."""
         child, self._child = self._child, None
         if child is not None and self._owner == os.getpid():
-            child.kill()
-            for pipe in (child.stdin, child.stdout):
-                if pipe is not None:
-                    pipe.close()
-            child.wait()
-
-    def _running(self) -> "subprocess.Popen[bytes]":
-        if self._child is None or self._owner != os.getpid() or self._child.poll() is not None:
-            limits = json.dumps(vars(self.limits))
-            code = (
-                "import sys; from stategate.stores.corpus import reader; reader.serve(sys.argv[1])"
-            )
-            paths = os.pathsep.join(path or "." for path in sys.path)
-            self._child = subprocess.Popen(  # noqa: S603 - this very Python
-                [sys.executable, "-c", code, limits],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": paths},
-            )
-            self._owner = os.getpid()
-            atexit.register(self.close)
-        return self._child
+            child.end()
 
 
 #: What this process reads files with.
 shared = Reader()
 
 
-def serve(settings: str) -> None:
-    """Answer requests on standard input until it ends: the child's own part."""
-    limits = Limits(**json.loads(settings))
-    source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "w", encoding="ascii")
-    os.dup2(2, 1)  # what a library prints is no answer
-    _confine(limits)
-    while True:
-        head = source.readline()
-        if not head:
-            return
-        suffix, charset, size = json.loads(head)
-        raw = source.read(size)
-        try:
-            if suffix == ".pdf":
-                title, text = pdf_text(raw, limits.pages, limits.characters)
-            elif suffix == ".eml":
-                title, text = mail_text(raw)
-            else:
-                title, text = html_text(raw, charset)
-            if len(text) > limits.characters:
-                problem = f"more than {limits.characters / 1e6:.0f} million characters of text"
-                raise Unreadable(problem)
-            answer = {"title": title, "text": text}
-        except Unreadable as problem:
-            answer = {"problem": str(problem)}
-        except RecursionError:
-            answer = {"problem": "its parts are nested too deeply"}
-        print(json.dumps(answer), file=target, flush=True)
-
-
-def _confine(limits: Limits) -> None:
-    """Let the system hold the child to its memory, and end it where its parent is gone."""
-    try:
+def _serve(limits: Limits, serve: Callable[[Solve], None]) -> None:
+    """Answer requests: the child's own part."""
+    with suppress(ImportError):  # not on this system: the parent's clock remains
         import resource
-        import signal
-    except ImportError:  # not on this system: the parent's clock remains
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    seconds = int(resource.getrusage(resource.RUSAGE_SELF).ru_utime + 3600)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+
+        resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    serve(partial(_read, limits))
+
+
+def _read(limits: Limits, job: tuple[bytes, str, str | None]) -> tuple[str, str, str]:
+    """Return title, text and problem ("" for none) of a file."""
+    raw, suffix, charset = job
+    try:
+        if suffix == ".pdf":
+            title, text = _pdf_text(raw, limits)
+        elif suffix == ".eml":
+            title, text = _mail_text(raw)
+        else:
+            title, text = _html_text(raw, charset)
+        if len(text) > limits.characters:
+            raise Unreadable(f"more than {limits.characters / 1e6:.0f} million characters of text")
+    except Unreadable as problem:
+        return "", "", str(problem)
+    except RecursionError:
+        return "", "", "its parts are nested too deeply"
+    except MemoryError:  # what it holds is only freed with it
+        os._exit(1)
+    return title, text, ""
+
+
+# Bytes to text --------------------------------------------------------------------------------------
+
+
+def decode(raw: bytes, charset: str | None = None) -> str:
+    """Decode text: by its byte order mark, else by ``charset``, else as UTF-8 or as Windows-1252.
+
+    Raises ``Unreadable`` for what is no text.
+    """
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        charset = "utf-16"
+    codec = _codec(charset)
+    if codec.startswith(("utf-16", "utf-32")):
+        try:
+            return raw.decode(codec)
+        except ValueError:
+            raise Unreadable(f"says it is {codec.upper()}, but is not") from None
+    if b"\x00" in raw[:8192]:
+        raise Unreadable("a binary file")
+    with suppress(ValueError):
+        return raw.decode("utf-8-sig" if raw.startswith(b"\xef\xbb\xbf") else codec)
+    if codec not in ("utf-8", "cp1252"):
+        return raw.decode(codec, "replace")
+    odd = sum(byte < 32 and byte not in b"\t\n\f\r" for byte in raw[:8192])
+    high = sum(byte > 126 for byte in raw[:8192])
+    if odd or high > 0.3 * len(raw[:8192]):
+        raise Unreadable("neither UTF-8 nor readable as Windows-1252: save it as UTF-8")
+    return raw.decode("cp1252", "replace")
+
+
+def _codec(charset: str | None) -> str:
+    """Return Python's name for a charset, UTF-8 if unknown; on the web Latin-1 is Windows-1252."""
+    try:
+        name = codecs.lookup(charset or "utf-8").name
+        "".encode(name)  # refused for what is no charset, such as "hex"
+    except (LookupError, ValueError):
+        return "utf-8"
+    return "cp1252" if name in ("iso8859-1", "ascii") else name
+
+
+def _html_text(raw: bytes, charset: str | None) -> tuple[str, str]:
+    """Return title and text of a page, in the charset that came with it, else as it declares."""
+    from bs4 import BeautifulSoup
+    from bs4.dammit import EncodingDetector
+
+    declared = EncodingDetector.find_declared_encoding(raw, is_html=True) or ""
+    if declared.lower().startswith("utf-16"):  # then it could not have been read here
+        declared = "utf-8"
+    content = re.sub(r"^\s*<\?xml[^>]*>", "", decode(raw, charset or declared))
+    soup = BeautifulSoup(content, "html.parser")
+    for tag in soup(["script", "style", "noscript", "template", "nav", "footer"]):
+        tag.decompose()
+    title = soup.title.extract().get_text(" ", strip=True) if soup.title else ""
+    body = soup.find("main") or soup.find("article") or soup.body or soup
+    _mark_blocks(body)
+    lines = (" ".join(line.split()) for line in body.get_text("").splitlines())
+    return title, re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+#: What begins a line of its own.
+_BLOCKS = (
+    "address article aside blockquote caption dd details div dl dt fieldset figcaption figure form"
+    " header hr main ol p pre section summary table tbody thead ul"
+).split()
+
+
+def _mark_blocks(body: Any) -> None:
+    """Write headings, items of lists and rows of tables as Markdown does, each block on its lines."""
+    for text in body.find_all(string=re.compile(r"\s")):
+        if text.find_parent("pre") is None:
+            text.replace_with(type(text)(re.sub(r"\s+", " ", text)))
+    for tag in body.find_all("br"):
+        tag.replace_with("\n")
+    for row in body.find_all("tr"):
+        if row.find("table") is None:  # not one that only lays out the page
+            cells = (cell.get_text(" ", strip=True) for cell in row.find_all(["td", "th"]))
+            row.string = f"\n| {' | '.join(' '.join(cell.split()) for cell in cells)} |"
+    for tag in body.find_all(re.compile(r"h[1-6]$")):
+        tag.string = f"\n\n{'#' * int(tag.name[1])} {' '.join(tag.get_text(' ').split())}\n\n"
+    for tag in body.find_all("li"):
+        tag.insert(0, "\n- ")
+    for tag in body.find_all(_BLOCKS):
+        if tag.find_parent("li") is None:
+            tag.insert_before("\n\n")
+            tag.insert_after("\n\n")
+
+
+def _mail_text(raw: bytes) -> tuple[str, str]:
+    """Return subject and text of an e-mail: who wrote to whom and when, then what."""
+    from email import message_from_bytes, policy
+
+    try:
+        message = message_from_bytes(raw, policy=policy.default)
+        part = message.get_body(("plain", "html"))
+        text = "" if part is None else str(part.get_content())
+        if part is not None and part.get_content_type() == "text/html":
+            _, text = _html_text(text.encode(), "utf-8")
+        heads = [f"{name}: {message[name]}" for name in ("From", "To", "Date") if message[name]]
+        title = str(message["Subject"] or "")
+    except Exception as error:  # broken parts, unknown charsets
+        raise Unreadable(f"a broken e-mail ({type(error).__name__})") from None
+    said = re.sub(r"^(?:> ?)+", "", text, flags=re.MULTILINE)
+    return title, "\n\n".join([*heads, said])
+
+
+def _pdf_text(raw: bytes, limits: Limits) -> tuple[str, str]:
+    """Return title and text of a PDF."""
+    import io
+
+    from pypdf import PdfReader
+
+    pages: list[str] = []
+    characters = 0
+    try:
+        document = PdfReader(io.BytesIO(raw))
+        if document.is_encrypted and not document.decrypt(""):
+            raise Unreadable("an encrypted PDF")
+        for number, page in enumerate(document.pages, 1):
+            if number > limits.pages:
+                raise Unreadable(f"more than {limits.pages} pages")
+            pages.append(page.extract_text() or "")
+            characters += len(pages[-1])
+            if characters > limits.characters:
+                break  # too much is told by who called
+        title = str((document.metadata.title if document.metadata else "") or "")
+    except (Unreadable, MemoryError, RecursionError):
+        raise
+    except Exception as error:  # pypdf raises many kinds for broken files
+        raise Unreadable(f"a broken PDF ({type(error).__name__})") from None
+    return title, "\n\n".join(pages)

@@ -7,8 +7,7 @@ import pytest
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus
 from stategate.stores.corpus.documents import MAX_ARTICLES, Document, Skipped, read_folder
-from stategate.stores.corpus.formats import Unreadable
-from stategate.stores.corpus.reader import Limits, Reader
+from stategate.stores.corpus.reader import Limits, Reader, Unreadable
 from stategate.stores.tokens import count_tokens, encode, encoding, truncate
 
 RUNS = {
