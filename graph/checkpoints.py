@@ -28,7 +28,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from stategate.stores.errors import UserError, require_extra, user_error_context
-from stategate.stores.loopback import from_environment
+from stategate.stores.http import from_environment
 from stategate.stores.sql import compact, connect_file
 from stategate.stores.text import storable
 

@@ -23,7 +23,7 @@ from stategate.nodes.protocols import (
 from stategate.nodes.registry import first_problem, registry
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.errors import UserError, describe_error
-from stategate.stores.yaml_text import read_yaml
+from stategate.stores.files import read_yaml
 
 #: Fields of params that may name a place: a file, a folder, a database, a server.
 PLACES = frozenset(

@@ -21,7 +21,7 @@ from stategate.graph.config import load_config
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import Resources
-from stategate.stores.loopback import named_host, on_loopback
+from stategate.stores.http import named_host, on_loopback
 
 _config = load_config(os.environ.get("STATEGATE_CONFIG", "webshop"))
 #: To compile the same graph with parts of your own: ``builder.compile(...)``.

@@ -1,4 +1,4 @@
-"""Files written whole or not at all: bytes, text, JSON, JSON lines, and whole folders.
+"""Files written whole or not at all: bytes, text, JSON, JSON lines, and whole folders; YAML is read.
 
 What is written goes beside the target under a name of this process and thread, then takes the target's
 place; a failure, or a kill, leaves the target as it was. ``OSError`` becomes ``UserError``.
@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from stategate.stores.errors import UserError
 
@@ -83,3 +85,39 @@ def write_lines(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
             lines.write(json.dumps(row, ensure_ascii=False) + "\n")
             count += 1
     return count
+
+
+#: How deep values of a YAML text may be nested.
+_DEPTH = 60
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """A safe loader of values that are written out.
+
+    A few lines of aliases stand for billions of values, and a line of brackets for more depth than any
+    program can follow.
+    """
+
+    _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Compose anything but an alias."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("write values out: aliases (*name) are not read")
+        self._depth += 1
+        if self._depth > _DEPTH:
+            raise yaml.YAMLError(f"nested more than {_DEPTH} deep: write it flatter")
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
+
+
+def read_yaml(text: str) -> Any:
+    """Return the value that ``text`` says. Raises ``yaml.YAMLError``."""
+    try:
+        return yaml.load(text, _PlainLoader)  # noqa: S506 - a SafeLoader
+    except RecursionError:  # the scanner itself, before a node is composed
+        raise yaml.YAMLError("nested too deeply: write it flatter") from None
+    except (ValueError, OverflowError) as error:  # the 45th of a month; a number of 5,000 digits
+        raise yaml.YAMLError(str(error)) from None

@@ -11,7 +11,6 @@ A run that was killed goes on where it stopped: rows that are there are not made
 or a package is another by then, ``args.json`` says so under ``resumed``.
 """
 
-import getpass
 import gzip
 import hashlib
 import json
@@ -22,28 +21,27 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from stategate.stores.errors import UserError, user_error_context
-from stategate.stores.files import json_safe, parse_json, write_bytes, write_json, write_text
+from stategate.stores.errors import UserError, require_extra, user_error_context
+from stategate.stores.files import (
+    atomic_path,
+    json_safe,
+    parse_json,
+    write_bytes,
+    write_json,
+    write_text,
+)
+from stategate.stores.home import this_user
 from stategate.stores.text import without_password
 
 _PACKAGES = (
-    "stategate",
-    "langgraph",
-    "langchain",
-    "langchain-core",
-    "langchain-openai",
-    "torch",
-    "sentence-transformers",
-    "spacy",
-    "rapidfuzz",
-    "xllamacpp",
-    "numpy",
-)
+    "stategate langgraph langchain langchain-core langchain-openai torch sentence-transformers"
+    " spacy rapidfuzz xllamacpp numpy"
+).split()
 #: What may differ between a run and its resumption.
 _VOLATILE = ("command", "commit", "versions", "resumed")
 _ROOT = Path(__file__).resolve().parents[1]
@@ -75,18 +73,13 @@ class RunDirectory:
         from filelock import FileLock, Timeout
 
         name = hashlib.sha256(str(self.folder.resolve()).encode("utf-8", "replace")).hexdigest()
-        place = Path(tempfile.gettempdir()) / f"stategate-runs-{getpass.getuser()}"
+        lock = FileLock(Path(tempfile.gettempdir()) / f"stategate-{this_user()}-{name[:24]}.lock")
         try:
-            place.mkdir(exist_ok=True)
-            lock = FileLock(place / name[:24])
             lock.acquire(timeout=0)
         except Timeout:
             raise UserError(
                 f"another process writes the run '{self.folder}': wait for it, or name another folder"
             ) from None
-        except OSError:  # a disk that refuses the lock refuses the rows as well
-            yield
-            return
         try:
             yield
         finally:
@@ -166,11 +159,12 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
 
 def provenance(command: Sequence[str] = ()) -> dict[str, Any]:
     """Return what identifies code and libraries: command (as typed, or given), commit, versions."""
-    return {
-        "command": shlex.join(_shown(word) for word in command or _typed()),
-        "commit": _commit(),
-        "versions": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
-    }
+    versions = {}
+    for name in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    words = [_shown(word) for word in command or _typed()]
+    return {"command": shlex.join(words), "commit": _commit(), "versions": versions}
 
 
 def public_path(value: str) -> str:
@@ -259,22 +253,13 @@ def _same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
 
 def _commit() -> str:
     def git(*words: str) -> str:
-        done = subprocess.run(  # noqa: S603 - fixed words
-            ["git", *words],  # noqa: S607
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=_ROOT,
-            timeout=20,
-        )
-        return done.stdout.strip()
+        command = ["git", *words]
+        done = subprocess.run(command, capture_output=True, check=True, cwd=_ROOT, timeout=20)  # noqa: S603
+        return done.stdout.decode().strip()
 
     try:
-        if Path(git("rev-parse", "--show-toplevel")).resolve() != _ROOT:
-            return "unknown (not a git checkout)"  # installed inside somebody else's repository
-        git(
-            "ls-files", "--error-unmatch", __file__
-        )  # fails where it was put beside their own files
+        if not (_ROOT / ".git").exists():  # installed, perhaps inside somebody else's repository
+            return "unknown (not a git checkout)"
         commit = git("rev-parse", "HEAD")
         # Checkpoints are told by their hashes: a trainer has just written the one before its own.
         changed = git("status", "--porcelain", "--", ".", ":!checkpoints")
@@ -283,8 +268,21 @@ def _commit() -> str:
         return "unknown (not a git checkout)"
 
 
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+# Plots ----------------------------------------------------------------------------------------------
+
+
+def new_plot(rows: int = 1, columns: int = 1, **how: Any) -> tuple[Any, Any]:
+    """Return a figure (``how`` is matplotlib's) and its axes: one, or an array of them.
+
+    Raises ``UserError`` without matplotlib.
+    """
+    with require_extra("eval"):
+        from matplotlib.figure import Figure
+    figure = Figure(**how)
+    return figure, figure.subplots(rows, columns)
+
+
+def save_plot(figure: Any, path: str | Path) -> None:
+    """Write a figure as PNG, whole or not at all."""
+    with atomic_path(path) as partial:
+        figure.savefig(partial, format="png", dpi=120, bbox_inches="tight")

@@ -35,7 +35,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from stategate.stores.errors import UserError, describe_error, require_extra, user_error_context
 from stategate.stores.files import parse_json
-from stategate.stores.loopback import from_environment
+from stategate.stores.http import from_environment
 from stategate.stores.text import storable, without_password
 
 #: What reading a value raises that is not what its column holds.

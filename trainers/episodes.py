@@ -26,9 +26,9 @@ from stategate.nodes.retrieval.page import PageSource
 from stategate.nodes.retrieval.past import candidates
 from stategate.nodes.write_memory.short_term import ShortTerm
 from stategate.stores.errors import UserError
+from stategate.stores.files import read_yaml
 from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory, read_trajectories
-from stategate.stores.yaml_text import read_yaml
 from stategate.trainers.settings import Named, RecordedSettings, files_of
 
 #: Episodes to fit, to choose by, and to report on (perhaps none).

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from stategate.nodes.registry import first_problem
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError, describe_error
+from stategate.stores.files import read_yaml
 from stategate.stores.runs import RunDirectory, provenance, public_config
-from stategate.stores.yaml_text import read_yaml
 
 RECIPES = Path(__file__).with_name("recipes.yaml")
 #: A kind, or a mapping with a kind and its parameters.

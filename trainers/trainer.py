@@ -19,8 +19,7 @@ from tqdm import tqdm
 
 from stategate.stores.errors import UserError, describe_error
 from stategate.stores.files import parse_json, write_bytes, write_json
-from stategate.stores.plots import new_plot, save_plot
-from stategate.stores.runs import mean
+from stategate.stores.runs import mean, new_plot, save_plot
 from stategate.trainers.settings import Settings
 
 B = TypeVar("B")  # a batch

@@ -17,8 +17,7 @@ from typing import Any
 import yaml
 
 from stategate.stores.errors import UNREADABLE, UserError, user_error_context
-from stategate.stores.files import parse_json
-from stategate.stores.yaml_text import read_yaml
+from stategate.stores.files import parse_json, read_yaml
 
 
 @dataclass(frozen=True)

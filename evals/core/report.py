@@ -13,7 +13,7 @@ from typing import Any
 
 from stategate.evals.core.run_directory import Run, read_run
 from stategate.stores.errors import UserError
-from stategate.stores.plots import new_plot, save_plot
+from stategate.stores.runs import new_plot, save_plot
 
 #: metric: (heading, factor, decimals). Others are shown under their own name, with four digits.
 _SHOWN: dict[str, tuple[str, int, int]] = tomllib.loads(

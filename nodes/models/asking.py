@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from stategate.nodes.models.calls import RequestRefused, arun, guarded, run
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import ModelUnavailable
-from stategate.stores.loopback import on_loopback
+from stategate.stores.http import on_loopback
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

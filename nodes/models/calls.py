@@ -13,9 +13,8 @@ from concurrent.futures import Future
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from stategate.stores.answers import limited_answers
 from stategate.stores.errors import ModelUnavailable, UserError, error_with_type
-from stategate.stores.loopback import on_loopback
+from stategate.stores.http import limited_answers, on_loopback
 from stategate.stores.text import one_line, without_password
 
 #: Bytes that an answer may have.

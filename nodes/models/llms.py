@@ -17,7 +17,7 @@ from stategate.nodes.models.calls import RETRIES, http_client
 from stategate.nodes.protocols import LlmParams
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
-from stategate.stores.loopback import on_loopback
+from stategate.stores.http import on_loopback
 from stategate.stores.text import without_password
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
 from stategate.stores.corpus.documents import files_in, read_folder
 from stategate.stores.errors import UserError
-from stategate.stores.loopback import from_environment
+from stategate.stores.http import from_environment
 from stategate.stores.sql import is_database
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from stategate.stores.home import this_user
-from stategate.stores.loopback import from_environment
+from stategate.stores.http import from_environment
 
 if TYPE_CHECKING:
     from stategate.stores.memory.long_term import LongTerm

@@ -20,7 +20,7 @@ from stategate.stores.bank.bank import Bank, Vector
 from stategate.stores.corpus.vectors import Vectors, is_server
 from stategate.stores.errors import UserError, require_extra
 from stategate.stores.files import atomic_path
-from stategate.stores.loopback import from_environment
+from stategate.stores.http import from_environment
 
 FLAT = 20_000
 PROBES = 32

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
-from stategate.stores.answers import limited_answers
 from stategate.stores.corpus.documents import MAX_BYTES, Document, Skipped, from_bytes
 from stategate.stores.errors import describe_error
 from stategate.stores.files import parse_json, write_json
 from stategate.stores.home import cache
-from stategate.stores.loopback import on_loopback
+from stategate.stores.http import limited_answers, on_loopback
 
 #: Another Wikipedia, or a mirror: ``STATEGATE_WIKIPEDIA=https://de.wikipedia.org/w/api.php``.
 API_VARIABLE, API = "STATEGATE_WIKIPEDIA", "https://en.wikipedia.org/w/api.php"

@@ -23,11 +23,11 @@ from stategate.nodes.models.asking import json_in
 from stategate.stores.assets.downloads import SourceError, download
 from stategate.stores.assets.weights import load_arrays
 from stategate.stores.errors import UserError
+from stategate.stores.files import read_yaml
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import Namespace
 from stategate.stores.runs import read_rows
 from stategate.stores.traces.trajectories import read_trajectories
-from stategate.stores.yaml_text import read_yaml
 from stategate.trainers.settings import StateSettings, read_settings
 
 LEGAL = ("search[<words>]", "click[a]", "click[b]")

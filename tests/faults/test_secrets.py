@@ -10,7 +10,7 @@ from stategate.graph.checkpoints import open_saver
 from stategate.nodes.models.llms import key_from
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
-from stategate.stores.loopback import from_environment
+from stategate.stores.http import from_environment
 from stategate.stores.runs import public_config
 from stategate.stores.text import without_password
 from stategate.ui.app.tabs.common import problem_of

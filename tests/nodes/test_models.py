@@ -17,7 +17,7 @@ from stategate.nodes.models.llms import EmbeddedLlm, FakeLlm, OpenAILlm
 from stategate.nodes.resources import Resources
 from stategate.stores.assets.fetch import ASSETS
 from stategate.stores.errors import ModelUnavailable, UserError
-from stategate.stores.loopback import on_loopback
+from stategate.stores.http import on_loopback
 
 
 class OpenAIHandler(BaseHTTPRequestHandler):

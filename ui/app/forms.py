@@ -8,7 +8,7 @@ import yaml
 
 from stategate.nodes.protocols import Params
 from stategate.stores.errors import user_error_context
-from stategate.stores.yaml_text import read_yaml
+from stategate.stores.files import read_yaml
 
 Control = Literal["choice", "flag", "integer", "number", "text", "yaml"]
 _CONTROLS: dict[str, Control] = {

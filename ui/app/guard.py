@@ -17,7 +17,7 @@ from typing import Any
 from stategate.graph.config import PLACES
 from stategate.stores.errors import UserError
 from stategate.stores.home import cache, home
-from stategate.stores.loopback import named_host
+from stategate.stores.http import named_host
 
 #: Beyond this machine's names: ``STATEGATE_HOSTS=lab.example.org``; folders: ``STATEGATE_ROOTS=/data``.
 HOSTS, ROOTS = "STATEGATE_HOSTS", "STATEGATE_ROOTS"

@@ -122,7 +122,7 @@ def _read_pair(pair: str) -> tuple[str, Any]:
     import yaml
 
     from stategate.stores.errors import user_error_context
-    from stategate.stores.yaml_text import read_yaml
+    from stategate.stores.files import read_yaml
 
     key, equals, value = pair.partition("=")
     if not (equals and key.strip()):

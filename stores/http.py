@@ -1,13 +1,60 @@
-"""Bodies of HTTP answers that unpack to no more bytes than they may.
+"""URLs and HTTP answers: which point at this machine, where one is written down, how much one may hold.
 
-A megabyte on the wire can be gigabytes in memory, and more where it was packed several times: so an
-answer is unpacked here, one layer of gzip at most, and counted as it comes out.
+A proxy named in the environment must not see what is meant for this machine. A megabyte on the wire can
+be gigabytes in memory, so an answer is unpacked here, one layer of gzip at most, and counted as it
+comes out.
 """
 
+import ipaddress
+import os
+import re
 import time
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
+from urllib.parse import urlsplit
+
+from stategate.stores.errors import UserError
+
+_VARIABLE = re.compile(r"\$\{?(STATEGATE_[A-Z_]+)\}?")
+
+
+_HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[\w.-]+))(?::\d{0,5})?", re.IGNORECASE)
+
+
+def named_host(header: str) -> str:
+    """Return the name or address that a Host header says, without its port; "" where it is none."""
+    match = _HOST.fullmatch(header)
+    return (match["six"] or match["name"]).lower().rstrip(".") if match else ""
+
+
+def on_loopback(url: str) -> bool:
+    """Say whether ``url`` points at this machine."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def from_environment(url: str) -> str:
+    """Return ``url``, or what the variable holds that it names: ``$STATEGATE_POSTGRES``.
+
+    So a config, and all that is written down of it, names a database without its password. Raises
+    ``UserError`` where the variable is not set; only names that begin with STATEGATE_ are read.
+    """
+    named = _VARIABLE.fullmatch(url.strip())
+    if named is None:
+        return url
+    value = os.environ.get(named[1], "").strip()
+    if not value:
+        raise UserError(f"the environment variable {named[1]} is not set: set it to a URL")
+    return value
 
 
 def limited_answers(
