@@ -4,8 +4,6 @@
 """
 
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +22,6 @@ from stategate.evals.core.task import Parts, Row
 from stategate.evals.settings import BenchAlfworld, BenchBank, BenchStep, BenchWebshop
 from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
-from stategate.nodes.resources import Resources
 from stategate.stores.bank.bank import Bank, Entry, Vector
 from stategate.stores.bank.bank import Row as BankRow
 from stategate.stores.bank.nearest import Searcher
@@ -38,7 +35,7 @@ _ORIGINAL_WEBSHOP, _ORIGINAL_ALFWORLD = 34, 10
 _GOALS, _GAMES, _STEPS = 10, 100, 50
 _KINDS = ("full", "retrieve", "compress")
 _NUDGE = 0.5  # length of the random part: cosine 1 / sqrt(1 + 0.25), about 0.9
-_QUERIES, _WIDE = 300, 480  # ``gate=alike`` with ``top_k=60`` searches 480
+_QUERIES = 300
 _BLOCK = 5000
 _STATE = "Question: " + "a state's text is about so long " * 18
 
@@ -46,25 +43,21 @@ _STATE = "Question: " + "a state's text is about so long " * 18
 def webshop_parts(settings: BenchWebshop) -> Parts:
     """Return the one part."""
     folder = data_folder(settings.data, "webshop")
-    return {"world": partial(measure_webshop, folder, settings.seed)}
+    return [partial(measure_webshop, folder, settings.seed)]
 
 
 def alfworld_parts(settings: BenchAlfworld) -> Parts:
     """Return the one part."""
     folder = data_folder(settings.data, "alfworld")
-    return {"speed": partial(measure_alfworld, folder, settings.seed)}
+    return [partial(measure_alfworld, folder, settings.seed)]
 
 
 def measure_webshop(data: str = "sample", seed: int = 0) -> list[Row]:
     """Return one row: load, steps/s (random walks, purchases included) and search p50/p95.
 
-    ``start_s`` is a fresh interpreter from launch to a loaded world, ``load_s`` a load in a running
-    one. The nouns of titles, parsed once per machine, are made ready before the walks.
+    The nouns of titles, parsed once per machine, are made ready before the walks.
     """
-    code = f"from stategate.envs.webshop import WebShop; WebShop.load({data!r})"
     started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603 - our own code
-    start, started = time.perf_counter() - started, time.perf_counter()
     shop = WebShop.load(data, observation="text")
     load = time.perf_counter() - started
     for product in shop.products.values():
@@ -74,7 +67,7 @@ def measure_webshop(data: str = "sample", seed: int = 0) -> list[Row]:
     goals = rng.sample(shop.goals, min(500, len(shop.goals)))
     searched, _ = timed(lambda goal: shop.search(goal["instruction_text"]), goals)
     row = {"agent": f"webshop {len(shop.products)} products", "n": len(rates)}
-    row |= {"start_s": start, "load_s": load, **with_errors({"steps_per_s": rates})}
+    row |= {"load_s": load, **with_errors({"steps_per_s": rates})}
     row["times_the_original"] = float(np.mean(rates)) / _ORIGINAL_WEBSHOP
     return [row | {f"search_{name}": value for name, value in searched.items()}]
 
@@ -127,8 +120,8 @@ def step_parts(settings: BenchStep) -> Parts:
     The expert's moves are followed, so every context sees the same pages. Each goal is played twice
     and the second time is measured: texts are in the cache, models are loaded.
     """
-    parts = {kind: partial(_steps, kind, settings.data, settings.seed) for kind in _KINDS}
-    return {**parts, "bare loop": _bare_loop}
+    parts = [partial(_steps, kind, settings.data, settings.seed) for kind in _KINDS]
+    return [*parts, _bare_loop]
 
 
 def _steps(kind: str, data: str, seed: int) -> list[Row]:
@@ -204,21 +197,17 @@ def timed(call: Callable[[Any], Any], given: Iterable[Any]) -> tuple[dict[str, f
 
 
 def bank_parts(settings: BenchBank) -> Parts:
-    """Return a part a size, and one for the embedding that every search begins with.
+    """Return a part a size.
 
     Larger banks are made of the given bank's own vectors, each copy moved a little at random (the
     cosine with its original is about 0.9), because states are not spread like noise.
     """
-    config = load_config(settings.config, settings.overrides)
-    bank, sizes = StateBank(settings.bank), parse_numbers(settings.sizes, "sizes")
-    blocks = [rows.copy() for _, rows in bank.bank.vectors("text")]
+    blocks = [rows.copy() for _, rows in StateBank(settings.bank).bank.vectors("text")]
     if not blocks:
         raise UserError("the bank is empty: build one first")
     seeds = np.concatenate(blocks)
-    texts = [str(row.data["state"]) for row in bank.bank.rows()[:110]]
-    parts = {f"{n} states": partial(_of_size, seeds, n, settings.seed) for n in sizes}
-    embedding = partial(_embedding, Resources(None, config.embedder), texts)
-    return {**parts, "embedding": embedding}
+    sizes = parse_numbers(settings.sizes, "sizes")
+    return [partial(_of_size, seeds, size, settings.seed) for size in sizes]
 
 
 def _of_size(seeds: Vector, size: int, seed: int) -> list[Row]:
@@ -241,11 +230,9 @@ def _of_size(seeds: Vector, size: int, seed: int) -> list[Row]:
             return {row.n for row in store.rows([n for n, _ in searcher.search(query, k)])}
 
         timed(partial(search, 10), queries[:20])  # warm
-        wide, _ = timed(partial(search, _WIDE), queries[:100])
         narrow, nearest = timed(partial(search, 10), queries)
         row = {"agent": f"{size} states", "states": size, "n": len(nearest), "index_s": indexed}
         row |= {f"search_{name}": value for name, value in narrow.items()}
-        row |= {f"wide_{name}": value for name, value in wide.items()}
         row["recall_at_10"] = _recall(store, queries[:100], nearest[:100])
         store.close()
         return [row]
@@ -271,11 +258,3 @@ def _moved(seeds: Vector, size: int, rng: np.random.Generator) -> Iterator[Vecto
         noise *= _NUDGE / np.linalg.norm(noise, axis=1, keepdims=True)
         moved = rows + noise
         yield moved / np.linalg.norm(moved, axis=1, keepdims=True)
-
-
-def _embedding(resources: Resources, texts: Sequence[str]) -> list[Row]:
-    """Embed texts that are new, one by one; the first ten warm the model up."""
-    fresh = [f"{time.time_ns()} {text} {i}" for i, text in enumerate(texts)]
-    timed(lambda text: resources.embedder.embed([text]), fresh[:10])
-    times, _ = timed(lambda text: resources.embedder.embed([text]), fresh[10:])
-    return [{"agent": "embedding", "n": len(fresh) - 10, **times}]

@@ -12,9 +12,10 @@ Rates come from the public list (``cost_of``).
 
 import gzip
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from langchain.agents.middleware import ClearToolUsesEdit
@@ -51,13 +52,6 @@ _LEAST = 1024  # tokens from which a prefix is cached
 _STEP = 128  # OpenAI counts a cached prefix in steps of so many
 
 
-@dataclass(frozen=True)
-class _Named:
-    """A stand-in for a chat model of this name, for the public list."""
-
-    model_name: str
-
-
 #: Who bills, and the model whose rates are taken.
 BILLERS = {"anthropic": "claude-sonnet-4-5", "openai": "gpt-5"}
 
@@ -66,21 +60,20 @@ BILLERS = {"anthropic": "claude-sonnet-4-5", "openai": "gpt-5"}
 class Bill:
     """US dollars by biller and tokens of one run; every prompt is compared with those before it."""
 
-    fixed: int
     dollars: dict[str, float] = field(default_factory=lambda: dict.fromkeys(BILLERS, 0.0))
     read: int = 0
     cached: int = 0
     _last: list[tuple[Any, int]] = field(default_factory=list)
 
-    def call(self, messages: Sequence[BaseMessage], answer: BaseMessage | str) -> None:
-        """Add one call: ``fixed`` tokens of tools lead every prompt."""
+    def call(self, messages: Sequence[BaseMessage], answer: BaseMessage) -> None:
+        """Add one call."""
         rows = [(_face(message), tokens_of(message, count_tokens)) for message in messages]
         equal = 0
         while equal < min(len(rows), len(self._last)) and rows[equal][0] == self._last[equal][0]:
             equal += 1
-        tokens = self.fixed + sum(size for _, size in rows)
-        shared = (self.fixed + sum(size for _, size in rows[:equal])) if self._last else 0
-        out = count_tokens(answer) if isinstance(answer, str) else tokens_of(answer, count_tokens)
+        tokens = sum(size for _, size in rows)
+        shared = sum(size for _, size in rows[:equal])
+        out = tokens_of(answer, count_tokens)
         blocks = shared if shared >= _LEAST else 0
         steps = (shared - shared % _STEP) if shared >= _LEAST else 0
         self.dollars["anthropic"] += _dollars("anthropic", tokens, out, blocks, tokens - blocks)
@@ -105,7 +98,7 @@ class Bill:
 
 
 def _dollars(biller: str, tokens: int, out: int, cached: int, new: int) -> float:
-    model: Any = _Named(BILLERS[biller])
+    model: Any = SimpleNamespace(model_name=BILLERS[biller])  # for the public list
     if tokens < _LEAST:
         new = 0  # too short to be written to a cache
     return cost_of(model, tokens, out, cached, new) or 0.0
@@ -120,19 +113,14 @@ def _face(message: BaseMessage) -> tuple[Any, ...]:
 
 #: The arms that are no context kind of ours: the messages as they are, and LangChain's two edits.
 NOTHING, LAST, CLEAR = "nothing", "last", "clear"
-#: From the history before a call and the system message to the messages shown, with an audit if ours.
-Arm = Callable[
-    [Sequence[BaseMessage], SystemMessage | None], tuple[Sequence[BaseMessage], Audit | None]
-]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The prompt of one call under one arm; ``dollars`` is the call's own share of the bill."""
+    """The prompt of one call under one arm."""
 
     messages: tuple[BaseMessage, ...]
     audit: Audit
-    dollars: dict[str, float]
 
 
 @dataclass
@@ -141,7 +129,7 @@ class Replay:
 
     kind: str
     readings: list[Reading] = field(default_factory=list)
-    bill: Bill = field(default_factory=lambda: Bill(0))
+    bill: Bill = field(default_factory=Bill)
     seconds: float = 0.0
 
     @property
@@ -160,43 +148,33 @@ def sizes(messages: Sequence[BaseMessage]) -> int:
     return sum(tokens_of(message, count_tokens) for message in messages)
 
 
-def trimmed(messages: Sequence[BaseMessage], budget: int) -> list[BaseMessage]:
-    """Return the first message and the newest ones that fit (LangChain's ``trim_messages``)."""
-    first, rest = list(messages[:1]), list(messages[1:])
-    recent = trim_messages(
-        rest,
-        max_tokens=budget - sizes(first),
-        token_counter=sizes,
-        strategy="last",
-        start_on="ai",
-    )
-    return [*first, *(recent or rest[-2:])]  # a round that is too large alone stays
+class Arm:
+    """What one thread's calls read: a context kind of ours, or an edit of the messages."""
 
+    def __init__(self, kind: str, budget: int) -> None:
+        self._kind, self._budget = kind, budget
+        self._decisions = Decisions()
+        is_ours = kind not in (NOTHING, LAST, CLEAR)
+        self._planner = HistoryPlanner(kind, budget) if is_ours else None
 
-def arm_of(kind: str, budget: int, settings: Mapping[str, Any] | None = None) -> Arm:
-    """Return a fresh arm for one thread. Raises ``UserError`` for an unknown context kind."""
-    if kind == NOTHING:
-        return lambda history, system: (history, None)
-    if kind == LAST:
-        return lambda history, system: (trimmed(history, budget), None)
-    if kind == CLEAR:
-        return lambda history, system: (_cleared(history, budget), None)
-    context, decisions = HistoryPlanner(kind, budget, **(settings or {})), [Decisions()]
-
-    def show(
-        history: Sequence[BaseMessage], system: SystemMessage | None
-    ) -> tuple[Sequence[BaseMessage], Audit]:
-        result = context(history, decisions[0], system)
-        decisions[0] = result.decisions or decisions[0]
-        return result.messages, result.audit
-
-    return show
-
-
-def _cleared(messages: Sequence[BaseMessage], budget: int) -> list[BaseMessage]:
-    prompt: list[Any] = list(messages)
-    ClearToolUsesEdit(trigger=budget, keep=3).apply(prompt, count_tokens=sizes)
-    return prompt
+    def read(self, history: list[BaseMessage], system: SystemMessage | None) -> Reading:
+        """Return what the next call reads of ``history``."""
+        if self._planner is not None:
+            result = self._planner(history, self._decisions, system)
+            self._decisions = result.decisions or self._decisions
+            return Reading(tuple(result.messages), result.audit)
+        shown: list[Any] = history
+        if self._kind == LAST:
+            first, rest = history[:1], history[1:]
+            room = self._budget - sizes(first)
+            how: dict[str, Any] = {"strategy": "last", "start_on": "ai", "token_counter": sizes}
+            recent = trim_messages(rest, max_tokens=room, **how)
+            shown = [*first, *(recent or rest[-2:])]  # a round that is too large alone stays
+        elif self._kind == CLEAR:
+            edit = ClearToolUsesEdit(trigger=self._budget, keep=3)
+            edit.apply(shown, count_tokens=sizes)
+        read = sizes([*([system] if system else []), *shown])
+        return Reading(tuple(shown), untouched(self._kind, self._budget, read, ""))
 
 
 def calls_in(messages: Sequence[BaseMessage]) -> list[int]:
@@ -204,7 +182,7 @@ def calls_in(messages: Sequence[BaseMessage]) -> list[int]:
     return [i for i, message in enumerate(messages) if isinstance(message, AIMessage) and i]
 
 
-def replay(messages: Sequence[BaseMessage], kind: str, budget: int, **settings: Any) -> Replay:
+def replay(messages: Sequence[BaseMessage], kind: str, budget: int) -> Replay:
     """Return what arm ``kind`` would have shown at each call of the thread.
 
     Raises ``UserError`` for an unknown kind, or a thread in which no model said anything.
@@ -214,17 +192,13 @@ def replay(messages: Sequence[BaseMessage], kind: str, budget: int, **settings: 
         raise UserError("no model said anything in this thread: there is no call to look at")
     system = messages[0] if isinstance(messages[0], SystemMessage) else None
     start = int(system is not None)
-    arm, done = arm_of(kind, budget, settings), Replay(kind)
+    arm, done = Arm(kind, budget), Replay(kind)
     for place in places:
         started = time.perf_counter()
-        prompt, audit = arm(messages[start:place], system)
+        reading = arm.read(list(messages[start:place]), system)
         done.seconds += time.perf_counter() - started
-        before, read = dict(done.bill.dollars), done.bill.read
-        done.bill.call([*([system] if system else []), *prompt], messages[place])
-        if audit is None:
-            audit = untouched(kind, budget, done.bill.read - read, "")
-        spent = {biller: done.bill.dollars[biller] - before[biller] for biller in before}
-        done.readings.append(Reading(tuple(prompt), audit, spent))
+        done.bill.call([*([system] if system else []), *reading.messages], messages[place])
+        done.readings.append(reading)
     return done
 
 
@@ -305,7 +279,7 @@ def run_replay(settings: evaluations.Replay) -> dict[str, Any]:
     arms, budget = settings.arms, settings.budget
     threads = read_threads(settings.data)[: settings.limit]
     for arm in arms:
-        arm_of(arm, budget)
+        Arm(arm, budget)  # an unknown kind fails here
     digest = sha256(Path(settings.data).expanduser())
     args = {**settings.args(), "data": {"name": public_path(settings.data), "sha256": digest}}
     samples = [Sample({"thread": name}, messages, [{}]) for name, _, messages in threads]

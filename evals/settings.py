@@ -221,11 +221,10 @@ class Bench(Evaluation):
     """A benchmark: the parts that ``runner`` returns are measured one after another."""
 
     def run(self) -> dict[str, Any]:
-        """Measure the parts that are missing."""
+        """Measure every part."""
         from stategate.evals.core.task import run_bench
 
-        args = {"what": self.command, **self.args()}
-        return run_bench(self.command, self.load_runner()(self), self.out, args)
+        return run_bench(self.load_runner()(self), self.out, {"what": self.command, **self.args()})
 
 
 class BenchWebshop(Bench):
@@ -257,8 +256,8 @@ class BenchStep(Bench):
     data: str = option("sample", "'sample', or a folder of the world's data.")
 
 
-class BenchBank(Bench, Configured):
-    """Search in state banks of growing size, and embed one text."""
+class BenchBank(Bench):
+    """Search in state banks of growing size."""
 
     command: ClassVar[str] = "bank"
     runner: ClassVar[str] = "bench:bank_parts"

@@ -188,15 +188,10 @@ def bank_hashes(configs: Iterable[Config]) -> dict[str, str]:
     return hashes
 
 
-def _advice(context: BuiltContext) -> dict[str, Any]:
-    """Return what the context advised and which of its parts fell back, if anything."""
-    advised = [piece for piece in context.pieces if piece.kind == "experience" and piece.text]
-    fallbacks = [piece.id for piece in context.pieces if piece.kind == "fallback"]
-    columns: dict[str, Any] = {}
-    if advised:
-        first = advised[0]
-        columns = {"advice": first.text.strip(), "advice_row": first.id, "likeness": first.score}
-    return {**columns, **({"context_fallbacks": fallbacks} if fallbacks else {})}
+def _advice(context: BuiltContext) -> dict[str, str]:
+    """Return what the context advised, if anything."""
+    advised = [piece.text for piece in context.pieces if piece.kind == "experience" and piece.text]
+    return {"advice": advised[0].strip()} if advised else {}
 
 
 def _decision(change: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,16 +203,6 @@ def _decision(change: Mapping[str, Any]) -> dict[str, Any]:
         "reason": change["decision"]["reason"],
         "attempts": change["decision"]["attempts"],
         "reward": change["reward"],
-    }
-
-
-def episode_values(
-    episodes: Sequence[Row], agents: Sequence[str]
-) -> dict[str, dict[int, dict[str, float]]]:
-    """Return agent: goal: metric: value."""
-    return {
-        name: {row["goal"]: _measured(row) for row in episodes if row["agent"] == name}
-        for name in agents
     }
 
 
@@ -233,7 +218,9 @@ def summarise(
 
     A world that knows what each goal is worth at best (``oracle(goal)``) has a row of its own.
     """
-    values = episode_values(episodes, agents)
+    values: dict[str, dict[int, dict[str, float]]] = {name: {} for name in agents}
+    for row in episodes:
+        values[row["agent"]][row["goal"]] = _measured(row)
     groups = groups_of(world, values[agents[0]])
     rows = [summary_row(name, units, METRICS, groups) for name, units in values.items()]
     goals = sorted(values[agents[0]]) if world is not None else []

@@ -25,8 +25,8 @@ from stategate.stores.workers import Crew, work
 T = TypeVar("T")
 Row = dict[str, Any]
 Summary = tuple[Sequence[Row], Sequence[Row]]  # rows and tests of summary.json
-#: The parts of a benchmark by name: what measures each and returns summary rows.
-Parts = Mapping[str, Callable[[], list[Row]]]
+#: The parts of a benchmark: each measures, and returns summary rows.
+Parts = Sequence[Callable[[], list[Row]]]
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,8 @@ class Attempt:
 
 
 Solver = Callable[[Sample, Attempt], None]
-#: Samples in a row that find the model's server away before a run stops.
-_OUTAGES = 3
-#: Seconds between lines where no bar is drawn.
-_EVERY = 30.0
+#: Identity: agent and sample.
+Todo = Mapping[Any, tuple[str, Sample]]
 _crew: ContextVar[tuple[Crew, Callable[[], Any]] | None] = ContextVar("crew", default=None)
 _serving: ContextVar[Callable[[Callable[[Any], Any]], None] | None] = ContextVar(
     "serving", default=None
@@ -89,59 +87,37 @@ def run_task(task: Task, out: str, args: Mapping[str, Any]) -> dict[str, Any]:
     """Solve what ``out`` does not hold yet, all agents in turn; returns the summary.
 
     ``args`` are written to ``args.json``, with what identifies the code; raises ``UserError`` where
-    ``out`` has others.
+    ``out`` has others, or where a model's server is away.
     """
     with require_extra("eval"):  # before the work that they are to sum up
         import scipy  # noqa: F401
         import tabulate  # noqa: F401
 
     samples = [[(agent, sample) for sample in task.dataset(agent)] for agent in task.agents]
-    todo = [one for turn in zip_longest(*samples) for one in turn if one is not None]
+    turns = [one for turn in zip_longest(*samples) for one in turn if one is not None]
+    todo = {(agent, *sample.key.values()): (agent, sample) for agent, sample in turns}
     players = _Players(task)
-    by_identity = {_identity(agent, sample.key): (agent, sample) for agent, sample in todo}
     if (serve := _serving.get()) is not None:
-        serve(lambda identity: players.solve(*by_identity[identity]))
+        serve(lambda identity: players.solve(*todo[identity]))
         raise SystemExit  # the driver has all that it wants
     args = {**provenance(), **args}
     run = RunDirectory(out, args)
     with run.alone():
         done = _clean(run, task.table, todo)
-        remaining = {identity: one for identity, one in by_identity.items() if identity not in done}
+        remaining = {identity: one for identity, one in todo.items() if identity not in done}
         if done and remaining:
             run.note_resumption(args)
-        start = len(todo) - len(remaining)
-        away, reported = 0, time.monotonic()
-        with tqdm(total=len(todo), initial=start, unit=task.unit, disable=None) as bar:
+        with tqdm(total=len(todo), initial=len(done), unit=task.unit, disable=None) as bar:
             for identity, attempt in _attempts(players, remaining):
-                agent, sample = remaining[identity]
-                bar.set_description(" ".join([agent, *(f"{k} {v}" for k, v in sample.key.items())]))
-                away = away + 1 if attempt.outage else 0
-                if attempt.outage and away >= _OUTAGES:
-                    raise UserError(
-                        f"stopped: {attempt.outage}; the same command goes on from here"
-                    )
-                if not attempt.outage:
-                    _write(run, task.table, agent, sample, attempt)
-                    start += 1
-                    bar.update()
-                if (
-                    bar.disable and time.monotonic() - reported > _EVERY
-                ):  # a log, where no bar is drawn
-                    reported = time.monotonic()
-                    sys.stderr.write(f"{start} of {len(todo)} {task.unit}s\n")
-        missing = len(by_identity) - len(_clean(run, task.table, todo))
-        if missing:
-            raise UserError(
-                f"{missing} of {len(by_identity)} wait for the model's server, which was away: "
-                "the same command goes on with them"
-            )
-        order = {identity: place for place, identity in enumerate(by_identity)}
-        names = list(todo[0][1].key) if todo else []
+                if attempt.outage:
+                    why = f"stopped: {attempt.outage}"
+                    raise UserError(f"{why}; the same command goes on from here")
+                bar.set_description(" ".join(map(str, identity)))
+                bar.update()
+                _write(run, task.table, *remaining[identity], attempt)
         # As one process after another writes them, whoever was quicker: same rows, same statistics.
-        rows = sorted(
-            run.rows(task.table),
-            key=lambda row: order.get((row.get("agent"), *(row.get(name) for name in names)), -1),
-        )
+        order = {identity: place for place, identity in enumerate(todo)}
+        rows = sorted(run.rows(task.table), key=lambda row: order[_identity(row, todo)])
         return run.summarise(*task.scorer(rows))
 
 
@@ -161,9 +137,7 @@ def spread(run: Callable[[], T], crew: Crew | None = None) -> T:
         _crew.reset(token)
 
 
-def _attempts(
-    players: "_Players", remaining: Mapping[Any, tuple[str, Sample]]
-) -> Iterator[tuple[Any, "Attempt"]]:
+def _attempts(players: "_Players", remaining: Todo) -> Iterator[tuple[Any, "Attempt"]]:
     """Yield what comes of each sample, solved here or by the crew."""
     if (spreading := _crew.get()) is None:
         for identity, one in remaining.items():
@@ -188,31 +162,11 @@ def _serve(run: Callable[[], Any], serve: Callable[[Callable[[Any], Any]], None]
     raise UserError("this evaluation has no samples to give to workers: leave --workers out")
 
 
-def run_bench(
-    name: str,
-    parts: Parts,
-    out: str,
-    args: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Measure the parts of a benchmark that ``out`` does not hold yet, one after another.
-
-    A part that fails is a row with its error.
-    """
-    samples = [Sample({"part": part}, measure, [{"rows": []}]) for part, measure in parts.items()]
-
-    def solve(sample: Sample, attempt: Attempt) -> None:
-        attempt.rows[0]["rows"] = sample.data()
-
-    def scorer(rows: Sequence[Row]) -> Summary:
-        measured = [
-            one
-            for row in rows
-            for one in row["rows"] or [{"agent": row["part"], "n": 0, "error": row["error"]}]
-        ]
-        return measured, []
-
-    task = Task([name], lambda _: samples, lambda _: solve, scorer, "parts", "part")
-    return run_task(task, out, args)
+def run_bench(parts: Parts, out: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Measure the parts of a benchmark one after another into the run directory ``out``."""
+    run = RunDirectory(out, {**provenance(), **args})
+    with run.alone():
+        return run.summarise([row for measure in parts for row in measure()], [])
 
 
 class _Players:
@@ -255,20 +209,16 @@ def _write(run: RunDirectory, table: str, agent: str, sample: Sample, attempt: A
     run.append(table, *({**head, **attempt.spent, **row} for row in attempt.rows))
 
 
-def _clean(run: RunDirectory, table: str, todo: Sequence[tuple[str, Sample]]) -> set[Any]:
+def _clean(run: RunDirectory, table: str, todo: Todo) -> set[Any]:
     """Return the identities of what is solved; remove what a kill left of anything else."""
-    names = list(todo[0][1].key) if todo else []
-
-    def identity(row: Mapping[str, Any]) -> Any:
-        return _identity(str(row.get("agent")), {name: row.get(name) for name in names})
-
-    count = Counter(identity(row) for row in run.rows(table))
-    row_counts = {_identity(agent, sample.key): len(sample.failure) for agent, sample in todo}
-    done = {one for one, rows in row_counts.items() if count[one] == rows}
+    count = Counter(_identity(row, todo) for row in run.rows(table))
+    done = {one for one, (_, sample) in todo.items() if count[one] == len(sample.failure)}
     for name in (table, "steps", "errors"):
-        run.keep(name, lambda row: identity(row) in done)
+        run.keep(name, lambda row: _identity(row, todo) in done)
     return done
 
 
-def _identity(agent: str, key: Mapping[str, Any]) -> Any:
-    return (agent, *key.values())
+def _identity(row: Mapping[str, Any], todo: Todo) -> Any:
+    """Return whose row it is: the agent, and the values of its sample's key."""
+    _, sample = next(iter(todo.values()))
+    return (row.get("agent"), *(row.get(name) for name in sample.key))

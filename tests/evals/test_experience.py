@@ -48,14 +48,11 @@ def test_advised_agents_play_the_same_goals_and_their_banks_are_named(banks, tmp
 
 
 def test_the_bench_measures_recall_against_all_vectors(banks):
-    hashed = ("embedder.kind=hashing",)
-    parts = bank_parts(BenchBank(bank=banks[0], sizes="400", overrides=hashed, out="unused"))
-    assert list(parts) == ["400 states", "embedding"]
-    (row,) = parts["400 states"]()
+    (part,) = bank_parts(BenchBank(bank=banks[0], sizes="400", out="unused"))
+    (row,) = part()
     assert row["states"] == 400
     assert row["recall_at_10"] == 1.0  # small banks are searched whole
     assert row["search_ms_p95"] >= row["search_ms_p50"] > 0
-    assert row["wide_ms_p95"] >= row["wide_ms_p50"] > 0
 
 
 def test_a_move_is_compared_with_others_of_the_same_past_task_only():

@@ -57,7 +57,7 @@ def test_a_repeated_prefix_is_billed_at_a_tenth_and_a_changed_one_is_not():
     rates = {"in": 3e-6, "write": 3.75e-6, "read": 0.3e-6, "out": 15e-6}
     bills = []
     for second in (more, other):
-        bill = Bill(0)
+        bill = Bill()
         bill.call(first, AIMessage("yes"))
         once = bill.dollars["anthropic"]
         bill.call(second, AIMessage("no"))
