@@ -1,12 +1,13 @@
 """Fixtures and helpers that tests share; ``tests/conftest.py`` hands the fixtures to every folder."""
 
+import asyncio
 import base64
 import inspect
 import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -211,3 +212,12 @@ def question_piece(question: str) -> Piece:
         ("lead", "\nAnswer:\n"),
         actions=(ANSWER,),
     )
+
+
+def updates(moves: AsyncIterator[Any]) -> list[Any]:
+    """Return everything that an async generator yields."""
+
+    async def collect() -> list[Any]:
+        return [update async for update in moves]
+
+    return asyncio.run(collect())

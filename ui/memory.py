@@ -1,4 +1,4 @@
-"""Questions, whose memory an agent has, what a bank holds: shared by the command line and the app."""
+"""Questions, whose memory, rows of banks, first fetches: shared by the command line and the app."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +10,10 @@ from stategate.graph.config import Config, with_memory
 from stategate.graph.session import Session, StepResult
 from stategate.nodes.experience.grow import make_of
 from stategate.nodes.experience.states import state_text
+from stategate.nodes.protocols import Params
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace
+from stategate.stores.assets.fetch import ASSETS
 from stategate.stores.bank.bank import open_bank
 from stategate.stores.bank.search import StateBank, TraceBank
 from stategate.stores.errors import UserError
@@ -97,3 +99,22 @@ def nearest_rows(
             start = ""
         text = state_text(resources.experience, text, [], start=start)
     return list(StateBank(folder, make_of(embedder)).search({"text": embedder.embed([text])[0]}, k))
+
+
+def to_fetch(config: Config, context: Params | None = None) -> str:
+    """Say in brackets what a step fetches first, "" where all of it is here.
+
+    ``context`` is read in place of the config's builder. To be put behind what is going on.
+    """
+    builder = context or config.context
+    nodes: list[Params | None] = [builder, config.actor]
+    if config.updater.kind != "none" or builder.kind not in ("full", "window"):
+        nodes.append(config.embedder)
+    if config.actor.asks_model:
+        nodes.append(config.llm)
+    names = dict.fromkeys(name for node in nodes if node for name in node.assets())
+    missing = [ASSETS[name] for name in names if name in ASSETS and not ASSETS[name].is_present]
+    if not missing:
+        return ""
+    sizes = [f"{asset.description} ({asset.size / 1e6:,.0f} MB)" for asset in missing]
+    return f" (first it fetches {' and '.join(sizes)})"

@@ -13,7 +13,7 @@ from stategate.stores.bank.search import StateBank
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.sql import Database, Schema
 from stategate.stores.traces.store import TraceStore
-from stategate.ui.app.tab_sessions import TabSessions
+from stategate.ui.app.sessions import TabSessions
 from tests.faults.scenarios.conversation import Passages
 
 HOURS = 3600.0
@@ -139,7 +139,7 @@ def test_experience_written_later_than_now_is_used_and_kept(tmp_path, clock):
 
 
 def test_locks_and_tabs_know_no_clock(tmp_path, clock):
-    tabs = TabSessions(tmp_path / "tabs.sqlite")
+    tabs = TabSessions(tmp_path / "tabs")
     tabs.write("a", {"n": 1})
     built = build_graph(settings(str(tmp_path / "c.sqlite")))
     with built.alone({"configurable": {"thread_id": "t"}}):

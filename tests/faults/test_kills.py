@@ -18,7 +18,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_there_twice(scenario):
 
 
 def test_every_store_that_may_be_on_a_server_is_tried():
-    assert {"bank", "conversation", "episode", "ingest", "memory", "tabs", "traces"} == set(SHARED)
+    assert {"bank", "conversation", "episode", "ingest", "memory", "traces"} == set(SHARED)
 
 
 @pytest.mark.parametrize("scenario", ["ingest", "memory"])

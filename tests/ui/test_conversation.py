@@ -1,19 +1,16 @@
 """One tab's conversation: it goes on after a reload, keeps to its own memory, and takes files."""
 
-from dataclasses import replace
-
 import pytest
 
 from stategate.graph import load_config
 from stategate.stores.errors import UserError
 from stategate.stores.home import this_user
 from stategate.stores.memory.long_term import open_long_term
-from stategate.stores.memory.recall import asked_of
 from stategate.stores.memory.records import Namespace
 from stategate.ui.app.agents import Agents
+from stategate.ui.app.context import render_sources
 from stategate.ui.app.conversation import Conversations
-from stategate.ui.app.render.context import render_sources
-from stategate.ui.app.tab_sessions import TabSessions
+from stategate.ui.app.sessions import TabSessions
 from stategate.ui.memory import memory_places, of_user
 
 ZORB = "# Zorbling\n\nThe zorbling is a lamp made in Quentin Bay. It hums at 440 hertz.\n"
@@ -26,9 +23,7 @@ def open_server(tmp_path, monkeypatch):
     def open_():
         where = f"checkpoints={tmp_path / 'checkpoints.sqlite'}"
         config = load_config("webshop", ["embedder.kind=hashing", "updater.kind=none", where])
-        return Conversations(
-            Agents(config), lambda tab: config, TabSessions(tmp_path / "tabs.sqlite")
-        )
+        return Conversations(Agents(config), lambda tab: config, TabSessions(tmp_path / "tabs"))
 
     return open_
 
@@ -118,23 +113,6 @@ def test_files_that_cannot_be_read_are_told_and_a_second_file_is_added(talk, tmp
     assert [skipped.id for skipped in added.changes.skipped] == ["bad.pdf"]
     assert added.passages == 2
     assert {what for what, _, _ in steps} >= {"reading more.txt", "embedding passages"}
-
-
-def test_a_fact_is_edited_found_by_its_new_words_and_keeps_where_it_came_from(talk):
-    talk.ask("At how many hertz does the zorbling hum?")
-    memory, mine = open_long_term(), Namespace(talk.settings["user"])
-    embedder = talk.graph.agent.resources.embedder
-    [fact] = memory.facts(mine)
-    new = replace(fact, question="Who paints gloops?", answer="Ada paints gloops.", salience=0.9)
-    memory.edit(mine, new, embedder)
-    [after] = memory.facts(mine)
-    assert (after.answer, after.turns) == ("Ada paints gloops.", fact.turns)
-    assert memory.recall(mine, asked_of("Who paints gloops?", embedder))[0][0].score > 0.5
-    for wrong in ({"answer": " "}, {"salience": 2.0}):
-        with pytest.raises(UserError):
-            memory.edit(mine, replace(new, **wrong), embedder)
-    with pytest.raises(UserError, match="no fact"):
-        memory.edit(Namespace("somebody else"), new, embedder)
 
 
 def test_a_server_that_answers_questions_uses_its_own_stores_in_its_tabs(tmp_path, monkeypatch):

@@ -21,6 +21,7 @@ from stategate.ui.app.tabs.common import App
 from stategate.ui.app.tabs.compare import CompareTab
 from stategate.ui.app.workspace import Workspaces
 from stategate.ui.cli.main import app
+from tests.kit import updates
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -113,13 +114,12 @@ def test_the_tutorials_node_stands_in_compare(newcomer, monkeypatch):
     workspace = tab.app.of("one")
     workspace.start({"goal": 3})
     workspace.step()
-    drawn = [
-        update for update in tab.compare("one", ["full", "overlap"], 200) if tab.lanes in update
-    ]
+    asked = ("one", ["full", "overlap"], 200)
+    drawn = [update for update in updates(tab.compare(*asked)) if tab.lanes in update]
     lanes = str(drawn[-1][tab.lanes])
     assert "Show the chunks that share the most words with the instruction" in lanes
     assert lanes.count("data-continue") == 2
-    ended = [u for u in tab.play_all("one", ["full", "overlap"], 200) if tab.lanes in u]
+    ended = [u for u in updates(tab.play_all(*asked)) if tab.lanes in u]
     assert str(ended[-1][tab.lanes]).count("sg-ending") == 2
     assert len(workspace.branches) == 3
     workspace.go_to(next(b.thread for b in workspace.branches.values() if "overlap" in b.kind))

@@ -9,7 +9,7 @@ from stategate.nodes.registry import registry
 from stategate.stores.bank.bank import bank_place, known_banks, seeded
 from stategate.stores.home import home
 from stategate.ui.actions import things
-from stategate.ui.app.render.context import cuts, render_context
+from stategate.ui.app.context import cuts, render_context
 from stategate.ui.app.tabs.episode import quick
 from stategate.ui.app.tabs.settings import offered
 from stategate.ui.cli.transcript import kept_line

@@ -14,12 +14,11 @@ from stategate.graph.session import Preview
 from stategate.nodes.protocols import BuiltContext, Decision, Piece
 from stategate.nodes.retrieval.told import pairings
 from stategate.ui.actions import label, reward_parts, split_action, typed_action
-from stategate.ui.app.render.compare import Lane, piece_order, render_lanes
-from stategate.ui.app.render.context import fold_history, render_context, shading
-from stategate.ui.app.render.episode import Stop, render_pipeline, render_trail
-from stategate.ui.app.render.html import brief, macros, note, percent, safe
-from stategate.ui.app.render.page import render_page
-from stategate.ui.app.tabs.episode_view import highlighted
+from stategate.ui.app.context import fold_history, render_context, shading
+from stategate.ui.app.html import brief, macros, note, percent, safe
+from stategate.ui.app.lanes import Lane, piece_order, render_lanes
+from stategate.ui.app.page import render_page
+from stategate.ui.app.tabs.episode_view import Stop, highlighted, render_trail
 from stategate.ui.app.tabs.state import StateTrajectory, allocation, foreseen, project
 
 EVIL = '<img src=x onerror="alert(1)">${alert(2)}{{alert(3)}}`'
@@ -207,22 +206,14 @@ def test_rewards_tell_their_parts():
     assert macros("page").outcome(cards).count("sg-chip") == 3
 
 
-def test_trails_tasks_and_the_pipeline():
-    stops = [
-        Stop(0, "search[x]", "full", 12, 0.5),
-        Stop(1, "click[y]", "full", 9, 0.0, by_hand=True),
-    ]
+def test_a_trail_marks_the_step_that_is_looked_at():
+    stops = [Stop(0, "search[x]", "full · 12 tokens"), Stop(1, "click[y]", "you · 9 tokens")]
     trail = render_trail(stops, 1, over=True)
     assert trail.count("data-look") == 3
     assert 'aria-pressed="true"' in trail
     assert "the end" in trail
     assert "you" in trail
     assert not render_trail([], None, over=False)
-    tasks = macros("frame").tasks([(6, EVIL)], "7–7 of 20 tasks", 6, more=True)
-    assert 'data-task="6"' in tasks
-    assert tasks.count("data-turn") == 2
-    assert "<img" not in tasks
-    assert "a, b" in render_pipeline({"write_memory": "a, b", "build_context": "full"})
 
 
 def test_state_tables_frame_what_was_done_and_what_was_lost():

@@ -11,9 +11,7 @@ from stategate.evals.core.run_directory import find_runs, read_stories
 from stategate.graph import load_config
 from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
-from stategate.ui.app.tabs.common import App
 from stategate.ui.app.tabs.runs import ROOTS, Opened, RunsTab
-from stategate.ui.app.workspace import Workspaces
 
 PUBLISHED = ROOTS[-1]
 PLAIN = ["updater.kind=none", "embedder.kind=hashing", "memory=[short_term]"]
@@ -26,7 +24,7 @@ def runs_tab(tmp_path_factory):
     )
     agents = Agents(config)
     with gr.Blocks():
-        return RunsTab(App(Workspaces(config, agents), gr.Textbox()), agents.resources)
+        return RunsTab(agents.resources)
 
 
 def test_every_published_run_opens_under_its_own_name(runs_tab):

@@ -9,11 +9,11 @@ import yaml
 from stategate.envs.protocols import playable
 from stategate.graph import load_config
 from stategate.nodes import registry
+from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
-from stategate.ui.app.tab_sessions import TabSessions
-from stategate.ui.app.tabs.episode import quick
+from stategate.ui.app.sessions import TabSessions
+from stategate.ui.app.tabs.episode import quick, task_choices, task_of
 from stategate.ui.app.tabs.episode_view import draw
-from stategate.ui.app.tabs.tasks import TaskList
 from stategate.ui.app.workspace import Workspaces
 from tests.ui import garden
 from tests.ui.test_cli import call, refused
@@ -35,19 +35,18 @@ def stranger(tmp_path, monkeypatch):
 def workspace(stranger):
     config = load_config({**garden.CONFIG, "checkpoints": str(stranger / "c.sqlite")})
     agents = Agents(config)
-    return Workspaces(config, agents, TabSessions(stranger / "tabs.sqlite")).of("one")
+    return Workspaces(config, agents, TabSessions(stranger / "tabs")).of("one")
 
 
 def test_its_tasks_are_listed_found_and_drawn(workspace):
-    tasks = TaskList(workspace.world)
-    shown, where, more = tasks.page("", 0)
-    assert shown[1] == (1, "Light the lantern in the garden.")
-    assert (where, more) == ("1–6 of 6 tasks", False)
-    found, where, _ = tasks.page("candle garden", 0)
-    assert found == [(4, "Light the candle in the garden.")]
-    assert where == "1–1 of 1 task"
-    assert tasks.page("dragon", 0)[1] == "No task has these words"
-    assert not tasks.takes_instruction
+    tasks = playable(workspace.world).tasks()
+    choices = task_choices(workspace.world, tasks)
+    assert choices[1] == ("#1 Light the lantern in the garden.", 1)
+    assert len(choices) == 6
+    assert task_of(1, tasks) == task_of("#1", tasks) == tasks[1]
+    assert task_of("light it", tasks) == {"instruction": "light it"}
+    with pytest.raises(UserError, match="choose 0 to 5"):
+        task_of("99", tasks)
 
 
 def test_it_is_stepped_played_by_hand_compared_and_replayed(workspace):

@@ -19,7 +19,7 @@ def tab() -> Any:
     from stategate.ui.app.tabs.threads import ThreadsTab
 
     with gr.Blocks():
-        return ThreadsTab(None)  # type: ignore[arg-type]
+        return ThreadsTab()
 
 
 def drawn(tab: Any, update: Any) -> str:

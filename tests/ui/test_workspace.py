@@ -6,11 +6,11 @@ import pytest
 
 from stategate.graph import load_config
 from stategate.stores.errors import UserError
-from stategate.stores.sql import Database
 from stategate.ui.app.agents import Agents
-from stategate.ui.app.tab_sessions import _SCHEMA, TabSessions, beside
+from stategate.ui.app.sessions import TabSessions
 from stategate.ui.app.tabs.episode_view import draw
 from stategate.ui.app.workspace import Workspaces
+from tests.kit import updates
 
 PLAIN = ["updater.kind=none", "embedder.kind=hashing", "context.kind=full", "memory=[short_term]"]
 
@@ -23,7 +23,7 @@ def open_server(tmp_path, monkeypatch):
     def open_(*more):
         where = f"checkpoints={tmp_path / 'checkpoints.sqlite'}"
         config = load_config("webshop", [*PLAIN, where, *more])
-        return Workspaces(config, Agents(config), TabSessions(tmp_path / "tabs.sqlite"))
+        return Workspaces(config, Agents(config), TabSessions(tmp_path / "tabs"))
 
     return open_
 
@@ -119,39 +119,25 @@ def test_a_mistake_leaves_the_episode_as_it_was(open_server):
 
 def test_what_was_kept_for_a_plug_in_that_is_gone_begins_anew(tmp_path, open_server):
     open_server().of("one").start({"goal": 3})
-    kept = TabSessions(tmp_path / "tabs.sqlite")
+    kept = TabSessions(tmp_path / "tabs")
     values = kept.read("one")
     values["config"]["context"] = {"kind": "no_longer_here"}
     kept.write("one", values)
     assert open_server().of("one").session is None
 
 
-@pytest.fixture(params=["file", "postgres"])
-def place(request, tmp_path):
-    """Return where tabs are kept."""
-    if request.param == "file":
-        return tmp_path / "tabs.sqlite"
-    return request.getfixturevalue("database")()
-
-
-def test_old_tabs_are_removed_and_damaged_ones_are_unknown(place):
-    tabs = TabSessions(place)
+def test_old_tabs_are_removed_and_damaged_ones_are_unknown(tmp_path):
+    tabs = TabSessions(tmp_path)
     tabs.write("a", {"x": 1})
     tabs.write("a", {"x": "\0"})
     tabs.write("c", {})
-    assert TabSessions(place).read("a") == {"x": "\0"}
+    assert TabSessions(tmp_path).read("a") == {"x": "\0"}
     assert tabs.read("b") == {}
-    with Database(place, _SCHEMA).write() as db:
-        db.exec_driver_sql("update tabs set body = '{'")
+    for file in tmp_path.iterdir():
+        file.write_text("{")
     assert tabs.read("a") == {}
     assert tabs.prune() == 0
     assert tabs.prune(days=-1) == 2
-
-
-def test_tabs_lie_with_the_checkpoints_where_those_are_shared(tmp_path):
-    assert beside("$STATEGATE_POSTGRES", tmp_path) == "$STATEGATE_POSTGRES"
-    assert beside("postgresql://h/d", tmp_path) == "postgresql://h/d"
-    assert beside("c.sqlite", tmp_path) == beside(None, tmp_path) == tmp_path / "tabs.sqlite"
 
 
 def test_the_last_update_changes_nothing(open_server):
@@ -164,6 +150,6 @@ def test_the_last_update_changes_nothing(open_server):
     with gr.Blocks():
         episode = EpisodeTab(App(open_server(), gr.Textbox()), gr.HTML())
     for move in (episode.load, episode.take_step, episode.auto_run):
-        *_, drawn, last = move("one")
+        *_, drawn, last = updates(move("one"))
         assert str(drawn[episode.page])
         assert list(last.values()) == [gr.skip()], move.__name__

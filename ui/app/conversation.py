@@ -17,7 +17,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.home import this_user
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.guard import bounds
-from stategate.ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
+from stategate.ui.app.sessions import OpenTabs, TabSessions, Turns, new_thread
 from stategate.ui.memory import of_user, put_question
 
 #: Passages embedded at once while files are indexed.
@@ -44,7 +44,7 @@ class Conversation(Turns):
         env: Any = agents.questions.env
         kept = tabs.read(f"{tab}/qa") if tabs is not None else {}
         self.thread = str(kept.get("thread") or new_thread("ui-qa"))
-        self.settings: dict[str, Any] = {
+        self.settings: dict[str, str] = {
             "corpus": env.corpus,
             "context": "recall",
             "actor": "extract",
@@ -61,7 +61,7 @@ class Conversation(Turns):
         config = load_config(base, [*kinds, f"env.corpus={own['corpus']}"])
         models = self._models()
         config = config.model_copy(update={"llm": models.llm, "embedder": models.embedder})
-        return of_user(config, str(own["user"]))
+        return of_user(config, own["user"])
 
     @property
     def graph(self) -> Graph:
@@ -73,22 +73,21 @@ class Conversation(Turns):
         """The recent end of the conversation, as role, content and the answer's reason."""
         values = Session(self.graph, self.thread).values
         said: Sequence[Any] = values.get("messages") or ()
-        roles = {"human": "user", "ai": "assistant"}
         return [
             {
-                "role": roles.get(m.type, "user"),
+                "role": "assistant" if m.type == "ai" else "user",
                 "content": str(m.text),
                 "reason": str(m.response_metadata.get("reason", "")),
             }
             for m in said
         ]
 
-    def choose(self, **settings: Any) -> None:
+    def choose(self, **settings: str | None) -> None:
         """Set corpus, context, actor or user; the conversation goes on."""
-        before = dict(self.settings)
-        self.settings.update({k: v for k, v in settings.items() if v not in (None, "")})
+        before = self.settings
+        self.settings = {**before, **{k: v for k, v in settings.items() if v}}
         try:
-            bounds.require_place(str(self.settings["corpus"]))
+            bounds.require_place(self.settings["corpus"])
             _ = self.config
         except UserError:
             self.settings = before
@@ -133,7 +132,7 @@ class Conversation(Turns):
         Yields (what, done, total) as it goes on, and at last what was added. The sample and folders
         are not added to: a corpus is made. A file of the same name replaces the earlier one.
         """
-        name = str(self.settings["corpus"])
+        name = self.settings["corpus"]
         corpus = Corpus(name if name in corpus_names() else f"uploads-{uuid.uuid4().hex[:6]}")
         changes = Changes()
         for number, file in enumerate(files):

@@ -9,10 +9,13 @@ import contextlib
 import ipaddress
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
 
 from stategate.graph.config import PLACES
 from stategate.stores.errors import UserError
@@ -24,8 +27,15 @@ HOSTS, ROOTS = "STATEGATE_HOSTS", "STATEGATE_ROOTS"
 LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 #: The run directories that ship, which anybody may read.
 PUBLISHED = Path(__file__).resolve().parents[2] / "docs" / "results"
+#: The browser itself refuses to fetch anything from elsewhere, whatever a page or a model says.
+CONTENT_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
+    "connect-src 'self'; worker-src 'self' blob:; frame-ancestors 'self'; form-action 'self'"
+)
 Scope = MutableMapping[str, Any]
-App = Callable[[Scope, Any, Any], Awaitable[None]]
+Send = Callable[[Any], Awaitable[None]]
+App = Callable[[Scope, Any, Send], Awaitable[None]]
 
 
 @dataclass
@@ -64,7 +74,10 @@ class Bounds:
         is_path = "/" in where or "\\" in where or where.startswith(("~", ".", "$"))
         if where and (is_path or Path(where).exists()):
             real = Path(os.path.expandvars(where)).expanduser().resolve()
-            if "://" in where or not any(real.is_relative_to(root) for root in _roots()):
+            named = [Path(part) for part in os.environ.get(ROOTS, "").split(os.pathsep) if part]
+            roots = [*named, home(), cache(), Path("runs"), Path("banks"), PUBLISHED]
+            inside = (real.is_relative_to(root.expanduser().resolve()) for root in roots)
+            if "://" in where or not any(inside):
                 raise UserError(
                     f"'{place[:200]}' is outside of this app's folders: set {ROOTS} to allow it"
                 )
@@ -101,34 +114,34 @@ def places_in(values: Any, key: str = "") -> Iterator[str]:
         yield values
 
 
-def _roots() -> Iterable[Path]:
-    named = [Path(part) for part in os.environ.get(ROOTS, "").split(os.pathsep) if part]
-    own = (home(), cache(), Path("runs"), Path("banks"), PUBLISHED)
-    return [root.expanduser().resolve() for root in (*named, *own)]
-
-
 class Guard:
-    """Refuses requests of other hosts and of other sites' pages."""
+    """Refuses requests of other hosts and of other sites' pages; sends the content policy."""
 
     def __init__(self, app: App) -> None:
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Any, send: Callable[[Any], Any]) -> None:
+    async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
         """Pass the request on, or answer 403."""
         problem = ""
         if scope["type"] in ("http", "websocket"):
-            headers = {
-                name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-            }
-            problem = refusal(headers, scope.get("method", "GET"))
-        if not problem:
-            await self._app(scope, receive, send)
-        elif scope["type"] == "websocket":
+            problem = refusal(Headers(scope=scope), scope.get("method", "GET"))
+        if problem and scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
+        elif problem:
+            await PlainTextResponse(problem, 403)(scope, receive, send)
         else:
-            kind = [(b"content-type", b"text/plain; charset=utf-8")]
-            await send({"type": "http.response.start", "status": 403, "headers": kind})
-            await send({"type": "http.response.body", "body": problem.encode()})
+            await self._app(scope, receive, _with_policy(send))
+
+
+def _with_policy(send: Send) -> Send:
+    async def send_with_policy(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers["content-security-policy"] = CONTENT_POLICY
+            headers["referrer-policy"] = "no-referrer"
+        await send(message)
+
+    return send_with_policy
 
 
 def refusal(headers: Mapping[str, str], method: str) -> str:

@@ -1,30 +1,22 @@
 """The Gradio app: composes the tabs, and serves them from this machine to this machine."""
 
 import os
-import re
 import threading
-from collections.abc import Callable, Iterator, MutableMapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
-from markdown_it import MarkdownIt
-from markupsafe import Markup
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Route
 
 from stategate.graph.config import Config
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.conversation import Conversations
-from stategate.ui.app.guard import App as Served
-from stategate.ui.app.guard import Guard, Scope, bind
-from stategate.ui.app.render.html import macros, safe
-from stategate.ui.app.tab_sessions import TabSessions, beside
-from stategate.ui.app.tabs.common import QUIET, App, asset
+from stategate.ui.app.guard import Guard, bind
+from stategate.ui.app.html import macros
+from stategate.ui.app.sessions import TabSessions
+from stategate.ui.app.tabs.common import QUIET, App, Updates, asset
 from stategate.ui.app.tabs.compare import CompareTab
 from stategate.ui.app.tabs.episode import EpisodeTab
 from stategate.ui.app.tabs.memory import MemoryTab
@@ -33,35 +25,6 @@ from stategate.ui.app.tabs.runs import RunsTab
 from stategate.ui.app.tabs.settings import SettingsTab
 from stategate.ui.app.tabs.threads import ThreadsTab
 from stategate.ui.app.workspace import Workspaces
-
-#: The browser itself refuses to fetch anything from elsewhere, whatever a page or a model says.
-CONTENT_POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
-    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
-    "connect-src 'self'; worker-src 'self' blob:; frame-ancestors 'self'; form-action 'self'"
-)
-#: The checkout, whose docs the link in the app's head opens; an installed package brings none.
-ROOT = Path(__file__).resolve().parents[2]
-FIRST = "docs/README.md"
-
-
-class ContentPolicy:
-    """Sends the content policy with every page."""
-
-    def __init__(self, app: Served) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Any, send: Callable[[Any], Any]) -> None:
-        """Pass the request on; add headers to the answer."""
-
-        async def send_with_policy(message: MutableMapping[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                policy = (b"content-security-policy", CONTENT_POLICY.encode())
-                referrer = (b"referrer-policy", b"no-referrer")
-                message["headers"] = [*message.get("headers", ()), policy, referrer]
-            await send(message)
-
-        await self._app(scope, receive, send_with_policy)
 
 
 def make_theme() -> Any:
@@ -81,15 +44,14 @@ def make_theme() -> Any:
 
 def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
     """Return the app for agents that start as ``config``; ``messages`` names a thread to open."""
-    tabs = TabSessions(beside(config.checkpoints, home() / "ui"))
+    tabs = TabSessions(home() / "ui")
     tabs.prune()
     app = App(Workspaces(config, agents, tabs))
     talks = Conversations(agents, lambda tab: app.of(tab).config, tabs)
-    link = f"/guide/{FIRST}" if (ROOT / FIRST).is_file() else ""
     with gr.Blocks(title="Stategate", analytics_enabled=False, fill_width=True) as blocks:
         app.tab = gr.Textbox(visible="hidden", elem_id="sg-tab", container=False)
         with gr.Row(elem_classes="sg-top"):
-            gr.HTML(macros("frame").head(link), scale=3, min_width=300)
+            gr.HTML(macros("frame").head(), scale=3, min_width=300)
             pipeline = gr.HTML(elem_id="sg-pipeline", scale=4, min_width=300)
         first = "threads" if messages else "compare"
         with gr.Tabs(selected=first, elem_id="sg-tabs") as places:
@@ -102,9 +64,9 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
             with gr.Tab("Memory", id="memory") as tab:
                 MemoryTab(app, talks, agents).wire(tab)
             with gr.Tab("Threads", id="threads"):
-                ThreadsTab(app, messages).wire(blocks)
+                ThreadsTab(messages).wire(blocks)
             with gr.Tab("Runs", id="runs") as tab:
-                RunsTab(app, agents.resources).wire(tab)
+                RunsTab(agents.resources).wire(tab)
             with gr.Tab("Settings", id="settings") as tab:
                 SettingsTab(app, episode.show, episode.outputs).wire(tab)
 
@@ -113,8 +75,8 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
 
         compare.wire(compare_tab, show_episode, [*episode.outputs, places])
 
-        def open_page(tab: str) -> Iterator[dict[Any, Any]]:
-            for update in episode.load(tab):
+        async def open_page(tab: str) -> Updates:
+            async for update in episode.load(tab):
                 yield {app.tab: tab, **update}
 
         drawn = [app.tab, *episode.outputs]
@@ -147,10 +109,6 @@ def serve(
     agents = Agents(config)
     blocks = make_app(config, agents, messages)
     threading.Thread(target=agents.warm_up, args=(config,), daemon=True).start()
-    app = {
-        "middleware": [Middleware(Guard), Middleware(ContentPolicy)],
-        "routes": [Route("/guide/{path:path}", show_guide)],
-    }
     try:
         _, url, _ = blocks.queue(default_concurrency_limit=16).launch(
             server_name=host,
@@ -164,7 +122,7 @@ def serve(
             prevent_thread_lock=True,
             theme=make_theme(),
             css=asset("style.css"),
-            app_kwargs=app,
+            app_kwargs={"middleware": [Middleware(Guard)]},
             max_file_size="50mb",
         )
     except OSError as error:
@@ -176,18 +134,3 @@ def serve(
     if block:
         blocks.block_thread()
     return str(url)
-
-
-def show_guide(request: Request) -> Response:
-    """Serve a page or a picture of ``docs/``, or the README."""
-    path = (ROOT / str(request.path_params["path"] or FIRST)).resolve()
-    is_ours = path == ROOT / "README.md" or path.is_relative_to(ROOT / "docs")
-    if not is_ours or not path.is_file() or path.suffix not in (".md", ".png", ".webp"):
-        return PlainTextResponse("there is no such page", status_code=404)
-    if path.suffix != ".md":
-        return FileResponse(path)
-    plain = re.sub(r"<!--.*?-->", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(plain)
-    title = re.search(r"^# (.+)$", plain, re.MULTILINE)
-    drawn = macros("frame").guide(safe(title[1] if title else "Stategate"), Markup(body))  # noqa: S704
-    return HTMLResponse(f"<!doctype html>{drawn}")

@@ -14,12 +14,11 @@ from stategate.graph.agent import Agent
 from stategate.graph.build import Graph
 from stategate.graph.config import Config, load_config
 from stategate.graph.session import Preview, Session, StepResult
+from stategate.graph.state import overrides_of
 from stategate.stores.errors import UserError
-from stategate.ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
+from stategate.ui.app.sessions import OpenTabs, TabSessions, Turns, new_thread
 
 _BUSY = "a step is being taken: wait for it, or stop it"
-#: Seconds that a move waits for somebody who only looks.
-_PATIENCE = 15.0
 #: Episodes and forks that a tab can go back to.
 _BRANCHES = 12
 #: Actors that ask a person or a script: they do not act before somebody asks for it.
@@ -35,11 +34,6 @@ class Seen:
     result: StepResult
     overrides: Overrides
 
-    @property
-    def by_hand(self) -> bool:
-        """Whether a person took the step."""
-        return self.result.decision.reason == "a person's own action"
-
 
 @dataclass(frozen=True)
 class Branch:
@@ -52,7 +46,7 @@ class Branch:
     task: str
     kind: str
     overrides: Overrides
-    read_with: tuple[Overrides, ...] = ()
+    read_with: Sequence[Overrides] = ()
     reward: float | None = None
     at: int | None = None
 
@@ -75,8 +69,6 @@ class Workspace(Turns):
         super().__init__()
         self.tab, self._tabs = tab, tabs
         self.is_new = True  # nothing was ever started here
-        self.pausing = False
-        self._looks = False
         self._take_agent(graph)
 
     def _take_agent(self, graph: Graph) -> None:
@@ -85,17 +77,12 @@ class Workspace(Turns):
         self.trail: list[Seen] = []
         self.looked_at: int | None = None
         self.branches: dict[str, Branch] = {}
-        self._overrides: dict[str, Any] = {}
+        self.overrides: dict[str, Any] = {}
 
     @property
     def agent(self) -> Agent:
         """The agent that plays, without what this tab swapped."""
         return self.graph.agent
-
-    @property
-    def overrides(self) -> dict[str, Any]:
-        """The slots that this tab swapped, by name."""
-        return dict(self.session.overrides if self.session is not None else self._overrides)
 
     @property
     def config(self) -> Config:
@@ -138,7 +125,7 @@ class Workspace(Turns):
     def start(self, task: Mapping[str, Any]) -> None:
         """Begin an episode on a thread of its own."""
         with self._move():
-            session = Session(self.graph, new_thread("ui"), context=_dumped(self._overrides))
+            session = Session(self.graph, new_thread("ui"), context=_plain(self.overrides))
             session.start(task)
             _ = session.observation  # an unknown task fails here, before the old episode is left
             self.session, self.trail, self.looked_at = session, [], None
@@ -158,28 +145,25 @@ class Workspace(Turns):
             self.running.back(n)
             self._cut(len(self.trail) - n)
 
-    def look(self, context: Mapping[str, Any], step: int | None, patience: float = 0.0) -> Preview:
+    def look(self, context: Mapping[str, Any], step: int | None) -> Preview:
         """Say what a builder makes of this moment, or of where ``step`` began."""
-        with self._move(patience):
-            self._looks = True
-            try:
-                asks = self.config.actor.kind != "human"
-                return self.running.look({"context": context}, step, act=asks)
-            finally:
-                self._looks = False
+        with self._move():
+            asks = self.config.actor.kind != "human"
+            return self.running.look({"context": context}, step, act=asks)
 
     def swap(self, slots: Mapping[str, Any]) -> None:
         """Go on with other nodes in the slots of context and actor (``{"context": {...}}``)."""
         with self._move():
-            session = self.session or Session(self.graph, "unused")
-            self._overrides.update(session.use(slots).overrides)
+            self.overrides = {**self.overrides, **overrides_of(slots)}
+            if self.session is not None:
+                self.session.use(slots)
 
     def fork(self, context: Mapping[str, Any] | None = None, step: int | None = None) -> None:
         """Go on from this moment (or where ``step`` began) on a copy, perhaps with other nodes."""
         with self._move():
             at = len(self.trail) if step is None else step
             self.session = self._forked(context, at)
-            self._overrides.update(self.session.overrides)
+            self.overrides = dict(self.session.overrides)
             self._cut(at)
             self._note(self.session, [seen.overrides for seen in self.trail], None, at)
 
@@ -200,24 +184,32 @@ class Workspace(Turns):
             values = copy.values
             if is_mine():
                 read_with = [seen.overrides for seen in self.trail[:at]]
-                read_with += [_dumped(copy.overrides)] * len(results)
+                read_with += [_plain(copy.overrides)] * len(results)
                 self._note(copy, read_with, float(values["reward"]), at)
-            tokens = sum(result.tokens for result in results)
-            lost = sum(len(result.context.dropped_actions) for result in results)
-            outcome = float(values["reward"]), bool(values["done"]), int(values["steps"])
-            return Ending(*outcome, tokens, lost)
+            return Ending(
+                float(values["reward"]),
+                bool(values["done"]),
+                int(values["steps"]),
+                sum(result.tokens for result in results),
+                sum(len(result.context.dropped_actions) for result in results),
+            )
 
     def go_to(self, thread: str) -> None:
         """Go back to an episode or fork of this tab. Raises ``UserError`` for an unknown one."""
         with self._move():
-            branch = self.branches.get(thread)
-            if branch is None:
-                raise UserError("this episode is not kept: start another one")
-            session = Session(self.graph, thread, context=branch.overrides)
-            if "session" not in session.values:
-                raise UserError("the checkpoints of this episode are gone: start another one")
-            self._resume(session, branch.read_with)
-            self._overrides.update(session.overrides)
+            self._resume(thread)
+
+    def _resume(self, thread: str) -> None:
+        branch = self.branches.get(thread)
+        if branch is None:
+            raise UserError("this episode is not kept: start another one")
+        session = Session(self.graph, thread, context=branch.overrides)
+        if "session" not in session.values:
+            raise UserError("the checkpoints of this episode are gone: start another one")
+        known = dict(enumerate(branch.read_with))
+        self.trail = [Seen(r, known.get(r.step, {})) for r in session.replay(known)]
+        self.session, self.looked_at = session, None
+        self.overrides = dict(session.overrides)
 
     def abandon(self) -> None:
         """Leave a step that does not end: go on from before it, on a copy.
@@ -239,28 +231,16 @@ class Workspace(Turns):
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Find the episode again that :meth:`_keep` wrote down, through the checkpointer."""
         self.is_new = False
-        overrides = kept.get("overrides") or {}
-        self._overrides = Session(self.graph, "unused", context=overrides).overrides
-        if not kept.get("thread"):
-            return
-        session = Session(self.graph, str(kept["thread"]), context=overrides)
-        if "session" in session.values:
-            self._resume(session, [step["overrides"] for step in kept.get("steps") or ()])
-        for row in kept.get("branches") or ():
-            branch = Branch(**{**row, "read_with": tuple(row.get("read_with") or ())})
-            self.branches[branch.thread] = branch
-
-    def _resume(self, session: Session, read_with: Sequence[Overrides]) -> None:
-        """Take up a session whose steps were read with these overrides, one a step."""
-        known = dict(enumerate(read_with))
-        steps = session.replay(known)
-        self.session, self.looked_at = session, None
-        self.trail = [Seen(result, known.get(result.step, {})) for result in steps]
+        self.overrides = overrides_of(kept["overrides"])
+        self.branches = {row["thread"]: Branch(**row) for row in kept["branches"]}
+        if kept["thread"] in self.branches:
+            with suppress(UserError):  # its checkpoints are gone
+                self._resume(kept["thread"])
 
     def _take(self, move: Callable[[Session], StepResult]) -> StepResult:
         with self._move() as is_mine:
             overrides = {"context": self.config.context.model_dump(mode="json")}
-            overrides |= _dumped(self.overrides)
+            overrides |= _plain(self.overrides)
             result = move(self.running)
             if is_mine():
                 self.trail.append(Seen(result, overrides))
@@ -272,20 +252,12 @@ class Workspace(Turns):
         self.looked_at = None
 
     @contextmanager
-    def _move(self, patience: float = 0.0) -> Iterator[Callable[[], bool]]:
+    def _move(self) -> Iterator[Callable[[], bool]]:
         """Hold this tab's turn; the episode is kept when the move is over."""
-        # Who looks takes no step and is done soon: nobody is refused for that.
-        with self.taking_turn(_BUSY, max(patience, _PATIENCE if self._looks else 0)) as is_mine:
-            try:
-                yield is_mine
-            finally:
-                if is_mine():
-                    with suppress(UserError):  # a world that cannot be drawn now: kept without it
-                        if (now := self.session) is not None:
-                            is_over = bool(self.trail) and now.done
-                            reward = float(now.values["reward"]) if is_over else None
-                            self._note(now, [seen.overrides for seen in self.trail], reward)
-                    self._keep()
+        with self.taking_turn(_BUSY) as is_mine:
+            yield is_mine
+            if is_mine():
+                self._keep()
 
     def _note(
         self,
@@ -295,34 +267,35 @@ class Workspace(Turns):
         at: int | None = None,
     ) -> None:
         """Write down where a session stands, so that one can go back to it; the oldest goes."""
-        values = session.values
-        if "session" not in values:
-            return
-        known = self.branches.pop(session.thread_id, None)
+        before = self.branches.pop(session.thread_id, None)
         context = self.agent.config.model_copy(update=session.overrides).context
         self.branches[session.thread_id] = Branch(
             session.thread_id,
-            self.world.instruction(values["session"]),
+            self.world.instruction(session.values["session"]),
             f"{context.kind} · {context.budget}",
-            _dumped(session.overrides),
-            tuple(map(dict, read_with)),
+            _plain(session.overrides),
+            [dict(overrides) for overrides in read_with],
             reward,
-            at if known is None else known.at,
+            at if before is None else before.at,
         )
         while len(self.branches) > _BRANCHES:
             del self.branches[next(iter(self.branches))]
 
     def _keep(self) -> None:
-        if self._tabs is None:
-            return
-        values = {
-            "config": self.agent.config.model_dump(mode="json"),
-            "thread": self.session.thread_id if self.session is not None else None,
-            "overrides": _dumped(self.overrides),
-            "steps": [{"overrides": dict(seen.overrides)} for seen in self.trail],
-            "branches": [asdict(branch) for branch in self.branches.values()],
-        }
-        self._tabs.write(self.tab, values)
+        """Note where the episode stands, and write down what leads back to it."""
+        session = self.session
+        if session is not None and "session" in session.values:
+            is_over = bool(self.trail) and session.done
+            reward = float(session.values["reward"]) if is_over else None
+            self._note(session, [seen.overrides for seen in self.trail], reward)
+        if self._tabs is not None:
+            values = {
+                "config": self.agent.config.model_dump(mode="json"),
+                "thread": session.thread_id if session is not None else None,
+                "overrides": _plain(self.overrides),
+                "branches": [asdict(branch) for branch in self.branches.values()],
+            }
+            self._tabs.write(self.tab, values)
 
 
 class Workspaces(OpenTabs[Workspace]):
@@ -345,11 +318,6 @@ class Workspaces(OpenTabs[Workspace]):
         return Workspace(tab, self.graphs(self.config), self._tabs)
 
 
-def _dumped(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return overrides as plain values."""
-    return {
-        slot: [item.model_dump(mode="json") for item in value]
-        if isinstance(value, list | tuple)
-        else value.model_dump(mode="json")
-        for slot, value in overrides.items()
-    }
+def _plain(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return overrides of context and actor as plain values."""
+    return {slot: params.model_dump(mode="json") for slot, params in overrides.items()}

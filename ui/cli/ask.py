@@ -165,14 +165,12 @@ def open_corpus(session: "Session") -> None:
 
 def load_model(session: "Session") -> None:
     """Start the chat model where the actor asks one: told apart from its thinking."""
-    from stategate.ui.downloads import needed, to_fetch
+    from stategate.ui.memory import to_fetch
 
     config = session.agent.config
     if not config.actor.asks_model or config.llm is None:
         return
-    if fetched := to_fetch(needed(config)):
-        output.say(f"first this fetches {fetched}, once", "yellow", stderr=True)
-    with output.working("loading the model"):
+    with output.working(f"loading the model{to_fetch(config)}"):
         _ = session.agent.resources.llm
 
 

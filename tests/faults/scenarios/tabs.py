@@ -1,7 +1,6 @@
 """Tabs of the app: what each was doing, written again and again."""
 
-from stategate.ui.app.tab_sessions import TabSessions
-from tests.faults.scenarios import kept
+from stategate.ui.app.sessions import TabSessions
 
 TABS = ("a", "b", "c")
 
@@ -11,7 +10,7 @@ def prepare():
 
 
 def work(folder, acknowledge):
-    tabs = TabSessions(kept(folder, "tabs"))
+    tabs = TabSessions(folder / "tabs")
     for step in range(4):
         for tab in TABS:
             if (tabs.read(tab) or {}).get("step", -1) < step:
@@ -21,7 +20,7 @@ def work(folder, acknowledge):
 
 
 def check(folder, acknowledged):
-    tabs = TabSessions(kept(folder, "tabs"))
+    tabs = TabSessions(folder / "tabs")
     there = {tab: tabs.read(tab) for tab in TABS}
     for tab, row in there.items():
         steps = [step for name, step in acknowledged if name == tab]

@@ -65,17 +65,11 @@ def play_to_the_end(page, most=25):
 
 
 def task(page, number):
-    """Choose a task by browsing."""
-    button(page, "Browse tasks").click()
-    page.locator("#sg-tasks .sg-task").first.wait_for()
-    while not page.locator(f'#sg-tasks [data-task="{number}"]').count():
-        first = page.locator("#sg-tasks .sg-task").first.inner_text()
-        page.get_by_role("button", name="more ›").click()
-        page.wait_for_function(
-            "was => document.querySelector('#sg-tasks .sg-task').innerText !== was", arg=first
-        )
-    page.locator(f'#sg-tasks [data-task="{number}"]').click()
-    page.locator("#sg-tasks .sg-task").first.wait_for(state="hidden")
+    """Choose a task by its number."""
+    box = page.locator("#sg-task input").first
+    box.fill(f"#{number}")
+    box.press("Enter")
+    page.locator(".sg-address", has_text=re.compile(f"{number} / step 1$")).wait_for()
     page.wait_for_function("!document.querySelector('#sg-step').disabled")
 
 

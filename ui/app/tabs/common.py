@@ -1,15 +1,12 @@
-"""What all tabs share: the server's workspaces, long moves under watch, and errors as messages."""
+"""What all tabs share: the server's workspaces, components by name, and errors as messages."""
 
+import asyncio
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from importlib.resources import files
-from inspect import isgeneratorfunction
+from inspect import isasyncgenfunction
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -17,11 +14,8 @@ import gradio as gr
 from markupsafe import Markup
 
 from stategate.stores.errors import UserError, describe_error, error_with_type
-from stategate.ui.app.render.html import macros, note
+from stategate.ui.app.html import macros, note
 from stategate.ui.app.workspace import Workspace, Workspaces
-
-#: Seconds before a move that is still going on says so, and between two such messages.
-PATIENCE, BEAT = 0.25, 0.5
 
 
 def asset(name: str) -> str:
@@ -29,15 +23,18 @@ def asset(name: str) -> str:
     return files("stategate.ui.app").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-#: Clicks and forms inside drawn HTML become events.
-EVENTS_JS = asset("events.js")
-#: Saves a text as a file of the browser's.
-SAVE_JS = asset("save.js")
 #: How every event of a tab is wired: no bar over the components, no public API.
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+#: Saves a text as a file of the browser's.
+SAVE_JS = asset("save.js")
 
 #: What an event changes: the new value of each component.
 Update = dict[Any, Any]
+#: What a long move changes as it goes on. Moves run in a thread: a cancelled event leaves it there.
+Updates = AsyncIterator[Update]
+in_thread = asyncio.to_thread
+#: Seconds after which a move that still goes on says so.
+PATIENCE = 0.25
 
 
 @dataclass
@@ -57,8 +54,8 @@ class Tab:
 
     status: Any
 
-    def rest(self, error: BaseException) -> Update:
-        """Return what else an error of a long move changes, such as its buttons."""
+    def idle(self) -> Update:
+        """Return what an error of a long move changes beside the message, such as its buttons."""
         return {}
 
     def parts(self) -> list[Any]:
@@ -72,17 +69,19 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def telling(method: Method) -> Method:
     """Let an error of a tab's method be the message in its ``status``.
 
-    A method that yields ends as the tab's ``rest(error)`` says: without the buttons of a long move.
+    A method that yields ends with an update that changes nothing: Gradio sends the last one twice,
+    which may be after the next move has drawn the tab.
     """
-    if isgeneratorfunction(method):
+    if isasyncgenfunction(method):
 
         @wraps(method)
-        def watched(self: Tab, *args: Any) -> Iterator[Update]:
+        async def watched(self: Tab, *args: Any) -> Updates:
             try:
-                yield from method(self, *args)
+                async for update in method(self, *args):
+                    yield update
             except Exception as error:
-                yield {**self.rest(error), self.status: failed(error)}
-            yield nothing(self)
+                yield {**self.idle(), self.status: failed(error)}
+            yield {self.status: gr.skip()}
 
         return watched  # type: ignore[return-value]
 
@@ -96,13 +95,13 @@ def telling(method: Method) -> Method:
     return guarded  # type: ignore[return-value]
 
 
-def nothing(tab: Tab) -> Update:
-    """Return the update that changes nothing: the last one of everything that yields.
+async def goes_on(move: asyncio.Task[Any]) -> bool:
+    """Wait a moment for a move; return whether it still goes on.
 
-    Gradio sends a generator's last update once more when it ends, which may be after the next move has
-    drawn the tab: a page drawn twice would stand over what came since.
+    Only such a move is drawn: two quick updates of one component reach the page in either order.
     """
-    return {tab.status: gr.skip()}
+    finished, _ = await asyncio.wait([move], timeout=PATIENCE)
+    return not finished
 
 
 def exported(name: str, noun: str, write: Callable[[Path], int]) -> tuple[str, Markup]:
@@ -119,9 +118,20 @@ def button(label: str, name: str, width: int, **more: Any) -> Any:
     return gr.Button(label, elem_id=f"sg-{name}", **settings)
 
 
+def stop_button(name: str) -> Any:
+    """Return the button that leaves a long move, seen only while one is made."""
+    return button("Stop", name, 84, variant="stop", visible=False)
+
+
 def box(label: str, name: str, width: int = 220, **more: Any) -> Any:
     """Return a box for text, called ``sg-NAME``."""
     return gr.Textbox(label=label, elem_id=f"sg-{name}", lines=1, min_width=width, **more)
+
+
+def bare_box(hint: str, name: str, scale: int) -> Any:
+    """Return a box for text that stands in a row of buttons, its label inside."""
+    how: dict[str, Any] = {"show_label": False, "container": False, "scale": scale}
+    return box(hint, name, 200, placeholder=hint, **how)
 
 
 def choice(label: str, name: str, width: int = 220, **more: Any) -> Any:
@@ -130,22 +140,10 @@ def choice(label: str, name: str, width: int = 220, **more: Any) -> Any:
     return gr.Dropdown(label=label, elem_id=f"sg-{name}", min_width=width, **settings)
 
 
-def number(label: str, name: str, value: Any, **more: Any) -> Any:
-    """Return a box for a number, called ``sg-NAME``; without fractions unless told otherwise."""
-    settings: dict[str, Any] = {"precision": 0, "min_width": 120, **more}
-    return gr.Number(value, label=label, elem_id=f"sg-{name}", **settings)
-
-
 def radio(label: str, name: str, width: int = 220, **more: Any) -> Any:
     """Return a choice that shows everything there is to choose, called ``sg-NAME``."""
     settings: dict[str, Any] = {"min_width": width, "scale": 2, **more}
     return gr.Radio(label=label, elem_id=f"sg-{name}", **settings)
-
-
-def upload(label: str, name: str, width: int, **more: Any) -> Any:
-    """Return a button that takes files, called ``sg-NAME``."""
-    settings: dict[str, Any] = {"size": "md", "scale": 0, "min_width": width, **more}
-    return gr.UploadButton(label, elem_id=f"sg-{name}", **settings)
 
 
 def budget(name: str, value: int) -> Any:
@@ -154,12 +152,12 @@ def budget(name: str, value: int) -> Any:
     return gr.Slider(20, 2000, value=value, step=10, elem_id=f"sg-{name}", **how)
 
 
-def drawn(name: str, value: Any = None) -> Any:
+def drawn(name: str) -> Any:
     """Return a place for drawn HTML whose buttons and forms are events, called ``sg-NAME``."""
-    return gr.HTML(value, js_on_load=EVENTS_JS, elem_id=f"sg-{name}")
+    return gr.HTML(js_on_load=asset("events.js"), elem_id=f"sg-{name}")
 
 
-def frame(name: str, label: str, headers: Sequence[str], **more: Any) -> Any:
+def frame(name: str, label: str, headers: Sequence[str] = (), **more: Any) -> Any:
     """Return a table that is only looked at, called ``sg-NAME``."""
     settings: dict[str, Any] = {"wrap": True, "interactive": False, "buttons": [], **more}
     return gr.Dataframe(
@@ -167,23 +165,21 @@ def frame(name: str, label: str, headers: Sequence[str], **more: Any) -> Any:
     )
 
 
-@contextmanager
-def beside(scale: int = 5) -> Iterator[None]:
-    """Lay what is made inside as one column of a stage."""
-    with gr.Column(scale=scale, min_width=320):
-        yield
+def column(scale: int = 5) -> Any:
+    """Return one column of a stage, to build inside."""
+    return gr.Column(scale=scale, min_width=320)
 
 
-def leaving(holder: Any) -> Callable[[], bool]:
-    """Return a function that says whether the move that now begins was left (see ``abandon``)."""
-    epoch = holder.epoch
-    return lambda: bool(holder.epoch != epoch)
-
-
-def data_of(event: gr.EventData) -> dict[str, Any]:
-    """Return what an HTML element's event carried."""
+def chosen(event: gr.EventData, key: str) -> str:
+    """Return what a clicked element carries under ``key``, "" where it carries nothing."""
     carried = event._data
-    return carried if isinstance(carried, dict) else {}
+    return str(carried.get(key, "")) if isinstance(carried, dict) else ""
+
+
+def number_of(event: gr.EventData, key: str, below: int) -> int | None:
+    """Return the number under ``key`` of a clicked element, None for any other than 0 to ``below``."""
+    text = chosen(event, key)
+    return int(text) if text.isdigit() and int(text) < below else None
 
 
 def problem_of(error: BaseException) -> str:
@@ -193,63 +189,11 @@ def problem_of(error: BaseException) -> str:
     )
 
 
-def working(label: str, since: float) -> Markup:
-    """Draw that something goes on, and for how long."""
-    return macros("parts").working(label, time.monotonic() - since)
+def working(label: str) -> Markup:
+    """Draw that something goes on."""
+    return macros("parts").working(label)
 
 
 def failed(error: BaseException) -> Markup:
     """Draw an error as a message."""
     return note(problem_of(error), "bad", "That did not work.")
-
-
-class Watch:
-    """A move in a thread of its own: iterate over it to learn that it still goes on.
-
-    ``is_left`` says that nobody waits for it any more: the iteration ends, and the thread by itself.
-    """
-
-    def __init__(
-        self, move: Callable[[], Any], label: str, is_left: Callable[[], bool] = lambda: False
-    ) -> None:
-        self._label, self._is_left = label, is_left
-        self._future: Future[Any] = Future()
-        self.since = time.monotonic()
-        threading.Thread(target=self._run, args=(move,), daemon=True).start()
-
-    def _run(self, move: Callable[[], Any]) -> None:
-        try:
-            self._future.set_result(move())
-        except BaseException as error:  # told to whoever watches
-            self._future.set_exception(error)
-
-    @property
-    def result(self) -> Any:
-        """What the move returned, None while it goes on."""
-        return self._future.result() if self._future.done() else None
-
-    def __iter__(self) -> Iterator[Markup]:
-        """Yield a message now and then until the move ends; raises what it raised."""
-        wait = PATIENCE
-        while True:
-            with suppress(TimeoutError):
-                self._future.exception(wait)
-            if self._is_left():
-                return
-            if self._future.done():
-                break
-            yield working(self._label, self.since)
-            wait = BEAT
-        self._future.result()
-
-
-class Progress:
-    """How far a long move is, drawn as a line and a bar."""
-
-    def __init__(self) -> None:
-        self._since = time.monotonic()
-
-    def __call__(self, what: str, done: int, total: int) -> Markup:
-        """Draw that ``done`` of ``total`` are done."""
-        line = working(f"{what}: {done} of {total}", self._since)
-        return line + macros("parts").progress(done, total)

@@ -1,33 +1,30 @@
 """Compare: the same moment through two to four context builders; play all on, or go on with one."""
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import gradio as gr
 
 from stategate.envs.protocols import Observation
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
-from stategate.ui.app.render.compare import Lane, render_hints, render_lanes
-from stategate.ui.app.render.context import in_words
-from stategate.ui.app.render.episode import render_trail
-from stategate.ui.app.render.html import empty, macros
-from stategate.ui.app.render.page import title_of
+from stategate.ui.app.context import in_words
+from stategate.ui.app.html import empty, macros
+from stategate.ui.app.lanes import Lane, render_lanes
+from stategate.ui.app.page import title_of
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, Watch, button, data_of, telling
-from stategate.ui.app.tabs.episode_view import stops_of
+from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, button, in_thread, telling
+from stategate.ui.app.tabs.episode_view import render_trail, stops_of
 from stategate.ui.app.workspace import Workspace
-from stategate.ui.downloads import needed, to_fetch
+from stategate.ui.memory import to_fetch
 
 #: How many builders fit side by side, and at least make a comparison.
 MOST, LEAST = 4, 2
 #: What is compared at first.
 FIRST = ("full", "query_rag", "compress")
-#: Seconds that a comparison waits for the one that it replaces to leave what it looks at.
-PATIENCE = 20.0
 _HINT = "Choose two to four context builders and a moment of the episode, then Compare."
 
 
@@ -48,8 +45,7 @@ class CompareTab(common.Tab):
 
     def __init__(self, app: App) -> None:
         self.app = app
-        self._comparisons: WeakKeyDictionary[Workspace, Comparison] = WeakKeyDictionary()
-        self._claim = threading.Lock()
+        self._comparisons: defaultdict[str, Comparison] = defaultdict(Comparison)
         config = app.workspaces.config
         kinds = registry().fitting("context", config.env)
         with gr.Row(elem_classes="sg-agentbar"):
@@ -65,11 +61,11 @@ class CompareTab(common.Tab):
                 scale=3,
             )
             self.budget = common.budget("compare-budget", config.context.budget)
-        gr.HTML(render_hints(config.env), elem_id="sg-hints")
+        gr.HTML(_hints(config.env), elem_id="sg-hints")
         with gr.Row(elem_classes="sg-controls"):
             self.go = button("Compare", "compare", 110, variant="primary")
             self.play = button("Play all to the end", "play-all", 160)
-            self.stop = button("Stop", "compare-stop", 84, variant="stop", visible=False)
+            self.stop = common.stop_button("compare-stop")
             self.trail = common.drawn("moments")
         self.status = gr.HTML(elem_id="sg-compare-status")
         self.lanes = common.drawn("lanes")
@@ -78,37 +74,37 @@ class CompareTab(common.Tab):
 
     def comparison(self, workspace: Workspace) -> Comparison:
         """Return what is compared where the workspace stands; where it stood before goes."""
-        known = self._comparisons.get(workspace)
-        if known is None or known.of != workspace.stands_at:
-            known = self._comparisons[workspace] = Comparison(workspace.stands_at)
+        known = self._comparisons[workspace.tab]
+        if known.of != workspace.stands_at:
+            known = self._comparisons[workspace.tab] = Comparison(workspace.stands_at)
         return known
 
     @telling
     def show(self, tab: str) -> Update:
         """Draw the moments to choose from, and the last comparison."""
         workspace = self.app.of(tab)
-        here, kept = workspace.stands_at, [*workspace.branches.values()][::-1]
-        branches = macros("compare").branches(kept, here[0] if here else "") if kept else ""
+        here, rows = workspace.stands_at, [*workspace.branches.values()][::-1]
+        branches = macros("compare").branches(rows, here[0] if here else "") if rows else ""
         drawn = {self.trail: self._moments(workspace), self.lanes: self._drawn(workspace)}
-        return {**drawn, self.branches: branches, self.status: "", **self._buttons(False)}
+        return {**drawn, self.branches: branches, self.status: "", **self.idle()}
 
     @telling
-    def begin(self, tab: str, kinds: list[str], budget: float) -> Iterator[Update]:
+    async def begin(self, tab: str, kinds: list[str], budget: float) -> Updates:
         """Draw the tab for a page that was just opened; what can be compared at once is."""
         workspace = self.app.of(tab)
-        yield self.show(tab)
-        if not workspace.trail or not workspace.acts_at_once:
+        comparison = self.comparison(workspace)
+        # A page that opens asks twice: as it is drawn, and as its tab is chosen.
+        can_compare = workspace.trail and workspace.acts_at_once
+        if comparison.is_claimed or not can_compare:
+            yield self.show(tab)
             return
-        with self._claim:  # a page that opens asks twice: as it is drawn, and as its tab is chosen
-            comparison = self.comparison(workspace)
-            is_mine, comparison.is_claimed = not comparison.is_claimed, True
-        if is_mine:
-            yield from self.compare(tab, kinds, budget)
+        comparison.is_claimed = True
+        async for update in self.compare(tab, kinds, budget):
+            yield update
 
-    def _buttons(self, is_busy: bool) -> Update:
-        # The others stay as they are: a button that is drawn anew swallows a click, and a comparison
-        # that is asked for meanwhile takes the running one's place.
-        return {self.stop: gr.update(visible=is_busy)}
+    def idle(self) -> Update:
+        """Return what the end of a long move changes: there is nothing to stop."""
+        return {self.stop: gr.update(visible=False)}
 
     def _moments(self, workspace: Workspace) -> Any:
         if workspace.session is None:
@@ -124,24 +120,20 @@ class CompareTab(common.Tab):
         chunks = view.chunks(seen.page) if seen.page is not None else ()
         titles = {a: title_of(c) for c in chunks if c.role == "entry" for a in c.actions}
         about = {action: title for action, title in titles.items() if title}
-        task = workspace.instruction if workspace.session is not None else ""
-        return render_lanes(seen.lanes, in_words(view, chunks), about, seen.label, task)
+        return render_lanes(
+            seen.lanes, in_words(view, chunks), about, seen.label, workspace.instruction
+        )
 
     def choose(self, tab: str, event: gr.EventData) -> Update:
         """Choose the moment to compare at; what was compared at another goes."""
         workspace = self.app.of(tab)
         comparison = self.comparison(workspace)
-        at = str(data_of(event).get("look", "now"))
-        is_step = at.isdigit() and int(at) < len(workspace.trail)
-        comparison.lanes, comparison.step = [], int(at) if is_step else None
+        comparison.lanes = []
+        comparison.step = common.number_of(event, "look", len(workspace.trail))
         return {self.trail: self._moments(workspace), self.lanes: self._drawn(workspace)}
 
-    def rest(self, error: BaseException) -> Update:
-        """Return what else an error changes: one can compare again."""
-        return self._buttons(False)
-
     @telling
-    def compare(self, tab: str, kinds: list[str], budget: float) -> Iterator[Update]:
+    async def compare(self, tab: str, kinds: list[str], budget: float) -> Updates:
         """Build each context and ask the actor, one builder after the other, drawing as they come."""
         workspace = self.app.of(tab)
         lanes = [lane_of(workspace, name, int(budget)) for name in kinds or ()]
@@ -150,65 +142,59 @@ class CompareTab(common.Tab):
         comparison = self.comparison(workspace)
         step = self._moment(workspace)
         comparison.lanes, comparison.page, comparison.is_claimed = lanes, None, True
-        yield {self.trail: self._moments(workspace), **self._buttons(True)}
 
         def look(lane: Lane) -> Lane:
-            seen = workspace.look(lane.params, step, PATIENCE)
+            seen = workspace.look(lane.params, step)
             comparison.page = seen.observation
             return replace(lane, seen=seen, budget=seen.budget)
 
-        yield from self._each(workspace, look)
+        async for update in self._each(workspace, look):
+            yield update
 
     @telling
-    def play_all(self, tab: str, kinds: list[str], budget: float) -> Iterator[Update]:
+    async def play_all(self, tab: str, kinds: list[str], budget: float) -> Updates:
         """Play a copy of the moment to its end with each builder; rewards stand side by side."""
         workspace = self.app.of(tab)
         wanted = [lane_of(workspace, name, int(budget)).params for name in kinds or ()]
         if [lane.params for lane in self.comparison(workspace).lanes] != wanted:
-            yield from self.compare(tab, kinds, budget)
+            async for update in self.compare(tab, kinds, budget):
+                yield update
         lanes = self.comparison(workspace).lanes
         if not lanes or any(lane.seen is None for lane in lanes):
-            return  # it was left
+            return  # the comparison did not work
         step = self._moment(workspace)
 
         def play(lane: Lane) -> Lane:
             return replace(lane, ending=workspace.play_out(lane.params, step))
 
-        yield from self._each(workspace, play, "plays on")
+        async for update in self._each(workspace, play, "plays on "):
+            yield update
 
-    def _each(
+    async def _each(
         self, workspace: Workspace, move: Callable[[Lane], Lane], doing: str = ""
-    ) -> Iterator[Update]:
+    ) -> Updates:
         """Make a long move for each lane in its turn, drawing as they come; a fault stays its own.
 
-        Where another comparison takes this one's place, or somebody stops it, it draws nothing more.
+        Where another comparison takes this one's place it draws nothing more.
         """
-        comparison, is_stopped = self.comparison(workspace), common.leaving(workspace)
+        comparison = self.comparison(workspace)
         lanes = comparison.lanes
-
-        def is_left() -> bool:
-            is_replaced = self.comparison(workspace).lanes is not lanes
-            return is_stopped() or is_replaced
-
         for number, lane in enumerate(lanes):
             lanes[number] = replace(lane, waiting=True)
-            label = f"{lane.name} {doing} …".replace("  ", " ")
             context = registry().parse("context", dict(lane.params))
-            if fetched := to_fetch(needed(workspace.config, context)):
-                label = f"{label} (first it fetches {fetched})"
+            label = common.working(f"{lane.name} {doing}…{to_fetch(workspace.config, context)}")
+            making = asyncio.create_task(in_thread(move, lane))
+            if await common.goes_on(making):
+                waiting = {self.status: label, self.stop: gr.update(visible=True)}
+                yield {**waiting, self.lanes: self._drawn(workspace)}
             try:
-                watch = Watch(lambda lane=lane: move(lane), label, is_left)  # type: ignore[misc]
-                for message in watch:
-                    drawn = {self.status: message, self.lanes: self._drawn(workspace)}
-                    yield {**drawn, **self._buttons(True)}
-                if is_left():
-                    break
-                lanes[number] = replace(watch.result, waiting=False, problem="")
+                lanes[number] = replace(await making, waiting=False, problem="")
             except Exception as error:  # one builder that fails must not hide the others
                 lanes[number] = replace(lane, waiting=False, problem=common.problem_of(error))
-            yield {self.lanes: self._drawn(workspace), self.status: "", **self._buttons(True)}
-        if not is_left():
-            yield self.show(workspace.tab)
+            if comparison.lanes is not lanes:
+                return
+            yield {self.trail: self._moments(workspace), self.lanes: self._drawn(workspace)}
+        yield self.show(workspace.tab)
 
     def _moment(self, workspace: Workspace) -> int | None:
         """Return the step that is compared at (None: now), and name it."""
@@ -230,7 +216,6 @@ class CompareTab(common.Tab):
         comparison = self.comparison(workspace)
         workspace.abandon()
         comparison.of = workspace.stands_at
-        self._comparisons[workspace] = comparison
         comparison.lanes = [
             replace(lane, waiting=False, problem="stopped") if lane.waiting else lane
             for lane in comparison.lanes
@@ -253,30 +238,30 @@ class CompareTab(common.Tab):
 
         def go_on(tab: str, event: gr.EventData) -> Update:
             def fork(workspace: Workspace) -> None:
-                number = str(data_of(event).get("continue", ""))
                 seen = self.comparison(workspace)
-                if not number.isdigit() or int(number) >= len(seen.lanes):
+                number = common.number_of(event, "continue", len(seen.lanes))
+                if number is None:
                     raise UserError("compare first, then choose one to continue with")
-                workspace.fork({"context": dict(seen.lanes[int(number)].params)}, seen.step)
+                workspace.fork({"context": dict(seen.lanes[number].params)}, seen.step)
 
             return moved(tab, fork)
 
         def go_back(tab: str, event: gr.EventData) -> Update:
-            thread = str(data_of(event).get("pick", ""))
+            thread = common.chosen(event, "pick")
             back = moved(tab, lambda workspace: workspace.go_to(thread))
             back.pop(places[-1], None)  # one stays on this tab
             return back
 
-        asked = [tab, self.kinds, self.budget]
-        opened.select(self.begin, asked, self.outputs, **QUIET)
-        chosen = self.trail.click(self.choose, [tab], [self.trail, self.lanes], **QUIET)
-        for begin in (chosen.then, self.go.click):  # a moment is compared as it is chosen
-            begin(self.compare, asked, self.outputs, **QUIET)
-        self.play.click(self.play_all, asked, self.outputs, **QUIET)
-        self.stop.click(self.halt, [tab], self.outputs, **QUIET)
+        inputs = [tab, self.kinds, self.budget]
+        opened.select(self.begin, inputs, self.outputs, **QUIET)
+        moment = self.trail.click(self.choose, [tab], [self.trail, self.lanes], **QUIET)
+        runs = [moment.then(self.compare, inputs, self.outputs, **QUIET)]
+        runs.append(self.go.click(self.compare, inputs, self.outputs, **QUIET))
+        runs.append(self.play.click(self.play_all, inputs, self.outputs, **QUIET))
+        self.stop.click(self.halt, [tab], self.outputs, cancels=runs, **QUIET)
         self.lanes.click(go_on, [tab], [*places, *self.outputs], **QUIET)
         went = self.branches.click(go_back, [tab], [*places, *self.outputs], **QUIET)
-        went.then(self.begin, asked, self.outputs, **QUIET)
+        went.then(self.begin, inputs, self.outputs, **QUIET)
 
 
 def lane_of(workspace: Workspace, name: str, budget: int) -> Lane:
@@ -291,3 +276,12 @@ def lane_of(workspace: Workspace, name: str, budget: int) -> Lane:
     params = {**base, "budget": budget}
     registry().parse("context", params)  # an unknown kind is told at once
     return Lane(name, kind, budget, params)
+
+
+def _hints(env: Any) -> Any:
+    """Draw what each context builder and actor that fits the world ``env`` does, folded."""
+    rows = [
+        (slot, [(kind, registry().hint(slot, kind)) for kind in registry().fitting(slot, env)])
+        for slot in ("context", "actor")
+    ]
+    return macros("compare").hints(rows)

@@ -8,15 +8,15 @@ from typing import Any
 from markupsafe import Markup
 
 from stategate.envs.protocols import Observation, fill, takes_text, verb_of
-from stategate.graph.session import Session
+from stategate.graph.session import Session, StepResult
 from stategate.graph.state import read_events
 from stategate.nodes.protocols import BuiltContext
 from stategate.nodes.retrieval.told import Pairing, pairings
-from stategate.ui.actions import outcome_cards, reward_parts, split_action, unscored
-from stategate.ui.app.render.context import in_words, render_context
-from stategate.ui.app.render.episode import Stop, render_action, render_pipeline, render_trail
-from stategate.ui.app.render.html import empty, join, macros, short
-from stategate.ui.app.render.page import render_page
+from stategate.ui.actions import costs_of, outcome_cards, reward_parts, split_action, unscored
+from stategate.ui.app.context import in_words, render_context
+from stategate.ui.app.html import brief, empty, join, macros, plural, short
+from stategate.ui.app.page import render_page
+from stategate.ui.app.sessions import Busy
 from stategate.ui.app.tabs.common import failed
 from stategate.ui.app.workspace import Overrides, Seen, Workspace
 
@@ -24,21 +24,27 @@ from stategate.ui.app.workspace import Overrides, Seen, Workspace
 Highlights = list[tuple[str, str | None]]
 
 
+@dataclass(frozen=True)
+class Stop:
+    """One step as the trail shows it; ``step`` counts from 0, ``facts`` stand under the action."""
+
+    step: int
+    action: str
+    facts: str = ""
+    reason: str = ""
+    fallback: str | None = None
+
+
 @dataclass
 class Drawn:
     """The tab's drawn parts, and what can be done next."""
 
-    pipeline: Markup = field(default_factory=Markup)
     trail: Markup = field(default_factory=Markup)
     page: Markup = field(default_factory=Markup)
     side: Markup = field(default_factory=Markup)
     asked: Highlights = field(default_factory=list)
-    has_session: bool = False
-    over: bool = False
-    steps: int = 0
-    looks_back: bool = False
+    is_open: bool = False  # there is a next step
     busy: bool = False
-    by_hand: bool = False
     problem: BaseException | None = None
 
 
@@ -47,31 +53,35 @@ def draw(workspace: Workspace) -> Drawn:
 
     While a move is being made there is nothing to draw but the steps before it (``busy``).
     """
-    stops, at = stops_of(workspace), workspace.looked_at
-    view = Drawn(render_pipeline(_kinds_of(workspace)), steps=len(stops))
-    with workspace.quiet() as is_quiet:
-        if not is_quiet:
-            view.has_session = view.busy = True
-            view.trail = render_trail(stops, None, False)
-            view.page = empty("A step is being taken", "Wait for it here, or stop it.")
-        elif workspace.session is None:
-            hint = "Browse the tasks above, find one by its words, or take a random one."
-            view.page = empty("No episode yet", hint)
-        else:
-            view.has_session, view.over = True, workspace.session.done
-            view.looks_back, view.by_hand = at is not None, workspace.config.actor.kind == "human"
-            view.trail = render_trail(stops, at, view.over)
-            if at is not None:
-                _draw_past(view, workspace, workspace.trail[at])
-            elif view.over:
-                _draw_end(view, workspace, workspace.session)
-            else:
-                _draw_now(view, workspace, workspace.session)
-            if stops:
-                step = len(stops) - 1 if at is None else at
-                decision = workspace.trail[step].result.decision
-                view.side = join(render_action(stops[step], decision), view.side)
+    stops, session, view = stops_of(workspace), workspace.session, Drawn()
+    if session is None:
+        hint = "Choose a task above, take a random one, or write what you want done."
+        view.page = empty("No episode yet", hint)
+        return view
+    try:
+        with workspace.taking_turn("busy"):
+            _draw(view, workspace, session, stops)
+    except Busy:
+        view.busy = True
+        view.trail = render_trail(stops, None, over=False)
+        view.page = empty("A step is being taken", "Wait for it here, or stop it.")
     return view
+
+
+def _draw(view: Drawn, workspace: Workspace, session: Session, stops: Sequence[Stop]) -> None:
+    at, is_over = workspace.looked_at, session.done
+    view.is_open = not is_over
+    view.trail = render_trail(stops, at, is_over)
+    if at is not None:
+        _draw_past(view, workspace, workspace.trail[at])
+    elif is_over:
+        _draw_end(view, workspace, session)
+    else:
+        _draw_now(view, workspace, session)
+    if stops:
+        step = len(stops) - 1 if at is None else at
+        action = _render_action(stops[step], workspace.trail[step].result)
+        view.side = join(action, view.side)
 
 
 def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
@@ -89,8 +99,8 @@ def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
     page = _page(workspace, observation, hidden=hidden, forms=forms)
     experience = workspace.agent.resources.experience
     facts = experience.facts(read_events(session.values), observation)
-    known = [(fact.subject, fact.value) for fact in facts]
-    view.page = join(page, macros("page").known(known)) if known else page
+    rows = [(fact.subject, fact.value) for fact in facts]
+    view.page = join(page, macros("page").known(rows)) if rows else page
 
 
 def _draw_past(view: Drawn, workspace: Workspace, seen: Seen) -> None:
@@ -120,8 +130,10 @@ def _draw_end(view: Drawn, workspace: Workspace, session: Session) -> None:
     totals = [f"{values['steps']} steps", f"{values['tokens']:,} tokens of context"]
     if values["model_tokens"]:
         totals.append(f"{values['model_tokens']:,} tokens by the model")
-    shown = macros("page").outcome(cards) if cards else _page(workspace, last_page, live=False)
-    view.page = join(reward, shown)
+    cards_or_page = (
+        macros("page").outcome(cards) if cards else _page(workspace, last_page, live=False)
+    )
+    view.page = join(reward, cards_or_page)
     if workspace.trail:
         _read_at(view, workspace, workspace.trail[-1])
     view.side = join(macros("parts").muted(" · ".join(totals)), view.side)
@@ -142,16 +154,12 @@ def _read(
     overrides: Overrides | None = None,
 ) -> None:
     """Draw what a context shows, and which words of the task ask for which part of the page."""
-    config = workspace.config
-    used = (overrides or {}).get("context") or config.context.model_dump()
-    whole = in_words(workspace.view, workspace.view.chunks(observation))
-    budget = int(used.get("budget", config.context.budget))
-    box = render_context(context, budget, whole, title=f"{title}: {used.get('kind')}")
-    view.side = join(box, macros("parts").prompt(context.text))
+    config, chunks = workspace.config, workspace.view.chunks(observation)
+    params = (overrides or {}).get("context") or config.context.model_dump()
+    whole, budget = in_words(workspace.view, chunks), int(params["budget"])
+    view.side = render_context(context, budget, whole, title=f"{title}: {params['kind']}")
     asked = workspace.instruction
-    view.asked = highlighted(
-        asked, pairings(workspace.view, asked, workspace.view.chunks(observation))
-    )
+    view.asked = highlighted(asked, pairings(workspace.view, asked, chunks))
 
 
 def highlighted(text: str, found: Sequence[Pairing]) -> Highlights:
@@ -197,24 +205,38 @@ def address_of(task: Mapping[str, Any], step: int) -> str:
 
 
 def stops_of(workspace: Workspace) -> list[Stop]:
-    """Return the steps as the trail shows them."""
+    """Return the steps as the trail shows them: who acted, on how many tokens, for how long."""
     stops = []
     for step, seen in enumerate(workspace.trail):
         result, decision = seen.result, seen.result.decision
         kind = (seen.overrides.get("context") or {}).get("kind") or "agent"
-        costs = (kind, result.tokens, result.seconds)
-        stops.append(
-            Stop(step, decision.action, *costs, decision.reason, decision.fallback, seen.by_hand)
-        )
+        who = "you" if decision.reason == "a person's own action" else kind
+        took = f" · {brief(result.seconds)}" if result.seconds else ""
+        facts = f"{who} · {result.tokens:,} tokens{took}"
+        stops.append(Stop(step, decision.action, facts, decision.reason, decision.fallback))
     return stops
 
 
-def _kinds_of(workspace: Workspace) -> dict[str, str]:
+def render_trail(stops: Sequence[Stop], looked_at: int | None, over: bool) -> Markup:
+    """Draw the steps taken as a strip of buttons; ``looked_at`` is the one shown (None: now)."""
+    return macros("episode").trail(stops, looked_at, over) if stops else Markup("")
+
+
+def _render_action(stop: Stop, result: StepResult) -> Markup:
+    """Draw the action of a step: what was done, why, how sure, what it cost."""
+    costs = [brief(result.seconds)] if result.seconds else []
+    costs += [plural(result.tokens, "token") + " read", *costs_of(result.decision)]
+    return macros("episode").action(stop, costs)
+
+
+def render_pipeline(workspace: Workspace) -> Markup:
+    """Draw the agent's nodes in order, each with its kind."""
     config = workspace.config
-    return {
+    kinds = {
         "observe": config.env.kind,
         "update_state": config.updater.kind,
         "build_context": f"{config.context.kind} · {config.context.budget}",
         "act": config.actor.kind,
         "write_memory": ", ".join(params.kind for params in config.memory) or "none",
     }
+    return macros("frame").pipeline(kinds.items())

@@ -1,36 +1,38 @@
 """The Memory tab: facts and times of long-term memory; the banks of experience below."""
 
-from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 
 from stategate.graph.forgetting import forget_everywhere
+from stategate.stores.bank.bank import Row, known_banks, open_bank
 from stategate.stores.errors import UserError
 from stategate.stores.memory.recall import SIGNALS, Limits, asked_of
 from stategate.stores.memory.records import Candidate, Fact, Namespace
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.conversation import Conversations
-from stategate.ui.app.render.html import day, note, short
-from stategate.ui.app.tabs.banks import BanksPanel
+from stategate.ui.app.guard import bounds
+from stategate.ui.app.html import day, note, short
 from stategate.ui.app.tabs.common import (
     QUIET,
     SAVE_JS,
     App,
     Tab,
     Update,
+    box,
     button,
+    choice,
     exported,
     frame,
     telling,
 )
+from stategate.ui.memory import nearest_rows
 
-#: Facts that a search brings.
-FOUND = 12
-#: Candidates that "why" lists.
-SHOWN = 30
+#: Facts that a search brings; candidates that "why" lists; rows of a bank shown at once.
+FOUND, CANDIDATES, ROWS = 12, 30, 30
 _FACTS = ["#", "said", "answer", "source", "salience", "times", "last", "holds", "score"]
 _WIDTHS = [44, 250, 320, 110, 78, 58, 110, 120, 66]
+_BANK = ["id", "state or question", "moves", "advice", "worth", "used", "from", "likeness"]
 
 
 class MemoryTab(Tab):
@@ -39,49 +41,24 @@ class MemoryTab(Tab):
     def __init__(self, app: App, conversations: Conversations, agents: Agents) -> None:
         self.app, self.conversations, self._agents = app, conversations, agents
         with gr.Row(elem_classes="sg-agentbar"):
-            self.whose = gr.Dropdown(
-                [],
-                label="Whose memory",
-                elem_id="sg-memory-whose",
-                allow_custom_value=True,
-                min_width=180,
-            )
-            self.words = gr.Textbox(
-                label="Search by meaning (empty: all)",
-                lines=1,
-                scale=3,
-                elem_id="sg-memory-words",
-                min_width=220,
-            )
+            self.whose = choice("Whose memory", "memory-whose", 180, allow_custom_value=True)
+            self.words = box("Search by meaning (empty: all)", "memory-words", scale=3)
         with gr.Row(elem_classes="sg-controls"):
             self.find = button("Search", "memory-find", 100, variant="primary")
             self.export = button("Export as JSON lines", "memory-export", 170)
+            self.forget = button("Forget this fact", "forget", 140, variant="stop", visible=False)
             self.forget_all = button("Forget everything", "memory-forget-all", 150, variant="stop")
-            self.sure = button(
-                "Yes, forget all of it", "memory-sure", 170, variant="stop", visible=False
-            )
+            label, hidden = "Yes, forget all of it", {"variant": "stop", "visible": False}
+            self.sure = button(label, "memory-sure", 170, **hidden)
         self.status = gr.HTML(elem_id="sg-memory-status")
-        self.facts = frame(
-            "facts", "Facts (click one to edit or forget it)", _FACTS, column_widths=_WIDTHS
-        )
-        with gr.Group(visible=False) as self.editor:
-            self.question = gr.Textbox(label="Question", elem_id="sg-edit-question")
-            self.answer = gr.Textbox(label="Answer", lines=3, elem_id="sg-edit-answer")
-            self.salience = gr.Slider(0, 1, step=0.05, label="Salience", elem_id="sg-edit-salience")
-            self.origin = gr.JSON(label="The turns it came from", elem_id="sg-edit-origin")
-            with gr.Row(elem_classes="sg-controls"):
-                self.save = button("Save", "edit-save", 90, variant="primary")
-                self.forget = button("Forget this fact", "edit-forget", 140, variant="stop")
-                self.cancel = button("Cancel", "edit-cancel", 90)
+        self.facts = frame("facts", "Facts", _FACTS, column_widths=_WIDTHS)
         with gr.Accordion("Why recalled, why not", open=False, elem_id="sg-why"):
-            self.why = frame(
-                "memory-why", "Of the last search", ["#", "score", *SIGNALS, "text", "left out"]
-            )
+            headers = ["#", "score", *SIGNALS, "text", "left out"]
+            self.why = frame("memory-why", "Of the last search", headers)
         with gr.Accordion("Timeline of what holds", open=False, elem_id="sg-timeline"):
-            self.timeline = frame(
-                "memory-timeline", "Statements", ["of", "what", "value", "from", "until", "#"]
-            )
-        self.edited = gr.State(None)
+            headers = ["of", "what", "value", "from", "until", "#"]
+            self.timeline = frame("memory-timeline", "Statements", headers)
+        self.selected = gr.State(None)
         self.text = gr.Textbox(visible="hidden")
         self.outputs = self.parts()
         with gr.Accordion("Banks of experience", open=False, elem_id="sg-banks"):
@@ -90,7 +67,7 @@ class MemoryTab(Tab):
     @telling
     def show(self, tab: str) -> Update:
         """Show the memory that this tab's conversation writes."""
-        mine = _shown(Namespace(str(self.conversations.of(tab).settings["user"])))
+        mine = _shown(Namespace(self.conversations.of(tab).settings["user"]))
         there = map(_shown, self._agents.memory().namespaces())
         choices = list(dict.fromkeys([mine, *there]))
         return {**self.look(mine, ""), self.whose: gr.update(choices=choices, value=mine)}
@@ -105,50 +82,32 @@ class MemoryTab(Tab):
         if (words or "").strip():
             asked = asked_of(words, self._agents.resources.embedder)
             facts, candidates = memory.recall(namespace, asked, Limits(facts=FOUND))
-        label = f"{len(facts):,} of {len(every):,} facts (click one to edit or forget it)"
+        label = (
+            f"{len(facts):,} of {len(every):,} facts (click one to see its source, or forget it)"
+        )
         return {
             self.status: "",
             self.facts: gr.update(value=[_fact(fact) for fact in facts], label=label),
-            self.why: [_candidate(one) for one in candidates[:SHOWN]],
+            self.why: [_candidate(one) for one in candidates[:CANDIDATES]],
             self.timeline: [_statement(row) for row in memory.timeline(namespace)],
-            self.editor: gr.update(visible=False),
+            self.forget: gr.update(visible=False),
             self.sure: gr.update(visible=False),
         }
 
     @telling
-    def edit(self, whose: str, event: gr.SelectData) -> Update:
-        """Open the fact whose row was clicked."""
-        fact = self._fact(whose, str(event.row_value[0]))
-        return {
-            self.editor: gr.update(visible=True),
-            self.question: fact.question,
-            self.answer: fact.answer,
-            self.salience: min(fact.salience, 1.0),
-            self.origin: [
-                {"thread": turn["thread_id"], "step": turn["step"], "at": day(turn["at"])}
-                for turn in fact.turns
-            ],
-            self.edited: fact.id,
-            self.status: note(f"Editing fact {fact.id}; its provenance stays."),
-        }
-
-    @telling
-    def store(
-        self, whose: str, words: str, fact: int, question: str, answer: str, salience: float
-    ) -> Update:
-        """Write an edited fact."""
-        known = self._fact(whose, str(fact))
-        changed = replace(known, question=question, answer=answer, salience=salience)
-        memory, embedder = self._agents.memory(), self._agents.resources.embedder
-        memory.edit(namespace_of(whose), changed, embedder)
-        return {**self.look(whose, words), self.status: note(f"Fact {fact} is changed.", "good")}
-
-    def _fact(self, whose: str, number: str) -> Fact:
+    def select(self, whose: str, event: gr.SelectData) -> Update:
+        """Say where the fact that was clicked comes from, and let it be forgotten."""
+        number = str(event.row_value[0])
         facts = self._agents.memory().facts(namespace_of(whose))
         fact = next((f for f in facts if str(f.id) == number), None)
         if fact is None:
             raise UserError("that fact is gone: search again")
-        return fact
+        turns = [f"{t['thread_id']}, step {t['step']}, {day(t['at'])}" for t in fact.turns]
+        return {
+            self.selected: fact.id,
+            self.forget: gr.update(visible=True, value=f"Forget fact {fact.id}"),
+            self.status: note(f"Fact {fact.id} comes from {'; '.join(turns)}."),
+        }
 
     @telling
     def write_out(self, whose: str) -> Update:
@@ -180,17 +139,54 @@ class MemoryTab(Tab):
         seen, places, how = [self.whose, self.words], self.outputs, QUIET
         opened.select(self.show, [self.app.tab], places, **how)
         self.app.tab.change(self.show, [self.app.tab], places, **how)
-        for event in (self.find.click, self.words.submit, self.whose.input, self.cancel.click):
+        for event in (self.find.click, self.words.submit, self.whose.input):
             event(self.look, seen, places, **how)
-        self.facts.select(self.edit, [self.whose], places, **how)
-        edits = [*seen, self.edited, self.question, self.answer, self.salience]
-        self.save.click(self.store, edits, places, **how)
-        self.forget.click(self.forget_facts, [*seen, self.edited], places, **how)
+        self.facts.select(self.select, [self.whose], places, **how)
+        self.forget.click(self.forget_facts, [*seen, self.selected], places, **how)
         out = self.export.click(self.write_out, [self.whose], [self.text, self.status], **how)
         out.success(None, [self.text], None, js=SAVE_JS)
         self.forget_all.click(lambda: gr.update(visible=True), None, [self.sure], **how)
         self.sure.click(self.forget_facts, [self.whose], places, **how)
         self.banks.wire(opened)
+
+
+class BanksPanel(Tab):
+    """The rows of the banks of experience: browse and search."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        with gr.Row(elem_classes="sg-agentbar"):
+            label = "Bank (choose, or type its folder)"
+            self.choice = choice(label, "bank", 200, allow_custom_value=True, scale=2)
+            self.words = box("Search by meaning (empty: most worth)", "bank-words", scale=3)
+        self.status = gr.HTML(elem_id="sg-bank-status")
+        self.rows = frame("bank-rows", "Rows", _BANK)
+
+    @telling
+    def look(self, tab: str, folder: str | None, words: str) -> Update:
+        """Show the rows of most worth, or the nearest to ``words``."""
+        if not folder:
+            hint = "`stategate bank build` makes a bank from recorded episodes."
+            return {self.rows: [], self.status: note(hint)}
+        bank = open_bank(bounds.require_place(folder))
+        if (words or "").strip():
+            workspace = self.app.of(tab)
+            hits = nearest_rows(folder, words, ROWS, workspace.agent.resources, workspace.world)
+            rows = [_row(hit.row, f"{hit.score:.2f}") for hit in hits]
+        else:
+            best = sorted(bank.rows(), key=lambda row: (-row.q, row.n))
+            rows = [_row(row, "") for row in best[:ROWS]]
+        label = f"{len(rows)} of {len(bank):,} rows: {bank.kind} bank made with {bank.makes()}"
+        return {self.rows: gr.update(value=rows, label=label), self.status: ""}
+
+    def wire(self, opened: Any) -> None:
+        """Connect; ``opened`` is the tab that holds the panel."""
+        seen, places = [self.app.tab, self.choice, self.words], [self.rows, self.status]
+        opened.select(
+            lambda: gr.update(choices=list(map(str, known_banks()))), None, [self.choice], **QUIET
+        )
+        for event in (self.choice.change, self.words.submit):
+            event(self.look, seen, places, **QUIET)
 
 
 def namespace_of(whose: str | None) -> Namespace:
@@ -209,6 +205,8 @@ def _fact(fact: Fact) -> list[Any]:
     """Return the row of a fact."""
     said = f"{fact.speaker}: {fact.question}" if fact.speaker else fact.question
     holds = "" if fact.valid_to is None else f"until {day(fact.valid_to)}, see #{fact.closed_by}"
+    if fact.contradicts:
+        holds += f" answered otherwise in #{', #'.join(map(str, fact.contradicts))}"
     return [
         fact.id,
         said,
@@ -217,7 +215,7 @@ def _fact(fact: Fact) -> list[Any]:
         f"{fact.salience:.2f}",
         fact.times,
         day(fact.updated),
-        holds,
+        holds.strip(),
         f"{fact.score:.2f}" if fact.score else "",
     ]
 
@@ -236,3 +234,20 @@ def _statement(row: dict[str, Any]) -> list[Any]:
     until = "holds" if row["valid_to"] is None else f"{day(row['valid_to'])} (#{row['closed_by']})"
     place = [row["subject"], row["relation"], value]
     return [*place, day(row["valid_from"]), until, row["fact_id"]]
+
+
+def _row(row: Row, likeness: str) -> list[Any]:
+    """Return what a table shows of a bank's row: what it was drawn from, its advice, its worth."""
+    data, plan = row.data, row.data.get("plan")
+    origin = {"episode": data.get("episode"), "step": data.get("step", data.get("t"))}
+    origin |= {"by": data.get("by"), "task": row.task}
+    return [
+        row.id,
+        short(data.get("state") or data.get("question") or "", 240),
+        short(" → ".join(map(str, plan)) if plan else data.get("action", ""), 160),
+        short(data.get("experience") or "", 300),
+        f"{row.q:.2f}",
+        f"{row.uses}×, earned {row.helped:.2f}" if row.uses else "",
+        ", ".join(f"{name} {value}" for name, value in origin.items() if value not in (None, "")),
+        likeness,
+    ]

@@ -1,7 +1,8 @@
 """The QA tab: a conversation over a corpus, streamed, with everything that the answer was made from."""
 
+import asyncio
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
@@ -10,11 +11,20 @@ from stategate.nodes.act.support import WROTE
 from stategate.nodes.registry import registry
 from stategate.stores.corpus.corpus import corpus_names
 from stategate.stores.corpus.documents import SUFFIXES
+from stategate.ui.app.context import render_sources
 from stategate.ui.app.conversation import Added, Conversation, Conversations
-from stategate.ui.app.render.context import render_sources
-from stategate.ui.app.render.html import empty, note
+from stategate.ui.app.html import empty, macros, note
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, Watch, button, choice, telling
+from stategate.ui.app.tabs.common import (
+    QUIET,
+    App,
+    Update,
+    Updates,
+    button,
+    choice,
+    in_thread,
+    telling,
+)
 
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
 _CONTEXTS = ("recall", "rico", "query_rag")
@@ -53,13 +63,20 @@ class QaTab(common.Tab):
             self.actor = common.radio(label, "qa-actor", 190, choices=list(_ACTORS))
             self.user = common.box("Whose long-term memory", "qa-user", 150)
         with gr.Row(elem_classes="sg-controls"):
-            files: dict[str, Any] = {"file_count": "multiple", "file_types": list(SUFFIXES)}
-            self.upload = common.upload("Add files to the corpus", "qa-upload", 170, **files)
+            self.upload = gr.UploadButton(
+                "Add files to the corpus",
+                elem_id="sg-qa-upload",
+                file_count="multiple",
+                file_types=list(SUFFIXES),
+                size="md",
+                scale=0,
+                min_width=170,
+            )
             self.fresh = button("New conversation", "qa-new", 150)
-            self.stop = button("Stop", "qa-stop", 84, variant="stop", visible=False)
+            self.stop = common.stop_button("qa-stop")
         self.status = gr.HTML(elem_id="sg-qa-status")
         with gr.Row(elem_classes="sg-stage"):
-            with common.beside(6):
+            with common.column(6):
                 self.chat = gr.Chatbot(
                     height=520,
                     show_label=False,
@@ -71,11 +88,9 @@ class QaTab(common.Tab):
                     render_markdown=False,
                 )
                 with gr.Row(elem_classes="sg-controls"):
-                    bare: dict[str, Any] = {"show_label": False, "container": False, "scale": 6}
-                    hint = "your question"
-                    self.question = common.box(hint, "question", placeholder=hint, **bare)
+                    self.question = common.bare_box("your question", "question", 6)
                     self.send = button("Ask", "ask", 80, variant="primary")
-            with common.beside():
+            with common.column():
                 self.sources = gr.HTML(elem_id="sg-sources")
         self.outputs = [part for part in self.parts() if part not in (self.upload, self.fresh)]
 
@@ -93,14 +108,15 @@ class QaTab(common.Tab):
             self.context: own["context"],
             self.actor: own["actor"],
             self.user: own["user"],
-            **self._buttons(is_busy=False),
+            **self.idle(),
         }
 
-    def _buttons(self, *, is_busy: bool) -> Update:
-        return {
-            self.stop: gr.update(visible=is_busy),
-            self.send: gr.update(interactive=not is_busy),
-        }
+    def idle(self) -> Update:
+        """Return the buttons as they are while nothing goes on."""
+        return {self.stop: gr.update(visible=False), self.send: gr.update(interactive=True)}
+
+    def _busy(self) -> Update:
+        return {self.stop: gr.update(visible=True), self.send: gr.update(interactive=False)}
 
     def _sources(self, talk: Conversation) -> Any:
         last = talk.last
@@ -112,34 +128,28 @@ class QaTab(common.Tab):
         took = (last.seconds, last.decision.reason)
         return render_sources(last.context, context.budget, chunks, context.kind, *took)
 
-    def rest(self, error: BaseException) -> Update:
-        """Return what else an error changes: one can ask again."""
-        return self._buttons(is_busy=False)
-
     @telling
-    def ask(self, tab: str, question: str) -> Iterator[Update]:
+    async def ask(self, tab: str, question: str) -> Updates:
         """Put a question and show the answer as it is written."""
         question = (question or "").strip()
         talk = self.conversations.of(tab)
-        said = [m for m in talk.messages if m["content"]]
-        asked = {"role": "user", "content": question}
+        said = [m for m in await in_thread(lambda: talk.messages) if m["content"]]
         if not said or (said[-1]["role"], said[-1]["content"]) != ("user", question):
-            said.append(asked)
-        start = {self.chat: shown(said), self.question: "", self.status: ""}
-        yield {**start, **self._buttons(is_busy=True)}
+            said.append({"role": "user", "content": question})
+        label = common.working(f"{talk.settings['actor']} is answering …")
+        yield {self.chat: shown(said), self.question: "", self.status: label, **self._busy()}
         written: list[str] = []
-        label = f"{talk.settings['actor']} is answering …"
-        is_left = common.leaving(talk)
-        try:
-            for message in Watch(lambda: talk.ask(question, written.append), label, is_left):
-                answer = [{"role": "assistant", "content": "".join(written)}] if written else []
-                yield {self.chat: shown([*said, *answer]), self.status: message}
-        except Exception:
+        answering = asyncio.create_task(in_thread(talk.ask, question, written.append))
+        while await common.goes_on(answering):
+            if written:
+                answer = {"role": "assistant", "content": "".join(written)}
+                yield {self.chat: shown([*said, answer])}
+        if answering.exception():
             yield {self.question: question}  # to be asked again
-            raise
-        update = self.show(tab)
-        if not is_left() and talk.last and talk.last.decision.fallback:
-            update[self.status] = note(talk.last.decision.fallback, "warn")
+        fallback = answering.result().decision.fallback
+        update = await in_thread(self.show, tab)
+        if fallback:
+            update[self.status] = note(fallback, "warn")
         yield update
 
     def halt(self, tab: str) -> Update:
@@ -160,31 +170,31 @@ class QaTab(common.Tab):
         return {self.status: ""}
 
     @telling
-    def add(self, tab: str, files: list[str] | None) -> Iterator[Update]:
+    async def add(self, tab: str, files: list[str] | None) -> Updates:
         """Read uploaded files into the tab's corpus, telling how far it is."""
         talk = self.conversations.of(tab)
-        is_left = common.leaving(talk)
-        line = common.Progress()
-        for at in talk.add_files(files or ()):
-            if is_left():
-                told = note("Stopped: what was read so far stays in the corpus.")
-                yield {**self.show(tab), self.status: told}
-            elif isinstance(at, Added):
-                yield {**self.show(tab), self.status: _added(at, talk.settings["corpus"])}
+        steps = talk.add_files(files or ())
+        while (at := await in_thread(next, steps, None)) is not None:
+            if isinstance(at, Added):
+                added = _added(at, talk.settings["corpus"])
+                yield {**await in_thread(self.show, tab), self.status: added}
             else:
-                yield {self.status: line(*at), **self._buttons(is_busy=True)}
-                continue
-            return
+                what, done, total = at
+                bar = macros("parts").progress(done, total)
+                line = common.working(f"{what}: {done} of {total}")
+                yield {self.status: line + bar, **self._busy()}
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
         tab, outputs = self.app.tab, self.outputs
         opened.select(self.show, [tab], outputs, **QUIET)
         tab.change(self.show, [tab], outputs, **QUIET)
-        for asks in (self.send.click, self.question.submit):
-            asks(self.ask, [tab, self.question], outputs, **QUIET)
-        self.upload.upload(self.add, [tab, self.upload], outputs, **QUIET)
-        self.stop.click(self.halt, [tab], outputs, **QUIET)
+        moves = [
+            self.send.click(self.ask, [tab, self.question], outputs, **QUIET),
+            self.question.submit(self.ask, [tab, self.question], outputs, **QUIET),
+            self.upload.upload(self.add, [tab, self.upload], outputs, **QUIET),
+        ]
+        self.stop.click(self.halt, [tab], outputs, cancels=moves, **QUIET)
         for begins in (self.chat.clear, self.fresh.click):
             begins(self.restart, [tab], outputs, **QUIET)
         bar = [tab, self.corpus, self.context, self.actor, self.user]

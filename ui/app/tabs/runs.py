@@ -1,4 +1,4 @@
-"""The Runs tab: six findings, any run directory with its episodes replayed, and two runs compared."""
+"""The Runs tab: six findings, and any run directory with its episodes replayed."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,6 @@ from stategate.evals.core.run_directory import (
     Run,
     find_runs,
     outcome_of,
-    pairs,
     read_run,
     read_stories,
     replay,
@@ -24,14 +23,13 @@ from stategate.graph.config import load_config
 from stategate.graph.session import Session
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
+from stategate.ui.app.context import in_words, render_context
 from stategate.ui.app.guard import PUBLISHED, bounds
-from stategate.ui.app.render.context import in_words, render_context
-from stategate.ui.app.render.episode import Stop, render_trail
-from stategate.ui.app.render.html import empty, join, macros, note, plural, short
-from stategate.ui.app.render.page import render_page
+from stategate.ui.app.html import empty, join, macros, note, plural, short
+from stategate.ui.app.page import render_page
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, choice, data_of, frame, telling
-from stategate.ui.app.tabs.episode_view import address_of, taken_slot
+from stategate.ui.app.tabs.common import QUIET, Update, choice, frame, telling
+from stategate.ui.app.tabs.episode_view import Stop, address_of, render_trail, taken_slot
 
 #: Where runs are looked for: this folder's, and the published ones.
 ROOTS = (Path("runs"), PUBLISHED / "runs")
@@ -66,8 +64,8 @@ class Opened:
 class RunsTab(common.Tab):
     """The tab's components and what they do."""
 
-    def __init__(self, app: App, resources: Any) -> None:
-        self.app, self._resources = app, resources
+    def __init__(self, resources: Any) -> None:
+        self._resources = resources
         self.stories = common.drawn("stories")
         with gr.Row(elem_classes="sg-agentbar"):
             label = "Run directory (choose, search by typing, or write a path)"
@@ -75,26 +73,18 @@ class RunsTab(common.Tab):
         self.status = gr.HTML(elem_id="sg-run-status")
         self.facts = gr.HTML(empty("No run open", _HINT), elem_id="sg-run-facts")
         with gr.Column(visible=False) as self.panel:
-            self.rows = frame("run-rows", "Results", [])
-            self.tests = frame("run-tests", "Paired tests", [])
+            self.rows = frame("run-rows", "Results")
+            self.tests = frame("run-tests", "Paired tests")
             label = "Episodes (click one to replay it)"
             self.episodes = frame("episodes", label, _EPISODES, show_search="filter")
         self.steps = common.drawn("run-steps")
         with gr.Row(elem_classes="sg-stage"):
-            with common.beside(6):
+            with common.column(6):
                 self.page = gr.HTML(elem_id="sg-run-page")
-            with common.beside():
+            with common.column():
                 self.read = gr.HTML(elem_id="sg-run-read")
         self.state = gr.State(None)
         self.outputs = self.parts()
-        with gr.Accordion("Compare with another run, episode by episode", open=False):
-            with gr.Row():
-                self.other = choice("The other run", "run-other", allow_custom_value=True, scale=3)
-                self.first = choice("Agent of this run", "run-first", 130)
-                self.second = choice("Agent of the other", "run-second", 130)
-                self.compare = common.button("Compare runs", "run-compare", 120, scale=None)
-            self.verdict = gr.HTML(elem_id="sg-run-verdict")
-            self.pairs = frame("run-pairs", "Goals in common", ["goal", "first", "second", "+/-"])
 
     def choices(self) -> Update:
         """List the runs there are, and tell the stories of the published ones."""
@@ -104,12 +94,11 @@ class RunsTab(common.Tab):
             stories: Any = macros("runs").stories(read_stories(ROOTS[-1]))
         except UserError as error:
             stories = note(str(error), "warn")
-        listed = gr.update(choices=found)
-        return {self.choice: listed, self.other: listed, self.stories: stories}
+        return {self.choice: gr.update(choices=found), self.stories: stories}
 
     def pick(self, event: gr.EventData) -> str:
         """Choose the run of a story."""
-        return str(data_of(event).get("pick", ""))
+        return common.chosen(event, "pick")
 
     @telling
     def open(self, folder: str | None) -> Update:
@@ -126,7 +115,6 @@ class RunsTab(common.Tab):
             episodes = [_episode(row) for row in run.episodes]
         except Exception as error:
             return {**nothing, self.status: common.failed(error)}
-        agents = gr.update(choices=run.agents, value=next(iter(run.agents), None))
         return {
             **nothing,
             self.state: Opened(run),
@@ -135,7 +123,6 @@ class RunsTab(common.Tab):
             self.rows: gr.update(value=rows, visible=bool(rows)),
             self.tests: gr.update(value=tests, visible=bool(tests)),
             self.episodes: gr.update(value=episodes, visible=bool(episodes)),
-            self.first: agents,
         }
 
     @telling
@@ -151,18 +138,16 @@ class RunsTab(common.Tab):
         """Look at another step of the open episode."""
         if opened is None:
             return {self.status: ""}
-        step = str(data_of(event).get("look", "now"))
-        return self._at(opened, int(step) if step.isdigit() else -1)
+        return self._at(opened, common.number_of(event, "look", 10**6))
 
-    def _at(self, opened: Opened, at: int) -> Update:
+    def _at(self, opened: Opened, step: int | None) -> Update:
         steps = opened.run.steps(opened.agent, opened.goal)
-        at = at if 0 <= at < len(steps) else len(steps)
+        at = len(steps) if step is None else min(step, len(steps))
         stops = []
-        for i, step in enumerate(steps):
-            lost = sum((step.get("lost") or {}).values())
-            facts = f"{step.get('tokens', 0):,} tokens" + (f" · {lost} lost" if lost else "")
-            action = str(step.get("action", ""))
-            stops.append(Stop(i, action, facts=facts, fallback=step.get("fallback")))
+        for i, row in enumerate(steps):
+            lost = sum((row.get("lost") or {}).values())
+            facts = f"{row.get('tokens', 0):,} tokens" + (f" · {lost} lost" if lost else "")
+            stops.append(Stop(i, str(row.get("action", "")), facts, fallback=row.get("fallback")))
         trail = render_trail(stops, at if at < len(steps) else None, over=True)
         update: Update = {self.state: opened, self.status: "", self.steps: trail}
         # The steps are there even where the world, or the agent, is not.
@@ -193,7 +178,7 @@ class RunsTab(common.Tab):
         recorded = steps[at].get("tokens", seen.context.tokens)
         is_same = recorded == seen.context.tokens
         changed = note(f"built as today; the run recorded {recorded:,} tokens", "warn")
-        return join(None if is_same else changed, drawn, macros("parts").prompt(seen.context.text))
+        return drawn if is_same else join(changed, drawn)
 
     def _page(self, opened: Opened, steps: Sequence[Mapping[str, Any]], at: int) -> Any:
         env = registry().parse("env", opened.config["env"])
@@ -214,46 +199,14 @@ class RunsTab(common.Tab):
             address=address_of({"env": env.kind, "goal": opened.goal}, at + 1),
         )
 
-    def other_agents(self, folder: str | None) -> Update:
-        """List the agents of the other run."""
-        try:
-            agents = read_run(bounds.require_place(folder)).agents if folder else []
-        except UserError as error:
-            return {self.verdict: common.failed(error)}
-        return {self.second: gr.update(choices=agents, value=next(iter(agents), None))}
-
-    def compare_runs(
-        self, opened: Opened | None, folder: str | None, first: str | None, second: str | None
-    ) -> Update:
-        """Compare two runs episode by episode, the largest differences first."""
-        try:
-            if opened is None or not folder or not first or not second:
-                raise UserError("open a run, choose another, and an agent of each")
-            other = read_run(bounds.require_place(folder))
-            shared = pairs(opened.run, first, other, second)
-        except UserError as error:
-            return {self.verdict: common.failed(error)}
-        better, worse = (sum(sign * p.difference > 0 for p in shared) for sign in (1, -1))
-        mean = sum(p.difference for p in shared) / max(len(shared), 1)
-        told = (
-            f"{plural(len(shared), 'goal')} in common: {second} of {other.folder.name} is better on "
-            f"{better}, {first} of {opened.run.folder.name} on {worse}; mean difference {mean:+.3f}"
-        )
-        rows = [[p.goal, *map(_reward, (p.a, p.b)), f"{p.difference:+.2f}"] for p in shared]
-        return {self.verdict: note(told), self.pairs: rows}
-
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
-        everything = [*self.outputs, self.first]
-        opened.select(self.choices, None, [self.choice, self.other, self.stories], **QUIET)
+        opened.select(self.choices, None, [self.choice, self.stories], **QUIET)
         self.stories.click(self.pick, None, [self.choice], **QUIET)
-        self.choice.change(self.open, [self.choice], everything, **QUIET)
-        shown = [self.status, self.state, self.steps, self.page, self.read]
-        self.episodes.select(self.replay, [self.state], shown, **QUIET)
-        self.steps.click(self.look, [self.state], shown, **QUIET)
-        self.other.change(self.other_agents, [self.other], [self.second, self.verdict], **QUIET)
-        chosen = [self.state, self.other, self.first, self.second]
-        self.compare.click(self.compare_runs, chosen, [self.verdict, self.pairs], **QUIET)
+        self.choice.change(self.open, [self.choice], self.outputs, **QUIET)
+        drawn = [self.status, self.state, self.steps, self.page, self.read]
+        self.episodes.select(self.replay, [self.state], drawn, **QUIET)
+        self.steps.click(self.look, [self.state], drawn, **QUIET)
 
 
 def table(rows: Sequence[Mapping[str, Any]] | None) -> dict[str, Any] | None:
@@ -295,8 +248,3 @@ def _episode(row: Mapping[str, Any]) -> list[Any]:
     values = [row.get("reward") or 0.0, row.get("steps"), row.get("tokens")]
     place = [row.get("goal"), row.get("agent"), outcome_of(row)]
     return [*place, *values, short(row.get("error") or "", 120)]
-
-
-def _reward(row: Mapping[str, Any]) -> str:
-    reward = "error" if row.get("error") else f"{row.get('reward') or 0:.2f}"
-    return f"{reward} in {row.get('steps', '?')} steps"

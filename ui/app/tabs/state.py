@@ -12,10 +12,9 @@ from stategate.graph.session import Session
 from stategate.nodes.protocols import BuiltContext, Vector
 from stategate.nodes.update_state import unpacked
 from stategate.nodes.update_state.learned import StateUpdater
-from stategate.stores.errors import UserError
-from stategate.ui.app.render.context import shown_pieces
-from stategate.ui.app.render.html import note
-from stategate.ui.app.tabs.common import QUIET, App, Tab, Update, beside, frame, telling
+from stategate.ui.app.context import shown_pieces
+from stategate.ui.app.html import note
+from stategate.ui.app.tabs.common import QUIET, App, Tab, Update, column, frame, telling
 
 #: Grey that reads on white and on black, and the colour of this episode's path.
 _GREY, _OWN = "#7f8aa3", "#6366f1"
@@ -33,18 +32,15 @@ class StateTrajectory:
     chances: tuple[dict[str, float], ...] = ()
 
 
-def trajectory_of(session: Session) -> StateTrajectory:
-    """Return the states of a session's episode so far, read from its checkpoints.
-
-    Raises ``UserError`` where the agent keeps no recurrent state.
-    """
-    bound = session.agent
-    updater = bound.resources.updater
+def trajectory_of(session: Session) -> StateTrajectory | None:
+    """Return the states of a session's episode so far from its checkpoints, None without an updater."""
+    agent = session.agent
+    updater = agent.resources.updater
     if updater is None:
-        raise UserError("this agent keeps no recurrent state: set updater.kind=gru (or ssm)")
-    moments, class_of = session.moments(), bound.resources.view.actions.class_of
+        return None
+    moments, class_of = session.moments(), agent.resources.view.actions.class_of
     actions = [result.decision.action for result in session.replay()]
-    pages = [bound.world.observe(moment["session"]).text for moment in moments]
+    pages = [agent.world.observe(moment["session"]).text for moment in moments]
     classes = [class_of(page, action) for page, action in zip(pages, actions, strict=False)]
     vectors = [unpacked(moment.get("recurrent")) for moment in moments]
     rows = [vector for vector in vectors if vector is not None]
@@ -87,64 +83,54 @@ def plane(own: StateTrajectory) -> Figure:
     return figure
 
 
-def shaded(first: str, rows: Mapping[str, Sequence[tuple[str, float, str]]]) -> dict[str, Any]:
-    """Return a table of cells (text, shade from 0 to 1, more CSS), a row a name, a column a step."""
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a shaded table: its text, its shade from 0 to 1, and the colour of its frame."""
+
+    text: str = ""
+    shade: float = 0.0
+    frame: str = ""
+
+    @property
+    def css(self) -> str:
+        """The cell's style."""
+        shade = f"background-color: rgba(99, 102, 241, {self.shade:.2f})"
+        frame = f"; box-shadow: inset 0 0 0 2px {self.frame}; font-weight: 700"
+        return shade + frame if self.frame else shade
+
+
+def shaded(rows: Mapping[str, Sequence[Cell]]) -> dict[str, Any]:
+    """Return a table of cells, a row a name, a column a step."""
     steps = max((len(cells) for cells in rows.values()), default=0)
     return {
-        "headers": [first, *(str(step + 1) for step in range(steps))],
-        "data": [[name, *(text for text, _, _ in cells)] for name, cells in rows.items()],
-        "metadata": {
-            "styling": [
-                [
-                    "",
-                    *(
-                        f"background-color: rgba(99, 102, 241, {shade:.2f}); {css}"
-                        for _, shade, css in cells
-                    ),
-                ]
-                for cells in rows.values()
-            ]
-        },
+        "headers": ["step", *(str(step + 1) for step in range(steps))],
+        "data": [[name, *(cell.text for cell in cells)] for name, cells in rows.items()],
+        "metadata": {"styling": [["", *(cell.css for cell in cells)] for cells in rows.values()]},
     }
 
 
 def foreseen(own: StateTrajectory) -> dict[str, Any]:
     """Return the table of the foreseen next actions; what was done is framed."""
-    taken = [*own.classes, *[""] * len(own.chances)]
-    return shaded(
-        "step",
-        {
-            name: [
-                (f"{100 * step[name]:.0f}", 0.7 * step[name], _framed(taken[i] == name))
-                for i, step in enumerate(own.chances)
-            ]
-            for name in (own.chances[0] if own.chances else ())
-        },
-    )
+    done = [*own.classes, *[""] * len(own.chances)]
+    rows: dict[str, list[Cell]] = {}
+    for step, chances in enumerate(own.chances):
+        for name, chance in chances.items():
+            colour = "#0d9488" if done[step] == name else ""
+            cell = Cell(f"{100 * chance:.0f}", 0.7 * chance, colour)
+            rows.setdefault(name, []).append(cell)
+    return shaded(rows)
 
 
 def allocation(contexts: Sequence[BuiltContext]) -> dict[str, Any]:
     """Return the table of the tokens kept of each chunk, step by step; lost actions are framed."""
-    columns = [{s.piece.id: s for s in shown_pieces(context)} for context in contexts]
-    names = {id_: shown.name for column in reversed(columns) for id_, shown in column.items()}
-    rows: dict[str, list[tuple[str, float, str]]] = {}
-    for id_ in dict.fromkeys(id_ for column in columns for id_ in column):
-        cells = [column.get(id_) for column in columns]
-        rows[names[id_]] = [
-            (
-                str(shown.piece.tokens_after),
-                0.7 * shown.kept,
-                _framed(bool(shown.piece.dropped_actions), "#e11d48"),
-            )
-            if shown is not None
-            else ("", 0.0, "")
-            for shown in cells
-        ]
-    return shaded("step", rows)
-
-
-def _framed(is_framed: bool, colour: str = "#0d9488") -> str:
-    return f"box-shadow: inset 0 0 0 2px {colour}; font-weight: 700" if is_framed else ""
+    rows: dict[str, list[Cell]] = {}
+    for step, context in enumerate(contexts):
+        for shown in shown_pieces(context):
+            colour = "#e11d48" if shown.piece.dropped_actions else ""
+            cell = Cell(str(shown.piece.tokens_after), 0.7 * shown.kept, colour)
+            cells = rows.setdefault(shown.name, [Cell()] * len(contexts))
+            cells[step] = cell
+    return shaded(rows)
 
 
 class StatePanel(Tab):
@@ -156,12 +142,12 @@ class StatePanel(Tab):
         with gr.Accordion(title, open=False, elem_id="sg-state") as self.box:
             self.status = gr.HTML(elem_id="sg-state-status")
             with gr.Row(elem_classes="sg-stage"):
-                with beside():
+                with column():
                     label = "Recurrent state in the plane of its two main axes"
                     self.plane = gr.Plot(label=label, elem_id="sg-plane")
                     label = "Foreseen next action, in % (framed: what was done)"
                     self.foresight = frame("foresight", label, ["step"])
-                with beside():
+                with column():
                     label = "Tokens kept of each chunk, step by step (framed: actions were lost)"
                     self.allocation = frame("allocation", label, ["step"], max_height=760)
             self.is_open = gr.State(False)
@@ -178,10 +164,10 @@ class StatePanel(Tab):
         update[self.allocation] = allocation(contexts)
         if workspace.session is None or not contexts:
             return {**update, self.status: note("Take a step: the state has read nothing yet.")}
-        if workspace.config.updater.kind == "none":
+        own = trajectory_of(workspace.session)
+        if own is None:
             text = "This agent keeps no recurrent state: choose updater gru or ssm in Settings."
             return {**update, self.status: note(text)}
-        own = trajectory_of(workspace.session)
         return {**update, self.plane: plane(own), self.foresight: foreseen(own)}
 
     def wire(self, changed: Any) -> None:

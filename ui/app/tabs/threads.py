@@ -12,11 +12,11 @@ from stategate.graph.exported import from_plain, read_messages
 from stategate.stores.errors import UserError
 from stategate.stores.files import parse_json
 from stategate.stores.tokens import count_tokens
+from stategate.ui.app.context import cuts
 from stategate.ui.app.guard import bounds
-from stategate.ui.app.render.context import cuts
-from stategate.ui.app.render.html import short
+from stategate.ui.app.html import short
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, button, choice, frame, telling
+from stategate.ui.app.tabs.common import QUIET, Update, button, choice, frame, telling
 
 _KINDS = ["compress", "window", "full", "query_rag", "recall"]
 _MOST = 20_000  # characters of a message that are drawn
@@ -39,15 +39,15 @@ class Opened:
 class ThreadsTab(common.Tab):
     """The tab's components and what they do."""
 
-    def __init__(self, app: App, where: str = "") -> None:
-        self.app = app
+    def __init__(self, where: str = "") -> None:
         with gr.Row(elem_classes="sg-agentbar"):
             how: dict[str, Any] = {"multiselect": True, "scale": 2}
             label = "File, or database#thread"
             self.where = common.box(label, "msg-where", 260, value=where, scale=3, info=_HINT)
-            label, start = "Builders beside nothing", ["compress"]
+            label, start = "Builders to compare with none", ["compress"]
             self.kinds = choice(label, "msg-kinds", choices=_KINDS, value=start, **how)
-            self.budget = common.number("Budget (tokens)", "msg-budget", 8000, minimum=100)
+            limit: dict[str, Any] = {"precision": 0, "minimum": 100, "min_width": 120}
+            self.budget = gr.Number(8000, label="Budget (tokens)", elem_id="sg-msg-budget", **limit)
         with gr.Accordion("Or paste messages", open=False):
             self.pasted = gr.Textbox(label="Messages as JSON", lines=5, elem_id="sg-msg-pasted")
         self.open_button = button("Show", "msg-open", 90, variant="primary")

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from stategate.envs.protocols import Chunk, View
 from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.nodes.retrieval.page import describe
-from stategate.ui.app.render.html import macros, short, whole_size
+from stategate.ui.app.html import macros, short, whole_size
 
 #: Pieces that are no part of a page.
 _SCAFFOLD = ("instruction", "status", "history")

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from stategate.envs.protocols import Chunk, Observation, View, fragments_of, takes_text
 from stategate.ui.actions import lead_of
-from stategate.ui.app.render.html import macros, short
+from stategate.ui.app.html import macros, short
 
 #: In this order, where a page has a subject: what it is about goes before its choices.
 _RANKS = {"subject": 1, "choice": 2}

@@ -7,10 +7,10 @@ from typing import Any
 from markupsafe import Markup
 
 from stategate.graph.session import Preview
-from stategate.nodes.protocols import BuiltContext, EnvParams
+from stategate.nodes.protocols import BuiltContext
 from stategate.nodes.registry import registry
-from stategate.ui.app.render.context import fold_history, shown_pieces
-from stategate.ui.app.render.html import macros, plural
+from stategate.ui.app.context import fold_history, shown_pieces
+from stategate.ui.app.html import macros, plural
 from stategate.ui.app.workspace import Ending
 
 
@@ -60,27 +60,12 @@ def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[str]) -> list
 
     ``chunks`` are the ids of the page's chunks.
     """
-    rank = {chunk: i for i, chunk in enumerate(chunks)}
-    seen: dict[str, tuple[int, int]] = {}
+    rank = {"instruction": -1, **{chunk: i for i, chunk in enumerate(chunks)}}
+    places: dict[str, int] = {}
     for context in contexts:
         for place, piece in enumerate(fold_history(context.pieces)):
-            if piece.id == "instruction":
-                key = (0, 0)
-            elif piece.id in rank:
-                key = (1, rank[piece.id])
-            else:
-                key = (2, place)
-            seen.setdefault(piece.id, key)
-    return sorted(seen, key=lambda id_: seen[id_])
-
-
-def render_hints(env: EnvParams) -> Markup:
-    """Draw what each context builder and actor that fits the world ``env`` does, folded."""
-    rows = [
-        (slot, [(kind, registry().hint(slot, kind)) for kind in registry().fitting(slot, env)])
-        for slot in ("context", "actor")
-    ]
-    return macros("compare").hints(rows)
+            places.setdefault(piece.id, rank.get(piece.id, len(rank) + place))
+    return sorted(places, key=lambda id_: places[id_])
 
 
 def _verdict(lanes: Sequence[Lane]) -> tuple[str, str] | None:

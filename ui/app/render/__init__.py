@@ -1,1 +1,0 @@
-"""Pure drawing: plain data in, HTML (or SVG) out. Nothing here knows Gradio, a graph or a store."""
