@@ -205,8 +205,6 @@ def _fact(fact: Fact) -> list[Any]:
     """Return the row of a fact."""
     said = f"{fact.speaker}: {fact.question}" if fact.speaker else fact.question
     holds = "" if fact.valid_to is None else f"until {day(fact.valid_to)}, see #{fact.closed_by}"
-    if fact.contradicts:
-        holds += f" answered otherwise in #{', #'.join(map(str, fact.contradicts))}"
     return [
         fact.id,
         said,
@@ -215,7 +213,7 @@ def _fact(fact: Fact) -> list[Any]:
         f"{fact.salience:.2f}",
         fact.times,
         day(fact.updated),
-        holds.strip(),
+        holds,
         f"{fact.score:.2f}" if fact.score else "",
     ]
 
