@@ -13,7 +13,7 @@ from stategate.graph.config import Config, load_config, presets
 from stategate.nodes.protocols import SLOTS, Params
 from stategate.nodes.registry import registry
 from stategate.stores.errors import user_error_context
-from stategate.stores.yaml_text import read_yaml
+from stategate.stores.files import read_yaml
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import macros, note
 from stategate.ui.app.tabs import common
