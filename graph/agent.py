@@ -1,18 +1,13 @@
 """An agent: a config, the resources built for it, and what its nodes make of a state."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
 from stategate.envs.protocols import Observation, World
 from stategate.graph.config import Config
 from stategate.graph.state import State, memory_owner, read_events
-from stategate.nodes.protocols import (
-    SLOTS,
-    Actor,
-    BuiltContext,
-    ContextRequest,
-    Updater,
-)
+from stategate.nodes.protocols import SLOTS, Actor, BuiltContext, ContextRequest, Updater
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import owned_by
@@ -44,10 +39,7 @@ class Agent:
         self, overrides: Any = None, configurable: Mapping[str, Any] | None = None
     ) -> "Agent":
         """Return the agent of one call: ``overrides`` is an ``AgentContext`` or None, as most have."""
-        base = self._with_nodes(overrides)
-        named = configurable or {}
-        agent: Agent = object.__new__(Agent)
-        vars(agent).update(vars(base))
+        agent, named = copy.copy(self._with_nodes(overrides)), configurable or {}
         thread, episode = named.get("thread_id"), named.get("episode_id")
         agent.thread = None if thread is None else str(thread)
         agent.episode = None if episode is None else str(episode)

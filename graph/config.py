@@ -22,24 +22,12 @@ from stategate.nodes.protocols import (
 )
 from stategate.nodes.registry import first_problem, registry
 from stategate.nodes.retrieval.memory import MemoryPlace
-from stategate.stores.errors import UserError, describe_error
+from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import read_yaml
 
 #: Fields of params that may name a place: a file, a folder, a database, a server.
 PLACES = frozenset(
-    (
-        "bank",
-        "base_url",
-        "checkpoint",
-        "checkpoints",
-        "corpus",
-        "data",
-        "model",
-        "path",
-        "questions",
-        "url",
-        "vectors",
-    )
+    "bank base_url checkpoint checkpoints corpus data model path questions url vectors".split()
 )
 
 
@@ -144,23 +132,15 @@ def _jsonable(value: Any) -> Any:
 
 def _read(source: str) -> dict[str, Any]:
     path = Path(source)
-    try:
-        if path.is_file():
-            text = path.read_text(encoding="utf-8")
-        else:
-            name = path.stem if path.parts[:-1] in ((), ("configs",)) else ""
-            if name not in presets():
-                raise UserError(
-                    f"no config '{source}': give a YAML file or a preset ({', '.join(presets())})"
-                )
-            text = files("stategate.configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-        values = read_yaml(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"no YAML in line {mark.line + 1}" if mark is not None else str(error)
-        raise UserError(f"cannot read config '{source}': {where}: correct it there") from None
-    except (UnicodeDecodeError, OSError) as error:
-        raise UserError(f"cannot read config '{source}': {describe_error(error)}") from None
+    name = path.stem if path.parts[:-1] in ((), ("configs",)) else ""
+    if not path.is_file() and name not in presets():
+        raise UserError(
+            f"no config '{source}': give a YAML file or a preset ({', '.join(presets())})"
+        )
+    problems = (yaml.YAMLError, UnicodeDecodeError, OSError)
+    with user_error_context(f"cannot read config '{source}'", "correct it there", problems):
+        preset = files("stategate.configs").joinpath(f"{name}.yaml")
+        values = read_yaml((path if path.is_file() else preset).read_text(encoding="utf-8"))
     if not isinstance(values, dict):
         raise UserError(f"config '{source}' is not a mapping of slots: see configs/demo.yaml")
     return values

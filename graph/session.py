@@ -19,14 +19,6 @@ from stategate.nodes.protocols import BuiltContext, Decision, ForksEpisodes
 from stategate.stores.errors import UserError
 
 
-@dataclass(frozen=True)
-class Boundary:
-    """The tracked state when ``values["steps"]`` steps were taken, and the node that comes next."""
-
-    values: State
-    following: str
-
-
 def write_head(graph: Graph, config: RunnableConfig, values: Mapping[str, Any], next_: str) -> None:
     """Make ``values`` the head of a thread whose next node is ``next_``."""
     tracked = {k: v for k, v in values.items() if k not in UNTRACKED}
@@ -209,17 +201,16 @@ class Session:
         agent = self._agent(context)
         state = self._moment(agent, step)
         agent.resources.get(agent.config.context)  # loading is not building
+        actor = agent.actor if act else None
         started = time.perf_counter()
         built = agent.context(state)
-        ready_at = time.perf_counter()
-        actor = agent.actor if act else None
         asked_at = time.perf_counter()
         decision = actor(built, state["steps"]) if actor is not None else None
         return Preview(
             observation=agent.observation(state),
             context=built,
             decision=decision,
-            build_seconds=ready_at - started,
+            build_seconds=asked_at - started,
             act_seconds=time.perf_counter() - asked_at,
             budget=agent.config.context.budget,
         )
@@ -237,7 +228,7 @@ class Session:
         known = self._boundaries()
         if self.done:
             known.pop(self.values["steps"], None)
-        return [_at_acting(self._agent(), boundary) for boundary in known.values()]
+        return [_at_acting(self._agent(), state) for state in known.values()]
 
     def replay(self, contexts: Mapping[int, Mapping[str, Any]] | None = None) -> list[StepResult]:
         """Return the steps taken so far, drawn again from the checkpoints (``seconds`` is 0).
@@ -246,11 +237,11 @@ class Session:
         """
         results = []
         for before, after in itertools.pairwise(self._boundaries().values()):
-            step = before.values["steps"]
+            step = before["steps"]
             agent = self._agent((contexts or {}).get(step))
             state = _at_acting(agent, before)
-            decision = Decision(**(after.values["decision"] or {"action": ""}))
-            outcome = agent.world.observe(after.values["session"])
+            decision = Decision(**(after["decision"] or {"action": ""}))
+            outcome = agent.world.observe(after["session"])
             seen, context = agent.observation(state), agent.context(state)
             results.append(StepResult(step, seen, context, decision, outcome, 0.0))
         return results
@@ -261,8 +252,7 @@ class Session:
             taken = self.values.get("steps", 0)
             if n < 1 or taken - n < 0:
                 raise UserError(f"cannot go back {n} steps: {taken} were taken")
-            boundary = self._boundary(taken - n)
-            write_head(self.graph, self.config, boundary.values, boundary.following)
+            write_head(self.graph, self.config, self._boundary(taken - n), _node_at(taken - n))
             self._task = None
             return self
 
@@ -285,56 +275,50 @@ class Session:
         snapshot = self.graph.get_state(self.config)
         if "session" not in snapshot.values:
             raise UserError("nothing to fork: start a task first")
-        name = uuid.uuid4().hex
         last = snapshot.values["steps"] if step is None else step
         if step is not None:
             self._boundary(step)  # a fork of what is gone is refused
-        heads = [known for number, known in self._boundaries().items() if number <= last]
-        now = Boundary(cast(State, snapshot.values), (snapshot.next or ("observe",))[0])
+        known = self._boundaries()
+        heads = [(state, _node_at(taken)) for taken, state in known.items() if taken <= last]
         # After a look, now is in the middle of a step: the copy has that step's beginning as well.
-        if step is None and (not heads or now.following != heads[-1].following):
-            heads.append(now)
-        for head in heads:
-            write_head(
-                self.graph,
-                new.config,
-                {**head.values, "episode_id": name, "episodes": 1},
-                head.following,
-            )
+        following = (snapshot.next or ("observe",))[0]
+        if step is None and (not heads or following != heads[-1][1]):
+            heads.append((cast(State, snapshot.values), following))
+        name = uuid.uuid4().hex
+        for state, following in heads:
+            copied = {**state, "episode_id": name, "episodes": 1}
+            write_head(self.graph, new.config, copied, following)
         for params in self.agent.config.memory:
             writer = self.agent.resources.get(params)
             if isinstance(writer, ForksEpisodes):
                 writer.fork(snapshot.values["episode_id"], name, last, new.thread_id)
         return new
 
-    def _boundaries(self) -> dict[int, Boundary]:
-        """Return the boundaries of the current episode's steps, from 0 to those taken.
+    def _boundaries(self) -> dict[int, State]:
+        """Return the tracked state before each of the episode's steps, from 0 to those taken.
 
-        Undone steps stay in the history and are passed over: going backwards in time, the way to the
-        head leads through the newest boundary of each number below the last.
+        Undone steps remain in the history: of each step the newest snapshot counts.
         """
         if self._task is not None:
             return {}
         values = self.values
-        found: dict[int, Boundary] = {}
+        found: dict[int, State] = {}
         step = values.get("steps", -1)
         for snapshot in self.graph.get_state_history(self.config):
+            seen, following = snapshot.values, (snapshot.next or ("observe",))[0]
+            same = seen.get("episode_id") == values.get("episode_id") and seen.get("steps") == step
+            if same and following == _node_at(step):
+                found[step] = cast(State, seen)
+                step -= 1
             if step < 0:
                 break
-            seen = snapshot.values
-            if seen.get("episode_id") != values.get("episode_id") or seen.get("steps") != step:
-                continue
-            following = snapshot.next[0] if snapshot.next else "observe"
-            if following == ("observe" if step else "update_state"):
-                found[step] = Boundary(cast(State, seen), following)
-                step -= 1
         return dict(sorted(found.items()))
 
-    def _boundary(self, step: int) -> Boundary:
-        boundary = self._boundaries().get(step)
-        if boundary is None:
+    def _boundary(self, step: int) -> State:
+        state = self._boundaries().get(step)
+        if state is None:
             raise UserError(f"the checkpoint of step {step} is gone: start the task again")
-        return boundary
+        return state
 
     def _moment(self, agent: Agent, step: int | None) -> State:
         """Return the state at the moment of acting: now, or at an earlier step."""
@@ -411,9 +395,13 @@ class Session:
             raise UserError("the episode is over: start another, go back, or fork")
 
 
-def _at_acting(agent: Agent, boundary: Boundary) -> State:
+def _node_at(step: int) -> str:
+    """Return the node that comes next when ``step`` steps were taken."""
+    return "observe" if step else "update_state"
+
+
+def _at_acting(agent: Agent, state: State) -> State:
     """Return the state at the moment of acting: the new events are folded in."""
-    state = boundary.values
     return cast(State, {**state, **fold_events(agent, state)[0]})
 
 

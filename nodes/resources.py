@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from stategate.envs.protocols import View
@@ -19,7 +18,6 @@ from stategate.nodes.protocols import (
     WorldProfile,
 )
 from stategate.stores.errors import UserError, missing_extra
-from stategate.stores.home import home
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -90,10 +88,9 @@ class Resources:
     @property
     def profile(self) -> WorldProfile:
         """What is known of the configured world; the plain defaults where none is configured."""
-        if self._env is None:
-            return cast(WorldProfile, self.once(("profile",), WorldProfile))
-        key = ("profile", *self._key(self._env))
-        return cast(WorldProfile, self.once(key, self._env.profile))
+        make = WorldProfile if self._env is None else self._env.profile
+        key = () if self._env is None else self._key(self._env)
+        return cast(WorldProfile, self.once(("profile", *key), make))
 
     @property
     def view(self) -> View:
@@ -116,24 +113,24 @@ class Resources:
         return "" if self._env is None else self._env.kind
 
     @property
+    def llm_params(self) -> LlmParams:
+        """The parameters of the configured chat model. Raises ``UserError`` if there are none."""
+        if self._llm is None:
+            raise UserError("this node needs a language model: set llm.kind, as llm.kind=embedded")
+        return self._llm
+
+    @property
     def llm(self) -> "BaseChatModel":
         """The configured chat model. Raises ``UserError`` where the config names none."""
         return cast("BaseChatModel", self.get(self.llm_params))
 
     @property
-    def llm_params(self) -> LlmParams:
-        """The parameters of the configured chat model. Raises ``UserError`` if there are none."""
-        if self._llm is None:
-            fix = "set llm.kind, such as llm.kind=embedded"
-            raise UserError(f"this node needs a language model: {fix}")
-        return self._llm
-
-    @property
     def embedder_params(self) -> EmbedderParams:
-        """The configured embedder's kind and settings. Raises ``UserError`` where there is none."""
+        """The parameters of the configured embedder. Raises ``UserError`` if there are none."""
         if self._embedder is None:
-            fix = "set embedder.kind, such as embedder.kind=minilm"
-            raise UserError(f"this node needs an embedder: {fix}")
+            raise UserError(
+                "this node needs an embedder: set embedder.kind, as embedder.kind=minilm"
+            )
         return self._embedder
 
     @property
@@ -151,11 +148,6 @@ class Resources:
         """The configured updater, None where the agent keeps no state."""
         params = self.updater_params
         return None if params is None else cast(Updater, self.get(params))
-
-    @property
-    def folder(self) -> Path:
-        """The cache folder of this machine."""
-        return home()
 
 
 @lru_cache(maxsize=1)
