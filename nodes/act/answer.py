@@ -1,27 +1,29 @@
 """Actors that answer questions: ``answer`` (a chat model), ``extract`` and ``learned_state`` (RICO)."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
 from langchain_core.messages import SystemMessage
 from pydantic import Field
 
-from stategate.envs.protocols import ANSWER, answer, answered
-from stategate.nodes.act.replies import question_in, unanswered
-from stategate.nodes.act.support import (
+from stategate.envs.protocols import answer, answered
+from stategate.nodes.act.answerability import (
     NOTED,
     NOTHING_FOUND,
     WROTE,
     Quotable,
+    Support,
     asks_for_fact,
     backing,
     is_asking,
-    is_told,
+    is_statement,
     passage_of,
     support,
 )
-from stategate.nodes.act.talking import TalkingActor
+from stategate.nodes.act.replies import TalkingActor, question_in, unanswered
 from stategate.nodes.models.asking import Ask, cached_of, cost_of, usage_of
 from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
@@ -45,11 +47,9 @@ _BESIDE = 0.5
 _WRITTEN = 1_000  # letters of a reply that is taken back which the reason quotes
 #: How models say that they do not know, in the words of the system message or near them.
 _UNKNOWN = re.compile(
-    r"^\W*(?:i (?:do not|don't) know|(?:the )?(?:documents?|context|passages?|memory) (?:does|do) not "
-    r"(?:say|mention|contain|provide|state|specify)|(?:there is )?no (?:information|mention)|[^.]*\b"
-    r"not (?:provided|mentioned|stated|specified|given|found) (?:in|by) [^.]*(?:documents?|context|"
-    r"passages?|memory|text))\b",
-    re.I,
+    r"^\W*(?:i (?:do not|don't) know|(?:the )?(?:documents?|context|passages?|memory) (?:does|do) not\b"
+    r"|(?:there is )?no (?:information|mention))",
+    re.IGNORECASE,
 )
 
 
@@ -82,51 +82,50 @@ class Answer(_Answering):
 
         async def plan(context: BuiltContext, ask: Ask) -> Decision:
             question = question_in(context)
-            if ANSWER not in context.actions or not question:
+            if not question:
                 return unanswered(resources, context, "the context holds no question")
-            if is_told(question):
+            if is_statement(question):
                 return Decision(answer(NOTED), reason="nothing was asked")
             found = support(context, question, resources.embedder, WORDS)
             if self.threshold > 0 and asks_for_fact(question):
                 if found is None:
-                    return Decision(answer(NOTHING_FOUND), reason="there is nothing to answer from")
+                    return _nothing("there is nothing to answer from")
                 if found.chance < self.threshold:
-                    reason = f"nothing found; chance {found.chance:.2f} that what was read answers"
-                    return Decision(answer(NOTHING_FOUND), reason=reason)
+                    return _nothing(f"chance {found.chance:.2f} that what was read answers")
             # Invoked, not streamed by hand: LangGraph streams the tokens of any model call.
             reply = await ask([SystemMessage(self.system), *context.messages])
-            usage = usage_of(reply)
-            held, kept = cached_of(reply)
-            cost = cost_of(resources.llm, *usage, held, kept)
-
-            def decided(action: str, fallback: str | None = None, reason: str = "") -> Decision:
-                return Decision(action, fallback, reason, *usage, cost, cached=held)
-
             # The answer alone, also where a model wraps it as an action or repeats the cue.
             text = str(reply.text).strip()
             inner = answered(text)
             text = (text if inner is None else inner).removeprefix("Answer:").strip()
             text = text.replace(f" {BREAK} ", "\n")  # copied from a passage
+            decision = self._judged(question, text, found, resources)
             if not text:
-                failed = unanswered(resources, context, "an empty reply")
-                return decided(failed.action, failed.fallback)
-
-            def withdrawn(doubt: str) -> Decision:
-                written = " ".join(text.split())[:_WRITTEN]
-                return decided(
-                    answer(NOTHING_FOUND), None, f"nothing found: {doubt}{WROTE}{written}"
-                )
-
-            if _UNKNOWN.match(text):
-                return withdrawn("the model does not know")
-            if found is None:
-                return decided(answer(text))
-            backed = backing(question, text, found.quotable, resources.embedder)
-            if backed.doubt and self.threshold > 0 and is_asking(question):
-                return withdrawn(backed.doubt)
-            return decided(answer(text), None, backed.cited)
+                decision = unanswered(resources, context, "an empty reply")
+            tokens, (held, kept) = usage_of(reply), cached_of(reply)
+            cost = cost_of(resources.llm, *tokens, held, kept)
+            return replace(
+                decision, tokens_in=tokens[0], tokens_out=tokens[1], cost=cost, cached=held
+            )
 
         return TalkingActor(resources, plan)
+
+    def _judged(
+        self, question: str, text: str, found: Support | None, resources: Resources
+    ) -> Decision:
+        """Return a model's answer with its sources, or that nothing was found and what it wrote."""
+        doubt, cited = "the model does not know", ""
+        if not _UNKNOWN.match(text):
+            if found is None or not text:
+                return Decision(answer(text))
+            cited, doubt = backing(question, text, found.quotable, resources.embedder)
+            if not doubt or not self.threshold or not is_asking(question):
+                return Decision(answer(text), reason=cited)
+        return _nothing(f"{doubt}{WROTE}{' '.join(text.split())[:_WRITTEN]}")
+
+
+def _nothing(why: str) -> Decision:
+    return Decision(answer(NOTHING_FOUND), reason=f"nothing found: {why}")
 
 
 class Extract(_Answering):
@@ -134,7 +133,7 @@ class Extract(_Answering):
 
     Always in the context, word for word: it shows what a context makes possible, without a model. The
     decision's reason names the source of each sentence. Where the chance that the best one answers is
-    below ``threshold`` (see ``nodes.act.support``), nothing is answered.
+    below ``threshold`` (see ``nodes.act.answerability``), nothing is answered.
     """
 
     hint: ClassVar[str] = "no model: quotes the sentences that fit the question best"
@@ -155,30 +154,33 @@ class Extract(_Answering):
             question = question_in(context)
             if not question:
                 return unanswered(resources, context, "the context holds no question")
-            if is_told(question):
+            if is_statement(question):
                 return Decision(answer(NOTED), reason="nothing was asked")
             found = support(context, question, resources.embedder, self.words)
             if found is None:
-                return Decision(answer(NOTHING_FOUND), reason="the context holds nothing to quote")
-            quotable = found.quotable
+                return _nothing("the context holds nothing to quote")
             chance = f"chance {found.chance:.2f} that it answers"
             if found.chance < self.threshold and not found.is_spoken:
-                near = quotable[found.best]
-                reason = f"nothing found; {chance}; nearest, in {near.source}: {near.text[:200]}"
-                return Decision(answer(NOTHING_FOUND), reason=reason)
-            best: list[Quotable] = []  # of which none is a part of another: passages overlap
-            floor = _BESIDE * float(found.scores[found.best]) if self.threshold else -np.inf
-            ranked = np.argsort(-found.scores, kind="stable")
-            for one in (quotable[i] for i in ranked if found.scores[i] >= floor):
-                if not any(one.text in other.text or other.text in one.text for other in best):
-                    best.append(one)
-            said = best[: self.sentences]
+                near = found.quotable[found.best]
+                return _nothing(f"{chance}; nearest, in {near.source}: {near.text[:200]}")
+            said = self._best(found)
             sources = "; ".join(f"[{n}] {one.source}" for n, one in enumerate(said, 1))
-            reason = f"sentences from {sources}; {chance}"
             quoted = [one.text if one.text[-1] in '.!?"' else f"{one.text}." for one in said[:-1]]
+            reason = f"sentences from {sources}; {chance}"
             return Decision(answer(" ".join([*quoted, said[-1].text])), reason=reason)
 
         return act
+
+    def _best(self, found: Support) -> Sequence[Quotable]:
+        """Return what to quote, best first; none is a part of another, since passages overlap."""
+        best: list[Quotable] = []
+        floor = _BESIDE * float(found.scores[found.best]) if self.threshold else -np.inf
+        for i in np.argsort(-found.scores, kind="stable"):
+            one = found.quotable[i]
+            is_new = not any(one.text in other.text or other.text in one.text for other in best)
+            if is_new and found.scores[i] >= floor:
+                best.append(one)
+        return best[: self.sentences]
 
 
 class LearnedState(_Answering):

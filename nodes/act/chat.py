@@ -12,8 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from pydantic import Field, model_validator
 
 from stategate.envs.protocols import takes_text, verb_of
-from stategate.nodes.act.replies import Offer, parse, schema, thought_of
-from stategate.nodes.act.talking import TalkingActor
+from stategate.nodes.act.replies import Offer, TalkingActor, parse, schema, thought_of
 from stategate.nodes.models.asking import Ask, cached_of, cost_of, response_format, usage_of
 from stategate.nodes.models.calls import RequestRefused
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision

@@ -1,18 +1,40 @@
 """Between legal actions and what a language model writes: a JSON schema out, an action back."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from stategate.envs.protocols import ANSWER, is_legal, takes_text, target_of, verb_of
-from stategate.nodes.models.asking import json_in
+from stategate.nodes.models.asking import Ask, atalk, json_in, talk
 from stategate.nodes.protocols import BuiltContext, Decision
 from stategate.nodes.resources import Resources
 from stategate.stores.text import one_line
 
 #: Bounded, because a reply may be long and none of its brackets closed.
 _ACTION = r"\b({verbs})\s{{0,9}}\[(.{{1,500}}?)\]\s{{0,9}}(?:$|[\n.,;`\"'}}])"
+
+
+class TalkingActor:
+    """An actor whose decision is what ``plan`` comes to; see :data:`nodes.models.asking.Talk`."""
+
+    def __init__(
+        self,
+        resources: Resources,
+        plan: Callable[[BuiltContext, Ask], Coroutine[Any, Any, Decision]],
+    ) -> None:
+        self._resources = resources
+        self._plan = plan
+        resources.llm_params  # noqa: B018 - a config without a model fails here, not mid-episode
+
+    def __call__(self, context: BuiltContext, step: int) -> Decision:
+        """Choose; raises ``ModelUnavailable`` when the server does not answer."""
+        return talk(self._resources, partial(self._plan, context))
+
+    async def adecide(self, context: BuiltContext, step: int) -> Decision:
+        """Choose without keeping a thread meanwhile."""
+        return await atalk(self._resources, partial(self._plan, context))
 
 
 @dataclass(frozen=True)

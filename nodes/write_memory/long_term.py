@@ -1,12 +1,11 @@
 """``long_term``: every answered question as a fact, in SQL, across sessions."""
 
-import re
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from stategate.envs.protocols import UNKNOWN, answered
-from stategate.nodes.act.support import NOTHING_FOUND
+from stategate.nodes.act.answerability import NOTHING_FOUND, is_asking
 from stategate.nodes.protocols import Embedder, MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace
@@ -20,12 +19,6 @@ if TYPE_CHECKING:
 #: The share of an answer's words from which a remembered fact is what it was made from, where the
 #: passages hold fewer.
 _QUOTED = 0.8
-#: What makes a turn a question.
-_ASKS = re.compile(
-    r"\?\s*$|^\W*(?:who|whom|whose|when|where|why|how|which|what|is|are|was|were|do|does|did|can|could|"
-    r"should|would|will|has|have|had|tell|explain|name|list)\b",
-    re.IGNORECASE,
-)
 
 
 class LongTermMemory(MemoryParams):
@@ -171,7 +164,7 @@ def _origin(record: StepRecord, said: str) -> tuple[str, tuple[int, ...]]:
         for piece in shown
         if piece.kind == "fact" and share(piece.text) >= _QUOTED and share(piece.text) > read
     )
-    if not _ASKS.search(record.instruction):
+    if not is_asking(record.instruction):
         return "user", ()
     talk = share(" ".join(piece.text for piece in shown if piece.kind == "history"))
     is_talk = talk >= _QUOTED and talk > read

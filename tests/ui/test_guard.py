@@ -230,7 +230,7 @@ def test_accounts_are_hashes_in_a_file(tmp_path):
 
 def test_answers_are_drawn_as_text():
     pytest.importorskip("gradio")
-    from stategate.nodes.act.support import WROTE
+    from stategate.nodes.act.answerability import WROTE
     from stategate.ui.app.tabs.qa import shown
 
     evil = '<div style="position:fixed;inset:0"><a href="http://x">y</a></div> 1 < 2 & 3'

@@ -176,7 +176,7 @@ def load_model(session: "Session") -> None:
 
 def speak(session: "Session", question: str, out: Any) -> "StepResult":
     """Put one question, print the answer (on a terminal while it is written), return the step."""
-    from stategate.nodes.act.support import WROTE
+    from stategate.nodes.act.answerability import WROTE
     from stategate.ui.memory import put_question
 
     written: list[str] = []

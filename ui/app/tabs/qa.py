@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from stategate.nodes.act.support import WROTE
+from stategate.nodes.act.answerability import WROTE
 from stategate.nodes.registry import registry
 from stategate.stores.corpus.corpus import corpus_names
 from stategate.stores.corpus.documents import SUFFIXES
