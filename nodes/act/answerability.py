@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stategate.language.numbers import CARDINALS
 from stategate.language.sentences import sentences
-from stategate.language.words import CALENDAR
+from stategate.language.words import CALENDAR, CARDINALS
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
 from stategate.nodes.retrieval.quoting import ITEM
 from stategate.stores.corpus.lexical import words
