@@ -3,8 +3,7 @@
 A finished episode is annotated by its return and added at once; an episode that is cut off at the
 step cap is not finished and adds nothing. Where the ``trace`` memory keeps the episode too,
 ``stategate bank hindsight --watch`` rewrites the advice later, in the background. The bank is capped:
-the least useful tenth goes; and now and then advice that was tried and earned nothing goes, and what
-is old and was never used (see ``nodes.experience.grow``).
+the least useful tenth goes (see ``nodes.experience.grow``).
 """
 
 from collections import OrderedDict
@@ -34,12 +33,6 @@ class ExperienceWriter(MemoryParams):
     )
     vectors: str | None = Field(default=None, description="URL of a Chroma server to search on")
     cap: int = Field(default=100_000, ge=10, description="rows the bank may have")
-    forget_days: float = Field(
-        default=365.0, gt=0, description="age at which a row that never advised goes"
-    )
-    tidy_every: int = Field(
-        default=100, ge=1, description="episodes between two rounds of forgetting"
-    )
 
     def build(self, resources: Resources) -> MemoryWriter:
         """Open or make the bank. Raises ``UserError`` where its vectors are of another make."""
@@ -56,7 +49,6 @@ class Writer:
         make = make_of(self._embedder)
         place = seeded(bank_place(params.bank), resources.view.name, make)
         self.bank = StateBank(place, make, create=True, vectors=params.vectors)
-        self._finished = 0
         self._running: OrderedDict[str, dict[int, StepRecord]] = OrderedDict()
 
     def __call__(self, record: StepRecord) -> None:
@@ -90,9 +82,6 @@ class Writer:
         }
         given = self.bank.bank.numbers(row_table.c.id.in_(sorted(advised)))
         self.bank.bank.count_use(given, episode.reward)
-        self._finished += 1
-        if self._finished % self._params.tidy_every == 0:
-            prune(self.bank.bank, older_than=self._params.forget_days * 86400, useless=True)
         if len(self.bank.bank) > self._params.cap:
             prune(self.bank.bank, keep=int(0.9 * self._params.cap))
 

@@ -311,8 +311,7 @@ def rank(settings: RankSettings) -> None:
         }
         for i in weighed.order()[: settings.top]
     ]
-    losses = list(weighed.ranking.losses) if weighed.ranking else []
-    told = {"question": question, "documents": rows, "losses": losses}
+    told = {"question": question, "documents": rows, "losses": list(weighed.losses)}
     if not output.wrote(settings.json_target, told):
         _show_ranking(rows)
 

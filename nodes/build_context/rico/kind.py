@@ -8,13 +8,12 @@ from pydantic import Field
 from stategate.envs.protocols import Chunk
 from stategate.nodes.build_context.assemble import FramedContext, assemble, built
 from stategate.nodes.build_context.recall import ConversationContext, WordSource
-from stategate.nodes.build_context.rico.rankers import Partner, Settings, Weigher
-from stategate.nodes.models.decoders.backend import Document, Loss
+from stategate.nodes.build_context.rico.rankers import Partner, Weigher
+from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
 from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import describe
-from stategate.stores.states.documents import Dtype
 from stategate.stores.text import one_line
 
 #: Chunks that carry what the agent can do, or that the frame shows: never weighed, never dropped
@@ -38,15 +37,10 @@ class Rico(FramedContext, ConversationContext):
     model: str = Field(
         default="smollm2-135m", description="asset, folder, .gguf file or hub name of the weigher"
     )
-    ranker: Literal[
-        "single_gradient", "multistep", "zero_state", "leave_one_out", "loss", "naive"
-    ] = "single_gradient"
-    fuse_with: tuple[Partner, ...] = ("bm25_stem", "embedder")
-    loss: Loss = Field(default="content", description="over content words, or all (mean)")
-    steps: int = Field(default=5, ge=1, description="AdamW steps (multistep)")
-    learning_rate: float = Field(default=0.1, gt=0, description="AdamW's (multistep)")
+    fuse_with: tuple[Partner, ...] = Field(
+        default=("bm25_stem", "embedder"), description="rankers whose scores are added"
+    )
     max_tokens: int = Field(default=300, ge=8, description="the model's tokens a chunk may have")
-    states: Dtype = Field(default="fp16", description="how states are kept on disk")
 
     def assets(self) -> tuple[str, ...]:
         """Name the weigher, where it is an asset."""
@@ -54,11 +48,8 @@ class Rico(FramedContext, ConversationContext):
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder; the model is loaded when there is first something to weigh."""
-        memory = DocumentMemory(
-            lambda: shared_backend(self.model, self.loss, self.max_tokens), self.states
-        )
-        settings = Settings(self.steps, self.learning_rate)
-        weigher = Weigher(memory, lambda: resources.embedder, self.ranker, self.fuse_with, settings)
+        memory = DocumentMemory(lambda: shared_backend(self.model, max_tokens=self.max_tokens))
+        weigher = Weigher(memory, lambda: resources.embedder, partners=self.fuse_with)
 
         def find(request: ContextRequest, query: str) -> tuple[list[tuple[Chunk, float]], int]:
             near = self.candidates_for(request, query, self.candidates, resources)

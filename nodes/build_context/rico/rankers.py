@@ -49,7 +49,7 @@ class Ranking:
     """What a ranker says. ``weights`` sum to one and are for showing; ``scores`` decide.
 
     ``losses`` is the loss at every step (one entry where there is one), ``calls`` counts forward
-    and backward passes over the question.
+    and backward passes over the question, ``parts`` are each ranker's own scores where some are fused.
     """
 
     scores: Scores
@@ -57,6 +57,11 @@ class Ranking:
     losses: tuple[float, ...] = ()
     calls: int = 0
     seconds: float = 0.0
+    parts: Mapping[str, Scores] = field(default_factory=dict)
+
+    def order(self) -> list[int]:
+        """Return the documents' indices, most relevant first; ties keep their order."""
+        return [int(i) for i in np.argsort(-self.scores, kind="stable")]
 
 
 @dataclass(frozen=True)
@@ -182,20 +187,6 @@ Partner = Literal["bm25", "bm25_stem", "embedder"]
 
 
 @dataclass(frozen=True)
-class Weighed:
-    """What each document got. ``weights`` sum to one; ``parts`` are each ranker's own scores."""
-
-    scores: Scores
-    weights: Scores
-    parts: Mapping[str, Scores] = field(default_factory=dict)
-    ranking: Ranking | None = None
-
-    def order(self) -> list[int]:
-        """Return the documents' indices, most relevant first; ties keep their order."""
-        return [int(i) for i in np.argsort(-self.scores, kind="stable")]
-
-
-@dataclass(frozen=True)
 class Weigher:
     """A ranker over ``memory``, and ``partners`` whose scores are added to its own, as z-scores."""
 
@@ -203,28 +194,26 @@ class Weigher:
     embedder: Callable[[], Embedder]
     ranker: str = "single_gradient"
     partners: Sequence[Partner] = ("bm25_stem", "embedder")
-    settings: Settings = field(default_factory=Settings)
 
-    def weigh(self, question: str, documents: Sequence[Document], quiet: bool = True) -> Weighed:
+    def weigh(self, question: str, documents: Sequence[Document], quiet: bool = True) -> Ranking:
         """Score ``documents`` for ``question``. Raises ``UserError`` for an empty question."""
         if not question.strip():
             raise UserError("the question is empty: ask something")
         if not documents:
-            return Weighed(np.zeros(0), np.zeros(0))
+            return Ranking(np.zeros(0), np.zeros(0))
         texts = [document.shown() for document in documents]
-        partners: dict[str, Scores] = {}
+        states = self.memory.states(documents, quiet)
+        ranking = rank(self.ranker, self.memory.backend, states, question)
+        parts = {self.ranker: ranking.scores}
         for partner in self.partners:
             if partner == "embedder":
-                partners[partner] = cosine(self.embedder(), question, texts)
+                parts[partner] = cosine(self.embedder(), question, texts)
             else:
-                partners[partner] = bm25(question, texts, stemmed=partner == "bm25_stem")
-        states = self.memory.states(documents, quiet)
-        ranking = rank(self.ranker, self.memory.backend, states, question, self.settings)
-        parts = {self.ranker: ranking.scores, **partners}
-        if not partners:
-            return Weighed(ranking.scores, ranking.weights, parts, ranking)
+                parts[partner] = bm25(question, texts, stemmed=partner == "bm25_stem")
+        if not self.partners:
+            return replace(ranking, parts=parts)
         fused = fuse(list(parts.values())) / len(parts)
-        return Weighed(fused, softmax(fused), parts, ranking)
+        return replace(ranking, scores=fused, weights=softmax(fused), parts=parts)
 
 
 def documents_of(corpus: str) -> list[Document]:

@@ -49,9 +49,7 @@ def corpus(resources):
 
 def test_it_keeps_the_rules(llama_folder):
     check_context(Rico(model=str(llama_folder), top_k=3))
-    check_context(
-        Rico(model=str(llama_folder), ranker="multistep", steps=1, fuse_with=(), candidates=2)
-    )
+    check_context(Rico(model=str(llama_folder), fuse_with=(), candidates=2))
 
 
 def test_the_most_relevant_document_is_last(corpus, resources, llama_folder):
