@@ -12,7 +12,7 @@ from stategate.envs.protocols import answered
 from stategate.envs.qa.questions import Dialogue, DialogueTurn, says, token_f1
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import Config, with_memory
-from stategate.nodes.build_context.follow_up import standalone
+from stategate.nodes.build_context.recall import standalone
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.retrieval.corpus import CorpusIndex
 from stategate.nodes.retrieval.memory import MemoryPlace

@@ -8,8 +8,8 @@ from urllib.parse import quote
 from stategate.envs.protocols import World
 from stategate.graph.config import Config, with_memory
 from stategate.graph.session import Session, StepResult
+from stategate.nodes.experience.episode import state_text
 from stategate.nodes.experience.grow import make_of
-from stategate.nodes.experience.states import state_text
 from stategate.nodes.protocols import Params
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace

@@ -70,7 +70,7 @@ class Compress(FramedContext):
 
     def build(self, resources: "Resources") -> ContextBuilder:
         """Load what the allocator needs. Raises ``UserError`` where the updater does not fit."""
-        from stategate.nodes.build_context.allocators import learned, uniform
+        from stategate.nodes.build_context.heads import learned, uniform
 
         is_learned = self.allocator == "learned"
         allocate = learned(resources, self.checkpoint, self.kind) if is_learned else uniform

@@ -19,8 +19,8 @@ import numpy as np
 from pydantic import Field
 
 from stategate.nodes.build_context.assemble import cut_line, with_pieces
+from stategate.nodes.experience.episode import online_state, situation
 from stategate.nodes.experience.grow import make_of, trust_of, untrusted
-from stategate.nodes.experience.states import online_state, situation
 from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Piece, Vector
 from stategate.nodes.registry import InnerContext
 from stategate.nodes.resources import Resources

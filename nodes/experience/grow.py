@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 import sqlalchemy as sa
 
 from stategate.nodes.experience.adapter import ExperienceAdapter
-from stategate.nodes.experience.episode import Annotation, Episode
-from stategate.nodes.experience.states import FORMAT, states_of
+from stategate.nodes.experience.episode import FORMAT, Annotation, Episode, states_of
 from stategate.nodes.protocols import Embedder
 from stategate.stores.bank.bank import Bank, Entry, Row, row_table
 from stategate.stores.bank.search import StateBank

@@ -18,8 +18,8 @@ from stategate.nodes.build_context.messages.decisions import Decisions
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
 from stategate.nodes.build_context.recall import fact_line
 from stategate.nodes.conformance import PageSource
+from stategate.nodes.experience.episode import online_state
 from stategate.nodes.experience.grow import make_of
-from stategate.nodes.experience.states import online_state
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.protocols import ContextRequest
 from stategate.nodes.registry import registry

@@ -8,9 +8,8 @@ import pytest
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.build_context.experience import Experience, ExperienceTrace
 from stategate.nodes.conformance import check_context, requests
-from stategate.nodes.experience.episode import Episode, Step, annotate
+from stategate.nodes.experience.episode import Episode, Step, annotate, online_state
 from stategate.nodes.experience.grow import add_episode, make_of
-from stategate.nodes.experience.states import online_state
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.observe.webshop import WebShopEnv

@@ -4,10 +4,9 @@ import pytest
 
 from stategate.graph import build_graph, load_config
 from stategate.nodes.experience.adapter import ExperienceAdapter
-from stategate.nodes.experience.episode import Episode, Step, from_events, returns
+from stategate.nodes.experience.episode import Episode, Step, from_events, online_state, returns
 from stategate.nodes.experience.episode import annotate as annotated
-from stategate.nodes.experience.states import online_state
-from stategate.nodes.experience.states import states_of as states_in
+from stategate.nodes.experience.episode import states_of as states_in
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import ContextRequest
 from stategate.stores.traces import Event

@@ -4,7 +4,7 @@ from importlib.resources import files
 
 import yaml
 
-from stategate.nodes.build_context.follow_up import followed_turn
+from stategate.nodes.build_context.recall import followed_turn
 from stategate.stores.traces import Event
 
 

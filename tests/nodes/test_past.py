@@ -5,9 +5,8 @@ import pytest
 from stategate.envs.alfworld import AlfWorld
 from stategate.envs.alfworld.expert import decide, knowledge_of
 from stategate.nodes.act.seeker import seek
-from stategate.nodes.build_context.baselines import Full, QueryRag, Window
+from stategate.nodes.build_context.baselines import Full, QueryRag, Summary, Window
 from stategate.nodes.build_context.compress import Compress
-from stategate.nodes.build_context.summary import Summary
 from stategate.nodes.conformance import check_built
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.models.llms import FakeLlm

@@ -6,9 +6,8 @@ from random import Random
 import pytest
 
 from stategate.nodes.build_context.experience import Experience, ExperienceTrace
-from stategate.nodes.experience.episode import annotate
+from stategate.nodes.experience.episode import annotate, online_state
 from stategate.nodes.experience.grow import add_episode, make_of, trust_of
-from stategate.nodes.experience.states import online_state
 from stategate.nodes.models.embedders import Hashing
 from stategate.stores.bank.bank import Entry, Row, merge, open_bank, with_vectors
 from stategate.stores.bank.search import StateBank

@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from stategate.envs.webshop.view import WebShopView
-from stategate.nodes.build_context.query import trained_query
+from stategate.nodes.build_context.heads import trained_query
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import EnvParams

@@ -10,7 +10,7 @@ import yaml
 
 from stategate.graph import load_config
 from stategate.nodes.act.answer import Extract
-from stategate.nodes.build_context.rico.rankers import documents_of
+from stategate.nodes.build_context.rico import documents_of
 from stategate.stores.corpus.corpus import corpus_names
 from stategate.stores.corpus.documents import SUFFIXES
 from stategate.stores.errors import UserError

@@ -10,9 +10,8 @@ import numpy as np
 from tqdm import tqdm
 
 from stategate.nodes.experience.adapter import ExperienceAdapter
-from stategate.nodes.experience.episode import NAME, Annotation, Episode, annotate
+from stategate.nodes.experience.episode import NAME, Annotation, Episode, annotate, states_of
 from stategate.nodes.experience.grow import add_episode, make_of
-from stategate.nodes.experience.states import states_of
 from stategate.stores.bank.bank import Bank, Entry, Row
 from stategate.stores.bank.search import StateBank, TraceBank
 from stategate.stores.workers import Crew

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import HumanMessage, SystemMessage
 
 from stategate.nodes.experience.adapter import ExperienceAdapter
-from stategate.nodes.experience.episode import Annotation, Episode
-from stategate.nodes.experience.states import page_head
+from stategate.nodes.experience.episode import Annotation, Episode, page_head
 from stategate.nodes.models.asking import Usage, ask, cost_of, json_in, objects_in
 from stategate.stores.errors import ModelUnavailable, UserError, describe_error
 from stategate.stores.files import parse_json, write_json

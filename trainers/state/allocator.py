@@ -16,9 +16,8 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy, dropout, normalize
 
 from stategate.envs.protocols import Observation
-from stategate.nodes.build_context.allocators import make_weigher
 from stategate.nodes.build_context.detail import chunk_ladder
-from stategate.nodes.build_context.query import make_projection
+from stategate.nodes.build_context.heads import make_projection, make_weigher
 from stategate.nodes.retrieval.align import SEEN_BARE, Focus
 from stategate.nodes.retrieval.page import describe, render, text_of
 from stategate.stores.assets.weights import load_weights, require_match, save_weights

@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from stategate.envs.protocols import Observation, View
-from stategate.nodes.build_context.query import done_in
+from stategate.nodes.build_context.heads import done_in
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.retrieval.align import match
 from stategate.nodes.retrieval.page import describe

@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import dropout
 
-from stategate.nodes.build_context.query import make_projection
+from stategate.nodes.build_context.heads import make_projection
 from stategate.nodes.retrieval.align import FEATURES
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.runs import mean

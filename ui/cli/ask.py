@@ -284,7 +284,7 @@ class RankSettings(Settings):
 )
 def rank(settings: RankSettings) -> None:
     """Weigh documents for a question by how much attending to them would help predict it."""
-    from stategate.nodes.build_context.rico.rankers import Weigher, documents_of
+    from stategate.nodes.build_context.rico import Weigher, documents_of
     from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
     from stategate.nodes.models.embedders import MiniLM
     from stategate.nodes.resources import Resources

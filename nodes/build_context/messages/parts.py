@@ -10,8 +10,8 @@ from typing import cast
 
 from stategate.envs.messages.history import Count
 from stategate.envs.protocols import Chunk
-from stategate.nodes.build_context.allocators import normalised
 from stategate.nodes.build_context.assemble import built, instruction_piece
+from stategate.nodes.build_context.heads import normalised
 from stategate.nodes.protocols import BuiltContext, ContextRequest, Piece
 from stategate.nodes.retrieval.history import HistorySource, shown_text, with_leads, word_scores
 from stategate.stores.text import words_of

@@ -14,7 +14,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -28,7 +28,7 @@ from stategate.envs.messages.history import (
     tokens_of,
 )
 from stategate.envs.messages.view import MessagesView
-from stategate.envs.protocols import Observation
+from stategate.envs.protocols import Observation, View, World
 from stategate.nodes.build_context.baselines import Full, Window
 from stategate.nodes.build_context.compress import Compress
 from stategate.nodes.build_context.experience import AdvisedContext
@@ -51,11 +51,11 @@ from stategate.nodes.build_context.messages.plan import (
     apply,
 )
 from stategate.nodes.build_context.recall import ConversationContext
-from stategate.nodes.observe.messages import MessagesEnv
 from stategate.nodes.protocols import (
     ContextBuilder,
     ContextParams,
     ContextRequest,
+    EnvParams,
     Vector,
     WorldProfile,
 )
@@ -63,6 +63,7 @@ from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.history import HistorySource
 from stategate.nodes.update_state import packed, unpacked
+from stategate.stores.errors import UserError
 from stategate.stores.tokens import count_tokens, truncate
 
 #: Kinds of pieces that are no part of what is in place: they go after everything else.
@@ -70,6 +71,20 @@ APPENDED_KINDS = ("passage", "memory", "fact", "entity", "relation", "experience
 _QUERY_TOKENS = 120
 _PROFILE = WorldProfile(MessagesView())
 _KNOWN = 4096  # texts whose size is remembered, and schemas of tools
+
+
+class MessagesEnv(EnvParams):
+    """The chat messages of another agent: read, and played by nobody here."""
+
+    kind: Literal["messages"] = "messages"
+
+    def build(self, resources: Resources) -> World:
+        """Raise ``UserError``: the agent that has these messages plays, not this graph."""
+        raise UserError("give ContextMiddleware to the agent that has these messages")
+
+    def view(self) -> View:
+        """Return how results are read: as what they are."""
+        return MessagesView()
 
 
 class HistoryPlanner:
@@ -93,10 +108,8 @@ class HistoryPlanner:
         self._advising: ContextParams | None = None
         self._choosing = params
         if isinstance(params, AdvisedContext):
-            self._advising, self._choosing = (
-                params.model_copy(update={"inner": Full()}),
-                params.inner,
-            )
+            self._advising = params.model_copy(update={"inner": Full()})
+            self._choosing = params.inner
         elif isinstance(params, ConversationContext):
             self._advising, self._choosing = params, Compress()
         self._schemas: dict[int, tuple[Any, str]] = {}

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from stategate.graph import build_graph, load_config
 from stategate.nodes.act.answer import LearnedState
-from stategate.nodes.build_context.rico.rankers import documents_of
+from stategate.nodes.build_context.rico import documents_of
 from stategate.nodes.conformance import check_actor
 from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend

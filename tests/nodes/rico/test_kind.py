@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from stategate.envs.protocols import Chunk, Observation, View
-from stategate.nodes.build_context.rico.kind import Rico
-from stategate.nodes.build_context.rico.rankers import documents_of
+from stategate.nodes.build_context.rico import Rico, documents_of
 from stategate.nodes.conformance import check_built, check_context, requests
 from stategate.nodes.models.decoders.loading import shared_backend
 from stategate.nodes.models.embedders import Hashing

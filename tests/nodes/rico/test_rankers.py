@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from stategate.nodes.build_context.rico.rankers import RANKERS, Settings, rank
+from stategate.nodes.build_context.rico import RANKERS, Settings, rank
 from stategate.nodes.models.decoders.backend import Gradient
 from stategate.nodes.retrieval.ranking import fuse, fuse_named, softmax, z_scores
 from stategate.stores.errors import UserError

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stategate.nodes.build_context.rico.rankers import rank
+from stategate.nodes.build_context.rico import rank
 from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import load_backend
 

@@ -1,4 +1,4 @@
-"""``retrieve``: the chunks nearest to a query made of the recurrent state.
+"""What trained networks read in the recurrent state: ``retrieve``'s query, ``compress``'s allocator.
 
 ``query_proj`` adds what the state knows to the instruction's own embedding, which the state need not
 carry: ``q = unit(g(s) * e(instruction) + P(s))``. Chunks keep their frozen embeddings, so a source's
@@ -7,7 +7,7 @@ state also weighs what they and the wish have in common: ``score = cos(q, chunk)
 (see ``nodes.retrieval.align``).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from stategate.nodes.models.small import load_trained, small_inference
 from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Vector
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.align import FEATURES, match
+from stategate.nodes.retrieval.page import describe
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
 
@@ -173,3 +174,77 @@ def readout_of(request: ContextRequest, updater: "StateUpdater") -> Vector:
     if request.state is None:
         return np.zeros(updater.model.d_state, dtype=np.float32)
     return np.asarray(request.state[-updater.model.d_state :], dtype=np.float32)
+
+
+# Allocators ---------------------------------------------------------------------------------------
+# How much of the room for detail each chunk gets, as weights. A weight says nothing about the budget,
+# so the same weights serve every budget (which is what makes ``compress`` monotone): of the tokens that
+# are left, a chunk gets its share of the weights until all of it is shown.
+
+#: From the request and its chunks to a positive weight each.
+Allocator = Callable[[ContextRequest, Sequence[Chunk]], dict[str, float]]
+_LOWEST, _HIGHEST = 0.05, 20.0
+
+
+def uniform(request: ContextRequest, chunks: Sequence[Chunk]) -> dict[str, float]:
+    """Give every chunk the same."""
+    return {chunk.id: 1.0 for chunk in chunks}
+
+
+def learned(resources: Resources, checkpoint: str, kind: str) -> Allocator:
+    """Load a checkpoint of ``stategate train allocator``. Raises ``UserError`` for a mismatch."""
+    import torch
+
+    updater, weigher = trained_head(resources, checkpoint, kind, "allocator", make_weigher)
+
+    def allocate(request: ContextRequest, chunks: Sequence[Chunk]) -> dict[str, float]:
+        texts = [describe(request.view, chunk) for chunk in chunks]
+        rows = resources.embedder.embed([request.instruction, *texts])
+        with small_inference():
+            readout = torch.from_numpy(readout_of(request, updater))
+            vectors = torch.from_numpy(rows)
+            logits = weigher(readout, vectors[0], vectors[1:].unsqueeze(0)).squeeze(0)
+            weights = logits.softmax(-1).tolist()
+        return normalised({c.id: w for c, w in zip(chunks, weights, strict=True)})
+
+    return allocate
+
+
+def normalised(raw: Mapping[str, float]) -> dict[str, float]:
+    """Scale to a mean of one, within bounds, so that nobody starves and nobody takes all."""
+    mean = sum(raw.values()) / len(raw) if raw else 1.0
+    if mean <= 0:
+        return dict.fromkeys(raw, 1.0)
+    return {key: min(max(value / mean, _LOWEST), _HIGHEST) for key, value in raw.items()}
+
+
+def make_weigher(d_state: int, d_text: int, hidden: int = 192) -> "nn.Module":
+    """Return an untrained weigher: (readout, instruction, chunks (B, n, d_text)) to logits (B, n)."""
+    import torch
+    from torch import Tensor, nn
+
+    class Weigher(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.query = nn.Sequential(
+                nn.LayerNorm(d_state),
+                nn.Linear(d_state, hidden),
+                nn.GELU(),
+                nn.Linear(hidden, d_text),
+            )
+            self.context = nn.Linear(d_state, hidden)
+            self.chunk = nn.Linear(2 * d_text, hidden)
+            self.score = nn.Sequential(nn.GELU(), nn.Linear(hidden, 1))
+            self.scale = nn.Parameter(torch.tensor([10.0, 10.0]))
+
+        def forward(self, readout: Tensor, instruction: Tensor, chunks: Tensor) -> Tensor:
+            readout = readout.view(-1, readout.shape[-1])
+            wish = instruction.view(-1, 1, instruction.shape[-1])
+            query = nn.functional.normalize(self.query(readout), dim=-1).unsqueeze(1)
+            hidden_ = self.context(readout).unsqueeze(1)
+            hidden_ = hidden_ + self.chunk(torch.cat([chunks, chunks * wish], dim=-1))
+            logits: Tensor = self.score(hidden_).squeeze(-1)
+            logits = logits + self.scale[0] * (chunks * wish).sum(-1)
+            return logits + self.scale[1] * (chunks * query).sum(-1)
+
+    return Weigher()
