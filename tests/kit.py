@@ -87,13 +87,30 @@ def http_server(respond: Respond) -> Iterator[tuple[str, list[Request]]]:
         def log_message(self, *words: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128
+
+    server = Server(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", asked
     finally:
         server.shutdown()
         server.server_close()
+
+
+def completion(text: str, tokens_in: int = 1, tokens_out: int = 1) -> dict[str, Any]:
+    """Return a chat completion as OpenAI's servers write it."""
+    message = {"role": "assistant", "content": text}
+    usage = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out}
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        "usage": {**usage, "total_tokens": tokens_in + tokens_out},
+    }
 
 
 _CALL = """

@@ -20,17 +20,9 @@ from stategate.nodes.resources import Resources
 from stategate.stores.corpus import web_pages
 from stategate.stores.corpus.web_pages import read_web
 from stategate.stores.errors import ModelUnavailable, UserError
+from tests.kit import completion
 
-GOOD = {
-    "id": "x",
-    "object": "chat.completion",
-    "created": 0,
-    "model": "m",
-    "choices": [
-        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "ok"}}
-    ],
-    "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-}
+GOOD = completion("ok")
 
 
 def answer(handler, body, status=200, kind="application/json", **headers):

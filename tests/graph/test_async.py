@@ -4,11 +4,11 @@ import asyncio
 import json
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from stategate.graph import build_graph, load_config
+from tests.kit import completion, http_server
 
 SESSIONS = 64
 
@@ -19,44 +19,17 @@ def slow_model():
     thinking, most = [0], [0]
     lock = threading.Lock()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.rfile.read(int(self.headers["content-length"]))
-            with lock:
-                thinking[0] += 1
-                most[0] = max(most[0], thinking[0])
-            time.sleep(0.5)
-            with lock:
-                thinking[0] -= 1
-            message = {"role": "assistant", "content": "A red lake."}
-            choice = {"index": 0, "finish_reason": "stop", "message": message}
-            usage = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
-            body = {
-                "id": "x",
-                "object": "chat.completion",
-                "created": 0,
-                "model": "m",
-                "choices": [choice],
-                "usage": usage,
-            }
-            raw = json.dumps(body).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(raw)))
-            self.end_headers()
-            self.wfile.write(raw)
+    def answer(_):
+        with lock:
+            thinking[0] += 1
+            most[0] = max(most[0], thinking[0])
+        time.sleep(0.5)
+        with lock:
+            thinking[0] -= 1
+        return 200, "application/json", json.dumps(completion("A red lake.", 3, 4)).encode()
 
-        def log_message(self, *_):
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        request_queue_size = 128
-
-    server = Server(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1", most
-    server.shutdown()
+    with http_server(answer) as (url, _):
+        yield f"{url}/v1", most
 
 
 @pytest.mark.parametrize("where", ["memory", "sqlite"])

@@ -175,17 +175,6 @@ def test_a_missing_checkpoint_leaves_the_messages_alone() -> None:
     assert len(model.prompts) == 5
 
 
-def test_wrong_settings_are_told_at_once() -> None:
-    from stategate.stores.errors import UserError
-
-    with pytest.raises(UserError, match="known kinds"):
-        ContextMiddleware("compres")
-    with pytest.raises(UserError, match="top_j"):
-        ContextMiddleware("query_rag", top_j=3)
-    with pytest.raises(UserError, match="budget"):
-        ContextMiddleware(budget=0)
-
-
 class Recaller(Recorder):
     """Reads six pages, then recalls the first result that it sees shortened."""
 
@@ -211,19 +200,6 @@ def test_a_shortened_result_comes_back_whole() -> None:
     back = next(m for m in out["messages"] if isinstance(m, ToolMessage) and m.name == "recall")
     assert back.text in [read_page.invoke({"number": i}) for i in range(30)]
     assert back in model.prompts[-1]  # and is shown whole
-
-
-def test_recall_finds_words_and_says_what_there_is() -> None:
-    from stategate.graph.tool_results import recalled
-
-    messages = [
-        HumanMessage("x"),
-        AIMessage("", tool_calls=[{"name": "a", "args": {}, "id": "1"}]),
-        ToolMessage("The vault is at pier nine.\nThe cook is Ann.", tool_call_id="1", id="t"),
-    ]
-    assert "pier nine" in recalled("where is the vault", messages, 200)
-    assert "cook" not in recalled("where is the vault", messages, 200)
-    assert "no earlier result" in recalled("zebra", messages, 200)
 
 
 class Listener(BaseCallbackHandler):

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, dynamic_prompt
-from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
@@ -20,10 +19,9 @@ from langchain_core.messages import (
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode, create_react_agent
+from langgraph.prebuilt import ToolNode
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
-from pydantic import BaseModel
 
 from examples.scripted import Scripted
 from stategate.graph.middleware import ContextMiddleware, build_messages
@@ -91,34 +89,6 @@ def test_an_agent_as_a_subgraph_keeps_its_decisions() -> None:
     assert size_of(model.prompts[-1]) < 0.6 * size_of(graph.get_state(THREAD).values["messages"])
 
 
-def test_the_hook_of_a_prebuilt_agent() -> None:
-    model = Recorder(calls=8, prompts=[])
-    hook = ContextMiddleware(budget=2500, recall=False).hook
-    agent: Any = create_react_agent(model, [read_page], pre_model_hook=hook)
-    out = agent.invoke(ASK)
-    assert len(out["messages"]) == 18
-    assert size_of(model.prompts[-1]) < 0.5 * size_of(out["messages"])
-
-
-def test_structured_answers_come_through() -> None:
-    class Colour(BaseModel):
-        """The colour that was asked for."""
-
-        colour: str
-
-    turns = [AIMessage("", tool_calls=[call("read_page", f"c{i}", number=i)]) for i in range(5)]
-    last = AIMessage("", tool_calls=[call("Colour", "s", colour="blue")])
-    agent: Any = create_agent(
-        Scripted(messages=iter([*turns, last])),
-        [read_page],
-        middleware=[ContextMiddleware(budget=2000)],
-        response_format=ToolStrategy(Colour),
-        checkpointer=InMemorySaver(),
-    )
-    out = agent.invoke(ASK, THREAD)
-    assert out["structured_response"] == Colour(colour="blue")
-
-
 def test_a_system_prompt_that_changes_is_counted() -> None:
     sizes = iter([10, 10, 10, 900, 900, 10, 10, 10])
 
@@ -145,20 +115,6 @@ def test_messages_that_are_removed_are_forgotten() -> None:
     assert not audits[-1]["problem"]
     kept = agent.checkpointer.get(THREAD)["channel_values"]["stategate"]
     assert not set(kept["frozen"]) & {m.id for m in gone}
-
-
-def test_tokens_stream_asynchronously() -> None:
-    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-
-    model = GenericFakeChatModel(messages=iter([AIMessage("one two three")]))
-    agent: Any = create_agent(
-        model, [], middleware=[ContextMiddleware(recall=False)], checkpointer=InMemorySaver()
-    )
-
-    async def run() -> list[Any]:
-        return [c.content async for c, _ in agent.astream(ASK, THREAD, stream_mode="messages")]
-
-    assert len([text for text in asyncio.run(run()) if text]) > 2
 
 
 def test_the_private_state_stays_small() -> None:
@@ -281,20 +237,6 @@ def test_builders_that_hang_for_good_leave_the_loop_alone(monkeypatch: pytest.Mo
     assert time.perf_counter() - started < 20  # not one of the sixty seconds
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), RecursionError("deep"), ValueError("bad")])
-def test_whatever_a_builder_raises(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(request: Any) -> Any:
-        raise error
-
-    for is_async in (False, True):
-        middleware = ContextMiddleware(budget=1200)
-        monkeypatch.setattr(middleware.context, "_builder", breaks)
-        model = Recorder(calls=3, prompts=[])
-        agent = agent_of(model, [middleware])
-        asyncio.run(agent.ainvoke(ASK)) if is_async else agent.invoke(ASK)
-        assert len(model.prompts) == 4
-
-
 def test_a_strange_private_state_and_a_strange_bill_do_no_harm() -> None:
     class Strange(Recorder):
         def _generate(self, messages: list[BaseMessage], *args: Any, **extra: Any) -> Any:
@@ -311,15 +253,6 @@ def test_a_strange_private_state_and_a_strange_bill_do_no_harm() -> None:
     audits = audits_of(agent.stream(asked, THREAD, stream_mode="custom"))
     assert not audits[-1]["problem"]  # decided anew
     assert not audits[-1]["over_by"]
-
-
-@pytest.mark.parametrize("updater", ["ema", "none", {"kind": "ema", "dimension": 64}])
-def test_a_state_that_nothing_was_trained_on_does_no_harm(updater: Any) -> None:
-    middleware = ContextMiddleware("compress", 2000, updater=updater)
-    agent = agent_of(Scripted.of(pages(*range(6)), "done"), [middleware])
-    audits = audits_of(agent.stream(ASK, stream_mode="custom"))
-    assert not any(a["problem"] or a["over_by"] for a in audits)
-    assert any(a["rows"] for a in audits)
 
 
 @pytest.mark.parametrize("kind", ["gru", "ssm"])
@@ -410,13 +343,6 @@ def test_a_store_keeps_checkpoints_small_and_nothing_is_gone(is_async: bool) -> 
         assert back.text in [read_page.invoke({"number": i}) for i in range(8)]
         sizes[keep] = _saved(saver)
     assert sizes["store"] < 0.6 * sizes[True]
-
-
-def test_without_a_store_the_original_stays_beside_it() -> None:
-    node = ToolNode([documents], wrap_tool_call=shorten_results(200, keep_original="store"))
-    messages = _one_call(node, call("documents", "c", number=1))
-    name = messages[-1].text.rpartition("recall ")[2].rstrip("]")
-    assert recalled(name, messages, 9000) == LONG
 
 
 def test_a_builder_that_fails_leaves_the_result_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,16 +3,12 @@
 import asyncio
 
 import pytest
-import yaml
 from langchain_core.messages import HumanMessage
 
 from stategate.graph import build_graph, load_config
 from stategate.nodes.protocols import BuiltContext
 from stategate.stores.errors import UserError
-from stategate.stores.memory.long_term import LongTerm
-from stategate.stores.memory.records import Namespace
 from stategate.stores.tokens import count_tokens
-from stategate.stores.traces import Event
 
 TEXTS = {
     "brinicle.md": "# Brinicle\n\nA brinicle is a tube of ice. It grows below the sea ice of "
@@ -69,12 +65,6 @@ def built(graph, question, thread="t") -> BuiltContext:
     raise AssertionError("no context was built")
 
 
-def facts(settings):
-    return LongTerm(f"sqlite:///{settings['context']['memory']['place']['url']}").facts(
-        Namespace("ana")
-    )
-
-
 def test_a_question_is_answered_from_the_corpus_and_its_reward_comes_from_the_gold(settings):
     graph = build_graph(load_config(settings))
     task = {
@@ -113,18 +103,6 @@ def test_short_term_memory_survives_a_restart_through_the_checkpointer(settings,
     asked(build_graph(load_config(settings)), "What is a brinicle?")
     again = build_graph(load_config(settings))
     assert "User: What is a brinicle?" in built(again, "And where?").text
-
-
-def test_short_term_memory_keeps_its_budget_oldest_out_first(settings):
-    settings["memory"] = [{"kind": "conversation", "budget": 60}]
-    graph = build_graph(load_config(settings))
-    for number in range(6):
-        asked(graph, f"What is a brinicle, number {number}?")
-    values = graph.get_state({"configurable": {"thread_id": "t"}}).values
-    words = [Event.from_list(item).text for item in values["events"]]
-    assert sum(map(count_tokens, words)) <= 60
-    assert any("number 5" in text for text in words)
-    assert not any("number 0" in text for text in words)
 
 
 def test_long_term_memory_crosses_sessions_and_stays_with_its_user(settings):
@@ -190,14 +168,6 @@ def test_orders_in_the_memory_stay_on_one_line(settings):
     assert text.count("\nQuestion: ") == 1
 
 
-def test_sql_in_a_question_is_text(settings):
-    graph = build_graph(load_config(settings))
-    words = "'; DROP TABLE facts; DELETE FROM turns WHERE '1'='1"
-    out = asked(graph, words)
-    assert out["done"]
-    assert [f.question for f in facts(settings)] == [words]
-
-
 @pytest.mark.parametrize("words", ["?", "…" * 3000, "\ud800 lone", "word " * 5000, "<document>"])
 def test_odd_questions_are_answered_within_the_budget(settings, words):
     graph = build_graph(load_config(settings))
@@ -230,13 +200,3 @@ def test_a_corpus_that_changed_is_searched_as_it_is_now(settings, folder):
     assert "bird" in answer(asked(graph, "What is a penguin?", "n"))
     documents = built(graph, "What is a brinicle?", "m").text.partition("<document")[2]
     assert "tube of ice" not in documents
-
-
-@pytest.mark.parametrize("name", ["qa", "qa-stm", "qa-ltm"])
-def test_the_presets_load_and_differ_in_memory_only(name):
-    config = load_config(name).model_dump(mode="json")
-    kinds = [item["kind"] for item in config["memory"]]
-    assert ("conversation" in kinds) == (name != "qa-ltm")
-    assert ("long_term" in kinds) == (name != "qa-stm")
-    assert (config["context"]["memory"] is None) == (name == "qa-stm")
-    assert yaml.safe_dump(config)

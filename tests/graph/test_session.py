@@ -82,17 +82,6 @@ def test_a_fork_of_a_moment_that_was_looked_at_has_every_step():
     assert from_the_start.run()[0].step == 0
 
 
-def test_a_fork_may_swap_the_actor_too():
-    here = session()
-    here.step()
-    branch = here.fork({"actor": {"kind": "scripted", "actions": ["", "click[back to search]"]}})
-    assert branch.step().decision.action == "click[back to search]"
-    with pytest.raises(UserError, match="unknown context kind"):
-        here.fork(context={"kind": "nothing_like_it"})
-    with pytest.raises(UserError, match="no slot"):
-        here.fork(context={"contexts": {"kind": "full"}})
-
-
 def test_an_earlier_step_is_looked_at_forked_and_replayed():
     here = session()
     steps = here.run()
@@ -136,16 +125,6 @@ def test_another_builder_from_the_next_step():
     assert here.step().tokens <= 70
 
 
-def test_a_look_changes_nothing():
-    here = session()
-    here.step()
-    seen = here.look({"kind": "full", "budget": 60})
-    assert seen.context.tokens <= 60
-    assert seen.decision.action
-    assert here.values["steps"] == 1
-    assert here.step().context.tokens > 60
-
-
 def test_a_persons_own_action_counts_as_a_step():
     here = session()
     taken = here.act("search[desk lamp]")
@@ -162,13 +141,6 @@ def test_an_illegal_action_is_refused_and_costs_nothing(action):
     with pytest.raises(UserError, match="illegal action"):
         here.act(action)
     assert here.values["steps"] == 0
-
-
-def test_a_human_actor_waits_for_act():
-    here = session(config(actor="human"))
-    with pytest.raises(UserError, match=r"session\.act"):
-        here.step()
-    assert here.act("search[lamp]").step == 0
 
 
 @pytest.mark.parametrize("returned", [None, "search[lamp]", ("search[lamp]", 1)])

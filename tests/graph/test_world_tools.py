@@ -10,7 +10,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from examples.scripted import Scripted
 from stategate.graph.middleware import ContextMiddleware
 from stategate.graph.world_tools import standing, world_tools
-from stategate.stores.errors import UserError
 from tests.ui.garden import SOURCE, WINNING
 
 ASK = {"messages": [{"role": "user", "content": "Play."}]}
@@ -115,8 +114,3 @@ def test_free_words_may_have_an_argument_of_their_own() -> None:
 def test_a_task_s_number_may_be_written_as_text(number: Any, told: str) -> None:
     agent = create_agent(Scripted.of([("reset", {"task": number})], "done"), world_tools("webshop"))
     assert told in texts(agent.invoke(ASK))[0]
-
-
-def test_wrong_worlds_are_told() -> None:
-    with pytest.raises(UserError, match="known kinds"):
-        world_tools("nowhere")

@@ -14,14 +14,14 @@ from stategate.nodes.act.guided_chat import GuidedChat, guided_offer
 from stategate.nodes.act.replies import Offer, parse, schema
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.models.embedders import Hashing
-from stategate.nodes.models.llms import FakeLlm, OpenAILlm
+from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.observe.alfworld import AlfWorldEnv
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, ContextRequest, Piece
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource
 from stategate.nodes.retrieval.past import WithPast, past_chunks
-from stategate.stores.errors import ModelUnavailable, UserError
+from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
 from tests.kit import context_of, step_piece
 from tests.nodes.shop_pages import context as shop_page
@@ -62,22 +62,12 @@ def test_parse_accepts_legal_actions_only(reply, action):
     assert parse(reply, ACTIONS) == action
 
 
-def test_search_words_are_free_but_only_where_there_is_a_search_bar():
-    assert parse('{"search": "Wool  Scarf"}', (SEARCH,)) == "search[Wool Scarf]"
-    assert parse(f'{{"search": "{SEARCH}"}}', ("click[x]",)) is None
-
-
 def test_schema_admits_exactly_the_legal_actions():
     body = schema(Offer(("click[a b]", SEARCH)))
     assert body["anyOf"][0]["properties"]["click"]["enum"] == ["a b"]
     assert "search" in body["anyOf"][1]["properties"]
     assert "anyOf" not in schema(Offer(("click[a]",)))
     json.dumps(body)
-
-
-def test_a_readable_reply_is_the_models_own():
-    decision = actor('{"click": "dark blue"}')(context(), 0)
-    assert (decision.action, decision.fallback, decision.attempts) == ("click[dark blue]", None, 1)
 
 
 def test_a_malformed_reply_gets_one_repair_turn():
@@ -129,12 +119,6 @@ def test_guides_stop_endless_paging_and_reopening():
     assert guided(shop_page([], actions, products)).actions == ("click[next >]",)
 
 
-def test_guides_leave_alone_what_they_cannot_read():
-    assert guided(context("a stranger's prompt\n")).actions == ACTIONS
-    waiting = guided(context("Not chosen yet: size\n", ("click[buy now]",)))
-    assert waiting.actions == ("click[buy now]",)
-
-
 def test_a_plain_chat_offers_all_that_the_prompt_shows():
     built = shop_page(ITEM, (*BUTTONS, *VALUES))
     resources = Resources(FakeLlm(replies=("x",)), env=WebShopEnv())
@@ -142,13 +126,6 @@ def test_a_plain_chat_offers_all_that_the_prompt_shows():
     picked = GuidedRandom().build(resources)(built, 0)
     assert picked.action in guided(built).actions
     assert GuidedRandom().build(resources)(built, 0) == picked
-
-
-def test_a_dead_server_is_one_clear_line():
-    llm = OpenAILlm(model="m", base_url="http://127.0.0.1:9/v1", timeout=2)
-    with pytest.raises(ModelUnavailable, match=r"127\.0\.0\.1:9.*does not answer") as error:
-        Chat().build(Resources(llm, None))(context(), 0)
-    assert "\n" not in str(error.value)
 
 
 def test_no_model_in_the_config_is_a_clear_error():

@@ -44,21 +44,6 @@ def server(model: Path) -> Iterator[LlamaServer]:
 
 
 @pytest.mark.model
-def test_one_server_per_model_even_when_threads_race(model: Path, server: LlamaServer) -> None:
-    found: list[LlamaServer] = []
-    ask = [
-        threading.Thread(target=lambda: found.append(serve(model, n_ctx=1024))) for _ in range(4)
-    ]
-    for thread in ask:
-        thread.start()
-    for thread in ask:
-        thread.join()
-    assert all(other is server for other in found)
-    assert len(found) == 4
-    assert server.base_url.startswith("http://127.0.0.1:")
-
-
-@pytest.mark.model
 def test_only_the_key_opens_it_and_nothing_shows_the_key(server: LlamaServer) -> None:
     request = urllib.request.Request(f"{server.base_url}/chat/completions", data=b"{}")
     with pytest.raises(urllib.error.HTTPError) as caught:
@@ -86,13 +71,6 @@ def test_answers_obey_a_schema_count_tokens_and_reuse_the_prefix(server: LlamaSe
     assert usage is not None
     assert usage["output_tokens"] <= 40
     assert usage["input_token_details"]["cache_read"] > usage["input_tokens"] - 30 > 100
-
-
-@pytest.mark.model
-def test_the_same_prompt_gives_the_same_answer(server: LlamaServer) -> None:
-    llm = EmbeddedLlm(model=str(server.model), n_ctx=2048, max_tokens=12).build(Resources())
-    llm.invoke("Count to ten.")  # so that both read the same part from the prefix cache
-    assert llm.invoke("Count to ten.").content == llm.invoke("Count to ten.").content
 
 
 @pytest.mark.model
@@ -182,16 +160,6 @@ def test_a_file_cut_short(tmp_path: Path, model: Path) -> None:
         (tmp_path / "m.gguf").write_bytes(stream.read(3_000_000))
     with pytest.raises(UserError, match=r"could not load .*m\.gguf \(.*(bounds|incomplete|failed)"):
         serve(tmp_path / "m.gguf")
-
-
-@pytest.mark.model
-def test_a_port_that_is_taken(model: Path) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        with pytest.raises(UserError, match=f"cannot listen on port {port}"):
-            serve(model, n_ctx=512, port=port)
 
 
 @pytest.mark.model
