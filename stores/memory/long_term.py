@@ -213,13 +213,11 @@ class LongTerm:
                         gone += db.execute(tables.items.delete().where(own)).rowcount
         return gone
 
-    def exports(self, namespace: Namespace | None) -> list[str]:
-        """Return the files that turns were exported to, of everybody where no namespace is named."""
+    def exports(self, namespace: Namespace) -> list[str]:
+        """Return the files that turns were exported to."""
         query = sa.select(tables.exports.c.path).distinct()
-        if namespace is not None:
-            query = query.where(*within(tables.exports, namespace))
         with self.transaction(namespace, writes=False) as db:
-            return list(db.scalars(query))
+            return list(db.scalars(query.where(*within(tables.exports, namespace))))
 
     def edit(self, namespace: Namespace, fact: Fact, embedder: TextEmbedder) -> None:
         """Write ``fact``'s question, answer and salience; it is found by the new words.

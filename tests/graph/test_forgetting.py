@@ -23,9 +23,13 @@ SECRET = "The door code of the cellar is 4711-Zebra."
 
 
 @pytest.fixture
-def memory(tmp_path, monkeypatch):
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
-    return Memory(str(tmp_path / "memory.sqlite"), embedder=HashingEmbedder(), user="ana")
+def memory(home, user_memory):
+    return user_memory
+
+
+def turn(question, answer="", episode="e", **more):
+    vector = HashingEmbedder().embed([question])[0]
+    return Turn("t", episode, 0, question, answer, vector, None, "hashing/256", **more)
 
 
 @pytest.fixture(params=["files", "postgres"])
@@ -90,41 +94,12 @@ def test_a_source_is_forgotten_and_another_users_memory_is_not(memory, tmp_path)
 
 def test_what_was_made_from_a_fact_goes_with_it_and_is_trusted_no_more(memory):
     base = memory.remember("The web says the mill is haunted.", source="tool:web").fact
-    vector = HashingEmbedder().embed(["x"])[0]
-    turn = Turn(
-        "t",
-        "e9",
-        0,
-        "Is it haunted?",
-        "Yes, it is.",
-        vector,
-        vector,
-        "hashing/256",
-        source="agent",
-        lineage=(base,),
-    )
-    derived = memory.store.add(Namespace("ana"), turn).fact
+    yes = turn("Is it haunted?", "Yes, it is.", source="agent", lineage=(base,))
+    derived = memory.store.add(Namespace("ana"), yes).fact
     [fact] = [f for f in memory.store.facts(memory.namespace) if f.id == derived]
     assert fact.trust == pytest.approx(0.2)
     assert memory.forget(ids=[base]) == 2
     assert memory.store.facts(memory.namespace) == []
-
-
-def test_forgetting_what_closed_a_state_opens_it_again(memory):
-    memory.remember("I live in Oslo.", at="2024-01-01", speaker="Ana")
-    new = memory.remember("I moved to Bergen.", at="2024-06-01", speaker="Ana").fact
-    memory.forget(ids=[new])
-    [fact] = memory.recall("Where does Ana live?")
-    assert (fact.question, fact.valid_to) == ("I live in Oslo.", None)
-
-
-def test_a_merged_fact_stays_with_the_words_of_the_turn_that_stays(memory):
-    memory.remember_all([{"text": "The well is deep.", "thread": "t1", "at": 1.0}])
-    memory.remember_all([{"text": "The well is deep!", "thread": "t2", "at": 2.0}])
-    memory.forget(thread="t1")
-    [fact] = memory.store.facts(memory.namespace)
-    assert (fact.question, [t["thread_id"] for t in fact.turns]) == ("The well is deep!", ["t2"])
-    assert memory.recall("How deep is the well?")
 
 
 def test_exports_are_named(memory, places, tmp_path):
@@ -135,9 +110,9 @@ def test_exports_are_named(memory, places, tmp_path):
     assert report.exports == [str(target)]
 
 
-def test_a_merged_fact_names_both_turns_and_is_trusted_by_what_is_left(memory):
+def test_a_merged_fact_is_trusted_by_what_is_left_and_has_its_words(memory):
     said = {"text": "The well is deep.", "at": 1.0, "thread": "t1"}
-    rows = [said, {**said, "at": 2.0, "thread": "t2", "source": "agent"}]
+    rows = [said, {"text": "The well is deep!", "at": 2.0, "thread": "t2", "source": "agent"}]
     assert [w.outcome for w in memory.remember_all(rows)] == ["stored", "merged"]
     [fact] = memory.recall("How deep is the well?")
     assert [t["thread_id"] for t in fact.turns] == ["t1", "t2"]
@@ -148,27 +123,15 @@ def test_a_merged_fact_names_both_turns_and_is_trusted_by_what_is_left(memory):
     memory.remember_all([rows[1]])
     assert memory.forget(source="user") == 0
     [fact] = memory.recall("How deep is the well?")
-    assert (fact.trust, fact.source) == (pytest.approx(0.6), "agent")
+    assert (fact.question, fact.source) == ("The well is deep!", "agent")
     assert fact.score > 0.5  # embedded again, in the words that stay
 
 
 def test_what_was_told_in_other_turns_too_survives_the_fact_that_one_was_made_from(memory):
     base = memory.remember("The web says the mill burns.", source="tool:web").fact
-    vector = HashingEmbedder().embed(["The mill burns."])[0]
     for episode, lineage in (("e1", (base,)), ("e2", ())):
-        turn = Turn(
-            "t",
-            episode,
-            0,
-            "The mill burns.",
-            "",
-            vector,
-            None,
-            "hashing/256",
-            source="tool:web",
-            lineage=lineage,
-        )
-        memory.store.add(memory.namespace, turn)
+        told = turn("The mill burns.", "", episode, source="tool:web", lineage=lineage)
+        memory.store.add(memory.namespace, told)
     assert memory.forget(ids=[base]) == 1
     [fact] = memory.store.facts(memory.namespace)
     assert ([t["episode_id"] for t in fact.turns], fact.times) == (["e2"], 1)
@@ -182,13 +145,13 @@ def test_of_a_chain_of_changes_the_next_one_closes_what_is_opened_again(memory):
     of = {f.question: f for f in memory.store.facts(memory.namespace)}
     old, new = of["I live in Oslo."], of["I moved to Rome."]
     assert (old.closed_by, new.valid_to) == (new.id, None)
-    assert [f.question for f in memory.recall("Where does Ana live?", as_of="2024-07-01")] == [
-        "I live in Oslo."
-    ]
+    found = memory.recall("Where does Ana live?", as_of="2024-07-01")
+    assert [f.question for f in found] == ["I live in Oslo."]
+    memory.forget(ids=[new.id])
+    assert [f.valid_to for f in memory.store.facts(memory.namespace)] == [None]
 
 
 def test_a_long_memory_is_forgotten_whole(memory):
-    vector = HashingEmbedder().embed(["x"])[0]
     with memory.store.transaction(memory.namespace) as db:
         from stategate.stores.memory import schema as tables
 
@@ -198,8 +161,7 @@ def test_a_long_memory_is_forgotten_whole(memory):
             for i in range(33_000)
         ]
         db.execute(tables.turns.insert(), rows)
-    turn = Turn("t", "last", 0, "The mill burns.", "", vector, None, "hashing/256")
-    memory.store.add(memory.namespace, turn)
+    memory.store.add(memory.namespace, turn("The mill burns."))
     assert memory.forget() == 1
     assert memory.store.turns(memory.namespace) == []
 

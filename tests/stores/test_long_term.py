@@ -1,9 +1,7 @@
 """Long-term memory: what is written once, merged, forgotten, exported, and by whom."""
 
 import json
-import multiprocessing
 import sqlite3
-import threading
 
 import numpy as np
 import pytest
@@ -13,10 +11,10 @@ from stategate.stores.errors import UserError
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.recall import Asked, asked_of
 from stategate.stores.memory.records import Namespace, Turn
+from tests.kit import run_processes
 
 EMBEDDER = HashingEmbedder()
 ME = Namespace("me")
-DAY = 86400.0
 
 
 @pytest.fixture
@@ -150,35 +148,17 @@ def _write_many(url, writer, count):
         memory.add(ME, turn("What is shared?", "The same answer.", step, f"shared{writer}"))
 
 
-def _check_concurrent(url, writers, count):
-    facts = LongTerm(url).facts(ME)
-    shared = [f for f in facts if f.question == "What is shared?"]
-    assert len(shared) == 1  # merged, not doubled
-    assert shared[0].times == len(shared[0].turns) == writers * count
-    own = sorted(f.question for f in facts if f.question != "What is shared?")
-    assert own == sorted(f"Topic {w}x{s}?" for w in range(writers) for s in range(count))
-
-
-def test_concurrent_processes_lose_nothing_and_duplicate_nothing_in_sqlite(tmp_path):
+@pytest.mark.parametrize("place", ["sqlite", "postgres"])
+def test_processes_that_write_at_once_lose_nothing_and_double_nothing(place, tmp_path, request):
     url = f"sqlite:///{tmp_path / 'many.sqlite'}"
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_write_many, args=(url, i, 8)) for i in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(90)
-    assert [worker.exitcode for worker in workers] == [0] * 3
-    _check_concurrent(url, 3, 8)
-
-
-def test_concurrent_sessions_lose_nothing_and_duplicate_nothing_in_postgresql(postgres):
-    workers = [threading.Thread(target=_write_many, args=(postgres, i, 6)) for i in range(6)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(90)
-    _check_concurrent(postgres, 6, 6)
-    assert len(LongTerm(postgres).erase(ME).facts) == 37
+    url = request.getfixturevalue("postgres") if place == "postgres" else url
+    assert run_processes(_write_many, [(url, i, 8) for i in range(3)]) == [0] * 3
+    facts = LongTerm(url).facts(ME)
+    [shared] = [f for f in facts if f.question == "What is shared?"]  # merged, not doubled
+    assert shared.times == len(shared.turns) == 24
+    own = sorted(f.question for f in facts if f != shared)
+    assert own == sorted(f"Topic {w}x{s}?" for w in range(3) for s in range(8))
+    assert len(LongTerm(url).erase(ME).facts) == 25
 
 
 def test_vectors_of_another_embedder_are_not_compared(memory):

@@ -22,20 +22,15 @@ def words(facts):
         ("yesterday", "2023-05-24"),
         ("last Friday", "2023-05-19"),
         ("two weeks ago", "2023-05-11"),
-        ("in 3 months", "2023-08"),
         ("last weekend", "2023-05-20 to 2023-05-21"),
         ("last week", "2023-05-15 to 2023-05-21"),
-        ("next month", "2023-06"),
         ("last year", "2022"),
         ("on 8 May, 2022", "2022-05-08"),
         ("May 8th", "2023-05-08"),
         ("since 2016", "2016"),
-        ("a couple of days ago", "2023-05-23"),
         ("the day after tomorrow", "2023-05-27"),
-        ("2023-05-07", "2023-05-07"),
         ("29.02.2024", "2024-02-29"),
         ("on 31.5.", "2023-05-31"),
-        ("2022/11/3", "2022-11-03"),
         ("5/20/2023", "2023-05-20"),
         ("next Tuesday", "2023-05-30"),
         ("in January", "2023-01"),
@@ -116,13 +111,6 @@ def test_turns_that_are_written_late_do_not_close_what_came_after(user_memory):
     facts = {fact.question: fact for fact in user_memory.recall("Where does Ana live?")}
     assert facts["I live in Bergen."].valid_to is None
     assert facts["I live in Oslo."].valid_to == seconds("2024-06-01")
-
-
-def test_giving_something_up_closes_it_in_other_words(user_memory):
-    user_memory.remember("My favourite drink is green tea.", at="2024-01-01", speaker="Ana")
-    user_memory.remember("I gave up green tea.", at="2024-02-01", speaker="Ana")
-    facts = {fact.question: fact for fact in user_memory.recall("favourite drink green tea")}
-    assert facts["My favourite drink is green tea."].valid_to == seconds("2024-02-01")
 
 
 def test_what_others_say_closes_nothing_that_the_user_said(user_memory):
