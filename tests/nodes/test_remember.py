@@ -65,48 +65,24 @@ def reader(*replies):
     return ModelStatements(SimpleNamespace(llm=model, llm_params=None))
 
 
+def stated(subject, relation, value, when=""):
+    told = {"subject": subject, "relation": relation, "value": value, "when": when}
+    return {**told, "negated": False, "is_state": True}
+
+
 def test_a_models_statements_are_read_with_times_and_what_it_makes_up_is_left_out():
     rows = [
-        {
-            "subject": "Ana",
-            "relation": "lives in",
-            "value": "Oslo",
-            "negated": False,
-            "is_state": True,
-            "when": "last week",
-        },
-        {
-            "subject": "Ana",
-            "relation": "owns",
-            "value": "yacht",
-            "negated": False,
-            "is_state": True,
-            "when": "",
-        },
+        stated("Ana", "lives in", "Oslo", "last week"),
+        stated("Ana", "owns", "yacht"),
+        stated("I", "moved to", "Oslo", "Thursday, 2024-05-16"),
     ]
     state = reader(json.dumps({"statements": rows}))
-    [only] = state("I moved to Oslo last week.", "Ana", 1_685_020_440.0)
-    assert (only.subject, only.relation, only.value, only.is_state) == (
-        "Ana",
-        "lives in",
-        "Oslo",
-        True,
-    )
-    assert only.valid_from is not None
+    home, moved = state("I moved to Oslo last week.", "Ana", 1_685_020_440.0)
+    assert (home.subject, home.relation, home.value) == ("Ana", "lives in", "Oslo")
+    assert home.is_state
+    assert home.valid_from is not None
+    assert (moved.subject, moved.valid_from) == ("Ana", None)
     assert (state.usage.calls, state.fallbacks) == (1, 0)
-
-
-def test_a_models_i_is_the_speaker_and_a_time_that_the_turn_does_not_name_is_none():
-    row = {
-        "subject": "I",
-        "relation": "own",
-        "value": "a mill",
-        "negated": False,
-        "is_state": False,
-        "when": "Thursday, 2024-05-16",
-    }
-    [only] = reader(json.dumps({"statements": [row]}))("I own a mill.", "Ana", 1_685_020_440.0)
-    assert (only.subject, only.valid_from) == ("Ana", None)
 
 
 @pytest.mark.parametrize("reply", ["no JSON", '{"statements": 3}', "[]"])
