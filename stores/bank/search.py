@@ -5,7 +5,7 @@ text of a state (key ``text``), by the recurrent state (``state``), or by the me
 (``both``).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,11 +13,10 @@ from typing import Literal
 import numpy as np
 
 from stategate.stores.bank.bank import Bank, Row, Vector, row_table
-from stategate.stores.bank.nearest import searcher_of
+from stategate.stores.bank.nearest import Searcher
 from stategate.stores.errors import UserError
 
 Key = Literal["text", "state", "both"]
-_KEPT = 50_000  # rows kept in memory
 _WIDER = 5  # how much further each key looks when two are combined
 
 
@@ -33,7 +32,7 @@ class StateBank:
     """A bank of states (see ``stores.bank.bank`` for the file and what is refused).
 
     ``embedder`` and ``updater`` name what makes the two kinds of vectors; None reads a bank without
-    checking (to show or prune it). ``vectors`` is the URL of a Chroma server to search on.
+    checking (to show or prune it).
     """
 
     def __init__(
@@ -42,12 +41,9 @@ class StateBank:
         embedder: str | None = None,
         updater: str | None = None,
         create: bool = False,
-        vectors: str | None = None,
     ) -> None:
         self.bank = Bank(place, "state", {"text": embedder, "state": updater}, create)
-        self._known: dict[int, Row] = {}
-        self._read_at = ""
-        self._searchers = {key: searcher_of(self.bank, key, vectors) for key in ("text", "state")}
+        self._searchers = {key: Searcher(self.bank, key) for key in ("text", "state")}
 
     def search(
         self,
@@ -80,7 +76,7 @@ class StateBank:
             scored = self._searchers[keys[0]].search(query[keys[0]], k, left_out)
         else:
             scored = self._both(query, k, left_out)
-        rows = self._rows([n for n, _ in scored])
+        rows = {row.n: row for row in self.bank.rows([n for n, _ in scored])}
         return [Hit(rows[n], score) for n, score in scored if n in rows]
 
     def refresh(self) -> None:
@@ -88,16 +84,6 @@ class StateBank:
         for key, searcher in self._searchers.items():
             if key in self.bank.makes():
                 searcher.refresh()
-
-    def _rows(self, numbers: Sequence[int]) -> dict[int, Row]:
-        """Return rows by number; those read before are kept as long as the bank does not change."""
-        version = self.bank.meta("version")
-        if version != self._read_at or len(self._known) > _KEPT:
-            self._known, self._read_at = {}, version
-        fresh = [n for n in numbers if n not in self._known]
-        if fresh:
-            self._known.update((row.n, row) for row in self.bank.rows(fresh))
-        return {n: self._known[n] for n in numbers if n in self._known}
 
     def _both(
         self, query: Mapping[str, Vector], k: int, without: Collection[int]
@@ -114,20 +100,13 @@ class StateBank:
 
 
 class TraceBank:
-    """A bank of whole episodes (see ``stores.bank.bank`` for the file and what is refused).
-
-    ``vectors`` is the URL of a Chroma server to search on.
-    """
+    """A bank of whole episodes (see ``stores.bank.bank`` for the file and what is refused)."""
 
     def __init__(
-        self,
-        place: str | Path,
-        embedder: str | None = None,
-        create: bool = False,
-        vectors: str | None = None,
+        self, place: str | Path, embedder: str | None = None, create: bool = False
     ) -> None:
         self.bank = Bank(place, "trace", {"text": embedder}, create)
-        self._searcher = searcher_of(self.bank, "text", vectors)
+        self._searcher = Searcher(self.bank, "text")
 
     def search(self, queries: Vector, k: int, without: Collection[str] = ()) -> list[Hit]:
         """Return ``k`` episodes, best first, no two of one task: each by its best cosine.

@@ -6,12 +6,15 @@ again or cut another way and its questions still find what answers them (:func:`
 
 import hashlib
 import re
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
-from stategate.stores.corpus.recursive import recursive_spans
 from stategate.stores.errors import UserError
-from stategate.stores.tokens import encode, encoding
+from stategate.stores.tokens import count_tokens, encode, encoding
 
+Span = tuple[int, int]
 _FORM = re.compile(r"(fixed|recursive)-(\d+)-(\d+)")
 #: The share of an evidence's words that a passage must hold to count as bearing it.
 _SHARE = 0.5
@@ -57,7 +60,7 @@ class Chunking:
         if not text.strip():
             return []
         if self.kind == "recursive":
-            return recursive_spans(text, self.size, self.overlap)
+            return list(_split(text, (0, len(text)), _SEPARATORS, self.size, self.overlap))
         return self._fixed(text)
 
     def _fixed(self, text: str) -> list[tuple[int, int]]:
@@ -100,3 +103,64 @@ def contains_evidence(passage: str, evidence: str) -> bool:
     text = f" {' '.join(passage.split())} "
     runs = (wanted[i : i + need] for i in range(len(wanted) - need + 1))
     return any(f" {' '.join(run)} " in text for run in runs)
+
+
+# Text boundaries ------------------------------------------------------------------------------------
+
+#: Paragraphs, else lines, else words, else characters: the parts are those of LangChain's
+#: ``RecursiveCharacterTextSplitter``, which tells no places. Looking them up again fails where a text
+#: repeats itself, so offsets are cut here.
+_SEPARATORS = ("\n\n", "\n", " ", "")
+
+
+def _split(
+    text: str, within: Span, separators: tuple[str, ...], size: int, overlap: int
+) -> Iterator[Span]:
+    start, end = within
+    place = next((i for i, s in enumerate(separators) if text.find(s, start, end) >= 0), -1)
+    finer = separators[place + 1 :]
+    small: list[tuple[Span, int]] = []
+    for span in _pieces(text, within, separators[place]):
+        tokens = count_tokens(text[span[0] : span[1]])
+        if tokens < size:
+            small.append((span, tokens))
+            continue
+        yield from _joined(text, small, size, overlap)
+        small = []
+        if finer:
+            yield from _split(text, span, finer, size, overlap)
+        else:
+            yield span
+    yield from _joined(text, small, size, overlap)
+
+
+def _pieces(text: str, within: Span, separator: str) -> Iterator[Span]:
+    """Yield the stretches between separators, each with the one that it follows."""
+    start, end = within
+    found = re.compile(re.escape(separator)).finditer(text, start, end)
+    cuts = [start, *(match.start() for match in found), end]
+    return ((begin, stop) for begin, stop in pairwise(cuts) if begin < stop)
+
+
+def _joined(
+    text: str, pieces: Iterable[tuple[Span, int]], size: int, overlap: int
+) -> Iterator[Span]:
+    """Yield stretches of whole pieces that fit ``size`` tokens, without the space around them."""
+    current: deque[tuple[Span, int]] = deque()
+    total = 0
+    for span, tokens in pieces:
+        if total + tokens > size and current:
+            yield from _stripped(text, current[0][0][0], current[-1][0][1])
+            while total > overlap or (total + tokens > size and total > 0):
+                total -= current.popleft()[1]
+        current.append((span, tokens))
+        total += tokens
+    if current:
+        yield from _stripped(text, current[0][0][0], current[-1][0][1])
+
+
+def _stripped(text: str, start: int, end: int) -> Iterator[Span]:
+    part = text[start:end]
+    lead = len(part) - len(part.lstrip())
+    if stripped := part.strip():
+        yield start + lead, start + lead + len(stripped)

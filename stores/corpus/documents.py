@@ -106,55 +106,44 @@ def read_documents(
     """Read one file: a document, or one for each article of a file that holds several.
 
     Those are JSON lines, a JSON list, and ``{"documents": [...]}``; ids are such as ``notes.jsonl#2``.
+    Every fault of the file becomes a reason, never a traceback.
     """
-    articles = _articles_in(path, max_bytes)
+    try:
+        size = path.stat().st_size
+        if size > max_bytes:
+            why = f"{size / 1e6:.0f} MB, over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)"
+            return [Skipped(id_, why)]
+        raw = path.read_bytes()
+    except OSError as error:
+        return [Skipped(id_, str(error.strerror or error))]
+    suffix, title = path.suffix.lower(), " ".join(path.stem.replace("_", " ").split())
+    articles = _articles_in(raw, suffix)
     if len(articles) > MAX_ARTICLES:
         return [Skipped(id_, f"more than {MAX_ARTICLES} articles in one file: split it")]
-    if path.suffix.lower() == ".jsonl" and not articles:
+    if suffix == ".jsonl" and not articles:
         return [Skipped(id_, 'no JSON lines: write {"title": …, "text": …}, one a line')]
     if not articles:
-        return [read_file(path, id_, origin, max_bytes)]
-    title = fallback_title(path.stem)
+        return [from_bytes(raw, suffix, id_, origin, title)]
     return [
         from_bytes(json.dumps(article).encode(), ".json", f"{id_}#{number}", origin, title)
         for number, article in enumerate(articles, 1)
     ]
 
 
-def _articles_in(path: Path, max_bytes: int) -> list[Any]:
+def _articles_in(raw: bytes, suffix: str) -> list[Any]:
     """Return the articles of a file that holds several, [] of any other."""
-    suffix = path.suffix.lower()
+    if suffix not in (".json", ".jsonl"):
+        return []
     try:
-        if suffix not in (".json", ".jsonl") or path.stat().st_size > max_bytes:
-            return []
-        content = path.read_text("utf-8-sig")
-        articles: Any
+        content = raw.decode("utf-8-sig")
         if suffix == ".jsonl":
             articles = [parse_json(line) for line in content.split("\n") if line.strip()]
         else:
             value = parse_json(content)
             articles = value.get("documents") if isinstance(value, dict) else value
         return [{"text": item} if isinstance(item, str) else item for item in articles]
-    except (OSError, ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError):
         return []  # reading it whole says why
-
-
-def read_file(path: Path, id_: str, origin: str, max_bytes: int = MAX_BYTES) -> Document | Skipped:
-    """Read one file by its suffix; every fault of the file becomes a reason, never a traceback."""
-    try:
-        size = path.stat().st_size
-        if size > max_bytes:
-            why = f"{size / 1e6:.0f} MB, over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)"
-            return Skipped(id_, why)
-        raw = path.read_bytes()
-    except OSError as error:
-        return Skipped(id_, str(error.strerror or error))
-    return from_bytes(raw, path.suffix.lower(), id_, origin, fallback_title(path.stem))
-
-
-def fallback_title(stem: str) -> str:
-    """Return a title from a file name."""
-    return " ".join(stem.replace("_", " ").split())
 
 
 def from_bytes(
@@ -171,24 +160,18 @@ def from_bytes(
     ``charset`` is what came with them, such as a web server's word; it goes before the page's own.
     """
     try:
-        if suffix in (".pdf", ".eml"):
-            own, text = reader.shared.read(raw, suffix)
-        elif suffix in (".html", ".htm"):
+        if suffix in (".pdf", ".eml", ".html", ".htm"):
             own, text = reader.shared.read(raw, suffix, charset)
         else:
-            content = decode(raw, charset)
             readers = {".json": _json, ".md": _markdown, ".log": _log}
-            own, text = readers.get(suffix, _plain)(content)
+            content = decode(raw, charset)
+            own, text = readers[suffix](content) if suffix in readers else ("", content)
     except Unreadable as problem:
         return Skipped(id_, str(problem))
     text = text.replace("\r\n", "\n").replace("\x00", "")
     if not text.strip():
         return Skipped(id_, "there is no text in it")
     return Document(id_, origin, own or title, text, url)
-
-
-def _plain(content: str) -> tuple[str, str]:
-    return "", content
 
 
 def _log(content: str) -> tuple[str, str]:
@@ -205,7 +188,7 @@ def _markdown(content: str) -> tuple[str, str]:
 def _json(content: str) -> tuple[str, str]:
     try:
         value: Any = parse_json(content)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise Unreadable(f"broken JSON ({error})") from None
     article = value if isinstance(value, dict) else {}
     texts = (article.get(key) for key in ("content", "text", "body"))

@@ -4,7 +4,7 @@ A collection remembers which embedder filled it and refuses another: vectors of 
 collection give answers that look fine and mean nothing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -63,15 +63,6 @@ class Vectors:
         """Return the ids of all rows."""
         return set(self._collection.get(include=[])["ids"])
 
-    def rows(self) -> Iterator[tuple[str, Vector, str, Mapping[str, Any]]]:
-        """Yield all rows: id, vector, text, metadata."""
-        wanted = ["embeddings", "documents", "metadatas"]
-        for start in range(0, len(self), _BLOCK):
-            block = self._collection.get(limit=_BLOCK, offset=start, include=wanted)
-            for i, id_ in enumerate(block["ids"]):
-                metadata = block["metadatas"][i] or {}
-                yield id_, np.asarray(block["embeddings"][i]), block["documents"][i] or "", metadata
-
     def put(
         self,
         ids: Sequence[str],
@@ -120,18 +111,17 @@ class Vectors:
         return [(id_, 1 - float(d)) for id_, d in zip(answer["ids"][0], distances, strict=True)]
 
 
-def collections(where: str) -> list[Vectors]:
-    """Return the collections of ours at the URL ``where``. Raises ``UserError`` without a server."""
+def collections(where: str) -> list[str]:
+    """Return the names of the collections of ours at the URL ``where``.
+
+    Raises ``UserError`` without a server.
+    """
     try:
-        there = _client(where).list_collections()
+        return [
+            c.name for c in _client(where).list_collections() if "embedder" in (c.metadata or {})
+        ]
     except Exception as error:  # chromadb raises many kinds
         raise _unusable(where, error) from error
-    facts = [(c.name, dict(c.metadata or {})) for c in there]
-    return [
-        Vectors(where, name, str(kept["embedder"]), int(kept["dimension"]))
-        for name, kept in sorted(facts)
-        if "embedder" in kept
-    ]
 
 
 def is_server(where: str) -> bool:

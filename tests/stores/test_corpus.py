@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stategate.stores.corpus.chunking import Chunking, contains_evidence, cut_passages
 from stategate.stores.corpus.corpus import Corpus, open_corpus, prepare, prepared_key
-from stategate.stores.corpus.documents import Document, Skipped, read_file, read_folder
+from stategate.stores.corpus.documents import Document, Skipped, read_documents, read_folder
 from stategate.stores.corpus.web_pages import read_web
 from stategate.stores.errors import UserError
 
@@ -20,6 +20,10 @@ DATA = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "phenom
 needs_data = pytest.mark.skipif(
     not DATA.is_dir(), reason=f"no reference corpus in {DATA.parent.name}: set STATEGATE_DATA"
 )
+
+
+def read_file(path):
+    return read_documents(path, path.name, "here")[0]
 
 
 @pytest.fixture(autouse=True)
@@ -139,7 +143,7 @@ def test_another_origin_is_left_alone(place):
 def test_a_file_that_gives_no_text_is_skipped_with_its_reason(tmp_path, name, raw, why):
     path = tmp_path / name
     path.write_bytes(raw)
-    found = read_file(path, name, "here")
+    found = read_file(path)
     assert isinstance(found, Skipped)
     assert why in found.why
 
@@ -148,7 +152,7 @@ def test_a_huge_file_is_skipped_without_being_read(tmp_path):
     path = tmp_path / "huge.txt"
     with path.open("wb") as file:
         file.truncate(100_000_000)
-    found = read_file(path, "huge.txt", "here")
+    found = read_file(path)
     assert isinstance(found, Skipped)
     assert "100 MB" in found.why
 
@@ -184,7 +188,7 @@ RUSSIAN, POLISH = "Живая вода и мёртвая вода", "Zażółć 
 def test_a_page_is_read_in_the_charset_that_it_declares(tmp_path, text, codec, head):
     path = tmp_path / "page.html"
     path.write_bytes(f"{head}<title>{text}</title><body><p>{text}</p>".encode(codec))
-    page = read_file(path, "page.html", "here")
+    page = read_file(path)
     assert isinstance(page, Document), page
     assert (page.title, page.text) == (text, text)
 
@@ -192,7 +196,7 @@ def test_a_page_is_read_in_the_charset_that_it_declares(tmp_path, text, codec, h
 def test_a_page_with_one_broken_letter_keeps_the_others(tmp_path):
     raw = b'<meta charset="windows-1251"><p>' + RUSSIAN.encode("cp1251") + b" \x98</p>"
     (tmp_path / "page.html").write_bytes(raw)
-    assert read_file(tmp_path / "page.html", "page.html", "here").text == f"{RUSSIAN} \ufffd"
+    assert read_file(tmp_path / "page.html").text == f"{RUSSIAN} \ufffd"
 
 
 def test_a_page_keeps_its_headings_rows_and_items_apart(tmp_path):
@@ -200,7 +204,7 @@ def test_a_page_keeps_its_headings_rows_and_items_apart(tmp_path):
         "<h2>Ships</h2><p>The <b>Klara</b>\nis old.</p><table><tr><th>ship</th><th>crew</th></tr>"
         "<tr><td>Klara</td><td>9</td></tr></table><ul><li>Dogs welcome</li><li>No prams</li></ul>"
     )
-    text = read_file(tmp_path / "page.html", "page.html", "here").text
+    text = read_file(tmp_path / "page.html").text
     assert [line for line in text.splitlines() if line] == [
         "## Ships",
         "The Klara is old.",
@@ -216,7 +220,7 @@ def test_an_e_mail_and_a_log_are_read(tmp_path):
         "Subject: Umzug\nFrom: Beate <b@x.org>\nContent-Type: text/plain; charset=utf-8\n\n"
         "Am Dienstag.\n> Bei Frau Sørensen.\n".encode()
     )
-    mail = read_file(tmp_path / "a.eml", "a.eml", "here")
+    mail = read_file(tmp_path / "a.eml")
     assert mail.title == "Umzug"
     assert mail.text.split("\n") == [
         "From: Beate <b@x.org>",
@@ -226,7 +230,7 @@ def test_an_e_mail_and_a_log_are_read(tmp_path):
         "",
     ]
     (tmp_path / "a.log").write_text("12:00 up\n12:05 down\n")
-    assert read_file(tmp_path / "a.log", "a.log", "here").text == "12:00 up\n\n12:05 down"
+    assert read_file(tmp_path / "a.log").text == "12:00 up\n\n12:05 down"
 
 
 def test_a_servers_charset_goes_before_the_pages_own():
