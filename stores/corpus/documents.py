@@ -136,6 +136,7 @@ def _articles_in(raw: bytes, suffix: str) -> list[Any]:
         return []
     try:
         content = raw.decode("utf-8-sig")
+        articles: Any
         if suffix == ".jsonl":
             articles = [parse_json(line) for line in content.split("\n") if line.strip()]
         else:
