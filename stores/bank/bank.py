@@ -350,14 +350,15 @@ def merge(source: Bank, place: str | Path, trust: float = 1.0) -> int:
         rows.append(row if trust >= 1.0 else replace(row, data={**row.data, "trust": least}))
     # Places may be files or databases on any machine: rows pass through here, block by block.
     blocks = [rows[i : i + _MERGED] for i in range(0, len(rows), _MERGED)]
-    added = sum(target.add(_with_vectors(source, block)) for block in blocks)
+    added = sum(target.add(with_vectors(source, block)) for block in blocks)
     for name in source.sources():
         target.add((), name)
     target.close()
     return added
 
 
-def _with_vectors(bank: Bank, rows: Sequence[Row]) -> Iterator[Entry]:
+def with_vectors(bank: Bank, rows: Sequence[Row]) -> Iterator[Entry]:
+    """Yield rows with their vectors."""
     vectors: dict[int, dict[str, list[Vector]]] = {row.n: {} for row in rows}
     for key in bank.makes():
         for n, vector in bank.vectors_of(key, vectors):
