@@ -114,7 +114,7 @@ def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) ->
         """Find what past attempts did in situations like this one, and how well it went."""
         vector = resources.embedder.embed([situation])[0]
         hidden = untrusted(states.bank, TRUSTED)
-        hits = states.search({"text": vector}, min(max(k, 1), _MOST), hidden=hidden)
+        hits = states.search(vector, min(max(k, 1), _MOST), hidden=hidden)
         lines = [f"{one_line(str(h.row.data['experience']))} (worth {h.row.q:.1f})" for h in hits]
         return "\n".join(lines) or "there is no experience yet"
 

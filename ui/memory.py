@@ -98,7 +98,7 @@ def nearest_rows(
         except UserError:
             start = ""
         text = state_text(resources.experience, text, [], start=start)
-    return list(StateBank(folder, make_of(embedder)).search({"text": embedder.embed([text])[0]}, k))
+    return list(StateBank(folder, make_of(embedder)).search(embedder.embed([text])[0], k))
 
 
 def to_fetch(config: Config, context: Params | None = None) -> str:

@@ -167,7 +167,7 @@ class _StateAdvisor:
 
     def _search(self, query: Vector, k: int, hidden: frozenset[int] = frozenset()) -> list[Hit]:
         """Return the nearest rows that are not ``hidden``."""
-        return self._bank.search({"text": query}, k, hidden=hidden)
+        return self._bank.search(query, k, hidden=hidden)
 
     def _alike(self, query: Vector, now: Hashable, hidden: frozenset[int], k: int) -> list[Hit]:
         """Return those in the situation ``now`` among the nearest ``k`` states."""

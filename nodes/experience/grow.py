@@ -44,7 +44,7 @@ def add_episode(
     folded: list[tuple[str, float]] = []
     for i, (text, vector, note) in enumerate(zip(texts, vectors, annotations, strict=True)):
         move = told.move_of(episode.question, episode.steps[i].action)
-        near = [hit for hit in bank.search({"text": vector}, 3) if hit.score >= SAME]
+        near = [hit for hit in bank.search(vector, 3) if hit.score >= SAME]
         # A row is trusted as its least trusted source is: others are not folded into it.
         twins = [
             hit.row.id

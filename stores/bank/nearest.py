@@ -85,7 +85,7 @@ class Searcher:
             except ValueError as error:
                 raise UserError(
                     f"the bank '{self._bank.folder}' does not hold '{self._key}' vectors of size "
-                    f"{len(vector)} ({error}): use the embedder and updater it was built with"
+                    f"{len(vector)} ({error}): use the embedder it was built with"
                 ) from None
             best: dict[int, float] = {}
             for n, score in found:
@@ -103,16 +103,6 @@ class Searcher:
         numbers, scores = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         order = np.argsort(-scores, kind="stable")
         return [(int(numbers[i]), float(scores[i])) for i in order]
-
-    def score(self, numbers: Collection[int], vector: Vector) -> dict[int, float]:
-        """Return the best cosine of each given row that has a vector of this key."""
-        unit = np.asarray(vector / (float(np.linalg.norm(vector)) or 1.0), dtype=np.float32)
-        best: dict[int, float] = {}
-        for n, row in self._bank.vectors_of(self._key, numbers):
-            with self._bank.db.damage():
-                value = float(row @ unit)
-            best[n] = max(value, best.get(n, -1.0))
-        return best
 
     def refresh(self) -> None:
         """Take in what was added to the bank since the last search."""

@@ -49,7 +49,7 @@ def bank_of(kind):
             bank.bank.add(rows, "source")
 
         def read():
-            bank.search({"text": UNIT[0]}, 3) if kind is StateBank else bank.search(UNIT[:1], 3)
+            bank.search(UNIT[0], 3) if kind is StateBank else bank.search(UNIT[:1], 3)
             bank.bank.rows()
             bank.bank.count_use([1], 1.0)
             bank.bank.add([Entry(Row("new", "t", 1.0, {}), {"text": UNIT[7]})], "other")

@@ -163,7 +163,7 @@ class Experience(Stored):
 
     @rule(episode=st.integers(0, 9))
     def search(self, episode):
-        hits = self.store.search({"text": _vector(8 * episode)}, 3)
+        hits = self.store.search(_vector(8 * episode), 3)
         there = {i for rows in self.model.values() for i in rows}
         assert {hit.row.id for hit in hits} <= there
         assert len(hits) == min(3, len(there))

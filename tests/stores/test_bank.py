@@ -199,22 +199,6 @@ def test_a_source_that_was_read_is_not_folded_in_again(place):
     assert (store.row("r0").q, store.row("r0").data["seen"]) == (2.0, 2)
 
 
-def test_keys_combine_by_the_mean_of_their_cosines(place):
-    store = StateBank(place(), "m/16", "u", create=True)
-    text, state = vectors(30), vectors(30, 8, seed=4)
-    store.bank.add(
-        Entry(Row(f"r{i}", "t", 5, {}), {"text": text[i], "state": state[i]}) for i in range(30)
-    )
-    query = {"text": text[2], "state": state[9]}
-    mean = (text @ query["text"] + state @ query["state"]) / 2
-    found = store.search(query, 4, key="both")
-    assert [hit.row.n - 1 for hit in found] == np.argsort(-mean)[:4].tolist()
-    assert store.search(query, 1, key="text")[0].row.n == 3
-    assert store.search(query, 1, key="state")[0].row.n == 10
-    with pytest.raises(UserError, match=r"updater.kind"):
-        store.search({"text": text[0]}, 1, key="both")
-
-
 def _grow(folder, first):
     store = bank(folder)
     searcher = Searcher(store, "text")

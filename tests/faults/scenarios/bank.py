@@ -31,7 +31,7 @@ def prepare():
     with tempfile.TemporaryDirectory() as place:  # faiss is loaded once
         bank = _open(Path(place))
         bank.bank.add([Entry(Row("r", "t", 1.0, _DATA), {"text": _vector(0)})])
-        bank.search({"text": _vector(0)}, 1)
+        bank.search(_vector(0), 1)
 
 
 def work(folder, acknowledge):
@@ -49,7 +49,7 @@ def work(folder, acknowledge):
         folded = [(f"e{number - 1}-0", 4.0)] if number else []
         bank.bank.add(rows, source=name, folded=folded)
         acknowledge(["added", name])
-        hits = bank.search({"text": _vector(10 * number + 1)}, 2)
+        hits = bank.search(_vector(10 * number + 1), 2)
         assert hits[0].row.id == f"{name}-1"
     bank.bank.change("e1-1", experience="edited")
     acknowledge(["changed", "e1-1"])
@@ -80,6 +80,6 @@ def check(folder, acknowledged):
     assert ("removed", "e5") not in said or not [r for r in rows.values() if r.task == "e5"]
     merged = sorted(row.id for row in _open(folder, "all").bank.rows())
     assert ("merged", "") not in said or merged == sorted(rows)
-    hits = bank.search({"text": _vector(1)}, 1) if rows else []
+    hits = bank.search(_vector(1), 1) if rows else []
     assert not rows or hits[0].row.id == "e0-1"
     return [sorted((row.id, row.q, row.data["experience"]) for row in rows.values()), merged]
