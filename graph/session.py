@@ -9,12 +9,13 @@ from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 
-from stategate.envs.protocols import Observation, takes_text
+from stategate.envs.protocols import Observation
 from stategate.graph.agent import Agent
 from stategate.graph.build import Graph
 from stategate.graph.checkpoints import thread_name
 from stategate.graph.nodes import NODES, apply_decision, fold_events
 from stategate.graph.state import UNTRACKED, State, overrides_of, validated
+from stategate.nodes.act.replies import parse
 from stategate.nodes.protocols import BuiltContext, Decision, ForksEpisodes
 from stategate.stores.errors import UserError
 
@@ -408,12 +409,9 @@ def _at_acting(agent: Agent, state: State) -> State:
 def _legal_form(agent: Agent, action: str, observation: Observation) -> str:
     """Return a person's ``action`` as the world writes it. Raises ``UserError`` if it is illegal."""
     text = " ".join(action.split())
-    verb, bracket, rest = text.partition("[")
-    commands = [known for known in observation.actions if not takes_text(known)]
-    listed = {" ".join(known.lower().split()): known for known in commands}
-    text = listed.get(text.lower(), f"{verb.lower()}[{rest}" if bracket else text)
-    if agent.accepts(text, observation):
-        return text
+    for legal in (text, parse(text, observation.actions)):
+        if legal is not None and agent.accepts(legal, observation):
+            return legal
     more = " …" * (len(observation.actions) > 12)
     legal = ", ".join(observation.actions[:12]) + more
     raise UserError(f"illegal action '{action}': choose one of {legal}")

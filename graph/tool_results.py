@@ -44,16 +44,13 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
     def __init__(self, tokens: int, kind: str, keep_original: Keep, **parameters: Any) -> None:
         super().__init__()
         # The result is the only thing that may be cut, and the rest of the history is free.
-        self.context, self.without_recall = (
-            HistoryPlanner(
-                kind,
-                10**9,
-                max_new_result=tokens,
-                appendix_tokens=0,
-                recall=recall,
-                parameters=parameters,
-            )
-            for recall in (bool(keep_original), False)
+        self.context = HistoryPlanner(
+            kind,
+            10**9,
+            max_new_result=tokens,
+            appendix_tokens=0,
+            recall=bool(keep_original),
+            parameters=parameters,
         )
         self._in_store = keep_original == "store"
 
@@ -74,19 +71,20 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
     def _shortened(self, request: ToolCallRequest, result: Result) -> Result:
         if not isinstance(result, ToolMessage) or result.status == "error" or result.name == RECALL:
             return result
-        can_keep = result.artifact is None or isinstance(result.artifact, dict)
-        context = self.context if can_keep else self.without_recall
+        keeps = self.context.settings.recall
+        if keeps and not isinstance(result.artifact, dict | None):  # no room for the original
+            return result
         call = AIMessage("", tool_calls=[request.tool_call])
         try:
             asked = [m for m in messages_of(request.state) if m.type == "human"]
-            shown = context([*asked, call, result], Decisions()).messages[-1]
+            shown = self.context([*asked, call, result], Decisions()).messages[-1]
             short, whole = text_of(shown), text_of(result)
             if short == whole:
                 return result
             told = {**result.response_metadata, SHORTENED: True}
             content = with_text(result, short).content
             update: dict[str, Any] = {"content": content, "response_metadata": told}
-            if context.settings.recall:
+            if keeps:
                 store = getattr(request.runtime, "store", None) if self._in_store else None
                 update["artifact"] = {**(result.artifact or {}), **_kept_as(whole, store)}
             message = result.model_copy(update=update)
@@ -104,7 +102,8 @@ def shorten_results(
     What matters is decided by context kind ``kind`` from what was asked and called. The whole result
     stays in the message's artifact, which no model reads; with ``keep_original="store"`` it goes to the
     graph's store (``create_agent(store=…)``), where there is one, so that checkpoints stay small;
-    ``recall`` finds it in both. With False it is gone. Results that a tool failed with are left alone.
+    ``recall`` finds it in both. With False it is gone. Results that a tool failed with, and those whose
+    artifact is no mapping, are left alone.
     In a ``ToolNode``, tools that are awaited need ``awrap_tool_call=….awrap_tool_call``, too.
     """
     return ShortenedResults(tokens, kind, keep_original, **parameters)

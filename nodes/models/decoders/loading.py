@@ -40,16 +40,8 @@ def load_backend(
     return TransformerBackend(*common)
 
 
-def shared_backend(
-    model: str = DEFAULT,
-    loss: Loss = "content",
-    max_tokens: int = 300,
-) -> Backend:
-    """Return this process's backend for these settings: one copy of the weights, whoever asks."""
-    return _shared(model, loss, max_tokens)  # all of them, however they came
-
-
-_shared = lru_cache(maxsize=4)(load_backend)
+#: This process's backend for the same settings: one copy of the weights, whoever asks.
+shared_backend = lru_cache(maxsize=4)(load_backend)
 
 
 def model_folder(model: str) -> tuple[Path | str, str]:

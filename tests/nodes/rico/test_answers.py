@@ -101,7 +101,7 @@ def test_an_answer_from_the_mixed_state(settings, monkeypatch):
         "answer_tokens": 4,
     }
     settings["context"]["max_tokens"] = settings["actor"]["max_tokens"] = 64
-    backend = shared_backend(MODEL, "content", 64)
+    backend = shared_backend(MODEL, max_tokens=64)
     seen = {}
 
     def generate(states, weights, question, max_tokens):
@@ -156,7 +156,7 @@ def test_rank_and_ask_share_states_and_show_bars(folder, settings, tmp_path):
     config = tmp_path / "agent.yaml"
     settings["env"]["corpus"] = "towns"
     config.write_text(json.dumps(settings))
-    backend = shared_backend(MODEL, "content", 300)
+    backend = shared_backend(MODEL, max_tokens=300)
     store = DocumentMemory(lambda: backend)
     before = len(store.states(documents))
     words = ["ask", QUESTION, "--config", str(config), "--show", "--json", str(tmp_path / "a.json")]

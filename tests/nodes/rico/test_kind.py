@@ -84,7 +84,7 @@ def test_buttons_are_kept_where_products_are_weighed(resources, llama_folder):
 
 
 def test_a_document_is_read_once(corpus, llama_folder, home, monkeypatch):
-    backend = shared_backend(str(llama_folder), "content", 300)
+    backend = shared_backend(str(llama_folder), max_tokens=300)
     read = []
     encode = backend.encode
     monkeypatch.setattr(backend, "encode", lambda docs: read.extend(docs) or encode(docs))
