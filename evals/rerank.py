@@ -140,10 +140,6 @@ def run_rerank(settings: Rerank) -> dict[str, Any]:
 
     Raises ``UserError`` for an unknown ranker or dataset.
     """
-    if settings.threads:
-        import torch
-
-        torch.set_num_threads(settings.threads)
     check_rankers(settings.rankers)
     folder = data_folder(settings.data)
     questions = load_questions(folder, settings.split, settings.datasets, settings.limit)
@@ -200,11 +196,9 @@ class Scorer:
 
     def __init__(self, settings: Rerank) -> None:
         self._settings = settings
-        folder = settings.states_folder
         self._memory = DocumentMemory(
             lambda: shared_backend(settings.model, settings.loss, settings.max_tokens),
             settings.states,
-            None if folder is None else Path(folder),
         )
 
     def score(self, name: str, question: Question) -> dict[str, Any]:

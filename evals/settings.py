@@ -194,10 +194,6 @@ class Rerank(SharedEvaluation):
     data: str | None = option(
         None, "The questions; or $STATEGATE_DATA.", metavar="FOLDER", exclude=True
     )
-    states_folder: str | None = option(
-        None, "Of the documents' states.", metavar="DIR", exclude=True
-    )
-    threads: int | None = option(None, "Cores for the model.", ge=1, exclude=True)
 
 
 class Replay(SharedEvaluation):

@@ -4,13 +4,12 @@ import json
 import tarfile
 
 import pytest
-from typer.testing import CliRunner
 
 from stategate.evals.core.report import format_tests, report, section, table
 from stategate.evals.core.run_directory import read_run
 from stategate.stores.errors import UserError
 from stategate.stores.runs import RunDirectory
-from stategate.ui.cli.main import app
+from tests.kit import call, refused
 
 AGENT = {"env": {"observation": "text"}, "actor": {"kind": "rule"}, "llm": None}
 ARGS = {
@@ -66,9 +65,7 @@ def test_a_report_is_written_with_its_sources_and_its_plots(run, tmp_path):
     qa = RunDirectory(tmp_path / "qa", {"command": "x", "commit": "y", "seed": 0})
     qa.summarise([{"experiment": "A", "agent": "fixed", "n": 3, "mrr": 0.5, "mrr_se": None}], [])
     page = tmp_path / "docs" / "shops.md"
-    words = [str(folder.folder) for folder in (run, bench, qa)]
-    done = CliRunner().invoke(app, ["eval", "report", *words, "--out", str(page)])
-    assert done.exit_code == 0, done.output
+    call("eval", "report", *(made.folder for made in (run, bench, qa)), "--out", page)
     text = page.read_text()
     assert text.startswith("# shops\n\n## rule")
     assert "| search" in text
@@ -81,8 +78,7 @@ def test_a_report_is_written_with_its_sources_and_its_plots(run, tmp_path):
 
 def test_mistakes_leave_no_page(run, tmp_path):
     page = tmp_path / "page.md"
-    done = CliRunner().invoke(app, ["eval", "report", "nowhere", "--out", str(page)])
-    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    refused("eval", "report", "nowhere", "--out", page)
     with pytest.raises(UserError, match="one name"):
         report([run.folder, run.folder], page)
     (run.folder / "summary.json").unlink()

@@ -101,7 +101,7 @@ def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
         (["--budget", "0"], "budget"),
         (["--set", "env.data=/no/such/folder"], "/no/such/folder"),
         (["--resume"], "--thread"),
-        (["--episodes", "2", "--thread", "t"], "--out"),
+        (["--episodes", "2", "--thread", "t"], "leave --thread out"),
         (["--episodes", "2", "--actor", "human"], "a person plays one"),
         (["--task", "goal"], "KEY=VALUE"),
         (["--task", "goal=3", "--goal", "4"], "leave --goal"),
@@ -188,7 +188,7 @@ def test_episodes_print_a_summary_and_keep_a_run_directory(agent, tmp_path):
 def test_all_episodes_failing_is_an_error(agent):
     words = ["--set", "llm.kind=openai", "--actor", "chat", "--episodes", "1"]
     words += ["--set", "llm.base_url=http://127.0.0.1:9/v1"]
-    assert "wait for the model's server" in refused("run", agent, *words)
+    assert "the same command goes on" in refused("run", agent, *words)
 
 
 def test_traces_are_listed_shown_and_exported(agent, tmp_path):

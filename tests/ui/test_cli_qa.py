@@ -105,8 +105,8 @@ def test_ctrl_c_while_it_thinks_ends_in_a_line_and_loses_nothing(notes, monkeypa
             ("ingest", "NOTES", "--corpus", "n", "--embedder", "hashing"),
             "stategate.ui.cli.ingest._read",
         ),
-        (("chat", "--corpus", "NOTES", *EXTRACT), "stategate.ui.memory.put_question"),
-        (("ask", "Where?", "--corpus", "NOTES", *EXTRACT), "stategate.ui.memory.put_question"),
+        (("chat", "--corpus", "NOTES", *EXTRACT), "stategate.ui.cli.ask.put_question"),
+        (("ask", "Where?", "--corpus", "NOTES", *EXTRACT), "stategate.ui.cli.ask.put_question"),
     ],
 )
 def test_what_takes_long_says_so_within_three_seconds(words, slow, notes, tmp_path, monkeypatch):

@@ -12,7 +12,6 @@ from pathlib import Path
 import gradio as gr
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from stategate.graph import load_config
 from stategate.nodes.registry import load, registry
@@ -21,7 +20,7 @@ from stategate.ui.app.tabs.common import App
 from stategate.ui.app.tabs.compare import CompareTab
 from stategate.ui.app.workspace import Workspaces
 from stategate.ui.cli.main import app
-from tests.kit import updates
+from tests.kit import call, updates
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -37,12 +36,6 @@ def newcomer(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def call(*words):
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def test_the_first_block_is_made_by_make():

@@ -49,11 +49,8 @@ def test_kept_line_counts_chunks_and_tokens_and_names_what_was_dropped():
 
 
 def test_a_step_shows_the_advice_and_what_fell_back():
-    session = Session(
-        build_graph(load_config({"actor": {"kind": "scripted", "actions": ACTIONS}})),
-        "t",
-        task={"goal": 3},
-    )
+    config = load_config({"actor": {"kind": "scripted", "actions": ACTIONS}})
+    session = Session(build_graph(config), "t", task={"goal": 3})
     step = session.step()
     told = Piece("experience:r1", "experience", "Experience: Look [twice].\n", (), 5, 5, 0.9)
     lost = Piece("fallback:rerank: gone", "fallback", "", (), 0, 0)

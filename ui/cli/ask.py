@@ -5,11 +5,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import BeforeValidator
 
+from stategate.envs.protocols import answered
+from stategate.graph.build import build_graph
+from stategate.graph.config import load_config
+from stategate.graph.session import Session, StepResult
+from stategate.graph.state import pack_decision
+from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
 from stategate.stores.settings import (
     ConfigName,
@@ -22,9 +28,7 @@ from stategate.stores.settings import (
 )
 from stategate.ui.cli import output
 from stategate.ui.cli.settings_command import command, single
-
-if TYPE_CHECKING:
-    from stategate.graph.session import Session, StepResult
+from stategate.ui.memory import durable, of_user, put_question, thread_of, to_fetch
 
 ask_app, chat_app, rank_app = single(), single(), single()
 
@@ -103,13 +107,8 @@ def _going_on(thread: str) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def open_session(settings: ChatSettings, thread: str, is_kept: bool) -> "Session":
+def open_session(settings: ChatSettings, thread: str, is_kept: bool) -> Session:
     """Return a thread of the agent; ``is_kept`` conversations have their checkpoints on disk."""
-    from stategate.graph.build import build_graph
-    from stategate.graph.config import load_config
-    from stategate.graph.session import Session
-    from stategate.ui.memory import durable, of_user, thread_of
-
     corpus = () if settings.corpus is None else (f"env.corpus={settings.corpus}",)
     words = (*corpus, *settings.overrides)
     config = load_config(settings.config, words)
@@ -122,13 +121,11 @@ def open_session(settings: ChatSettings, thread: str, is_kept: bool) -> "Session
     return _with_corpus(session, names_corpus) if is_kept else session
 
 
-def _with_corpus(session: "Session", is_named: bool) -> "Session":
+def _with_corpus(session: Session, is_named: bool) -> Session:
     """Return the thread with the corpus that it answered from last, unless one was named now.
 
     The corpus is kept in the checkpoints' metadata; a change is said in a line.
     """
-    from stategate.graph.build import build_graph
-    from stategate.graph.session import Session
     from stategate.nodes.observe.qa import QaEnv
     from stategate.stores.corpus.corpus import corpus_names
 
@@ -150,7 +147,7 @@ def _with_corpus(session: "Session", is_named: bool) -> "Session":
     return session
 
 
-def open_corpus(session: "Session") -> None:
+def open_corpus(session: Session) -> None:
     """Read and index what the session answers from, saying so where it takes time."""
     from stategate.nodes.observe.qa import QaEnv
 
@@ -163,10 +160,8 @@ def open_corpus(session: "Session") -> None:
         output.say("there is no text in it: nothing can be found", "yellow", stderr=True)
 
 
-def load_model(session: "Session") -> None:
+def load_model(session: Session) -> None:
     """Start the chat model where the actor asks one: told apart from its thinking."""
-    from stategate.ui.memory import to_fetch
-
     config = session.agent.config
     if not config.actor.asks_model or config.llm is None:
         return
@@ -174,10 +169,9 @@ def load_model(session: "Session") -> None:
         _ = session.agent.resources.llm
 
 
-def speak(session: "Session", question: str, out: Any) -> "StepResult":
+def speak(session: Session, question: str, out: Any) -> StepResult:
     """Put one question, print the answer (on a terminal while it is written), return the step."""
     from stategate.nodes.act.answerability import WROTE
-    from stategate.ui.memory import put_question
 
     written: list[str] = []
     thinking = out.status("thinking …") if out.is_terminal else None
@@ -207,14 +201,12 @@ def speak(session: "Session", question: str, out: Any) -> "StepResult":
     return result
 
 
-def _answer_of(result: "StepResult") -> str:
-    from stategate.envs.protocols import answered
-
+def _answer_of(result: StepResult) -> str:
     text = answered(result.decision.action)
     return result.decision.action if text is None else text
 
 
-def _titles(session: "Session") -> dict[str, str]:
+def _titles(session: Session) -> dict[str, str]:
     """Return the titles of the corpus's passages by id; of a world without a corpus, none."""
     from stategate.nodes.observe.qa import QaEnv
 
@@ -236,10 +228,8 @@ def _show_scores(out: Any, pieces: Any, titles: dict[str, str]) -> None:
 
 
 def _as_json(
-    question: str, session: "Session", result: "StepResult", titles: dict[str, str]
+    question: str, session: Session, result: StepResult, titles: dict[str, str]
 ) -> dict[str, Any]:
-    from stategate.graph.state import pack_decision
-
     titled = [{"title": titles[p.id]} if p.id in titles else {} for p in result.context.pieces]
     return {
         "question": question,
@@ -287,7 +277,6 @@ def rank(settings: RankSettings) -> None:
     from stategate.nodes.build_context.rico import Weigher, documents_of
     from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
     from stategate.nodes.models.embedders import MiniLM
-    from stategate.nodes.resources import Resources
 
     question = _asked(settings.question)
     documents = _best_by_words(question, documents_of(settings.corpus), settings.candidates)

@@ -3,8 +3,16 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.console import Console
+
+from stategate.envs.protocols import playable
+from stategate.graph.build import Graph, build_graph
+from stategate.graph.config import load_config
+from stategate.graph.session import Session, StepResult
+from stategate.nodes.registry import registry
+from stategate.nodes.update_state import unpacked
 from stategate.stores.errors import UserError
 from stategate.stores.settings import (
     CommaList,
@@ -16,13 +24,9 @@ from stategate.stores.settings import (
 )
 from stategate.ui.cli import output
 from stategate.ui.cli.output import heading
+from stategate.ui.cli.run import task_of
 from stategate.ui.cli.settings_command import command, single
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from stategate.graph.build import Graph
-    from stategate.graph.session import Session, StepResult
+from stategate.ui.cli.transcript import cut, kept_line, page_lines
 
 app = single()
 _TASKS = 30  # that are tried until the memories end differently
@@ -45,7 +49,7 @@ class DemoSettings(Settings):
 class Play:
     """One task played to its end with one memory, and its row of the table."""
 
-    session: "Session"
+    session: Session
     steps: "list[StepResult]"
     row: dict[str, Any]
 
@@ -58,12 +62,6 @@ def demo(settings: DemoSettings) -> None:
 
     The task is the first of the world's whose endings differ in reward, whoever does better.
     """
-    from stategate.envs.protocols import playable
-    from stategate.graph.build import build_graph
-    from stategate.graph.config import load_config
-    from stategate.nodes.registry import registry
-    from stategate.ui.cli.run import task_of
-
     goal, budget, kinds = settings.goal, settings.budget, settings.builders
     if len(kinds) < 2:
         raise UserError("name two memories or more: --builders full,compress")
@@ -89,10 +87,8 @@ def demo(settings: DemoSettings) -> None:
         output.write_json(settings.json_target, {**told, "memories": memories})
 
 
-def play(graph: "Graph", context: dict[str, Any], task: dict[str, Any]) -> Play:
+def play(graph: Graph, context: dict[str, Any], task: dict[str, Any]) -> Play:
     """Play ``task`` to its end with the context builder ``context``."""
-    from stategate.graph.session import Session
-
     session = Session(graph, f"demo-{uuid.uuid4().hex[:8]}", task=task, context=context)
     steps = session.run()
     pieces = [piece for step in steps for piece in step.context.pieces]
@@ -121,7 +117,7 @@ def parting(plays: Sequence[Play]) -> int | None:
     return None
 
 
-def show(out: "Console", plays: Sequence[Play], number: int, *, is_chosen: bool) -> None:
+def show(out: Console, plays: Sequence[Play], number: int, *, is_chosen: bool) -> None:
     """Print the task, the step where the memories part, how each ended, and the table."""
     session = plays[0].session
     heading(out, f"task {number}")
@@ -149,13 +145,11 @@ def show(out: "Console", plays: Sequence[Play], number: int, *, is_chosen: bool)
     out.print("see it: make ui", style="bold")
 
 
-def _moment(out: "Console", plays: Sequence[Play], at: int) -> None:
+def _moment(out: Console, plays: Sequence[Play], at: int) -> None:
     """Print one moment: page and state, then what each memory showed of it, lost, and did.
 
     Memories that showed the same are printed together.
     """
-    from stategate.ui.cli.transcript import cut, kept_line, page_lines
-
     owner = next(play for play in plays if at < len(play.steps))
     heading(out, f"step {at + 1}: they part{f' (after {at} equal steps)' if at else ''}")
     for past in owner.steps[:at]:
@@ -181,10 +175,8 @@ def _moment(out: "Console", plays: Sequence[Play], at: int) -> None:
             _say(out, f"{who}did   {play.steps[at].decision.action}", "bold green")
 
 
-def state_in_words(session: "Session", at: int) -> str:
+def state_in_words(session: Session, at: int) -> str:
     """Return the recurrent state at a step in words: its size, and what it foresees; "" if none."""
-    from stategate.nodes.update_state import unpacked
-
     updater: Any = session.agent.resources.updater
     moments = session.moments()
     vector = unpacked(moments[at].get("recurrent")) if at < len(moments) else None
@@ -197,5 +189,5 @@ def state_in_words(session: "Session", at: int) -> str:
     return words
 
 
-def _say(out: "Console", text: str, style: str = "") -> None:
+def _say(out: Console, text: str, style: str = "") -> None:
     out.print(text, style=style, markup=False)

@@ -1,21 +1,27 @@
 """``stategate doctor``: whether everything is here that is needed. Nothing is fetched."""
 
 import os
+import shutil
+import sqlite3
+import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
+from rich.text import Text
 
-from stategate.stores.errors import UserError, error_with_type
+from stategate.graph.config import Config, load_config
+from stategate.nodes.resources import Resources
+from stategate.stores.assets.fetch import ASSETS
+from stategate.stores.errors import UserError, error_with_type, user_error_context
+from stategate.stores.home import cache, home
 from stategate.stores.settings import JsonFile, Overrides, Settings, option
+from stategate.stores.text import without_password
 from stategate.ui.cli.output import console, table, wrote
 from stategate.ui.cli.settings_command import command, single
-
-if TYPE_CHECKING:
-    from stategate.graph.config import Config
 
 app = single()
 _ROOM = 1 << 30  # bytes that a disk should have free
@@ -42,8 +48,6 @@ class DoctorSettings(Settings):
 
     def load(self) -> "Config":
         """Return the config."""
-        from stategate.graph.config import load_config
-
         return load_config(self.config, self.overrides)
 
 
@@ -53,8 +57,6 @@ def doctor(settings: DoctorSettings) -> None:
 
     Exit code 1 if something is wrong; each line says what to do.
     """
-    from rich.text import Text
-
     results = [examine(name, settings) for name in CHECKS]
     wrong = sum(not finding.ok for finding in results)
     told = {"ok": not wrong, "findings": [vars(finding) for finding in results]}
@@ -78,11 +80,6 @@ def examine(name: str, settings: DoctorSettings) -> Finding:
 
 def check_home(_: DoctorSettings) -> str:
     """Write a file into each folder of ours, and see whether there is room for more."""
-    import shutil
-    import tempfile
-
-    from stategate.stores.home import cache, home
-
     for folder in (home(), cache()):
         tempfile.TemporaryFile(dir=folder).close()
         free = shutil.disk_usage(folder).free
@@ -94,8 +91,6 @@ def check_home(_: DoctorSettings) -> str:
 
 def check_assets(_: DoctorSettings) -> str:
     """Say which files from outside are here."""
-    from stategate.stores.assets.fetch import ASSETS
-
     here = [asset.name for asset in ASSETS.values() if asset.is_present and asset.is_verified]
     rest = [f"{a.name} ({a.size / 1e6:,.0f} MB)" for a in ASSETS.values() if a.name not in here]
     fetched = f"; fetched on first use: {', '.join(rest)}" if rest else ""
@@ -104,8 +99,6 @@ def check_assets(_: DoctorSettings) -> str:
 
 def check_stores(_: DoctorSettings) -> str:
     """Let SQLite check each database of this home."""
-    from stategate.stores.home import cache, home
-
     patterns = ("*.sqlite", "banks/*/*.sqlite", "corpora/*/*.sqlite")
     files = {path for pattern in patterns for path in home().glob(pattern)}
     files |= set(cache().glob("*.sqlite"))
@@ -117,9 +110,6 @@ def check_stores(_: DoctorSettings) -> str:
 
 def _damage(path: Path) -> str:
     """Return what SQLite finds wrong with a file, "" where nothing is."""
-    import sqlite3
-    from contextlib import closing
-
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
             found = str(db.execute("pragma quick_check(1)").fetchone()[0])
@@ -130,9 +120,6 @@ def _damage(path: Path) -> str:
 
 def check_servers(_: DoctorSettings) -> str:
     """Ask the servers that the environment names."""
-    from stategate.stores.errors import user_error_context
-    from stategate.stores.text import without_password
-
     answers = []
     if url := os.environ.get("STATEGATE_POSTGRES"):
         import psycopg
@@ -158,7 +145,6 @@ def check_model(settings: DoctorSettings) -> str:
 
     from stategate.nodes.models.asking import ask
     from stategate.nodes.models.llms import OpenAILlm, key_from
-    from stategate.nodes.resources import Resources
 
     config = settings.load()
     if config.llm is None:
@@ -174,8 +160,6 @@ def check_model(settings: DoctorSettings) -> str:
 
 def check_embedder(settings: DoctorSettings) -> str:
     """Say whether texts could be embedded; ``--deep`` embeds one."""
-    from stategate.nodes.resources import Resources
-
     config = settings.load()
     _need(config.embedder.kind, "embedder.kind=hashing")
     if not settings.deep:

@@ -3,19 +3,18 @@
 import inspect
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
+from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
 
+from stategate.nodes.protocols import SLOTS
+from stategate.nodes.registry import Registry, registry
 from stategate.stores.errors import UserError
 from stategate.stores.settings import JsonFile, Settings, argument, option
 from stategate.ui.cli.output import say, wrote
 from stategate.ui.cli.settings_command import command, single
-
-if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-
-    from stategate.nodes.registry import Registry
 
 app = single()
 
@@ -31,9 +30,6 @@ class KindsSettings(Settings):
 @command(app, "stategate kinds context", "stategate kinds --json -")
 def kinds(settings: KindsSettings) -> None:
     """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
-    from stategate.nodes.protocols import SLOTS
-    from stategate.nodes.registry import registry
-
     slot = settings.slot
     if slot is not None and slot not in SLOTS:
         raise UserError(f"no slot '{slot}': the slots are {', '.join(SLOTS)}")
@@ -71,8 +67,6 @@ def markdown(described: dict[str, Any], owner: str | None = None) -> str:
 
 
 def _parameter(name: str, info: "FieldInfo") -> dict[str, Any]:
-    from pydantic_core import to_jsonable_python
-
     kind = inspect.formatannotation(info.annotation).replace("typing.", "")
     described = {"name": name, "type": kind, "required": info.is_required()}
     if not info.is_required():

@@ -10,18 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
+from rich.console import Console
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
 from stategate.stores import files
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.text import printable
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
 #: Seconds of silence before a command without a terminal says that it works.
 _PATIENCE = 2.0
@@ -32,8 +31,6 @@ _BAR = 14  # blocks of the longest bar
 @cache
 def _consoles() -> "type[Console]":
     """Return rich's console, but for text from outside that would steer the terminal."""
-    from rich.console import Console
-    from rich.segment import Segment
 
     class Printable(Console):
         def render(self, *args: Any, **extra: Any) -> Iterator[Segment]:
@@ -59,16 +56,12 @@ def say(text: str, style: str = "", *, stderr: bool = False) -> None:
 
 def heading(out: "Console", title: str) -> None:
     """Print a rule with a title."""
-    from rich.text import Text
-
     out.print()
     out.rule(Text(title, "bold"), align="left", style="dim")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> "Table":
     """Return a table without borders: texts as they are, numbers to the right."""
-    from rich.table import Table
-
     made = Table(*head, box=None, pad_edge=False, show_header=any(head))
     for row in rows:
         made.add_row(*map(_cell, row))
@@ -76,8 +69,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> "Table":
 
 
 def _cell(value: Any) -> "Text":
-    from rich.text import Text
-
     if isinstance(value, int | float):
         return Text(f"{value:,}" if isinstance(value, int) else f"{value:.2f}", justify="right")
     return value if isinstance(value, Text) else Text(str(value))
@@ -85,8 +76,6 @@ def _cell(value: Any) -> "Text":
 
 def bar(value: float, highest: float) -> "Text":
     """Return a bar of at least one block, the longest for ``highest``."""
-    from rich.text import Text
-
     share = value / highest if highest > 0 else 0.0
     return Text("█" * max(round(_BAR * min(max(share, 0.0), 1.0)), 1), "green")
 

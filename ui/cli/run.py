@@ -1,35 +1,45 @@
 """``stategate run``: one episode with a transcript, or many with a summary."""
 
+import tempfile
+import time
+import uuid
 from collections.abc import Generator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import typer
+import yaml
 from pydantic import model_validator
+from rich.console import Console
 
-from stategate.stores.errors import UserError
+from stategate.envs.protocols import World, playable
+from stategate.graph.build import build_graph
+from stategate.graph.config import Config, load_config
+from stategate.graph.session import Session, StepResult
+from stategate.graph.state import pack_decision, to_plain
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import read_yaml
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
 from stategate.ui.cli import output
+from stategate.ui.cli.ask import load_model
+from stategate.ui.cli.eval import finish, resumable
+from stategate.ui.cli.human import play_by_hand
 from stategate.ui.cli.settings_command import command, single
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from stategate.envs.protocols import World
-    from stategate.graph.config import Config
-    from stategate.graph.session import Session, StepResult
+from stategate.ui.cli.transcript import Transcript
+from stategate.ui.memory import durable, of_user
 
 app = single()
-#: Flags that say the same twice, or contradict each other.
+#: Flags that exclude each other: the second is left out; and flags that need another.
 _APART = (
-    ("task", "goal", "--task says what to play: leave --goal out"),
-    ("task", "episodes", "--task says what to play: leave --episodes out"),
-    ("episodes", "thread", "--thread is for one episode; many are resumed by --out"),
-    ("goal", "start", "name the first of --episodes once: --start N"),
-    ("resume", "goal", "--resume goes on with the thread's own task: leave --goal out"),
-    ("resume", "task", "--resume goes on with the thread's own task: leave --task out"),
+    ("task", "goal"),
+    ("task", "episodes"),
+    ("episodes", "thread"),
+    ("start", "goal"),
+    ("resume", "goal"),
+    ("resume", "task"),
 )
+_TOGETHER = (("resume", "thread"), ("start", "episodes"), ("out", "episodes"))
 
 
 class RunSettings(Settings):
@@ -58,19 +68,16 @@ class RunSettings(Settings):
     @model_validator(mode="after")
     def _fit_together(self) -> "RunSettings":
         given = {name for name, value in self if value not in (None, False, ())}
-        for one, other, why in _APART:
-            if {one, other} <= given:
-                raise UserError(why)
-        for name, needed in (("resume", "thread"), ("start", "episodes"), ("out", "episodes")):
+        for name, other in _APART:
+            if {name, other} <= given:
+                raise UserError(f"with --{name}, leave --{other} out")
+        for name, needed in _TOGETHER:
             if name in given and needed not in given:
                 raise UserError(f"--{name} needs --{needed}")
         return self
 
-    def load(self) -> "Config":
+    def load(self) -> Config:
         """Return the config with this system's user in its memory; ``--set`` wins over shortcuts."""
-        from stategate.graph.config import load_config
-        from stategate.ui.memory import of_user
-
         shortcuts = {
             "actor.kind": self.actor,
             "llm.model": self.model,
@@ -99,14 +106,12 @@ def run(settings: RunSettings) -> None:
         play_many(config, range(first, first + settings.episodes), settings)
 
 
-def task_of(world: "World", goal: int | None, pairs: Sequence[str]) -> dict[str, Any]:
+def task_of(world: World, goal: int | None, pairs: Sequence[str]) -> dict[str, Any]:
     """Return the task that ``--goal`` or ``--task KEY=VALUE …`` names in ``world``.
 
     ``goal`` is a number in the world's list of tasks, unless its tasks call themselves by a goal or it
     lists none. Raises ``UserError``.
     """
-    from stategate.envs.protocols import playable
-
     if pairs:
         return dict(map(_read_pair, pairs))
     number = goal or 0
@@ -119,11 +124,6 @@ def task_of(world: "World", goal: int | None, pairs: Sequence[str]) -> dict[str,
 
 
 def _read_pair(pair: str) -> tuple[str, Any]:
-    import yaml
-
-    from stategate.stores.errors import user_error_context
-    from stategate.stores.files import read_yaml
-
     key, equals, value = pair.partition("=")
     if not (equals and key.strip()):
         raise UserError(f"--task takes KEY=VALUE, not '{pair}'")
@@ -131,11 +131,8 @@ def _read_pair(pair: str) -> tuple[str, Any]:
         return key.strip(), read_yaml(value)
 
 
-def play(config: "Config", settings: RunSettings) -> None:
+def play(config: Config, settings: RunSettings) -> None:
     """Play one episode and print it. Raises ``UserError`` and ``typer.Exit(130)`` on Ctrl-C."""
-    from stategate.ui.cli.human import play_by_hand
-    from stategate.ui.cli.transcript import Transcript
-
     session = open_session(config, settings)
     by_hand = config.actor.kind == "human"
     out = output.console(stderr=settings.json_target == "-")
@@ -168,10 +165,8 @@ def play(config: "Config", settings: RunSettings) -> None:
         output.write_json(settings.json_target, episode)
 
 
-def _watched(session: "Session", out: "Console") -> Generator["StepResult", None, None]:
+def _watched(session: Session, out: Console) -> Generator[StepResult, None, None]:
     """Take steps, with a spinner on terminals: a model may need many seconds for one."""
-    from stategate.ui.cli.ask import load_model
-
     load_model(session)
     while not session.done:
         label = f"step {session.values['steps'] + 1} …"
@@ -180,19 +175,12 @@ def _watched(session: "Session", out: "Console") -> Generator["StepResult", None
         yield result
 
 
-def open_session(config: "Config", settings: RunSettings) -> "Session":
+def open_session(config: Config, settings: RunSettings) -> Session:
     """Return the session to play: a new episode, or the unfinished one of ``thread``.
 
     Raises ``UserError`` if there is nothing to resume, or if a new episode would bury an
     unfinished one.
     """
-    import time
-    import uuid
-
-    from stategate.graph.build import build_graph
-    from stategate.graph.session import Session
-    from stategate.ui.memory import durable
-
     thread = settings.thread
     if thread is None:  # an id that no other run has keeps the traces of runs apart
         name = f"run-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
@@ -216,21 +204,19 @@ def open_session(config: "Config", settings: RunSettings) -> "Session":
     return session
 
 
-def futile(session: "Session", result: "StepResult") -> str | None:
+def futile(session: Session, result: StepResult) -> str | None:
     """Return the decision's fallback, or why its action did nothing (None if all is well)."""
     decision = result.decision
     is_legal = session.agent.accepts(decision.action, result.observation)
     return decision.fallback or (None if is_legal else "illegal action: nothing happened")
 
 
-def episode_dict(session: "Session", steps: Sequence["StepResult"]) -> dict[str, Any]:
+def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any]:
     """Return the episode: task, steps, totals.
 
     ``steps`` are those that this process took; a resumed episode has earlier ones, which ``totals``
     count (except ``seconds``) and ``resumed_at`` names the number of.
     """
-    from stategate.graph.state import to_plain
-
     values = session.values
     parts = (values.get("info") or {}).get("reward")
     totals = ("done", "steps", "tokens", "model_tokens", "cost", "fallbacks")
@@ -251,9 +237,7 @@ def episode_dict(session: "Session", steps: Sequence["StepResult"]) -> dict[str,
     }
 
 
-def _step(session: "Session", result: "StepResult") -> dict[str, Any]:
-    from stategate.graph.state import pack_decision, to_plain
-
+def _step(session: Session, result: StepResult) -> dict[str, Any]:
     seen, context, outcome = result.observation, result.context, result.outcome
     return {
         "step": result.step,
@@ -274,15 +258,12 @@ def _step(session: "Session", result: "StepResult") -> dict[str, Any]:
     }
 
 
-def play_many(config: "Config", goals: Sequence[int], settings: RunSettings) -> None:
+def play_many(config: Config, goals: Sequence[int], settings: RunSettings) -> None:
     """Play ``goals`` and print the summary; without ``--out`` nothing but the summary is kept.
 
     Exit code 1 if every episode failed; 130 on Ctrl-C, with what to do about it.
     """
-    import tempfile
-
     from stategate.evals.core.report import summary_text
-    from stategate.ui.cli.eval import finish, resumable
 
     values = config.model_dump(mode="json")
     with tempfile.TemporaryDirectory(prefix="stategate-") as passing:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.stores.settings import JsonFile, Settings, argument, option
+from stategate.ui.actions import task_in_words
 from stategate.ui.cli.output import console, say, table, wrote
 from stategate.ui.cli.settings_command import command, command_group
 
@@ -62,8 +63,6 @@ class ExportSettings(TraceSettings):
 @command(app, "stategate traces list --min-reward 1 --json -", name="list")
 def list_traces(settings: ListSettings) -> None:
     """List recorded episodes, newest first."""
-    from stategate.ui.actions import task_in_words
-
     wanted = settings.model_dump(include={"min_reward", "env", "limit"})
     episodes = settings.open().episodes(**wanted)
     if wrote(settings.json_target, episodes):

@@ -1,33 +1,28 @@
 """A played episode for people, readable at 80 columns."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from stategate.envs.protocols import Observation, View
+from stategate.graph.config import Config
+from stategate.graph.session import StepResult
 from stategate.nodes.protocols import BuiltContext
 from stategate.nodes.retrieval.page import describe
 from stategate.ui.actions import (
     costs_of,
     figure,
     label,
-    outcome_cards,
     reward_parts,
     task_in_words,
     unscored,
 )
 from stategate.ui.cli.output import heading
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from stategate.graph.config import Config
-    from stategate.graph.session import StepResult
-
 _PAGE_LINES = 5  # of a page that a transcript shows
-_CHANCES = 4  # that it names of what an actor could have done
 
 
 def page_lines(view: View, observation: Observation, limit: int = _PAGE_LINES) -> list[str]:
@@ -61,13 +56,6 @@ def kept_line(context: BuiltContext, names: int = 6) -> str:
     gone = [label(action) for action in context.dropped_actions]
     more = ", …" if len(gone) > names else ""
     return line + (f"; dropped: {', '.join(gone[:names])}{more}" if gone else "")
-
-
-def chances_line(probabilities: Mapping[str, float]) -> str:
-    """Say what else an actor could have done: ``.81 look, .10 go hall, …``, the likeliest first."""
-    ranked = sorted(probabilities.items(), key=lambda pair: -pair[1])
-    shares = [f"{p:.2f} {cut(label(action), 30)}".lstrip("0") for action, p in ranked[:_CHANCES]]
-    return ", ".join(shares) + (", …" if len(ranked) > _CHANCES else "")
 
 
 def reward_line(reward: float, observation: Observation) -> str:
@@ -121,8 +109,6 @@ class Transcript:
         rows.append(("action", decision.action, "bold green"))
         if decision.reason:
             rows.append(("thought", decision.reason, "italic"))
-        if len(decision.probabilities) > 1:
-            rows.append(("chances", chances_line(decision.probabilities), ""))
         if fallback is not None:
             rows.append(("fallback", fallback, "bold red"))
         took = [f"{result.seconds:.2f} s", *costs_of(decision)]
@@ -134,15 +120,14 @@ class Transcript:
         totals = episode["totals"]
         reward, rows = totals["reward"], []
         if why := unscored(last):
-            rows.append(("result", ", ".join(str(c["title"]) for c in outcome_cards(last)), ""))
             rows.append(("reward", f"none: {why}", "yellow"))
         elif reward is not None:
             style = "bold green" if reward == 1.0 else "bold yellow" if reward else "bold red"
             rows.append(("reward", reward_line(reward, last), style))
         if not totals["done"]:
             is_capped = totals["steps"] >= self.config.max_steps
-            why = "the step cap" if is_capped else "stopped by hand"
-            rows.append(("", f"not finished: {why}", "yellow"))
+            why = "not finished: the step cap" if is_capped else "not finished"
+            rows.append(("", why, "yellow"))
         sums = [f"{totals['steps']} steps", f"{totals['tokens']} tokens of context"]
         if totals["model_tokens"]:
             sums.append(f"{totals['model_tokens']} tokens by the model")
