@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,17 @@ from typing import Any
 from stategate.language.words import CARDINALS
 from stategate.stores.text import stem
 
+_BELOW = {"zero": 0, **CARDINALS, "dozen": 12}  # a hundred
+_UNITS, _TENS = ("|".join(list(CARDINALS)[i:j]) for i, j in ((0, 9), (19, 27)))
+_SPELLED = rf"(?:(?:{_TENS})[ -]+(?:{_UNITS})|{'|'.join(_BELOW)})"
 #: Letter sizes come first, in one spelling: "xx-large", "xxl", "2xl" and "2x-large" are one token.
 _TOKEN = re.compile(
     r"(?P<size>\b(?:(?P<xs>x{1,6})|(?P<count>\d{1,2})[ -]?x|extra(?![ls]\b))[ -]?"
     r"(?P<letter>large|small|l|s)\b)"
+    rf"|(?P<spelled>(?<![^\W\d_])(?:(?:(?:{_UNITS})[ -]+)?hundred(?:[ -]+(?:and[ -]+)?{_SPELLED})?"
+    rf"|{_SPELLED})(?![^\W\d_]))"
     r"|[0-9]+(?:[.,][0-9]+)*|[^\W\d_]+|[$€£<>\"']"
 )
-_NUMBERS = {"zero": 0, **CARDINALS, "dozen": 12}
 _MARKS = {"’": "'", "“": '"', "”": '"', "″": '"', "×": "x"}
 _DIGITS = frozenset("0123456789")
 _CLOSE = 0.015  # relative difference of amounts that are the same in other units
@@ -68,22 +72,24 @@ def tokens(text: str) -> tuple[Token, ...]:
     plain = _plain(text)
     raw: list[Token] = []
     for found in _TOKEN.finditer(plain):
-        word = found[0]
+        word, (start, end) = found[0], found.span()
         if found["size"]:
             count = int(found["count"]) if found["count"] else len(found["xs"] or "x")
-            which = "large" if found["letter"].startswith("l") else "small"
-            name = f"{count}x{which}"
-            raw.append(Token(name, name, found.start(), found.end()))
+            name = f"{count}x{'large' if found['letter'].startswith('l') else 'small'}"
+            raw.append(Token(name, name, start, end))
+        elif found["spelled"]:
+            raw.append(_number(_spelled(word), re.split("[ -]", word)[0], start, end))
         elif word[0] == "0" and word.isdecimal() and len(word) > 1:
-            raw.append(Token(word, word, found.start(), found.end()))  # a code, not an amount
+            raw.append(Token(word, word, start, end))  # a code, not an amount
         elif word[0] in _DIGITS:
-            raw.append(_number(_value(word), word, found.start(), found.end()))
-        elif word in _NUMBERS:
-            raw.append(_number(float(_NUMBERS[word]), word, found.start(), found.end()))
-        else:
-            glued = len(word) == 1 and _is_glued(plain, found.start(), found.end())
-            raw.append(Token(stem(word), word, found.start(), found.end(), is_glued=glued))
-    return _with_units(_joined(raw, plain), plain)
+            value = _value(word)
+            if plain[start - 1 : start] in tuple("$€£") and re.match(r"k(?![^\W\d_])", plain[end:]):
+                value, end = value * 1000, end + 1  # $1.5k
+            raw.append(_number(value, word, start, end))
+        elif not raw or start >= raw[-1].end:
+            is_glued = len(word) == 1 and _is_glued(plain, start, end)
+            raw.append(Token(stem(word), word, start, end, is_glued=is_glued))
+    return _with_units(raw, plain)
 
 
 def content(text: str) -> tuple[Token, ...]:
@@ -122,86 +128,46 @@ def _number(value: float, word: str, start: int, end: int) -> Token:
     return Token(f"{value:g}", word, start, end, value)
 
 
-def _joined(raw: list[Token], plain: str) -> list[Token]:
-    """Join number words and what multiplies: "twenty five", "one hundred and twenty", "$2k"."""
-    joined: list[Token] = []
-    for token in raw:
-        last = joined[-1] if joined else None
-        if last is not None and last.value is not None and _is_digit(last):
-            of_money = plain[max(0, last.start - 1) : last.start] in tuple("$€£")
-            if token.word == "k" and token.start == last.end and of_money:  # $1.5k
-                joined[-1] = _number(last.value * 1000, last.word, last.start, token.end)
-                continue
-        if last is not None and last.value is not None and not _is_digit(last):
-            value = last.value
-            between = plain[last.end : token.start].strip(" -")
-            if token.word == "hundred" and not between and value < 10:
-                joined[-1] = _number(value * 100, last.word, last.start, token.end)
-                continue
-            is_tail = token.value is not None and not _is_digit(token)
-            if (
-                is_tail
-                and between == ""
-                and token.value is not None
-                and (
-                    (value in range(20, 100, 10) and token.value < 10)
-                    or (value % 100 == 0 and value)
-                )
-            ):
-                joined[-1] = _number(value + token.value, last.word, last.start, token.end)
-                continue
-        if token.value is not None and token.value < 100 and len(joined) > 1:
-            hundred = joined[-2].value or 0.0
-            if (
-                joined[-1].word == "and"
-                and hundred
-                and hundred % 100 == 0
-                and not _is_digit(joined[-2])
-            ):
-                joined[-2:] = [
-                    _number(hundred + token.value, joined[-2].word, joined[-2].start, token.end)
-                ]
-                continue
-        if token.word == "hundred" and (last is None or last.value is None):
-            token = _number(100.0, "hundred", token.start, token.end)
-        joined.append(token)
-    return joined
+def _spelled(words: str) -> float:
+    """Return the number that "one hundred and twenty" spells."""
+    total = 0
+    for word in re.findall("[a-z]+", words):
+        total = (total or 1) * 100 if word == "hundred" else total + _BELOW.get(word, 0)
+    return float(total)
 
 
 def _with_units(raw: list[Token], plain: str) -> tuple[Token, ...]:
+    """Give numbers their units; what only tells those is no token any more."""
     units = english()["units"]
     out: list[Token] = []
-    skip = False
+    taken = -1  # the unit behind the last number
     for i, token in enumerate(raw):
-        if skip:
-            skip = False
+        if i == taken:
             continue
         if token.value is None:
-            # "pack of 3": the unit stands before
-            of = raw[i + 1].word == "of" if i + 2 < len(raw) else False
-            if of and _counts(token) and raw[i + 2].value is not None:
-                continue
-            is_before_number = i + 1 < len(raw) and raw[i + 1].value is not None
-            if token.word == "of" and i and is_before_number and _counts(raw[i - 1]):
-                continue
-            after_number = bool(out) and out[-1].value is not None
-            if token.word in ("x", "by") and after_number and is_before_number:
-                continue  # 8 x 10
-            out.append(token)
+            is_behind_number = bool(out) and out[-1].value is not None
+            if not _joins_numbers(raw, i, is_behind_number):
+                out.append(token)
             continue
         unit, end = "", token.end
-        following = raw[i + 1] if i + 1 < len(raw) else None
-        if following is not None and following.word in ('"', "'"):
-            unit, skip, end = ("inch" if following.word == '"' else "feet"), True, following.end
-        elif following is not None and _is_unit(following, raw, i, plain):
-            unit, skip, end = following.word, True, following.end
+        if i + 1 < len(raw) and _is_unit(raw[i + 1], token, plain):
+            taken, end = i + 1, raw[i + 1].end
+            unit = {'"': "inch", "'": "feet"}.get(raw[taken].word, raw[taken].word)
         kind, size = units.get(unit, ("", 0.0))
         if not unit and i > 1 and raw[i - 1].word == "of" and _counts(raw[i - 2]):
             kind, size = "count", 1.0
-        out.append(
-            Token(token.key, token.word, token.start, end, token.value, kind, token.value * size)
-        )
+        out.append(replace(token, end=end, unit=kind, size=token.value * size))
     return _spread(out, plain)
+
+
+def _joins_numbers(raw: list[Token], i: int, is_behind_number: bool) -> bool:
+    """Say whether a word only tells how numbers belong together: "pack of 3", "8 x 10"."""
+    after = [token.value is not None for token in raw[i + 1 : i + 3]]
+    if _counts(raw[i]) and len(after) == 2 and raw[i + 1].word == "of":
+        return after[1]
+    is_joint = raw[i].word in ("x", "by") and is_behind_number
+    is_joint = is_joint or (raw[i].word == "of" and i > 0 and _counts(raw[i - 1]))
+    return is_joint and bool(after) and after[0]
 
 
 def _counts(token: Token) -> bool:
@@ -209,11 +175,13 @@ def _counts(token: Token) -> bool:
     return bool(english()["units"].get(token.word, ("",))[0] == "count")
 
 
-def _is_unit(following: Token, raw: list[Token], i: int, plain: str) -> bool:
+def _is_unit(following: Token, number: Token, plain: str) -> bool:
     """Say whether the word after a number is its unit; "in" is one only before no other word."""
+    if following.word in ('"', "'"):
+        return True
     if following.word not in english()["units"]:
         return False
-    gap = plain[raw[i].end : following.start]
+    gap = plain[number.end : following.start]
     if following.word in ("in", "m", "w", "v", "g", "l"):
         rest = plain[following.end : following.end + 2]
         return gap == "" or (gap == " " and (not rest.strip() or rest[0] in ".,;)x"))
@@ -224,15 +192,10 @@ def _spread(out: list[Token], plain: str) -> tuple[Token, ...]:
     """Give the numbers of "8 x 10 inch" the unit of the last."""
     for i in range(len(out) - 2, -1, -1):
         token, after = out[i], out[i + 1]
-        between = plain[token.end : after.start].strip()
-        if (
-            token.value is not None
-            and not token.unit
-            and after.unit == "m"
-            and between in ("x", "by")
-        ):
+        is_joined = plain[token.end : after.start].strip() in ("x", "by")
+        if token.value is not None and not token.unit and after.unit == "m" and is_joined:
             size = token.value * after.size / after.value if after.value else 0.0
-            out[i] = Token(token.key, token.word, token.start, token.end, token.value, "m", size)
+            out[i] = replace(token, unit="m", size=size)
     return tuple(out)
 
 
@@ -246,7 +209,3 @@ def _is_glued(plain: str, start: int, end: int) -> bool:
         or before == "#"
         or (after in ("-", "#", "_", ".") and beyond.isalnum())
     )
-
-
-def _is_digit(token: Token) -> bool:
-    return token.word[0] in _DIGITS

@@ -8,11 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from stategate.envs.asking.meaning import likeness
 from stategate.envs.asking.request import Request, read_request
 from stategate.envs.asking.text import Token, content, english, same, tokens
-from stategate.envs.asking.weights import NONE, ROLES, VALUE, Floats, network, on_install
-from stategate.envs.asking.words import matters, negated, rarity, word_roles
+from stategate.envs.asking.weights import ROLES, in_columns, likeness, network, rarity
+from stategate.envs.asking.words import matters, negated, word_roles
 
 _FUZZY, _FUZZY_LONG = 4, 8  # letters of a word that may hold one slip, or two
 _REACH = 4  # words that a name reaches
@@ -104,25 +103,6 @@ def locate(request: Request, text: str, name: str = "") -> Span:
     return best[1] if best is not None else Span((0.0,) * len(wanted), ())
 
 
-def value_features(
-    request: Request,
-    name: str,
-    values: Sequence[str],
-    title: frozenset[str] = frozenset(),
-    taken: frozenset[int] = frozenset(),
-) -> tuple[Floats, Floats]:
-    """Return (n, len(VALUE)) of exclusive values, and (len(NONE),) of asking for none of them.
-
-    ``title`` are keys of words that the page says elsewhere, ``taken`` the instruction's tokens that a
-    value of another choice says better.
-    """
-    if not values:
-        return np.zeros((0, len(VALUE)), dtype=np.float32), np.zeros(len(NONE), dtype=np.float32)
-    seen = _Compared(request, name, values, title)
-    rows = np.array([seen.row(i, taken) for i in range(len(values))], dtype=np.float32)
-    return rows, seen.none(rows)
-
-
 class _Compared:
     """Exclusive values beside an instruction, each with what the others say of the same words."""
 
@@ -153,79 +133,89 @@ class _Compared:
         self.repairs = _repairs(request, self.spans, self.whole_sets)
         self.meant = _meant(request, self.wanted, self.spans, title)
         self.roles = [_roles(request, span) for span in self.spans]
-        self.of_value = [role["value"] for role in self.roles]
 
-    def row(self, i: int, taken: frozenset[int]) -> tuple[float, ...]:
-        """Return the features :data:`VALUE` of the ``i``-th value."""
+    def row(self, i: int, taken: frozenset[int]) -> dict[str, float]:
+        """Return the features of the ``i``-th value.
+
+        ``taken`` are the instruction's tokens that a value of another choice says better.
+        """
         request, span, keys, n = self.request, self.spans[i], self.wanted[i], len(self.values)
-        places, strength = frozenset(span.places), self.strength
-        pairs = list(zip(keys, span.quality, strict=True))
+        places, strength, whole = frozenset(span.places), self.strength, span.is_whole
+        said, count = [request.tokens[p] for p in places], max(len(places), 1)
         found = sum(q >= _ENOUGH for q in span.quality)
+        missing = [key for key, q in zip(keys, span.quality, strict=True) if q < _ENOUGH]
         near = min((abs(p - q) for p in places for q in self.name_at), default=99)
         others = [sum(self.negations[j]) for j in range(n) if j != i and self.spans[j].places]
-        return (
-            self.cover[i],
-            sum(span.quality) / len(span.quality) if span.quality else 0.0,
-            span.is_whole,
-            span.is_whole and _is_run(span.places),
-            min(found, 4) / 4,
-            min(len(keys) - found, 4) / 4,
-            min(sum(t.value is not None and q < _ENOUGH for t, q in pairs), 3) / 3,
-            max((self.weigh[t.key] for t, q in pairs if q >= _ENOUGH), default=0.0) / 4,
-            bool(places) and any(places < other for other in self.whole_sets),
-            max(-1.0, min(1.0, _lead(strength, i))),
-            strength[i] >= max(strength) and max(strength) > 0,
-            min(sum(s == strength[i] for s in strength) - 1, 4) / 4 if places else 0.0,
-            sum(request.tokens[p].key in self.title for p in places) / max(len(places), 1),
-            sum(p in taken for p in places) / max(len(places), 1),
-            1 / (1 + near) if near <= _REACH else 0.0,
-            bool(self.name_at),
-            *self.negations[i],
-            sum(p in request.in_limit for p in places) / max(len(places), 1),
-            math.log(n) / 4,
-            max((self.care[p] for p in places), default=0.0),
-            _alike(request, self.values[i], span),
-            any(len(request.places[request.tokens[p].key]) > 1 for p in places),
-            any(t.value is not None for t in keys),
-            max((rarity(request.tokens[p].word)[0] for p in places), default=0.0),
-            1 - max((q for q in span.quality), default=1.0) if places else 0.0,
-            n == 2 and i == 1,
-            n == 2 and bool(others) and max(others) >= 1,
-            not places,
-            *left_over(request, places, self.title, self.name_keys),
-            *self.repairs[i],
-            self.meant[i],
-            _lead(self.meant, i),
-            self.roles[i]["value"],
-            self.roles[i]["thing"],
-            self.roles[i]["property"],
-            _lead(self.of_value, i),
-            _is_glued(request, places),
-        )
+        before, earlier, after = self.negations[i]
+        gap, beside = left_over(request, places, self.title, self.name_keys)
+        taken_back, replaces, said_before, said_after = self.repairs[i]
+        told = [self.weigh[k.key] for k, q in zip(keys, span.quality, strict=True) if q >= _ENOUGH]
+        return {
+            "coverage": self.cover[i],
+            "plain coverage": sum(span.quality) / len(span.quality) if span.quality else 0.0,
+            "all found": whole,
+            "verbatim": whole and all(b - a == 1 for a, b in itertools.pairwise(span.places)),
+            "words found": min(found, 4) / 4,
+            "words missing": min(len(keys) - found, 4) / 4,
+            "numbers missing": min(sum(key.value is not None for key in missing), 3) / 3,
+            "told apart": max(told, default=0.0) / 4,
+            "swallowed": bool(places) and any(places < other for other in self.whole_sets),
+            "margin": max(-1.0, min(1.0, _lead(strength, i))),
+            "best": strength[i] >= max(strength) and max(strength) > 0,
+            "ties": min(strength.count(strength[i]) - 1, 4) / 4 if places else 0.0,
+            "in title": sum(token.key in self.title for token in said) / count,
+            "taken by others": len(places & taken) / count,
+            "name near": 1 / (1 + near) if near <= _REACH else 0.0,
+            "name said": bool(self.name_at),
+            "negated before": before,
+            "negated earlier": earlier,
+            "negated after": after,
+            "in limit": len(places & request.in_limit) / count,
+            "many": math.log(n) / 4,
+            "matters": max((self.care[p] for p in places), default=0.0),
+            "letters alike": _alike(request, self.values[i]),
+            "said twice": any(len(request.places[token.key]) > 1 for token in said),
+            "has number": any(key.value is not None for key in keys),
+            "rarity": max((rarity(token.word)[0] for token in said), default=0.0),
+            "slips": 1 - max(span.quality, default=1.0) if places else 0.0,
+            "last of two": n == 2 and i == 1,
+            "other excluded": n == 2 and bool(others) and max(others) >= 1,
+            "nothing found": not places,
+            "gap": gap,
+            "beside": beside,
+            "taken back": taken_back,
+            "replaces": replaces,
+            "said before": said_before,
+            "said after": said_after,
+            "meant": self.meant[i],
+            "meant most": _lead(self.meant, i),
+            "of a value": self.roles[i]["value"],
+            "of the thing": self.roles[i]["thing"],
+            "of a property": self.roles[i]["property"],
+            "of a value most": _lead([role["value"] for role in self.roles], i),
+            "glued": _is_glued(request, places),
+        }
 
-    def none(self, rows: Floats) -> Floats:
-        """Return the features :data:`NONE` of asking for none of the values, from their ``rows``."""
-        column = dict(zip(VALUE, rows.T, strict=True))
-        return np.array(
-            [
-                column["coverage"].max(),
-                column["all found"].max(),
-                bool(self.name_at),
-                math.log(len(self.values)) / 4,
-                column["letters alike"].max(),
-                column["matters"].max(),
-                column["has number"].max(),
-                len(self.values) == 1,
-                column["meant"].max(),
-                column["of a value"].max(),
-            ],
-            dtype=np.float32,
-        )
+    def none(self, rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        """Return the features of asking for none of the values, from their ``rows``."""
+        most = {name: max(row[name] for row in rows) for name in rows[0]}
+        return {
+            "best coverage": most["coverage"],
+            "any whole": most["all found"],
+            "name said": bool(self.name_at),
+            "many": math.log(len(self.values)) / 4,
+            "best letters": most["letters alike"],
+            "best matters": most["matters"],
+            "any number": most["has number"],
+            "one": len(self.values) == 1,
+            "meant": most["meant"],
+            "of a value": most["of a value"],
+        }
 
 
 def _lead(scores: Sequence[float], i: int) -> float:
     """Return how far the ``i``-th score is ahead of the best other, or behind the best."""
-    best, second = _two_best(scores)
+    best, second, *_ = (*sorted(scores, reverse=True), 0.0)
     return scores[i] - (second if scores[i] >= best else best)
 
 
@@ -332,22 +322,13 @@ def _coverage(keys: Sequence[Token], span: Span, weigh: Mapping[str, float]) -> 
     return found / total if total else 0.0
 
 
-def _two_best(values: Sequence[float]) -> tuple[float, float]:
-    ordered = sorted(values, reverse=True)
-    return ordered[0], ordered[1] if len(ordered) > 1 else 0.0
-
-
-def _is_run(places: Sequence[int]) -> bool:
-    return all(b - a == 1 for a, b in itertools.pairwise(places))
-
-
 @lru_cache(maxsize=65536)
 def _triples(text: str) -> frozenset[str]:
     padded = f"  {text.lower()} "
     return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))
 
 
-def _alike(request: Request, value: str, span: Span) -> float:
+def _alike(request: Request, value: str) -> float:
     """Return the share of a value's letter triples that the instruction's own text has."""
     ours = _triples(value)
     return len(ours & _triples(request.text)) / len(ours) if ours else 0.0
@@ -383,39 +364,33 @@ def ask_choices(
     """
     request = read_request(text)
     keys = frozenset(token.key for token in content(title))
-    whole = [
-        max(
-            (s.places for v in values if (s := locate(request, v, name)).is_whole),
-            key=len,
-            default=(),
-        )
-        for name, values in choices
-    ]
+    whole = [_longest([locate(request, v, name) for v in values]) for name, values in choices]
     found = []
-    for i, (name, values) in enumerate(choices):
-        mine = len(whole[i])
-        taken = frozenset(
-            p for j, places in enumerate(whole) if j != i and len(places) > mine for p in places
-        )
-        rows, none = value_features(request, name, values, keys, taken)
-        asked, excluded, rest = judge(rows, none)
-        spans = tuple(locate(request, value, name) for value in values)
+    for (name, values), mine in zip(choices, whole, strict=True):
+        taken = frozenset(p for other in whole if len(other) > len(mine) for p in other)
+        compared = _Compared(request, name, values, keys)
+        rows = [compared.row(i, taken) for i in range(len(values))]
+        asked, excluded, rest = _judged(rows, compared.none(rows)) if rows else ([], [], 1.0)
+        spans = tuple(compared.spans)
         found.append(Asked(name, values, tuple(asked), tuple(excluded), rest, spans))
     return tuple(found)
 
 
-def judge(rows: Floats, none: Floats) -> tuple[list[float], list[float], float]:
+def _longest(spans: Sequence[Span]) -> tuple[int, ...]:
+    """Return the places of the value that the instruction says with most words."""
+    return max((span.places for span in spans if span.is_whole), key=len, default=())
+
+
+def _judged(
+    rows: Sequence[Mapping[str, float]], none: Mapping[str, float]
+) -> tuple[list[float], list[float], float]:
     """Return P(asked), P(excluded) of each value, and P(none is asked)."""
-    if not len(rows):
-        return [], [], 1.0
     net = network("value")
-    hidden = np.tanh(rows @ net["w1"] + net["b1"])
+    hidden = np.tanh(in_columns("value", rows) @ net["w1"] + net["b1"])
     out = hidden @ net["w2"] + net["b2"]
-    logits = np.append(out[:, 0], float(none @ net["w3"][:, 0] + net["b3"][0]))
+    of_none = float(in_columns("none", [none])[0] @ net["w3"][:, 0] + net["b3"][0])
+    logits = np.append(out[:, 0], of_none)
     chances = np.exp(logits - logits.max())
     chances /= chances.sum()
     ruled_out = (1 - chances[:-1]) / (1 + np.exp(-out[:, 1]))
     return chances[:-1].tolist(), ruled_out.tolist(), float(chances[-1])
-
-
-on_install += [locate.cache_clear, ask_choices.cache_clear]

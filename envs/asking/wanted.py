@@ -6,12 +6,11 @@ from functools import lru_cache
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stategate.envs.asking.request import Limit, Request, read_request
-from stategate.envs.asking.subject import VALUED, meets, missing_values
-from stategate.envs.asking.values import Asked, ask_choices, covered
-from stategate.envs.asking.weights import ROLES
+from stategate.envs.asking.text import content
+from stategate.envs.asking.values import Asked, ask_choices, covered, left_over
+from stategate.envs.asking.weights import ROLES, Floats, in_columns, network
 from stategate.envs.asking.words import matters, runs, word_roles
 
 _THING, _PROPERTY, _VALUE, _TALK = range(len(ROLES))
@@ -21,7 +20,7 @@ _FEWEST = 2  # words below which all that could matter are written
 #: Weight of a word that most likely is talk: rare words of titles are still told by it.
 _LEAST = 0.15
 _SAID = 0.5  # how far a title must say a word to hold it
-Weights = NDArray[np.float32]
+VALUED = 0.4  # probability from which a word is one of a value
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Wanted:
         """The limit on amounts."""
         return self.request.limit
 
-    def weights(self, role: str) -> Weights:
+    def weights(self, role: str) -> Floats:
         """Return how much each word of the instruction says of ``role``.
 
         ``described`` is of the thing and its properties, ``all`` with its values, which count half.
@@ -91,7 +90,7 @@ class Wanted:
 
     def missing(self) -> float:
         """Return how many words of values this page does not offer, weighed by how sure that is."""
-        found = missing_values(self.request, self.choices, self.title)
+        found = _missing(self.request, self.choices, self.title)
         return float(found[found > VALUED].sum())
 
     def scores(self, titles: Sequence[str]) -> list[float]:
@@ -114,7 +113,67 @@ class Wanted:
 
     def meets(self) -> float:
         """Return how likely what the page is about can be what is asked, as far as it shows."""
-        return meets(self.request, self.choices, self.title)
+        net = network("subject")
+        features = in_columns("subject", [_features(self.request, self.choices, self.title)])[0]
+        hidden = np.tanh(features @ net["w1"] + net["b1"])
+        return float(1 / (1 + np.exp(-(hidden @ net["w2"] + net["b2"])[0])))
+
+
+def _missing(request: Request, choices: Sequence[Asked], title: str) -> Floats:
+    """Return for each token how surely it is of a value that a page does not offer (0 to 1).
+
+    ``choices`` are the page's, ``title`` says what it is about.
+    """
+    chances = word_roles(request)[:, ROLES.index("value")]
+    said = np.asarray(covered(request, title), dtype=np.float32)
+    for places in request.places.values():
+        # A word that is said of the thing and as a value is not offered because the title has it.
+        for i in sorted(places, key=lambda i: chances[i])[1:]:
+            said[i] = 0.0
+    for asked in choices:
+        said = np.maximum(said, covered(request, asked.name))
+        for i, (chance, out) in enumerate(zip(asked.asked, asked.excluded, strict=True)):
+            # A value that is excluded is what its words are about, too.
+            for place, quality in zip(asked.spans[i].places, asked.spans[i].quality, strict=False):
+                said[place] = max(said[place], quality * max(chance, out))
+    return np.asarray(chances * (1 - said), dtype=np.float32)
+
+
+def _features(request: Request, choices: Sequence[Asked], title: str) -> dict[str, float]:
+    """Return the named features of a page about ``title`` with ``choices``."""
+    roles, missing = word_roles(request), _missing(request, choices, title)
+    cover = np.asarray(covered(request, title), dtype=np.float32)
+    thing, properties, values, _ = roles.T
+
+    def share(weights: Floats) -> float:
+        total = float(weights.sum())
+        return float(weights @ cover) / total if total > 0.3 else 1.0
+
+    best = [max(asked.asked, default=0.0) for asked in choices]
+    sure = [a.spans[a.best] for a, top in zip(choices, best, strict=True) if top >= a.none]
+    waiting = len(choices) - len(sure)
+    known = {token.key for token in content(title)}
+    known |= {request.tokens[p].key for span in sure for p in span.places}
+    left = [left_over(request, frozenset(s.places), frozenset(known), set()) for s in sure]
+    phrases = runs(request, ("thing", "property"))
+    return {
+        "values missing": missing.sum() / 3,
+        "sure values missing": missing[missing > VALUED].sum() / 3,
+        "worst missing": missing.max(initial=0.0),
+        "value words": values.sum() / 5,
+        "choices": len(choices) / 3,
+        "open": waiting / 2,
+        "open share": waiting / max(len(choices), 1),
+        "least asked": min(best, default=1.0),
+        "title says it": share(thing + properties),
+        "title says the thing": share(thing),
+        "title says properties": share(properties),
+        "least phrase": min((float(cover[list(run)].mean()) for run in phrases), default=1.0),
+        "excluded": max((e for a in choices for e in a.excluded), default=0.0),
+        "alike only": sum(not span.is_whole for span in sure) / 2,
+        "gaps": sum(gap for gap, _ in left),
+        "beside": sum(beside for _, beside in left),
+    }
 
 
 def is_excluded(wanted: Wanted, amount: float | None) -> bool:

@@ -1,165 +1,79 @@
-"""The aligner's weights: their columns, and where they come from.
+"""The aligner's weights, and what they know of any word: what it means, and how rare it is.
 
 Three small networks with general features only (what a word means is one, no word is): of each word of
 an instruction what it is; of each of several exclusive values whether it is asked for or excluded; of
-what a page is about whether it can be what is asked. Trained on many wordings (``stategate train
-aligner``); they run without torch.
+what a page is about whether it can be what is asked. Trained on many wordings; they run without torch.
+
+Meanings tell synonyms which share no letter ("couch", "sofa"): a sentence model's vectors of its own
+vocabulary, reduced and rounded to bytes; a stem stands for all its words.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stategate.stores.tokens import encoding
+
 Floats = NDArray[np.float32]
-CHECKPOINT = "aligner"
-WORD = (
-    "small word",
-    "rarity",
-    "pieces",
-    "letters",
-    "is number",
-    "has unit",
-    "in limit",
-    "negated",
-    "sentence asks",
-    "sentence has limit",
-    "near asking",
-    "sentences",
-    "asks before",
-    "mark before",
-    "mark after",
-    "small before",
-    "small after",
-    "twice",
-    "sentence place",
-    "small share",
-    "long sentence",
-    "first half",
-    "after in",
-    "after with",
-    "after for",
-    "after of",
-    "after colon",
-    "after a number",
-    "asks",
-    "money",
-    "retracts",
-    "taken back",
-    "holds a digit",
-)
 #: What a word of an instruction is: of the thing itself, a property of it, a value to choose, or talk.
 ROLES = ("thing", "property", "value", "talk")
-VALUE = (
-    "coverage",
-    "plain coverage",
-    "all found",
-    "verbatim",
-    "words found",
-    "words missing",
-    "numbers missing",
-    "told apart",
-    "swallowed",
-    "margin",
-    "best",
-    "ties",
-    "in title",
-    "taken by others",
-    "name near",
-    "name said",
-    "negated before",
-    "negated earlier",
-    "negated after",
-    "in limit",
-    "many",
-    "matters",
-    "letters alike",
-    "said twice",
-    "has number",
-    "rarity",
-    "slips",
-    "last of two",
-    "other excluded",
-    "nothing found",
-    "gap",
-    "beside",
-    "taken back",
-    "replaces",
-    "said before",
-    "said after",
-    "meant",
-    "meant most",
-    "of a value",
-    "of the thing",
-    "of a property",
-    "of a value most",
-    "glued",
-)
-NONE = (
-    "best coverage",
-    "any whole",
-    "name said",
-    "many",
-    "best letters",
-    "best matters",
-    "any number",
-    "one",
-    "meant",
-    "of a value",
-)
-SUBJECT = (
-    "values missing",
-    "sure values missing",
-    "worst missing",
-    "value words",
-    "choices",
-    "open",
-    "open share",
-    "least asked",
-    "title says it",
-    "title says the thing",
-    "title says properties",
-    "least phrase",
-    "excluded",
-    "alike only",
-    "gaps",
-    "beside",
-)
-#: What forgets that was computed with other weights.
-on_install: list[Callable[[], None]] = []
-_installed: dict[str, Mapping[str, Floats]] = {}
 
 
-def network(part: str) -> Mapping[str, Floats]:
-    """Return the weights of "word", "value", "subject" or "meaning": the shipped checkpoint's."""
-    if not _installed:
-        install(_shipped())
-    return _installed[part]
-
-
-def install(arrays: Mapping[str, Floats]) -> None:
-    """Use these weights from now on, as a trainer does; what was computed with others is forgotten."""
-    for part in ("word", "value", "subject", "meaning"):
-        lead = f"{part}/"
-        _installed[part] = {
-            k.removeprefix(lead): v for k, v in arrays.items() if k.startswith(lead)
-        }
-    for forget in on_install:
-        forget()
-
-
-def _shipped() -> dict[str, Floats]:
+@cache
+def _shipped() -> tuple[Mapping[str, Floats], Mapping[str, Any]]:
     from stategate.stores.assets.weights import load_arrays
 
-    arrays, meta = load_arrays(CHECKPOINT, "aligner")
-    columns: dict[str, Any] = meta["architecture"]
-    known = {"word": (*WORD, "meaning"), "value": VALUE, "none": NONE, "subject": SUBJECT}
-    is_known = all(tuple(columns.get(name, ())) == names for name, names in known.items())
-    if not is_known or "word/u2" not in arrays:  # an earlier network of words was not recurrent
-        from stategate.stores.errors import UserError
+    return load_arrays("aligner", "aligner")
 
-        raise UserError(
-            "checkpoint 'aligner' has other features: remove it, and the one that ships is read"
-        )
-    return arrays
+
+@cache
+def network(part: str) -> Mapping[str, Floats]:
+    """Return the weights of "word", "value", "subject" or "meaning"."""
+    arrays, _ = _shipped()
+    lead = f"{part}/"
+    return {k.removeprefix(lead): v for k, v in arrays.items() if k.startswith(lead)}
+
+
+def in_columns(part: str, rows: Sequence[Mapping[str, float]]) -> Floats:
+    """Return (rows, columns) of named features, in the order in which the checkpoint names them."""
+    names = [name for name in _shipped()[1]["architecture"][part] if name != "meaning"]
+    table = np.array([[row[name] for name in names] for row in rows], dtype=np.float32)
+    return table.reshape(len(rows), len(names))
+
+
+@cache
+def _places() -> dict[str, int]:
+    words = bytes(network("meaning")["words"]).decode().split()
+    return {word: i for i, word in enumerate(words)}
+
+
+@lru_cache(maxsize=16384)
+def meaning_of(key: str) -> Floats:
+    """Return (d,), a stem's meaning as a vector of length 1; zeros where it is unknown."""
+    vectors, place = network("meaning")["vectors"], _places().get(key)
+    if place is None:
+        return np.zeros(vectors.shape[1], dtype=np.float32)
+    vector: Floats = vectors[place].astype(np.float32)
+    unit: Floats = vector / (float(np.linalg.norm(vector)) or 1.0)
+    return unit
+
+
+@lru_cache(maxsize=65536)
+def likeness(one: str, other: str) -> float:
+    """Return the cosine (0 to 1) of two stems' meanings; 0 where one is unknown."""
+    return max(0.0, float(meaning_of(one) @ meaning_of(other)))
+
+
+@lru_cache(maxsize=65536)
+def rarity(word: str) -> tuple[float, float]:
+    """Return how rare a word is (0 to 1) and how many pieces it has, by a byte-pair vocabulary.
+
+    A vocabulary's merges are in order of frequency, so a piece's rank tells it without any corpus.
+    """
+    pieces = encoding().encode_ordinary(" " + word)
+    rank = max(pieces) if len(pieces) == 1 else 100_000
+    return math.log1p(rank) / math.log(100_001), min(len(pieces), 4) / 4

@@ -1,90 +1,75 @@
 """What each word of an instruction is: of the thing, a property of it, a value to choose, or talk."""
 
-import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
 
-from stategate.envs.asking.meaning import SIZE, meaning_of
 from stategate.envs.asking.request import Request
 from stategate.envs.asking.text import Token, english
-from stategate.envs.asking.weights import ROLES, WORD, Floats, network, on_install
-from stategate.stores.tokens import encoding
+from stategate.envs.asking.weights import ROLES, Floats, in_columns, meaning_of, network, rarity
 
 _REACH = 4  # words that a negation reaches
 _NAMED = re.compile(r"[:=]|\s-\s")
 _REPAIR = 5  # words from one that is taken back to what says so
 
 
-@lru_cache(maxsize=65536)
-def rarity(word: str) -> tuple[float, float]:
-    """Return how rare a word is (0 to 1) and how many pieces it has, by a byte-pair vocabulary.
-
-    A vocabulary's merges are in order of frequency, so a piece's rank tells it without any corpus.
-    """
-    pieces = encoding().encode_ordinary(" " + word)
-    rank = max(pieces) if len(pieces) == 1 else 100_000
-    return math.log1p(rank) / math.log(100_001), min(len(pieces), 4) / 4
-
-
-def word_features(request: Request) -> Floats:
-    """Return (tokens, len(WORD)) of an instruction."""
-    found = request.tokens
+def _features(request: Request) -> list[dict[str, float]]:
+    """Return the named features of each word of an instruction."""
+    found, known = request.tokens, english()
     n = len(found)
-    rows = np.zeros((n, len(WORD)), dtype=np.float32)
-    if not n:
-        return rows
-    asks, retracts = english()["asks"], english()["retracts"]
     sentences = sorted(set(request.sentence))
-    asking = {request.sentence[i] for i, t in enumerate(found) if t.word in asks}
-    limited = {request.sentence[i] for i in request.in_limit}
-    size = {s: sum(x == s for x in request.sentence) for s in sentences}
-    small = {
-        s: sum(t.is_small for i, t in enumerate(found) if request.sentence[i] == s) / size[s]
+    inside = {
+        s: [t for t, own in zip(found, request.sentence, strict=True) if own == s]
         for s in sentences
     }
-    seen_ask = False
+    asking = {request.sentence[i] for i, t in enumerate(found) if t.word in known["asks"]}
+    limited = {request.sentence[i] for i in request.in_limit}
+    first_ask = next((i for i, token in enumerate(found) if token.word in known["asks"]), n)
+    rows: list[dict[str, float]] = []
     for i, token in enumerate(found):
         s = request.sentence[i]
-        seen_ask = seen_ask or token.word in asks
         distance = min((abs(s - other) for other in asking | limited), default=3)
         before = found[i - 1] if i and request.clause[i - 1] == request.clause[i] else None
         after = found[i + 1] if i + 1 < n and request.clause[i + 1] == request.clause[i] else None
         rare, pieces = rarity(token.word)
-        rows[i] = (
-            token.is_small,
-            rare,
-            pieces,
-            min(len(token.word), 12) / 12,
-            token.value is not None,
-            bool(token.unit),
-            i in request.in_limit,
-            negated(request, i, i)[0],
-            s in asking,
-            s in limited,
-            1 / (1 + distance),
-            min(len(sentences), 6) / 6,
-            seen_ask,
-            before is None,
-            after is None,
-            before is not None and before.is_small,
-            after is not None and after.is_small,
-            len(request.places[token.key]) > 1,
-            sentences.index(s) / len(sentences),
-            small[s],
-            min(size[s], 30) / 30,
-            i < n / 2,
-            *(i > 0 and found[i - 1].word == word for word in ("in", "with", "for", "of")),
-            i > 0 and bool(_NAMED.search(request.text[found[i - 1].end : token.start])),
-            i > 0 and found[i - 1].value is not None,
-            token.word in asks,
-            token.word in english()["money"],
-            token.word in retracts,
-            _is_taken_back(request, i),
-            token.value is None and any(c.isdigit() for c in token.word),
-        )
+        last = found[i - 1] if i else None
+        row = {
+            "small word": token.is_small,
+            "rarity": rare,
+            "pieces": pieces,
+            "letters": min(len(token.word), 12) / 12,
+            "is number": token.value is not None,
+            "has unit": bool(token.unit),
+            "in limit": i in request.in_limit,
+            "negated": negated(request, i, i)[0],
+            "sentence asks": s in asking,
+            "sentence has limit": s in limited,
+            "near asking": 1 / (1 + distance),
+            "sentences": min(len(sentences), 6) / 6,
+            "asks before": i >= first_ask,
+            "mark before": before is None,
+            "mark after": after is None,
+            "small before": before is not None and before.is_small,
+            "small after": after is not None and after.is_small,
+            "twice": len(request.places[token.key]) > 1,
+            "sentence place": sentences.index(s) / len(sentences),
+            "small share": sum(t.is_small for t in inside[s]) / len(inside[s]),
+            "long sentence": min(len(inside[s]), 30) / 30,
+            "first half": i < n / 2,
+            "after colon": last is not None
+            and bool(_NAMED.search(request.text[last.end : token.start])),
+            "after a number": last is not None and last.value is not None,
+            "asks": token.word in known["asks"],
+            "money": token.word in known["money"],
+            "retracts": token.word in known["retracts"],
+            "taken back": _is_taken_back(request, i),
+            "holds a digit": token.value is None and any(c.isdigit() for c in token.word),
+        }
+        for word in ("in", "with", "for", "of"):
+            row[f"after {word}"] = last is not None and last.word == word
+        rows.append(row)
     return rows
 
 
@@ -104,29 +89,20 @@ def _is_taken_back(request: Request, i: int) -> bool:
     return any(not token.is_small for token in request.tokens[cue + 1 : cue + 1 + _REPAIR])
 
 
-def word_rows(request: Request) -> Floats:
-    """Return each word's features and meaning: (tokens, len(WORD) + SIZE).
-
-    What a word means tells talk ("committee", "select") from things, also where nobody said it
-    while this was learned; no word itself is a feature.
-    """
-    meanings = [meaning_of(token.key) for token in request.tokens]
-    return np.concatenate(
-        [word_features(request), np.asarray(meanings).reshape(-1, SIZE)], axis=1, dtype=np.float32
-    )
-
-
 @lru_cache(maxsize=4096)
 def word_roles(request: Request) -> Floats:
     """Return (tokens, len(ROLES)): how probable it is that a word says what kind of thing is asked.
 
     A recurrent network reads the instruction from both ends, so a word is told by all that stands
-    around it.
+    around it. What a word means tells talk ("committee", "select") from things, also where nobody
+    said it while this was learned; no word itself is a feature.
     """
     net = network("word")
     if not request.tokens:
         return np.zeros((0, len(ROLES)), dtype=np.float32)
-    seen = np.tanh(word_rows(request) @ net["w1"] + net["b1"])
+    meanings = np.stack([meaning_of(token.key) for token in request.tokens])
+    rows = np.concatenate([in_columns("word", _features(request)), meanings], axis=1)
+    seen = np.tanh(rows @ net["w1"] + net["b1"])
     read = np.tanh(_read_both_ways(seen, net) @ net["w3"] + net["b3"])
     logits = read @ net["w4"] + net["b4"]
     chances = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -205,6 +181,3 @@ def runs(request: Request, roles: tuple[str, ...]) -> tuple[tuple[int, ...], ...
             found.append([i])
         last = i
     return tuple(tuple(run) for run in found)
-
-
-on_install += [word_roles.cache_clear, matters.cache_clear, runs.cache_clear]

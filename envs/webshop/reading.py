@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from stategate.envs.asking.request import Request, read_request
-from stategate.envs.asking.subject import VALUED
 from stategate.envs.asking.values import Asked, ask_choices, covered, locate
+from stategate.envs.asking.wanted import VALUED
 from stategate.envs.asking.wanted import Wanted as Asking
 from stategate.envs.asking.weights import ROLES
 from stategate.envs.asking.words import runs, word_roles
