@@ -81,7 +81,6 @@ def _answered_turn(
         vectors[1],
         embedder.name,
         success,
-        0.5 + 0.1 * success,
         at=at,
         about=about,
         source=source,

@@ -18,16 +18,8 @@ from stategate.language.sentences import sentences
 from stategate.language.words import FUNCTION_WORDS, word_list
 from stategate.stores.memory.records import Statement, Turn
 
-_ADVERBS = frozenset(
-    """just also really actually still finally recently already now currently only always usually often
-    sometimes even quite officially probably definitely basically mostly since then soon almost nearly
-    hardly simply absolutely truly so far at present honestly well oh yes yeah""".split()
-)
-_AUXILIARY = frozenset(
-    """have has had am is are was were be been being will would can could may might must should do does
-    did going about used get got want wants wanted plan plans planned hope hopes hoped decided managed
-    started need needs needed to ve s d m re ll shall""".split()
-)
+_ADVERBS = frozenset(word_list("clause_adverbs"))
+_AUXILIARY = frozenset(word_list("auxiliaries"))
 #: Of these, those that are verbs of their own where no "to" follows.
 _NO_AUXILIARY = frozenset("get got want wants wanted need needs started going".split())
 _BE = frozenset("am is are was were be been m re s".split())
@@ -152,11 +144,6 @@ def _of_clause(clause: str, speaker: str, at: float) -> Iterator[Statement]:
     subject = tokens[start:end]
     if not subject:
         return
-    if owned := _end_of_owned(tokens, end):
-        # "Zofia's school is ...": of Zofia what "my school is ..." is of the speaker.
-        own = subject[0].lower() in _OWN
-        speaker = f"{speaker}'s {' '.join(subject[1:])}" if own else " ".join(subject)
-        subject, end = ["my", *tokens[end + 2 : owned]], owned
     verb, place, denied, was_be = _verb(tokens, end)
     if not verb or (not was_be and tokens[place - 1][0].isupper()):
         return  # "My boss at Deutsche Bahn": no verb
@@ -207,22 +194,6 @@ def _is_subject(tokens: Sequence[str], i: int) -> bool:
 
 def _looks_finite(word: str) -> bool:
     return word in _IRREGULAR or (word.isalpha() and word.endswith(("ed", "s")) and len(word) > 3)
-
-
-def _end_of_owned(tokens: Sequence[str], end: int) -> int:
-    """Return where the noun ends that "'s" at ``end`` gives to the subject, 0 for "Zofia's ill"."""
-    if "".join(tokens[end : end + 2]).lower() not in ("'s", "’s"):
-        return 0
-    for place in range(end + 2, min(end + 6, len(tokens))):
-        word = tokens[place].lower()
-        if place > end + 2 and (word in _AUXILIARY | _CONTRACTED or _looks_finite(word)):
-            return place
-        is_verb = place == end + 2 and (word in _IRREGULAR or word.endswith("ed"))
-        if is_verb or word in FUNCTION_WORDS | _ADVERBS or not word[0].isalnum():
-            return 0
-        if word.endswith("ing"):
-            return 0
-    return 0
 
 
 def _verb(tokens: Sequence[str], place: int) -> tuple[str, int, bool, bool]:
@@ -339,23 +310,7 @@ def base_of(verb: str) -> str:
 
 # Small talk ----------------------------------------------------------------------------------------
 
-#: Words of greetings, thanks, reactions and farewells: a closed class of general English.
-_SMALL = frozenset(
-    """
-    hi hey hello hiya morning evening afternoon night bye goodbye cheers cheerio thanks thank
-    please sorry welcome ok okay alright right sure yes yeah yep yup no nope nah oh ah aw wow ha
-    haha lol hmm hm um uh well so great good nice lovely cool awesome amazing wonderful fantastic
-    brilliant perfect excellent super fine glad happy pleased sounds sound look looks looking
-    forward see soon later talk talking speak chat catch again take care luck congrats
-    congratulations really totally absolutely definitely exactly indeed true agree course know
-    think guess suppose hope feel mean say said tell told ask hear heard understand guys man dear
-    friend thing things way lot bit kind pretty interesting fun exciting day week time today going
-    go doing long much hope best wishes yay ooh whoa gosh goodness got get keep touch anyway bless
-    worries worry problem appreciate believe wait anytime back how's what's it's that's i'm you're
-    weekend weather sense makes make made never mind matter fingers crossed
-    don't can't let's i'll you'll we'll i've you've didn't doesn't
-    """.split()
-)
+_SMALL = frozenset(word_list("small_talk"))
 #: Times that greetings and thanks name.
 _GREETED = frozenset(["today", "tonight", "this morning", "this afternoon", "this evening"])
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")

@@ -88,7 +88,7 @@ def told(turn: Any) -> str:
 def read_facts(db: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Fact]:
     """Return the facts that meet ``conditions``, by number, with their turns and times."""
     f, t, ft, s = tables.facts.c, tables.turns.c, tables.fact_turns.c, tables.statements.c
-    hidden = ("user", "agent", "embedder", "vector", "dimension")
+    hidden = ("user", "agent", "salience", "embedder", "vector", "dimension")
     columns = [column for column in f if column.name not in hidden]
     rows = _rows(db, sa.select(*columns).where(*conditions).order_by(f.id))
     ids = sa.select(f.id).where(*conditions)
@@ -142,11 +142,12 @@ def _insert_fact(
     halves = [turn.vector, *([] if turn.answer_vector is None else [turn.answer_vector])]
     row = {
         **vars(namespace),
-        **{name: getattr(turn, name) for name in ("answer", "salience", "success", "speaker")},
+        **{name: getattr(turn, name) for name in ("answer", "success", "speaker")},
         **{"question": told(turn), "source": turn.source, "trust": trust},
         **{"created": now, "updated": now, "times": 1},
         **{"embedder": turn.embedder, "vector": packed([*halves, *turn.more])},
         "dimension": len(turn.vector),
+        "salience": 0.5,  # nothing reads it
     }
     return key_of(db.execute(tables.facts.insert().values(**row)))
 

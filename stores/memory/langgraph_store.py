@@ -175,7 +175,7 @@ def _item(row: Any) -> SearchItem:
 
 
 def _fact_item(path: Path, fact: Fact) -> SearchItem:
-    kept = ("question", "answer", "salience", "success", "times")
+    kept = ("question", "answer", "success", "times")
     value: dict[str, Any] = {name: getattr(fact, name) for name in kept}
     value["turns"] = [dict(turn) for turn in fact.turns]
     created, updated = (datetime.fromtimestamp(t, UTC) for t in (fact.created, fact.updated))

@@ -58,7 +58,6 @@ class ExportedTurn(BaseModel):
     speaker: str = ""
     source: str = "user"
     trust: _Share | None = None
-    salience: _Share = 0.5
     success: bool = True
 
 
@@ -137,12 +136,12 @@ class LongTerm:
             return read_facts(db, *within(tables.facts, namespace))
 
     def turns(self, namespace: Namespace) -> list[dict[str, Any]]:
-        """Return every turn with its fact's salience and success, oldest first."""
+        """Return every turn with whether it was answered, oldest first."""
         t, f, ft = tables.turns.c, tables.facts.c, tables.fact_turns.c
         joined = tables.turns.join(tables.fact_turns, t.id == ft.turn_id)
         joined = joined.join(tables.facts, f.id == ft.fact_id)
         told = [column for column in t if column.name not in ("id", "user", "agent")]
-        query = sa.select(*told, f.salience, f.success).select_from(joined)
+        query = sa.select(*told, f.success).select_from(joined)
         query = query.where(*within(tables.turns, namespace)).order_by(t.at, t.id)
         with self.transaction(namespace, writes=False) as db:
             return [dict(row) for row in db.execute(query).mappings()]
@@ -196,7 +195,13 @@ class LongTerm:
     def embed_again(self, namespace: Namespace, erased: Erased, embedder: TextEmbedder) -> None:
         """Give facts that were reworded (see :meth:`erase`) vectors of their words."""
         for fact, *halves in erased.reworded:
-            self._change(namespace, fact, halves, embedder)
+            rows = np.asarray(embedder.embed([half for half in halves if half]), np.float32)
+            vector = {"vector": packed(list(rows)), "dimension": rows.shape[1]}
+            here = (*within(tables.facts, namespace), tables.facts.c.id == fact)
+            change = tables.facts.update().where(*here).values(embedder=embedder.name, **vector)
+            with self.transaction(namespace) as db:
+                db.execute(change)
+                bump(db, namespace)
 
     def erase_items(self, texts: Sequence[str], user: str | None = None) -> int:
         """Delete other graphs' items that hold one of ``texts``, or that are of ``user``."""
@@ -218,43 +223,6 @@ class LongTerm:
         query = sa.select(tables.exports.c.path).distinct()
         with self.transaction(namespace, writes=False) as db:
             return list(db.scalars(query.where(*within(tables.exports, namespace))))
-
-    def edit(self, namespace: Namespace, fact: Fact, embedder: TextEmbedder) -> None:
-        """Write ``fact``'s question, answer and salience; it is found by the new words.
-
-        Where it came from stays: its turns are not rewritten. Raises ``UserError`` for an unknown
-        fact, empty words, or a salience that is no share.
-        """
-        question, answer = fact.question.strip(), fact.answer.strip()
-        if not question:
-            raise UserError("a fact needs words: forget it instead")
-        if not 0 <= fact.salience <= 1:
-            raise UserError(f"salience is a share from 0 to 1, not {fact.salience}")
-        f = tables.facts.c
-        with self.transaction(namespace, writes=False) as db:
-            if not answer and db.scalar(sa.select(f.answer).where(f.id == fact.id)):
-                raise UserError("a fact needs a question and an answer: forget it instead")
-        words = {"question": question, "answer": answer, "salience": fact.salience}
-        changes = {**words, "success": True, "updated": time.time()}
-        if not self._change(namespace, fact.id, (question, answer), embedder, **changes):
-            raise UserError(f"no fact {fact.id} in this memory: it may have been forgotten")
-
-    def _change(
-        self,
-        namespace: Namespace,
-        fact: int,
-        halves: Sequence[str],
-        embedder: TextEmbedder,
-        **values: Any,
-    ) -> int:
-        """Change a fact, whose words are ``halves`` now; returns how many facts these were."""
-        rows = np.asarray(embedder.embed([half for half in halves if half]), np.float32)
-        values |= {"vector": packed(list(rows)), "dimension": rows.shape[1]}
-        here = (*within(tables.facts, namespace), tables.facts.c.id == fact)
-        change = tables.facts.update().where(*here).values(embedder=embedder.name, **values)
-        with self.transaction(namespace) as db:
-            bump(db, namespace)
-            return db.execute(change).rowcount
 
     def export_turns(self, namespace: Namespace, target: Path) -> int:
         """Write every turn to JSON lines with what its fact says, oldest first; returns how many."""

@@ -71,7 +71,6 @@ class Limits:
 
     facts: int = 5
     tokens: int | None = None
-    min_salience: float = 0.0
     min_trust: float = 0.0
 
 
@@ -131,8 +130,6 @@ class _Chooser:
         limits, as_of = self._limits, self._asked.as_of
         if fact.trust < limits.min_trust:
             return f"trust: {fact.trust:.1f}, at least {limits.min_trust:.1f} is wanted"
-        if fact.salience < limits.min_salience:
-            return f"salience: {fact.salience:.2f}, at least {limits.min_salience:.2f} is wanted"
         if as_of is not None and known.at > as_of:
             return "later: said after the day that is asked about"
         if as_of is not None and fact.valid_to is not None and fact.valid_to <= as_of:

@@ -82,7 +82,6 @@ class Turn:
     answer_vector: Vector | None
     embedder: str
     success: bool = True
-    salience: float = 0.5
     at: float | None = None
     about: str = ""
     speaker: str = ""
@@ -113,7 +112,6 @@ class Fact:
     id: int
     question: str
     answer: str
-    salience: float
     success: bool
     created: float
     updated: float

@@ -144,7 +144,6 @@ TURN = {"thread_id": "t", "episode_id": "e", "step": 0, "question": "q?", "answe
         {"at": None},
         {"step": 10**30},
         {"step": -1},
-        {"salience": float("inf")},
         {"trust": float("nan")},
         {"trust": 7.0},
         {"speaker": ["x"]},

@@ -145,7 +145,7 @@ def why(settings: WhySettings) -> None:
     from stategate.stores.memory.recall import SIGNALS, Limits
 
     memory = settings.open()
-    limits = Limits(settings.k, settings.tokens, 0.0, settings.min_trust)
+    limits = Limits(settings.k, settings.tokens, settings.min_trust)
     _, candidates = memory.explain(settings.words, as_of=settings.as_of, limits=limits)
     if wrote(settings.json_target, [{**vars(c), "signals": dict(c.signals)} for c in candidates]):
         return
@@ -251,7 +251,7 @@ def _show(facts: "list[Fact]", json_target: str | None) -> None:
 def _details(fact: "Fact") -> str:
     """Return when a fact was learned, how sure it is, and from which turns, in one line."""
     day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(fact.updated))
-    parts = [day, f"salience {fact.salience:.2f}", f"seen {fact.times}×"]
+    parts = [day, f"seen {fact.times}×"]
     if fact.score:
         parts.append(f"score {fact.score:.2f}")
     if fact.valid_to is not None:

@@ -1,10 +1,8 @@
-"""Long-term memory: turns, a state that changes, an edit, an erasure, an export."""
+"""Long-term memory: turns, a state that changes, an erasure, an export."""
 
 import json
 import tempfile
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -70,10 +68,6 @@ def work(folder, acknowledge):
         if number not in steps and not (number == 4 and is_erased):
             memory.add(ME, _turn(number))
             acknowledge(["written", number])
-    boat = next(fact for fact in memory.facts(ME) if fact.turns[0]["step"] == 1)
-    new = replace(boat, question="The boat is the Gannet.", answer="noted", salience=0.9)
-    memory.edit(ME, new, SimpleNamespace(name="h", embed=_embed))
-    acknowledge(["edited", boat.id])
     write_text(folder / "erasing", "")
     memory.erase(ME, source="tool:web")
     acknowledge(["erased", 4])
@@ -92,8 +86,6 @@ def check(folder, acknowledged):
     is_erasing = (folder / "erasing").exists()
     for number in said.get("written", ()):
         assert number in steps or (number == 4 and is_erasing), f"turn {number} is lost"
-    if "edited" in said:
-        assert any("Gannet" in fact.question for fact in facts), "the edit is lost"
     if "erased" in said:
         place = kept(folder, "memory")
         if is_database(place):
@@ -105,4 +97,4 @@ def check(folder, acknowledged):
         assert [row["step"] for row in rows] == steps
     found, _ = memory.recall(ME, Asked("where does Ana live?", None, "h"))
     timeline = [(row["subject"], row["value"], row["valid_to"]) for row in memory.timeline(ME)]
-    return [sorted((f.question, f.salience) for f in facts), timeline, len(found) > 0]
+    return [sorted(f.question for f in facts), timeline, len(found) > 0]

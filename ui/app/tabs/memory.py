@@ -30,8 +30,8 @@ from stategate.ui.memory import nearest_rows
 
 #: Facts that a search brings; candidates that "why" lists; rows of a bank shown at once.
 FOUND, CANDIDATES, ROWS = 12, 30, 30
-_FACTS = ["#", "said", "answer", "source", "salience", "times", "last", "holds", "score"]
-_WIDTHS = [44, 250, 320, 110, 78, 58, 110, 120, 66]
+_FACTS = ["#", "said", "answer", "source", "times", "last", "holds", "score"]
+_WIDTHS = [44, 250, 320, 110, 58, 110, 120, 66]
 _BANK = ["id", "state or question", "moves", "advice", "worth", "used", "from", "likeness"]
 
 
@@ -210,7 +210,6 @@ def _fact(fact: Fact) -> list[Any]:
         said,
         fact.answer if fact.success else f"{fact.answer} (not answered)",
         f"{fact.source}, trust {fact.trust:.1f}",
-        f"{fact.salience:.2f}",
         fact.times,
         day(fact.updated),
         holds,
