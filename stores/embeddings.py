@@ -142,12 +142,6 @@ class EmbeddingCache:
                 self._db.compact()
         return sum(gone)
 
-    def knows(self, texts: Sequence[str]) -> bool:
-        """Say whether any embedder's vector of one of ``texts`` is kept."""
-        query = sa.select(sa.literal(1))
-        column = _embeddings.c.text_sha256
-        return any(self._db.rows(query.where(column == _digest(text)).limit(1)) for text in texts)
-
     def __len__(self) -> int:
         """Return the number of vectors in the file."""
         return int(self._db.scalar(sa.select(sa.func.count()).select_from(_embeddings)))

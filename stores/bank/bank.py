@@ -357,14 +357,13 @@ def merge(source: Bank, place: str | Path, trust: float = 1.0) -> int:
     return added
 
 
-def with_vectors(bank: Bank, rows: Sequence[Row]) -> Iterator[Entry]:
-    """Yield rows with their vectors."""
+def with_vectors(bank: Bank, rows: Sequence[Row]) -> list[Entry]:
+    """Return rows with their vectors."""
     vectors: dict[int, dict[str, list[Vector]]] = {row.n: {} for row in rows}
     for key in bank.makes():
         for n, vector in bank.vectors_of(key, vectors):
             vectors[n].setdefault(key, []).append(vector)
-    for row in rows:
-        yield Entry(row, {key: np.stack(own) for key, own in vectors[row.n].items()})
+    return [Entry(row, {key: np.stack(own) for key, own in vectors[row.n].items()}) for row in rows]
 
 
 def export_rows(bank: Bank, path: str | Path) -> int:

@@ -10,7 +10,6 @@ same; a hash of all these is the folder's name.
 
 import hashlib
 import json
-import logging
 import re
 import shutil
 from collections.abc import Iterable
@@ -150,13 +149,10 @@ class Corpus:
 
     def passages(self, chunking: Chunking) -> list[Passage]:
         """Return every passage, in document order; passages with one id are kept once."""
-        cuts = []
+        found: dict[str, Passage] = {}
         for d in self.documents():
-            try:
-                cuts.append(cut_passages(d.id, d.title, d.text, chunking))
-            except ValueError as error:  # one document must not take the others with it
-                logging.getLogger("stategate").warning("%s: not searched (%s)", d.id, error)
-        return list({passage.id: passage for part in cuts for passage in part}.values())
+            found |= {p.id: p for p in cut_passages(d.id, d.title, d.text, chunking)}
+        return list(found.values())
 
     def fingerprint(self) -> str:
         """Return a word that changes whenever a document does: cheap to ask before each question."""

@@ -1,4 +1,4 @@
-"""Files to documents: txt, md, html, pdf, e-mails, logs, articles in json and jsonl, read as text.
+"""Files to documents: txt, md, html, pdf, logs, articles in json and jsonl, read as text.
 
 What cannot be read is told with its reason and harms nothing else. Document text is data: nothing
 in it is ever run, rendered or followed.
@@ -19,8 +19,7 @@ from stategate.stores.text import without_line_breaks
 from stategate.stores.workers import Crew, in_order
 
 MAX_BYTES = 20_000_000
-MAX_ARTICLES = 200_000  # in one file
-SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".jsonl", ".eml", ".log")
+SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".jsonl", ".log")
 
 
 @dataclass(frozen=True)
@@ -118,8 +117,6 @@ def read_documents(
         return [Skipped(id_, str(error.strerror or error))]
     suffix, title = path.suffix.lower(), " ".join(path.stem.replace("_", " ").split())
     articles = _articles_in(raw, suffix)
-    if len(articles) > MAX_ARTICLES:
-        return [Skipped(id_, f"more than {MAX_ARTICLES} articles in one file: split it")]
     if suffix == ".jsonl" and not articles:
         return [Skipped(id_, 'no JSON lines: write {"title": …, "text": …}, one a line')]
     if not articles:
@@ -161,10 +158,10 @@ def from_bytes(
     ``charset`` is what came with them, such as a web server's word; it goes before the page's own.
     """
     try:
-        if suffix in (".pdf", ".eml", ".html", ".htm"):
+        if suffix in (".pdf", ".html", ".htm"):
             own, text = reader.shared.read(raw, suffix, charset)
         else:
-            readers = {".json": _json, ".md": _markdown, ".log": _log}
+            readers = {".json": _json, ".md": _markdown}
             content = decode(raw, charset)
             own, text = readers[suffix](content) if suffix in readers else ("", content)
     except Unreadable as problem:
@@ -173,10 +170,6 @@ def from_bytes(
     if not text.strip():
         return Skipped(id_, "there is no text in it")
     return Document(id_, origin, own or title, text, url)
-
-
-def _log(content: str) -> tuple[str, str]:
-    return "", "\n\n".join(content.splitlines())  # each line stands for itself
 
 
 def _markdown(content: str) -> tuple[str, str]:

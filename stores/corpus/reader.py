@@ -1,4 +1,4 @@
-"""Read HTML, PDF and e-mails in a child process, within limits of time, memory, pages and text.
+"""Read HTML and PDF in a child process, within limits of time, memory, pages and text.
 
 A file from outside can keep a parser busy for hours or fill the memory, whatever its size. The child
 reads one file after another; where one takes too long or too much, the child ends, the file is
@@ -46,7 +46,7 @@ class Reader:
         self._turn = threading.Lock()
 
     def read(self, raw: bytes, suffix: str, charset: str | None = None) -> tuple[str, str]:
-        """Return title and text of a page (".html"), a PDF or an e-mail. Raises ``Unreadable``."""
+        """Return title and text of a page (".html") or a PDF. Raises ``Unreadable``."""
         package = "pypdf" if suffix == ".pdf" else "bs4"
         with require_extra("qa"):
             if find_spec(package) is None:
@@ -95,8 +95,6 @@ def _read(limits: Limits, job: tuple[bytes, str, str | None]) -> tuple[str, str,
     try:
         if suffix == ".pdf":
             title, text = _pdf_text(raw, limits)
-        elif suffix == ".eml":
-            title, text = _mail_text(raw)
         else:
             title, text = _html_text(raw, charset)
         if len(text) > limits.characters:
@@ -194,24 +192,6 @@ def _mark_blocks(body: Any) -> None:
         if tag.find_parent("li") is None:
             tag.insert_before("\n\n")
             tag.insert_after("\n\n")
-
-
-def _mail_text(raw: bytes) -> tuple[str, str]:
-    """Return subject and text of an e-mail: who wrote to whom and when, then what."""
-    from email import message_from_bytes, policy
-
-    try:
-        message = message_from_bytes(raw, policy=policy.default)
-        part = message.get_body(("plain", "html"))
-        text = "" if part is None else str(part.get_content())
-        if part is not None and part.get_content_type() == "text/html":
-            _, text = _html_text(text.encode(), "utf-8")
-        heads = [f"{name}: {message[name]}" for name in ("From", "To", "Date") if message[name]]
-        title = str(message["Subject"] or "")
-    except Exception as error:  # broken parts, unknown charsets
-        raise Unreadable(f"a broken e-mail ({type(error).__name__})") from None
-    said = re.sub(r"^(?:> ?)+", "", text, flags=re.MULTILINE)
-    return title, "\n\n".join([*heads, said])
 
 
 def _pdf_text(raw: bytes, limits: Limits) -> tuple[str, str]:

@@ -6,7 +6,7 @@ import pytest
 
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus
-from stategate.stores.corpus.documents import MAX_ARTICLES, Document, Skipped, read_folder
+from stategate.stores.corpus.documents import Document, Skipped, read_folder
 from stategate.stores.corpus.reader import Limits, Reader, Unreadable
 from stategate.stores.tokens import count_tokens, encode, encoding, truncate
 
@@ -101,39 +101,6 @@ def test_memory_and_pages_are_limited():
         reader.close()
 
 
-def test_one_document_that_cannot_be_cut_does_not_block_the_corpus(tmp_path, monkeypatch):
-    from stategate.stores.corpus import corpus as module
-
-    corpus = Corpus("notes", tmp_path / "notes")
-    texts = {"bad": RUNS["spaces"], "good": "A snailfish lives in the sea."}
-    corpus.sync("o", [Document(name, "o", name, text) for name, text in texts.items()])
-    found = corpus.passages(Chunking.parse("fixed-64-10"))
-    assert {p.document for p in found} == {"bad", "good"}
-
-    def panics(document, *more, cut=module.cut_passages):
-        if document == "bad":
-            raise ValueError("a text that the tokenizer cannot read")
-        return cut(document, *more)
-
-    monkeypatch.setattr(module, "cut_passages", panics)
-    assert {p.document for p in corpus.passages(Chunking.parse("fixed-64-10"))} == {"good"}
-
-
-def test_a_panic_of_the_tokenizer_is_a_value_error(monkeypatch):
-    class PanicException(BaseException):
-        pass
-
-    PanicException.__module__ = "pyo3_runtime"
-
-    class Panics:
-        def encode_ordinary(self, text):
-            raise PanicException("stack overflow")
-
-    monkeypatch.setattr("stategate.stores.tokens.encoding", Panics)
-    with pytest.raises(ValueError, match="cannot read"):
-        encode("text")
-
-
 def test_links_pipes_and_odd_names_in_a_folder(tmp_path):
     import os
 
@@ -176,14 +143,6 @@ def test_files_of_odd_names_are_kept_apart_and_stay(tmp_path):
     assert (len(again.unchanged), again.added, again.removed) == (len(names), [], [])
     assert len({document.text for document in corpus.documents()}) == len(names)
     assert all("\n" not in document.title for document in corpus.documents())
-
-
-def test_a_file_of_millions_of_articles_is_reported(tmp_path):
-    (tmp_path / "many.json").write_text(f"[{'0,' * MAX_ARTICLES}0]")
-    (tmp_path / "many.jsonl").write_text("{}\n" * (MAX_ARTICLES + 1))
-    assert [item.why for item in read_folder(tmp_path)] == [
-        f"more than {MAX_ARTICLES} articles in one file: split it"
-    ] * 2
 
 
 def test_a_run_directory_with_a_pipe_and_a_huge_picture_opens(tmp_path, monkeypatch):

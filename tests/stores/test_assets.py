@@ -151,16 +151,6 @@ def test_a_kept_file_that_changed_is_removed_and_can_be_fetched_anew(
     assert (assets.asset_path("kit") / "deep/weights").read_bytes() == WHOLE
 
 
-def test_files_put_in_place_by_hand_are_checked_and_used(
-    index: Path, known: dict[str, Asset], tmp_path: Path
-) -> None:
-    known["big"] = in_parts()
-    by_hand = tmp_path / "home" / "assets" / "big" / "big.gguf"
-    by_hand.parent.mkdir(parents=True)
-    by_hand.write_bytes(WHOLE)
-    assert assets.asset_path("big") == by_hand
-
-
 def test_a_source_archive_is_never_built(
     index: Path, known: dict[str, Asset], tmp_path: Path
 ) -> None:
@@ -172,13 +162,6 @@ def test_a_source_archive_is_never_built(
     with pytest.raises(UserError):
         assets.asset_path("kit")
     assert not trap.exists()
-
-
-def test_a_damaged_wheel_is_a_failed_source(index: Path, known: dict[str, Asset]) -> None:
-    known["kit"] = in_folder(KIT_WHEEL)
-    make_wheel(index, "sg-kit", {"model/config.json": b"{}"})
-    with pytest.raises(UserError, match="does not hold sg_kit/model/deep/weights"):
-        assets.asset_path("kit")
 
 
 def test_two_at_once_fetch_once(
@@ -247,18 +230,6 @@ def hub(
 BASE = "/someone/kit/resolve/main/"
 
 
-def test_the_hub_comes_first(
-    hub: tuple[dict[str, bytes], list[str]], known: dict[str, Asset]
-) -> None:
-    files, asked = hub
-    known["kit"] = in_folder(Hub("someone/kit"), KIT_WHEEL)
-    files |= {BASE + "config.json": b"{}", BASE + "deep/weights": WHOLE, BASE + "meta.json": b"two"}
-    folder = assets.asset_path("kit")
-    assert (folder / "deep/weights").read_bytes() == WHOLE
-    assert (folder / "meta.json").read_bytes() == b"two"
-    assert len(asked) == 3
-
-
 def test_a_download_resumes_where_it_stopped(
     hub: tuple[dict[str, bytes], list[str]], known: dict[str, Asset]
 ) -> None:
@@ -294,17 +265,6 @@ def test_when_all_fail_every_source_is_named_with_its_reason(
     assert "package index sg-kit==1.0: No matching distribution" in message
     assert "\n" not in message
     assert not (tmp_path / "home" / "assets" / "kit").exists()
-
-
-def test_offline_says_that_the_hub_was_skipped(index: Path, known: dict[str, Asset]) -> None:
-    known["kit"] = in_folder(Hub("someone/kit"))
-    with pytest.raises(UserError, match="skipped, HF_HUB_OFFLINE is set"):
-        assets.asset_path("kit")
-
-
-def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UserError, match="known are minilm"):
-        assets.asset_path("nope")
 
 
 def test_the_table_is_complete() -> None:

@@ -82,12 +82,6 @@ def test_a_vector_of_another_size_or_without_direction_is_refused(place):
     assert len(store) == 3
 
 
-def test_a_damaged_file_is_told_in_one_line(tmp_path):
-    (tmp_path / "bank.sqlite").write_bytes(b"no database at all " * 100)
-    with pytest.raises(UserError, match="cannot use the bank"):
-        StateBank(tmp_path)
-
-
 @pytest.mark.parametrize("how", ["flat", "cells"])
 def test_search_finds_what_brute_force_finds(place, monkeypatch, how):
     monkeypatch.setattr(nearest, "_TAIL", 50)

@@ -157,15 +157,6 @@ def test_a_huge_file_is_skipped_without_being_read(tmp_path):
     assert "100 MB" in found.why
 
 
-def test_text_in_other_encodings_is_read():
-    raw = "Café — naïve".encode("cp1252")
-    from stategate.stores.corpus.documents import decode
-
-    assert decode(raw) == "Café — naïve"
-    assert decode("Großes".encode("utf-16")) == "Großes"
-    assert decode(b"\xef\xbb\xbfplain") == "plain"
-
-
 RUSSIAN, POLISH = "Живая вода и мёртвая вода", "Zażółć gęślą jaźń"
 
 
@@ -193,12 +184,6 @@ def test_a_page_is_read_in_the_charset_that_it_declares(tmp_path, text, codec, h
     assert (page.title, page.text) == (text, text)
 
 
-def test_a_page_with_one_broken_letter_keeps_the_others(tmp_path):
-    raw = b'<meta charset="windows-1251"><p>' + RUSSIAN.encode("cp1251") + b" \x98</p>"
-    (tmp_path / "page.html").write_bytes(raw)
-    assert read_file(tmp_path / "page.html").text == f"{RUSSIAN} \ufffd"
-
-
 def test_a_page_keeps_its_headings_rows_and_items_apart(tmp_path):
     (tmp_path / "page.html").write_text(
         "<h2>Ships</h2><p>The <b>Klara</b>\nis old.</p><table><tr><th>ship</th><th>crew</th></tr>"
@@ -215,47 +200,12 @@ def test_a_page_keeps_its_headings_rows_and_items_apart(tmp_path):
     ]
 
 
-def test_an_e_mail_and_a_log_are_read(tmp_path):
-    (tmp_path / "a.eml").write_bytes(
-        "Subject: Umzug\nFrom: Beate <b@x.org>\nContent-Type: text/plain; charset=utf-8\n\n"
-        "Am Dienstag.\n> Bei Frau Sørensen.\n".encode()
-    )
-    mail = read_file(tmp_path / "a.eml")
-    assert mail.title == "Umzug"
-    assert mail.text.split("\n") == [
-        "From: Beate <b@x.org>",
-        "",
-        "Am Dienstag.",
-        "Bei Frau Sørensen.",
-        "",
-    ]
-    (tmp_path / "a.log").write_text("12:00 up\n12:05 down\n")
-    assert read_file(tmp_path / "a.log").text == "12:00 up\n\n12:05 down"
-
-
 def test_a_servers_charset_goes_before_the_pages_own():
     def fetch(url, query):
         raw = f"<meta charset=utf-8><p>{RUSSIAN}</p>".encode("cp1251")
         return 'text/html; charset="windows-1251"', raw
 
     assert read_web("https://example.org/x", fetch=fetch).text == RUSSIAN
-
-
-def test_one_page_read_at_once_by_many_is_kept_whole():
-    raw = f"<p>{'word ' * 100_000}</p>".encode()
-    found, start = [], threading.Barrier(6)
-
-    def read():
-        start.wait(30)
-        found.append(read_web("https://example.org/x", fresh=True, fetch=lambda *_: ("html", raw)))
-
-    threads = [threading.Thread(target=read) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(found) == 6
-    assert read_web("https://example.org/x") == found[0]
 
 
 def test_lone_surrogates_and_nul_do_not_break_a_corpus():
@@ -335,15 +285,6 @@ def test_pages_of_a_server_are_read_by_their_kind_and_faults_are_told(server, mo
     assert (article.title, article.text, article.url) == ("Moor", "A wet place.", "https://w/Moor")
     monkeypatch.setenv("STATEGATE_WIKIPEDIA", f"{server}/page")
     assert "no answer that can be read" in read_web("wikipedia:Moor").why
-
-
-def test_a_page_that_cannot_be_fetched_is_skipped_with_the_reason():
-    def fetch(url, query):
-        raise OSError("no route to host")
-
-    assert read_web("https://example.org", fetch=fetch) == Skipped(
-        "https://example.org", "no route to host"
-    )
 
 
 def test_a_corpus_that_is_not_there_is_told_with_those_that_are():

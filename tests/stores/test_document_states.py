@@ -9,8 +9,8 @@ import textwrap
 import numpy as np
 import pytest
 
+from stategate.stores.document_states import DocumentStates, document_key
 from stategate.stores.errors import UserError
-from stategate.stores.states.documents import DocumentStates, document_key
 
 
 def arrays(seed):
@@ -51,15 +51,6 @@ def test_a_key_is_written_once(tmp_path):
     assert store.missing(["b", "a", "b"]) == ["b"]
 
 
-def test_two_writers_see_each_others_documents(tmp_path):
-    one, two = (DocumentStates(tmp_path, "m") for _ in range(2))
-    for i in range(6):
-        (one, two)[i % 2].add(str(i), arrays(i))
-    one.add("last", arrays(7))
-    for i in range(6):
-        assert np.allclose(one.get(str(i))["conv"], arrays(i)["conv"], rtol=1e-3)
-
-
 def test_another_model_or_dtype_is_refused(tmp_path):
     DocumentStates(tmp_path / "x", "m").add("a", arrays(1))
     with pytest.raises(UserError, match="another model"):
@@ -76,7 +67,7 @@ def test_killed_in_mid_build_goes_on(tmp_path):
     code = textwrap.dedent("""
         import sys
         import numpy as np
-        from stategate.stores.states.documents import DocumentStates
+        from stategate.stores.document_states import DocumentStates
         store = DocumentStates(sys.argv[1], "m", "fp32")
         for i in range(100_000):
             store.add(str(i), {"a": np.full((1000,), i, dtype=np.float32)})

@@ -14,20 +14,6 @@ def test_a_missing_package_names_the_extra_that_brings_it():
     assert issubclass(MissingExtra, UserError)
 
 
-def test_a_missing_part_of_a_shared_folder_is_named_whole():
-    """``langgraph`` is the core's own: it is a distribution beside it that is missing."""
-    with (
-        pytest.raises(MissingExtra, match=r"'langgraph\.checkpoint\.nowhere' is not"),
-        require_extra("qa"),
-    ):
-        import langgraph.checkpoint.nowhere  # noqa: F401
-
-
-def test_other_errors_pass():
-    with pytest.raises(ImportError), require_extra("qa"):
-        from stategate.stores.errors import nothing_of_the_kind  # noqa: F401
-
-
 @pytest.mark.parametrize(
     ("package", "extra"),
     [("torch", "local"), ("tabulate", "eval"), ("sklearn", "train"), ("bs4", "qa"), ("ray", "ray")],

@@ -62,7 +62,7 @@ def test_a_missing_extra_is_one_line_that_names_it(use, extra, tmp_path, monkeyp
 
 def test_the_core_of_stores_imports_without_any_extra():
     modules = "tokens files sql embeddings home text assets.fetch assets.weights traces.store"
-    modules += " bank.bank bank.search corpus.corpus corpus.web_pages states.documents"
+    modules += " bank.bank bank.search corpus.corpus corpus.web_pages document_states"
     code, told = core("".join(f"import stategate.stores.{name}\n" for name in modules.split()))
     assert code == 0, told
 

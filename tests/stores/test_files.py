@@ -52,18 +52,6 @@ def test_a_folder_takes_the_place_of_a_folder(tmp_path):
     assert [path.name for path in target.iterdir()] == ["two"]
 
 
-def test_half_a_folder_is_not_kept(tmp_path):
-    def half():
-        with atomic_path(tmp_path / "index") as partial:
-            partial.mkdir()
-            (partial / "one").touch()
-            raise RuntimeError("killed here")
-
-    with pytest.raises(RuntimeError):
-        half()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_threads_that_write_one_file_at_once_leave_one_whole_file(tmp_path):
     target, texts = tmp_path / "x", [str(i) * 200_000 for i in range(8)]
     threads = [threading.Thread(target=write_text, args=(target, text)) for text in texts]

@@ -1,22 +1,18 @@
 """Run directories: torn lines, resumption, nothing of this machine, strict JSON."""
 
 import json
-import math
 import subprocess
 
-import numpy as np
 import pytest
 
 from stategate.stores import runs
 from stategate.stores.errors import UserError
 from stategate.stores.runs import (
     RunDirectory,
-    mean,
     parse_numbers,
     provenance,
     public_config,
     public_path,
-    standard_error,
 )
 
 ARGS = {"command": "x", "commit": "a", "versions": {"numpy": "2"}, "seed": 0, "goals": [1]}
@@ -115,14 +111,6 @@ def test_another_repository_lends_no_commit(tmp_path, monkeypatch):
     package.mkdir(parents=True)
     monkeypatch.setattr(runs, "_ROOT", package)
     assert provenance(["x"])["commit"] == "unknown (not a git checkout)"
-
-
-def test_mean_and_standard_error():
-    values = [0.0, 1.0, 1.0, 1.0]
-    assert mean(values) == 0.75
-    assert standard_error(values) == pytest.approx(np.std(values, ddof=1) / 2)
-    assert math.isnan(mean([]))
-    assert math.isnan(standard_error([1.0]))
 
 
 def test_numbers_are_parsed():

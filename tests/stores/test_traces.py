@@ -121,13 +121,6 @@ def test_export_has_the_agreed_form_and_reads_back(store, tmp_path):
     assert episode.reward == 1.0
 
 
-def test_bad_files_are_one_clear_line(store, tmp_path):
-    broken = tmp_path / "broken.sqlite"
-    broken.write_text("no database at all " * 60)
-    with pytest.raises(UserError, match="name another file"):
-        TraceStore(broken)
-
-
 def test_separators_and_half_an_emoji_survive_a_round_trip(store, tmp_path):
     store.write_step("e", 0, [Event("OBS", "a\u2028b\x85c\r\nd", 0), Event("ACT", "x\ud83d", 0)])
     store.export_jsonl(tmp_path / "t.jsonl")
@@ -137,13 +130,6 @@ def test_separators_and_half_an_emoji_survive_a_round_trip(store, tmp_path):
         == store.events("e")
         == [Event("OBS", "a\u2028b\x85c\r\nd", 0), Event("ACT", "x?", 0)]
     )
-
-
-def test_a_fork_onto_itself_loses_nothing(store):
-    write(store)
-    before = store.events("e"), store.episodes()
-    store.fork("e", "e", 1)
-    assert (store.events("e"), store.episodes()) == before
 
 
 def test_a_database_damaged_inside_is_one_clear_line(tmp_path):
@@ -157,31 +143,6 @@ def test_a_database_damaged_inside_is_one_clear_line(tmp_path):
     path.write_bytes(whole[:8192] + b"\xff" * (len(whole) - 8192))
     with pytest.raises(UserError, match="name another file"):
         [TraceStore(path).events(f"e{i}") for i in range(30)]
-
-
-_AT_ONCE = """
-import multiprocessing, sys
-from stategate.stores.traces import ContextPiece, Event
-from stategate.stores.traces.store import TraceStore
-
-context = multiprocessing.get_context("fork")
-
-def first(path, barrier, name):
-    barrier.wait(60)
-    TraceStore(path).write_step(name, 0, [Event("ACT", "x", 0)])
-
-for k in range(40):
-    path, barrier = f"{sys.argv[1]}/{k}.sqlite", context.Barrier(6)
-    workers = [context.Process(target=first, args=(path, barrier, f"e{i}")) for i in range(6)]
-    [worker.start() for worker in workers]
-    [worker.join() for worker in workers]
-    assert len(TraceStore(path).episodes()) == 6, path
-"""
-
-
-def test_many_make_a_new_database_at_once(tmp_path):
-    done = subprocess.run([sys.executable, "-c", _AT_ONCE, str(tmp_path)], check=False)
-    assert done.returncode == 0
 
 
 _FORKED = """

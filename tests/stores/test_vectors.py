@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stategate.stores.corpus.vectors import Vectors, collections
+from stategate.stores.corpus.vectors import Vectors
 from stategate.stores.errors import UserError
 
 ROWS = np.eye(4, dtype=np.float32)
@@ -47,9 +47,3 @@ def test_a_wrong_filter_and_a_missing_server_are_told(tmp_path):
 
 def test_a_chroma_server_does_the_same(chroma):
     check_search(filled(chroma, "served"))
-
-
-def test_a_server_that_is_not_there_is_told_once():
-    with pytest.raises(UserError) as error:
-        collections("http://127.0.0.1:9")
-    assert str(error.value).count("cannot use the vector store") == 1

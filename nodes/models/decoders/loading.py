@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from stategate.nodes.models.decoders.backend import Backend, Document, Loss, State
+from stategate.stores.document_states import DocumentStates, Dtype, document_key
 from stategate.stores.errors import UserError, describe_error, require_extra
 from stategate.stores.files import atomic_path
 from stategate.stores.home import cache
-from stategate.stores.states.documents import DocumentStates, Dtype, document_key
 
 DEFAULT = "smollm2-135m"
 

@@ -1,1 +1,0 @@
-"""What a model remembers of each document, on disk."""
