@@ -22,19 +22,21 @@ from stategate.stores.settings import (
 class Evaluation(Settings):
     """An evaluation: ``run`` fills the run directory ``out`` and returns its summary.
 
-    ``command`` is its name in ``stategate eval``, the class's docstring its help, ``examples`` whole
-    command lines, ``runner`` (``module:function`` under ``stategate.evals``) what runs it.
+    The class's name is that of the command, its docstring the help, ``examples`` whole command lines,
+    ``runner`` (``module:function`` under ``stategate.evals``) what runs it.
     """
 
-    command: ClassVar[str]
     examples: ClassVar[tuple[str, ...]] = ()
     runner: ClassVar[str]
 
-    out: str = option(
-        ..., "Run directory; goes on if it is there already.", metavar="DIR", exclude=True
-    )
+    out: str = option(..., "Run directory; goes on if it is there.", metavar="DIR", exclude=True)
     seed: int = option(0, "Of the statistics; written to args.json.")
     json_target: JsonFile = None
+
+    @classmethod
+    def command(cls) -> str:
+        """Return its name in ``stategate eval`` (or ``eval bench``)."""
+        return cls.__name__.removeprefix("Bench").lower()
 
     def run(self) -> dict[str, Any]:
         """Do what the run directory does not hold yet; return the summary."""
@@ -72,37 +74,24 @@ class Configured(Evaluation):
 
 
 class Worlds(SharedEvaluation, Configured):
-    """Play the same tasks with several agents: success, score, steps, tokens, paired tests.
+    """Play the same tasks with several agents: success, score, steps, tokens, paired tests."""
 
-    --sweep plays every agent once with each value of a setting (agents that set it themselves once).
-    """
-
-    command: ClassVar[str] = "worlds"
-    runner: ClassVar[str] = "worlds:run_worlds"
-    examples: ClassVar[tuple[str, ...]] = (
+    runner = "worlds:run_worlds"
+    examples = (
         "stategate eval worlds --agents full,window --goals 0-499 --out runs/rule",
-        "stategate eval worlds --agents full,compress --sweep context.budget=150,300,600 --out runs/b",
         "stategate eval worlds --agent none=context.kind=full"
         " --agent gated=context.kind=experience,context.bank=banks/state --out runs/e",
     )
     agents: CommaList = option((), "Context kinds, comma-separated.")
-    agent: tuple[str, ...] = option(
-        (), "An agent of your own; repeatable.", metavar="NAME=SLOT.FIELD=VALUE,…"
-    )
-    sweep: tuple[str, ...] = option(
-        (), "A setting in several values; repeatable.", metavar="SLOT.FIELD=A,B,…"
-    )
+    agent: tuple[str, ...] = option((), "Your own; repeatable.", metavar="NAME=SLOT.FIELD=VALUE,…")
     goals: str = option("0-9", "Of the world's tasks: 0-499, 3,5,8, all.", "--goals", "--tasks")
 
 
 class Qa(SharedEvaluation, Configured):
     """Measure retrieval, answers, latency, tokens and cost; without a model unless actor is set."""
 
-    command: ClassVar[str] = "qa"
-    runner: ClassVar[str] = "qa:run_qa"
-    examples: ClassVar[tuple[str, ...]] = (
-        "stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa",
-    )
+    runner = "qa:run_qa"
+    examples = ("stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa",)
     config: str = option("qa", "A preset or a YAML file.")
     data: str = option("sample", "'sample', or a folder with corpus/ and questions.")
     experiments: CommaList = option(("A", "B", "C", "D"), "A size, B kind, C retrieval, D memory.")
@@ -113,11 +102,8 @@ class Qa(SharedEvaluation, Configured):
 class Memory(SharedEvaluation, Configured):
     """Measure memory where it matters: follow-ups and questions about earlier sessions."""
 
-    command: ClassVar[str] = "memory"
-    runner: ClassVar[str] = "memory.dialogues:run_memory"
-    examples: ClassVar[tuple[str, ...]] = (
-        "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m",
-    )
+    runner = "memory.dialogues:run_memory"
+    examples = ("stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m",)
     config: str = option("qa", "A preset or a YAML file.")
     dialogues: str = option("sample", "'sample' or a YAML file.")
     policies: CommaList = option(("neither", "stm", "ltm", "both"), "Of neither, stm, ltm, both.")
@@ -127,8 +113,7 @@ class Memory(SharedEvaluation, Configured):
 class Evidence(Configured):
     """Evidence recall on published conversations: the turns that each ranking brings."""
 
-    form: ClassVar[str]
-    runner: ClassVar[str] = "memory.evidence:run_evidence"
+    runner = "memory.evidence:run_evidence"
     config: str = option("qa", "A preset or a YAML file: the embedder.")
     file: str = argument(..., "The published JSON; or home, work: made by rule.", metavar="FILE")
     agents: CommaList = option(
@@ -148,9 +133,7 @@ class Evidence(Configured):
 class Locomo(Evidence):
     """Evidence recall on LoCoMo's file: turns and sessions, any and all, by category."""
 
-    command: ClassVar[str] = "locomo"
-    form: ClassVar[str] = "locomo"
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "stategate eval locomo locomo10.json --out runs/locomo",
         "stategate eval locomo home --agents bm25,hybrid,memory --out runs/home",
     )
@@ -159,9 +142,7 @@ class Locomo(Evidence):
 class Longmemeval(Evidence):
     """Evidence recall on a file of LongMemEval; a question whose id ends in _abs asks to abstain."""
 
-    command: ClassVar[str] = "longmemeval"
-    form: ClassVar[str] = "longmemeval"
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "stategate eval longmemeval longmemeval_oracle.json --agents bm25,memory --out runs/oracle",
     )
 
@@ -172,11 +153,8 @@ _RANKERS = ("bm25", "bm25_stem", "minilm", "bm25_stem+minilm", "single_gradient"
 class Rerank(SharedEvaluation):
     """Rank the documents of multi-hop questions: nDCG@10, MAP, precision, recall, paired tests."""
 
-    command: ClassVar[str] = "rerank"
-    runner: ClassVar[str] = "rerank:run_rerank"
-    examples: ClassVar[tuple[str, ...]] = (
-        "stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev",
-    )
+    runner = "rerank:run_rerank"
+    examples = ("stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev",)
     split: Literal["dev", "test"] = option("dev", "dev to tune on, test to report.")
     datasets: CommaList = option(("hotpotqa", "2wikimultihopqa", "musique"), "Comma-separated.")
     limit: int | None = option(None, "The first so many of each dataset.", ge=1)
@@ -191,17 +169,14 @@ class Rerank(SharedEvaluation):
     steps: int = option(5, "AdamW steps (multistep).", ge=1)
     learning_rate: float = option(0.1, "AdamW's learning rate.")
     states: Literal["fp32", "fp16", "int8"] = option("fp16", "How states are kept.")
-    data: str | None = option(
-        None, "The questions; or $STATEGATE_DATA.", metavar="FOLDER", exclude=True
-    )
+    data: str | None = option(None, "Or $STATEGATE_DATA.", metavar="FOLDER", exclude=True)
 
 
 class Replay(SharedEvaluation):
     """Read recorded threads again under each arm: tokens, billed cost, what calls needed."""
 
-    command: ClassVar[str] = "replay"
-    runner: ClassVar[str] = "replay:run_replay"
-    examples: ClassVar[tuple[str, ...]] = (
+    runner = "replay:run_replay"
+    examples = (
         "stategate eval replay --data threads.jsonl --arms nothing,compress --out runs/replay",
     )
     data: str = option(..., "JSON lines of {id, task, messages}.", metavar="FILE", exclude=True)
@@ -220,46 +195,43 @@ class Bench(Evaluation):
         """Measure every part."""
         from stategate.evals.core.task import run_bench
 
-        return run_bench(self.load_runner()(self), self.out, {"what": self.command, **self.args()})
+        return run_bench(
+            self.load_runner()(self), self.out, {"what": self.command(), **self.args()}
+        )
 
 
-class BenchWebshop(Bench):
+class WorldBench(Bench):
+    """A benchmark of a world."""
+
+    data: str = option("sample", "'sample', or a folder of the world's data.")
+
+
+class BenchWebshop(WorldBench):
     """Load WebShop's world, walk it at random, and search."""
 
-    command: ClassVar[str] = "webshop"
-    runner: ClassVar[str] = "bench:webshop_parts"
-    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench webshop --out runs/b",)
-    data: str = option("sample", "'sample', or a folder of the world's data.")
+    runner = "bench:webshop_parts"
+    examples = ("stategate eval bench webshop --out runs/b",)
 
 
-class BenchAlfworld(Bench):
+class BenchAlfworld(WorldBench):
     """Load ALFWorld's games and walk them at random."""
 
-    command: ClassVar[str] = "alfworld"
-    runner: ClassVar[str] = "bench:alfworld_parts"
-    examples: ClassVar[tuple[str, ...]] = (
-        "stategate eval bench alfworld --data official --out runs/b",
-    )
-    data: str = option("sample", "'sample', or a folder of the world's data.")
+    runner = "bench:alfworld_parts"
+    examples = ("stategate eval bench alfworld --data official --out runs/b",)
 
 
-class BenchStep(Bench):
+class BenchStep(WorldBench):
     """Measure a step without the model, beside a bare LangGraph loop."""
 
-    command: ClassVar[str] = "step"
-    runner: ClassVar[str] = "bench:step_parts"
-    examples: ClassVar[tuple[str, ...]] = ("stategate eval bench step --out runs/b",)
-    data: str = option("sample", "'sample', or a folder of the world's data.")
+    runner = "bench:step_parts"
+    examples = ("stategate eval bench step --out runs/b",)
 
 
 class BenchBank(Bench):
     """Search in state banks of growing size."""
 
-    command: ClassVar[str] = "bank"
-    runner: ClassVar[str] = "bench:bank_parts"
-    examples: ClassVar[tuple[str, ...]] = (
-        "stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/b",
-    )
+    runner = "bench:bank_parts"
+    examples = ("stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/b",)
     bank: str = option(..., "A state bank to take vectors from.", metavar="FOLDER")
     sizes: str = option("10000,100000", "Numbers of states.")
 

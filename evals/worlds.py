@@ -27,7 +27,7 @@ _FAILURE = {"reward": 0.0, "done": False}
 
 def run_worlds(settings: Worlds) -> dict[str, Any]:
     """Play what is missing of a run, and return its summary."""
-    agents = swept(parse_agents(settings.agents, settings.agent), settings.sweep)
+    agents = parse_agents(settings.agents, settings.agent)
     how = (settings.out, settings.overrides, settings.seed)
     return run_live(settings.config, agents, settings.goals, *how)
 
@@ -212,7 +212,7 @@ def summarise(
     world: PlayableWorld | None = None,
     seed: int = 0,
 ) -> Summary:
-    """Return a row an agent, and paired tests (:func:`pairs_of`).
+    """Return a row an agent, and paired tests with the first.
 
     Goals that a world says to hang together (``group_of(goal)``) are drawn together.
 
@@ -229,7 +229,8 @@ def summarise(
     if best:
         units = {goal: {"success": float(v == 1.0), "score": v} for goal, v in best.items()}
         rows.append(summary_row("oracle", units, METRICS, groups))
-    return rows, paired_tests(values, pairs_of(agents), _TESTED, seed, groups)
+    pairs = [(agents[0], agent) for agent in agents[1:]]
+    return rows, paired_tests(values, pairs, _TESTED, seed, groups)
 
 
 def _measured(row: Mapping[str, Any]) -> dict[str, float]:
@@ -255,43 +256,3 @@ def parse_agents(kinds: Sequence[str], named: Sequence[str]) -> dict[str, list[s
             raise UserError(f"write an agent as NAME=slot.field=value,…, not '{item}'")
         agents[name] = overrides.split(",")
     return agents
-
-
-def swept(agents: Mapping[str, Sequence[str]], sweeps: Sequence[str]) -> dict[str, list[str]]:
-    """Return every agent with each value of the swept settings, as ``NAME@VALUE`` (``NAME@A,B``).
-
-    A sweep is ``slot.field=a,b``. An agent that sets a swept field itself keeps its own value there.
-    Raises ``UserError`` for a sweep without values.
-    """
-    crossed_agents = {name: list(own) for name, own in agents.items()}
-    for sweep in sweeps:
-        field, _, listed = sweep.partition("=")
-        values = [value.strip() for value in listed.split(",") if value.strip()]
-        if "." not in field or not values:
-            raise UserError(f"write a sweep as slot.field=value,value, not '{sweep}'")
-        crossed: dict[str, list[str]] = {}
-        for name, own in crossed_agents.items():
-            if any(override.startswith(f"{field}=") for override in own):
-                crossed[name] = own
-                continue
-            for value in values:
-                point = f"{name},{value}" if "@" in name else f"{name}@{value}"
-                crossed[point] = [*own, f"{field}={value}"]
-        crossed_agents = crossed
-    return crossed_agents
-
-
-def pairs_of(agents: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the pairs to test: (reference, agent).
-
-    Without a sweep every agent is compared with the first. In a sweep (``NAME@POINT``) an agent is
-    compared with the first agent at its point, and with itself at its first point.
-    """
-    pairs: list[tuple[str, str]] = []
-    for agent in agents[1:]:
-        name, _, point = agent.partition("@")
-        first_here = next(one for one in agents if one.partition("@")[2] == point)
-        before = next(one for one in agents if one.partition("@")[0] == name)
-        references = dict.fromkeys((first_here if first_here != agent else agents[0], before))
-        pairs += [(reference, agent) for reference in references if reference != agent]
-    return pairs

@@ -81,7 +81,7 @@ def run_evidence(settings: Evidence) -> dict[str, Any]:
     if unknown or not settings.agents:
         raise UserError(f"rankers are {', '.join(RANKERS)}: '{', '.join(unknown)}' is none")
     agents = list(dict.fromkeys(settings.agents))
-    conversations = READERS[settings.form](settings.file)[: settings.limit]
+    conversations = READERS[settings.command()](settings.file)[: settings.limit]
     digest = hashlib.sha256(text_of(settings.file).encode()).hexdigest()
     args = {
         **settings.args(),

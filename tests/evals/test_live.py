@@ -5,7 +5,7 @@ import json
 import pytest
 
 from stategate.envs.protocols import PlayableWorld
-from stategate.evals.worlds import chosen_tasks, pairs_of, parse_agents, run_live, swept
+from stategate.evals.worlds import chosen_tasks, run_live
 from stategate.stores.errors import UserError
 from tests.kit import call, refused
 
@@ -125,27 +125,6 @@ def test_mistakes_end_with_code_2_and_one_line(tmp_path):
     ):
         refused("eval", "worlds", "--out", tmp_path / "x", *words)
     assert not (tmp_path / "x").exists()
-
-
-def test_a_sweep_plays_each_agent_with_each_value_but_those_that_set_their_own():
-    agents = parse_agents(["full", "window"], ["whole=context.kind=full,context.budget=9000"])
-    made = swept(agents, ["context.budget=100,200", "actor.kind=rule,policy"])
-    assert made["full@100,policy"] == [
-        "context.kind=full",
-        "context.budget=100",
-        "actor.kind=policy",
-    ]
-    assert made["whole@rule"] == ["context.kind=full", "context.budget=9000", "actor.kind=rule"]
-    assert len(made) == 2 * 4 + 2
-    for wrong in ("budget=1", "context.budget="):
-        with pytest.raises(UserError, match="slot.field=value,value"):
-            swept(agents, [wrong])
-
-
-def test_agents_are_compared_at_their_point_and_with_their_first_point():
-    assert pairs_of(["a", "b", "c"]) == [("a", "b"), ("a", "c")]
-    names = ["a@1", "b@1", "a@2", "b@2"]
-    assert pairs_of(names) == [("a@1", "b@1"), ("a@1", "a@2"), ("a@2", "b@2"), ("b@1", "b@2")]
 
 
 def test_a_world_that_lists_its_tasks_is_asked_for_them():

@@ -38,24 +38,6 @@ def test_a_damaged_store_is_named_with_what_to_do():
     assert "restore a backup" in text
 
 
-def test_a_server_that_is_named_and_not_there_is_wrong(monkeypatch):
-    assert told("servers")[0]
-    monkeypatch.setenv("STATEGATE_POSTGRES", "postgresql://ann:secret7@127.0.0.1:9/none")
-    ok, text = told("servers")
-    assert not ok
-    assert "start it" in text
-    assert "secret7" not in text
-
-
-def test_servers_that_answer_are_well(monkeypatch, postgres, chroma):
-    monkeypatch.setenv("STATEGATE_POSTGRES", postgres)
-    monkeypatch.setenv("STATEGATE_CHROMA", chroma)
-    ok, text = told("servers")
-    assert ok
-    assert "PostgreSQL" in text
-    assert "Chroma" in text
-
-
 def test_a_model_without_its_key_and_an_embedder_without_its_packages(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     ok, text = told("model", "llm={kind: openai}")

@@ -251,11 +251,7 @@ class RankSettings(Settings):
     """Which documents, by which scores."""
 
     question: str = argument(..., "What the documents should explain.")
-    corpus: str = option(
-        ...,
-        "An ingested corpus, sample, or a folder or file, as `ingest` reads them.",
-        metavar="NAME|PATH",
-    )
+    corpus: str = option(..., "A corpus, or a folder or file of documents.", metavar="NAME|PATH")
     top: int = option(10, "How many documents to show.", ge=1)
     ranker: str = option("single_gradient", "single_gradient, multistep, loss, …")
     fuse_with: Annotated[

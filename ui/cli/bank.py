@@ -65,15 +65,9 @@ class BankConfig(Settings):
 class BuildSettings(BankConfig, Shared):
     """Of which episodes which bank is made, and how."""
 
-    traces: tuple[Path, ...] = argument(
-        ..., "Trace databases, JSON or JSONL files, or folders of them."
-    )
-    out: str | None = option(
-        None, "Else 'state' or 'trace'; goes on if there.", metavar="NAME|FOLDER"
-    )
-    kind: Literal["state", "trace"] = option(
-        "state", "'state' (advice a step) or 'trace' (a task)."
-    )
+    traces: tuple[Path, ...] = argument(..., "Trace databases, JSON or JSONL files, or folders.")
+    out: str | None = option(None, "Goes on if it is there.", metavar="NAME|FOLDER")
+    kind: Literal["state", "trace"] = option("state", "Advice a step, or a task.")
     annotator: Literal["return", "hindsight"] = option("return", "Calls no model, or once a task.")
     include_incorrect: bool = option(False, "Failed episodes too, with blame.")
     trust: Trust = 1.0

@@ -1,6 +1,5 @@
 """``stategate doctor``: whether everything is here that is needed. Nothing is fetched."""
 
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -16,10 +15,9 @@ from rich.text import Text
 from stategate.graph.config import Config, load_config
 from stategate.nodes.resources import Resources
 from stategate.stores.assets.fetch import ASSETS
-from stategate.stores.errors import UserError, error_with_type, user_error_context
+from stategate.stores.errors import UserError, error_with_type
 from stategate.stores.home import cache, home
 from stategate.stores.settings import JsonFile, Overrides, Settings, option
-from stategate.stores.text import without_password
 from stategate.ui.cli.output import console, table, wrote
 from stategate.ui.cli.settings_command import command, single
 
@@ -53,7 +51,7 @@ class DoctorSettings(Settings):
 
 @command(app, "stategate doctor --json -")
 def doctor(settings: DoctorSettings) -> None:
-    """Check folders, disk, stores, servers, assets, model and embedder. Fetches nothing.
+    """Check folders, disk, stores, assets, model and embedder. Fetches nothing.
 
     Exit code 1 if something is wrong; each line says what to do.
     """
@@ -118,27 +116,6 @@ def _damage(path: Path) -> str:
     return "" if found == "ok" else found.splitlines()[0][:80]
 
 
-def check_servers(_: DoctorSettings) -> str:
-    """Ask the servers that the environment names."""
-    answers = []
-    if url := os.environ.get("STATEGATE_POSTGRES"):
-        import psycopg
-
-        fix = "start it, or mend STATEGATE_POSTGRES"
-        with (
-            user_error_context("no PostgreSQL", fix, kinds=psycopg.Error),
-            psycopg.connect(url, connect_timeout=5) as db,
-        ):
-            version = db.info.server_version // 10_000
-        answers.append(f"PostgreSQL {version} at {without_password(url)}")
-    if url := os.environ.get("STATEGATE_CHROMA"):
-        from stategate.stores.corpus.vectors import collections
-
-        count = len(collections(url))  # raises a line that says what to do
-        answers.append(f"Chroma with {count} collections at {without_password(url)}")
-    return ", ".join(answers) or "none is named"
-
-
 def check_model(settings: DoctorSettings) -> str:
     """Say whether the chat model could answer; ``--deep`` asks it."""
     from langchain_core.messages import HumanMessage
@@ -178,7 +155,6 @@ CHECKS: dict[str, Callable[[DoctorSettings], str]] = {
     "home": check_home,
     "assets": check_assets,
     "stores": check_stores,
-    "servers": check_servers,
     "model": check_model,
     "embedder": check_embedder,
 }

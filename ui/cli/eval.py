@@ -28,7 +28,7 @@ replay_app = single()
 
 def run_evaluation(settings: Evaluation) -> None:
     """Run an evaluation, by several workers where they are asked for; print its summary."""
-    with resumable(settings.out), working(f"{settings.command}: loading and measuring"):
+    with resumable(settings.out), working(f"{settings.command()}: loading and measuring"):
         from stategate.evals.core.task import spread
 
         crew = settings.crew() if isinstance(settings, SharedEvaluation) else None
@@ -42,7 +42,7 @@ def add_command(group: typer.Typer, model: type[Evaluation], name: str = "") -> 
     """Add the command of an evaluation; under another ``name`` it is not listed."""
     how: dict[str, Any] = {"epilog": examples(*model.examples), "hidden": bool(name)}
     flagged = flags_of(run_evaluation, model)
-    group.command(name or model.command, help=model.__doc__, **how)(flagged)
+    group.command(name or model.command(), help=model.__doc__, **how)(flagged)
 
 
 for _model in EVALUATIONS:

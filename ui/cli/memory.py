@@ -26,7 +26,6 @@ app = command_group(
     "stategate memory export memory.jsonl",
 )
 _NAMED = 4  # turns of a fact that the list names, and users
-_QUOTED = 8  # letters from which a forgotten text is looked for in what is left
 EmbedderKind = Annotated[str, option(..., "The one that the memory was written with.")]
 _File = Annotated[Path, argument(..., metavar="FILE")]
 
@@ -197,13 +196,6 @@ def forget(settings: ForgetSettings) -> None:
     gone = report.counts["facts"]
     other = ", ".join(f"{n} {what}" for what, n in report.counts.items() if n and what != "facts")
     say(f"forgot {gone} fact{'' if gone == 1 else 's'}{f' ({other})' if other else ''}")
-    left = place.open().facts(place.namespace)
-    lost = [text for text in report.erased.texts if len(text) > _QUOTED]
-    # An answer may have quoted what was remembered then; whoever forgets must know where.
-    quoting = [f.id for f in left if any(words in f"{f.question}\n{f.answer}" for words in lost)]
-    if quoting:
-        numbers = ", ".join(map(str, quoting))
-        say(f"still quoted in the answer of: {numbers} (forget those, too?)", "yellow")
     for path in report.exports:
         say(f"turns of this user were exported to {path}: delete that file yourself", "yellow")
 

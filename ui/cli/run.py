@@ -47,17 +47,13 @@ class RunSettings(Settings):
 
     config: str = argument("demo", "A preset (demo, webshop) or a YAML file.")
     goal: int | None = option(None, "Which of the world's tasks to play.", "--goal", "--game", ge=0)
-    task: tuple[str, ...] = option(
-        (), "The world's own words; repeatable, YAML.", metavar="KEY=VALUE"
-    )
+    task: tuple[str, ...] = option((), "In the world's words; repeatable.", metavar="KEY=VALUE")
     overrides: Overrides = ()
     actor: str | None = option(None, "Who acts: chat, rule, human, your own kind, …")
     model: str | None = option(None, "The llm's model: default, small, a .gguf file, …")
     budget: int | None = option(None, "Tokens the built context may have.")
     max_steps: int | None = option(None, "Steps an episode may take.")
-    show: Literal["page", "context", "none"] = option(
-        "page", "Of each step: the page, the context (prompt), or none."
-    )
+    show: Literal["page", "context", "none"] = option("page", "What is shown of each step.")
     json_target: JsonFile = None
     thread: str | None = option(None, "Keep checkpoints, to resume it.", metavar="ID", min_length=1)
     resume: bool = option(False, "Go on with --thread's unfinished episode.")

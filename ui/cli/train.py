@@ -73,12 +73,8 @@ for _name in _TRAINERS:
 class FetchSettings(Settings):
     """Where the files come from, and where they go."""
 
-    source: Path | None = option(
-        None, "Copy from here, download nothing.", "--from", metavar="FOLDER"
-    )
-    target: Path | None = option(
-        None, "Keep them here, not where env.data=official.", "--to", metavar="FOLDER"
-    )
+    source: Path | None = option(None, "Copy, download nothing.", "--from", metavar="FOLDER")
+    target: Path | None = option(None, "Keep the files here.", "--to", metavar="FOLDER")
 
     def folder(self, world: str) -> Path:
         """Return the folder that the files of ``world`` go to."""
