@@ -1,4 +1,4 @@
-"""What ``langgraph.json`` names: the graph, who may ask, and how the store's texts are embedded.
+"""What ``langgraph.json`` names: the graph, and who may ask.
 
     langgraph dev
     client = get_client(url="http://127.0.0.1:2024")
@@ -8,19 +8,14 @@ it is, and can swap any node for one of theirs. For several people set LangGraph
 ``langgraph.json``, as ``examples/server_accounts.py`` shows.
 """
 
-import asyncio
 import os
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
 
 from langgraph_sdk import Auth
 
 from stategate.graph.agent import Agent
 from stategate.graph.build import build_graph, make_builder
 from stategate.graph.config import load_config
-from stategate.nodes.models.embedders import MiniLM
-from stategate.nodes.protocols import Embedder
-from stategate.nodes.resources import Resources
 from stategate.stores.http import named_host, on_loopback
 
 _config = load_config(os.environ.get("STATEGATE_CONFIG", "webshop"))
@@ -46,17 +41,6 @@ async def authenticate(headers: Mapping[bytes | str, bytes | str]) -> Auth.types
     return {"identity": ""}
 
 
-async def embed(texts: Sequence[str]) -> list[list[float]]:
-    """Return the store's vectors: those of Stategate's own embedder, from its cache."""
-    rows = await asyncio.to_thread(_embedder().embed, list(texts))
-    return [[float(x) for x in row] for row in rows]
-
-
 def _text(header: bytes | str) -> str:
     """Return a header's name or value; Aegra hands them over as text."""
     return header if isinstance(header, str) else bytes(header).decode("latin-1")
-
-
-@lru_cache(maxsize=1)
-def _embedder() -> Embedder:
-    return Resources(None, MiniLM()).embedder

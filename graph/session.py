@@ -153,8 +153,7 @@ class Session:
         started = time.perf_counter()
         with self.graph.alone(self.config):
             self.graph.settle(self.config)
-            seen = self._half_done()
-            seen.update(self._advance(on_text, interrupt_after=["write_memory"]))
+            seen = self._advance(on_text, interrupt_after=["write_memory"])
             return self._result(seen, started)
 
     def last(self) -> StepResult:
@@ -363,16 +362,6 @@ class Session:
                 seen.update(change if isinstance(change, dict) else {})
             self._task = None
         return seen
-
-    def _half_done(self) -> dict[str, Any]:
-        """Draw again what nodes made before an interruption in the middle of this step."""
-        snapshot = self.graph.get_state(self.config)
-        if self._task is not None or not snapshot.next or snapshot.next[0] == "observe":
-            return {}
-        state = cast(State, dict(snapshot.values))
-        state["session"] = state.get("before") or state["session"]
-        agent = self._agent()
-        return {"observation": agent.observation(state), "context": agent.context(state)}
 
     def _result(self, seen: Mapping[str, Any], started: float) -> StepResult:
         values, agent = self.values, self._agent()

@@ -5,17 +5,14 @@ create_agent(model, tools, middleware=[shorten_results(2000), ContextMiddleware(
 """
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from langchain.agents.middleware.types import AgentMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
-from langgraph.config import get_store
 from langgraph.prebuilt import InjectedState
 from langgraph.prebuilt.tool_node import ToolCallRequest
-from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
 from stategate.envs.messages.history import name_of, text_of, with_text
@@ -28,10 +25,7 @@ from stategate.stores.tokens import count_tokens, truncate
 
 Result = ToolMessage | Command[Any]
 Handler = Callable[[ToolCallRequest], Result]
-#: Where the whole text is kept: in the message's artifact, in the graph's store, or nowhere.
-Keep = bool | Literal["store"]
-_ORIGINAL, _STORED = "stategate_original", "stategate_stored"  # in an artifact
-_SPACE = ("stategate", "results")  # in a store; a name is its text's hash
+_ORIGINAL = "stategate_original"  # in an artifact
 _FOUND = 12  # parts that a search shows
 
 
@@ -41,7 +35,7 @@ _FOUND = 12  # parts that a search shows
 class ShortenedResults(AgentMiddleware[Any, Any, Any]):
     """A ``wrap_tool_call`` for a ``ToolNode``, and a middleware for ``create_agent``."""
 
-    def __init__(self, tokens: int, kind: str, keep_original: Keep, **parameters: Any) -> None:
+    def __init__(self, tokens: int, kind: str, keep_original: bool, **parameters: Any) -> None:
         super().__init__()
         # The result is the only thing that may be cut, and the rest of the history is free.
         self.context = HistoryPlanner(
@@ -49,10 +43,9 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
             10**9,
             max_new_result=tokens,
             appendix_tokens=0,
-            recall=bool(keep_original),
+            recall=keep_original,
             parameters=parameters,
         )
-        self._in_store = keep_original == "store"
 
     def __call__(self, request: ToolCallRequest, handler: Handler) -> Result:
         """Call the tool, and shorten what it returns."""
@@ -85,8 +78,7 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
             content = with_text(result, short).content
             update: dict[str, Any] = {"content": content, "response_metadata": told}
             if keeps:
-                store = getattr(request.runtime, "store", None) if self._in_store else None
-                update["artifact"] = {**(result.artifact or {}), **_kept_as(whole, store)}
+                update["artifact"] = {**(result.artifact or {}), _ORIGINAL: whole}
             message = result.model_copy(update=update)
         except Exception as error:  # builders and stores may raise anything: the result is there
             warn_once(f"a result stays whole: {describe_error(error)}")
@@ -95,16 +87,14 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
 
 
 def shorten_results(
-    tokens: int = 2000, kind: str = "compress", *, keep_original: Keep = True, **parameters: Any
+    tokens: int = 2000, kind: str = "compress", *, keep_original: bool = True, **parameters: Any
 ) -> ShortenedResults:
     """Return a ``wrap_tool_call`` that keeps what matters of a result of more than ``tokens``.
 
     What matters is decided by context kind ``kind`` from what was asked and called. The whole result
-    stays in the message's artifact, which no model reads; with ``keep_original="store"`` it goes to the
-    graph's store (``create_agent(store=…)``), where there is one, so that checkpoints stay small;
-    ``recall`` finds it in both. With False it is gone. Results that a tool failed with, and those whose
-    artifact is no mapping, are left alone.
-    In a ``ToolNode``, tools that are awaited need ``awrap_tool_call=….awrap_tool_call``, too.
+    stays in the message's artifact, which no model reads and where ``recall`` finds it; without
+    ``keep_original`` it is gone. Results of failed tools are left alone, and those whose artifact is no
+    mapping. In a ``ToolNode``, tools that are awaited need ``awrap_tool_call=….awrap_tool_call``, too.
     """
     return ShortenedResults(tokens, kind, keep_original, **parameters)
 
@@ -115,15 +105,6 @@ def messages_of(state: Any) -> list[BaseMessage]:
         return state
     found = state.get("messages") if isinstance(state, dict) else getattr(state, "messages", None)
     return list(found or [])
-
-
-def _kept_as(whole: str, store: BaseStore | None) -> dict[str, str]:
-    """Return what an artifact says of a whole result: its text, or where it lies in ``store``."""
-    if store is None:
-        return {_ORIGINAL: whole}
-    name = hashlib.sha256(whole.encode(errors="surrogatepass")).hexdigest()
-    store.put(_SPACE, name, {"text": whole}, index=False)
-    return {_STORED: name}
 
 
 # Recall -------------------------------------------------------------------------------------------
@@ -139,21 +120,15 @@ def recall_tool(budget: int) -> BaseTool:
         Results may end with a note such as "[cut 512 tokens: recall 9f3a1]": give the five letters
         of the note as id. Words instead of an id find the parts of earlier results that hold them.
         """
-        try:
-            store = get_store()
-        except RuntimeError:  # outside of a graph
-            store = None
-        return recalled(id, state["messages"], budget, store)
+        return recalled(id, state["messages"], budget)
 
     return recall
 
 
-def recalled(
-    wanted: str, messages: Sequence[BaseMessage], budget: int, store: BaseStore | None = None
-) -> str:
+def recalled(wanted: str, messages: Sequence[BaseMessage], budget: int) -> str:
     """Return the result named ``wanted``, or the parts of results that share its words."""
     results = [
-        (name_of(message, place), _original(message, store))
+        (name_of(message, place), _original(message))
         for place, message in enumerate(messages)
         if isinstance(message, ToolMessage) and message.name != RECALL
     ]
@@ -173,12 +148,10 @@ def recalled(
     return _fitting("\n\n".join(quoted), budget)
 
 
-def _original(message: ToolMessage, store: BaseStore | None) -> str:
+def _original(message: ToolMessage) -> str:
     """Return a result's text as the tool gave it; as it is shown where the original is gone."""
     artifact = message.artifact if isinstance(message.artifact, dict) else {}
-    stored = artifact.get(_STORED)
-    kept = store.get(_SPACE, stored) if store is not None and isinstance(stored, str) else None
-    whole = artifact.get(_ORIGINAL) if kept is None else kept.value["text"]
+    whole = artifact.get(_ORIGINAL)
     return whole if isinstance(whole, str) else text_of(message)
 
 

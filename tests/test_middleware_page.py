@@ -40,7 +40,7 @@ def test_the_page_s_code_runs(
     assert (tmp_path / "agent.sqlite").stat().st_size < 200_000
     result = next(m for m in names["kept"]["messages"] if m.type == "tool")
     assert "recall" in result.text
-    assert "stategate_stored" in result.artifact
+    assert "stategate_original" in result.artifact
 
 
 def test_examples_fit_on_a_page() -> None:

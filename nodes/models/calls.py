@@ -88,7 +88,7 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
 
     seconds = getattr(model, "request_timeout", None)
     where = without_password(str(getattr(model, "openai_api_base", None) or "its default address"))
-    server, fix = f"the model server at {where}", "start it, wait, or set llm.base_url"
+    server, fix = f"the model server at {where}", "start it, wait, or check its base_url"
     try:
         async with asyncio.timeout(seconds):
             return await call(model)

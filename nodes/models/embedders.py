@@ -130,17 +130,9 @@ class _RemoteEmbedder(_CachedEmbedder):
         )
 
     def _compute(self, texts: Sequence[str]) -> Vector:
-        try:
-            # The protocol refuses an empty text.
-            given = [text or " " for text in texts]
-            answer = run(guarded(self._client, lambda client: client.aembed_documents(given)))
-        except ModelUnavailable as error:
-            fix = "start it, or set embedder.base_url"
-            raise ModelUnavailable(f"{self._where} does not answer: {fix}") from error
-        except UserError as error:
-            status = getattr(error.__cause__ or error, "status_code", "")
-            fix = "check embedder.model and the key"
-            raise UserError(f"{self._where} refused ({status}): {fix}") from error
+        # The protocol refuses an empty text.
+        given = [text or " " for text in texts]
+        answer = run(guarded(self._client, lambda client: client.aembed_documents(given)))
         try:
             rows = np.asarray(answer, dtype=np.float32)
         except (TypeError, ValueError):

@@ -20,7 +20,6 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
-from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
 from examples.scripted import Scripted
@@ -29,11 +28,9 @@ from stategate.graph.tool_results import recalled, shorten_results
 from stategate.stores.assets.fetch import ASSETS
 from tests.graph.test_middleware import (
     ASK,
-    Recaller,
     Recorder,
     agent_of,
     audits_of,
-    read_page,
     size_of,
 )
 
@@ -317,30 +314,6 @@ def test_artifacts_stay_beside_the_original() -> None:
     assert first.artifact["documents"] == [1, 2]
     assert recalled(first.text.rpartition("recall ")[2].rstrip("]"), messages, 9000) == LONG
     assert (second.artifact, second.text) == ([1, 2], LONG)  # no room for the original
-
-
-def _saved(saver: InMemorySaver) -> int:
-    return sum(len(blob) for _, blob in saver.blobs.values())
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-def test_a_store_keeps_checkpoints_small_and_nothing_is_gone(is_async: bool) -> None:
-    sizes = {}
-    for keep in (True, "store"):
-        saver = InMemorySaver()
-        model = Recaller(calls=8, prompts=[])
-        shorten: Any = shorten_results(150, keep_original=keep)  # type: ignore[arg-type]
-        agent = agent_of(
-            model,
-            [shorten, ContextMiddleware(budget=4000)],
-            checkpointer=saver,
-            store=InMemoryStore(),
-        )
-        out = asyncio.run(agent.ainvoke(ASK, THREAD)) if is_async else agent.invoke(ASK, THREAD)
-        back = next(m for m in out["messages"] if m.name == "recall")
-        assert back.text in [read_page.invoke({"number": i}) for i in range(8)]
-        sizes[keep] = _saved(saver)
-    assert sizes["store"] < 0.6 * sizes[True]
 
 
 def test_a_builder_that_fails_leaves_the_result_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,9 +53,10 @@ def _answer_and_die(settings, when):
 
 @pytest.mark.parametrize("when", ["before", "within", "after"])
 def test_a_kill_between_answer_and_write_loses_no_turn_and_writes_none_twice(settings, when):
-    child = multiprocessing.get_context("spawn").Process(
-        target=_answer_and_die, args=(settings, when)
-    )
+    from tests.graph.test_qa_kill import _answer_and_die  # a name that a spawned process can import
+
+    spawn = multiprocessing.get_context("spawn")
+    child = spawn.Process(target=_answer_and_die, args=(settings, when))
     child.start()
     child.join(120)
     assert child.exitcode == -signal.SIGKILL
