@@ -18,7 +18,7 @@ from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.errors import UserError
 from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.memory.long_term import LongTerm
-from stategate.stores.memory.recall import DEFAULT, Limits, Weights, asked_of
+from stategate.stores.memory.recall import Limits, asked_of
 from stategate.stores.memory.records import Candidate, Fact, Statement, Turn, Written
 
 Moment = float | str | date  # a datetime is a date
@@ -110,14 +110,13 @@ class Memory:
         *,
         as_of: Moment | None = None,
         limits: Limits | None = None,
-        weights: Weights = DEFAULT,
         at: float | None = None,
     ) -> list[Fact]:
         """Return the facts that answer ``question`` best, each with the turns that it came from.
 
         ``as_of`` asks what was known and held on that day.
         """
-        return self.explain(question, as_of=as_of, limits=limits, weights=weights, at=at)[0]
+        return self.explain(question, as_of=as_of, limits=limits, at=at)[0]
 
     def explain(
         self,
@@ -125,12 +124,11 @@ class Memory:
         *,
         as_of: Moment | None = None,
         limits: Limits | None = None,
-        weights: Weights = DEFAULT,
         at: float | None = None,
     ) -> tuple[list[Fact], list[Candidate]]:
         """Do the same and return every candidate, with its scores and why it was left out."""
         asked = asked_of(question, self._embedder, None if as_of is None else end_of(as_of), at)
-        return self.store.recall(self.namespace, asked, limits, weights)
+        return self.store.recall(self.namespace, asked, limits)
 
     def forget(self, **named: Any) -> int:
         """Erase facts: ``ids=[3]``, ``thread="t"``, ``source="tool:x"``, everything without any.

@@ -26,7 +26,7 @@ from stategate.stores.memory.extraction import extract_statements, refusal_of
 from stategate.stores.memory.facts import read_facts, write_turn
 from stategate.stores.memory.forget import Erased, erase_facts
 from stategate.stores.memory.index import NamespaceIndex, packed
-from stategate.stores.memory.recall import DEFAULT, Asked, Limits, Weights, recalled
+from stategate.stores.memory.recall import Asked, Limits, recalled
 from stategate.stores.memory.records import (
     Candidate,
     Fact,
@@ -76,11 +76,6 @@ class LongTerm:
         self._indexes: OrderedDict[Namespace, NamespaceIndex] = OrderedDict()
         self._lock = threading.RLock()
 
-    @property
-    def file(self) -> Path | None:
-        """The database's file, None for PostgreSQL."""
-        return self._db.file
-
     @contextmanager
     def transaction(
         self, namespace: Namespace | None, writes: bool = True
@@ -110,16 +105,12 @@ class LongTerm:
         return max(time.time(), (last or 0.0) + 0.001)
 
     def recall(
-        self,
-        namespace: Namespace,
-        asked: Asked,
-        limits: Limits | None = None,
-        weights: Weights = DEFAULT,
+        self, namespace: Namespace, asked: Asked, limits: Limits | None = None
     ) -> tuple[list[Fact], list[Candidate]]:
         """Return the facts that answer best, best first, and all candidates with their reasons."""
         with self._lock, self.transaction(namespace, writes=False) as db:
             index = self._index(db, namespace)
-            return recalled(db, index, asked, limits or Limits(), weights)
+            return recalled(db, index, asked, limits or Limits())
 
     def _index(self, db: sa.Connection, namespace: Namespace) -> NamespaceIndex:
         """Return the namespace's index, as new as the transaction."""

@@ -9,7 +9,7 @@ chosen on generated conversations (``evals.memory.generated``, family ``home``).
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import sqlalchemy as sa
@@ -30,21 +30,17 @@ _FAILED = 0.5  # what a question that could not be answered loses
 _FRAME = 12  # tokens of a line around a fact's own words: its day, who said it
 
 
-@dataclass(frozen=True)
-class Weights:
-    """How much each signal counts; words and meaning are standardised over the best hundred."""
-
-    words: float = 1.0
-    meaning: float = 1.0
-    beside: float = 0.4
-    thread: float = 0.2
-    speaker: float = 1.0
-    when: float = 1.0
-    age: float = 0.01
-
-
-DEFAULT = Weights()
-SIGNALS = tuple(field.name for field in fields(Weights))
+#: How much each signal counts; words and meaning are standardised over the best hundred.
+WEIGHTS = {
+    "words": 1.0,
+    "meaning": 1.0,
+    "beside": 0.4,
+    "thread": 0.2,
+    "speaker": 1.0,
+    "when": 1.0,
+    "age": 0.01,
+}
+SIGNALS = tuple(WEIGHTS)
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,7 @@ class Limits:
 
 
 def recalled(
-    db: sa.Connection, index: NamespaceIndex, asked: Asked, limits: Limits, weights: Weights
+    db: sa.Connection, index: NamespaceIndex, asked: Asked, limits: Limits
 ) -> tuple[list[Fact], list[Candidate]]:
     """Return the best facts and the candidates behind them, best first."""
     if not len(index):
@@ -88,7 +84,7 @@ def recalled(
     named = spans(asked.words, time.time() if moment is None else moment)
     parts = signals(index, asked.words, words, meaning, named)
     each = np.stack([parts[name] for name in SIGNALS])
-    scores = np.sum([getattr(weights, name) * parts[name] for name in SIGNALS], axis=0)
+    scores = np.sum([weight * parts[name] for name, weight in WEIGHTS.items()], axis=0)
     scores = scores - _FAILED * (1 - index.column("success"))
     order = np.lexsort((-parts["age"], -scores))
     pool = [int(i) for i in order if meaning[i] > 0 or words[i] > 0][:POOL]

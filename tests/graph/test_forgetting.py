@@ -58,7 +58,7 @@ def places(request, tmp_path, memory):
 
 def holding(text, memory, places):
     """Return every file and table of the stores that holds ``text``, byte by byte."""
-    files = [Path(memory.store.file), embedding_cache().path]
+    files = [Path(memory.store.url), embedding_cache().path]
     if not is_database(places.traces):
         files += [Path(places.traces), Path(places.checkpoints), places.banks[0] / "bank.sqlite"]
     files = [Path(f"{path}{end}") for path in files for end in ("", "-wal", "-journal")]
