@@ -5,55 +5,49 @@ from typing import Any
 import pytest
 
 from stategate.envs.webshop import data
-from stategate.envs.webshop.data import FULL, SMALL, DataFile, fetch, read_manifest
+from stategate.envs.webshop.data import FILES, DataFile, fetch
 from stategate.stores.assets import downloads
 from stategate.stores.assets.downloads import SourceError, sha256
 from stategate.stores.errors import UserError
 
 SAMPLE = Path(data.__file__).parent / "sample"
-NAMES = {file.name for file in SMALL}
+NAMES = {file.name for file in FILES}
 
 
 def official(monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     """Make the sample's files the official ones, and a publisher that serves them."""
     files = tuple(
         DataFile(f.name, f.name, sha256(SAMPLE / f.name), (SAMPLE / f.name).stat().st_size)
-        for f in SMALL
+        for f in FILES
     )
-    served = {f.name: SAMPLE / f.name for f in SMALL}
+    served = {f.name: SAMPLE / f.name for f in FILES}
 
     def download(url: str, target: Path, *_: Any, **__: Any) -> None:
         name = next(n for n in served if f"id={n}&" in url)
         target.write_bytes(served[name].read_bytes())
 
-    monkeypatch.setattr(data, "SMALL", files)
+    monkeypatch.setattr(data, "FILES", files)
     monkeypatch.setattr(downloads, "download", download)
     return served
 
 
-def test_local_files_are_copied_and_recorded(tmp_path: Path) -> None:
-    records = fetch(tmp_path / "webshop", SAMPLE)
-    assert {p.name for p in (tmp_path / "webshop").iterdir()} == NAMES | {"manifest.json"}
+def test_local_files_are_copied(tmp_path: Path) -> None:
+    fetched = fetch(tmp_path / "webshop", SAMPLE)
+    assert {p.name for p in (tmp_path / "webshop").iterdir()} == NAMES
     assert [p.name for p in tmp_path.iterdir()] == ["webshop"]
-    for record in records:
-        assert (
-            record.sha256
-            == sha256(SAMPLE / record.name)
-            == sha256(tmp_path / "webshop" / record.name)
-        )
-        assert not record.official
-    assert read_manifest(tmp_path / "webshop") == records
+    assert all(path.read_bytes() == (SAMPLE / path.name).read_bytes() for path in fetched)
+    assert not any(fetched.values())
 
 
 def test_downloads_are_checked_and_official(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     official(monkeypatch)
-    records = fetch(tmp_path / "webshop")
-    assert all(record.official for record in records)
+    fetched = fetch(tmp_path / "webshop")
+    assert all(fetched.values())
     assert [p.name for p in tmp_path.iterdir()] == ["webshop"]
     monkeypatch.setattr(downloads, "download", None)  # nothing is fetched a second time
-    assert fetch(tmp_path / "webshop") == records
+    assert fetch(tmp_path / "webshop") == fetched
 
 
 def test_a_download_with_another_hash_is_refused(
@@ -81,7 +75,7 @@ def test_no_network_names_the_way_out(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def broken(folder: Path, name: str, text: str) -> Path:
     folder.mkdir()
-    for file in SMALL:
+    for file in FILES:
         (folder / file.name).write_bytes((SAMPLE / file.name).read_bytes())
     (folder / name).write_text(text)
     return folder
@@ -111,11 +105,11 @@ def test_bad_local_files_change_nothing(tmp_path: Path, name: str, text: str, pr
 
 
 def test_missing_local_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"has no items_shuffle.json, items_ins_v2.json: .*--from"):
-        fetch(tmp_path / "webshop", SAMPLE, full=True)
+    with pytest.raises(UserError, match=r"has no items_shuffle_1000.json, .*--from"):
+        fetch(tmp_path / "webshop", tmp_path)
     assert not (tmp_path / "webshop").exists()
 
 
 def test_the_table_names_the_publishers_files() -> None:
-    assert len({file.drive_id for file in SMALL + FULL}) == 5
-    assert all(len(file.sha256) == 64 and len(file.drive_id) == 33 for file in SMALL + FULL)
+    assert len({file.drive_id for file in FILES}) == 3
+    assert all(len(file.sha256) == 64 and len(file.drive_id) == 33 for file in FILES)

@@ -1,12 +1,13 @@
 """``stategate train``: checkpoints that nodes load; ``stategate data``: what worlds, trainers read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
 import typer
 
+from stategate.stores.assets.downloads import sha256
 from stategate.stores.settings import CommaList, Settings, Shared, option
 from stategate.ui.cli.output import console, say, table, write_json
 from stategate.ui.cli.settings_command import command, command_group
@@ -82,10 +83,10 @@ class FetchSettings(Settings):
 
         return self.target.expanduser() if self.target else home() / "data" / world
 
-    def tell(self, folder: Path, records: Any, counts: str = "") -> None:
+    def tell(self, folder: Path, paths: Iterable[Path], counts: str = "") -> None:
         """Say what was fetched, and how a config names it."""
-        for record in records:
-            say(f"{record.name}  {record.bytes / 1e6:.1f} MB  SHA-256 {record.sha256[:12]}")
+        for path in paths:
+            say(f"{path.name}  {path.stat().st_size / 1e6:.1f} MB  SHA-256 {sha256(path)[:12]}")
         name = folder if self.target else "official"
         say(f"{counts}in {folder}: use them with --set env.data={name}")
 
@@ -110,9 +111,9 @@ def webshop(settings: FetchSettings) -> None:
     from stategate.envs.webshop.data import fetch
 
     folder = settings.folder("webshop")
-    records = fetch(folder, settings.source)
-    settings.tell(folder, records)
-    if other := [record.name for record in records if not record.official]:
+    fetched = fetch(folder, settings.source)
+    settings.tell(folder, fetched)
+    if other := [path.name for path, is_official in fetched.items() if not is_official]:
         say(f"not the official files: {', '.join(other)}", "yellow")
 
 
@@ -122,9 +123,9 @@ def alfworld(settings: FetchSettings) -> None:
     from stategate.envs.alfworld.files import fetch
 
     folder = settings.folder("alfworld")
-    records, games = fetch(folder, settings.source)
+    archives, games = fetch(folder, settings.source)
     counts = ", ".join(f"{count} {split}" for split, count in games.items())
-    settings.tell(folder, records, f"{counts} games ")
+    settings.tell(folder, archives, f"{counts} games ")
 
 
 @command(
