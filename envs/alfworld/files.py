@@ -104,7 +104,7 @@ class _Folder:
             if is_archive(path):
                 packed = _packed(path)
                 for member in zipfile.ZipFile(packed).namelist():
-                    parts = member.split("/")
+                    parts = (*member.split("/"),)
                     key = ("/".join(parts[:-3]), "/".join(parts[-3:]))
                     found.setdefault(key, (packed, member))
         self._where = {_name(key, found): place for key, place in found.items()}
