@@ -24,8 +24,7 @@ from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
 from stategate.stores.bank.bank import Bank, Entry, Vector
 from stategate.stores.bank.bank import Row as BankRow
-from stategate.stores.bank.nearest import Searcher
-from stategate.stores.bank.search import StateBank
+from stategate.stores.bank.search import Searcher, StateBank
 from stategate.stores.errors import UserError
 from stategate.stores.home import data_folder
 from stategate.stores.runs import parse_numbers, with_errors

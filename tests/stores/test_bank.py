@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from stategate.stores.bank import nearest
+from stategate.stores.bank import search
 from stategate.stores.bank.bank import Bank, Entry, Row, export_rows, merge, open_bank, row_table
-from stategate.stores.bank.nearest import Searcher
-from stategate.stores.bank.search import StateBank, TraceBank
+from stategate.stores.bank.search import Searcher, StateBank, TraceBank
 from stategate.stores.errors import UserError
 from tests.kit import run_processes
 
@@ -84,9 +83,9 @@ def test_a_vector_of_another_size_or_without_direction_is_refused(place):
 
 @pytest.mark.parametrize("how", ["flat", "cells"])
 def test_search_finds_what_brute_force_finds(place, monkeypatch, how):
-    monkeypatch.setattr(nearest, "_TAIL", 50)
+    monkeypatch.setattr(search, "_TAIL", 50)
     if how == "cells":
-        monkeypatch.setattr(nearest, "FLAT", 100)
+        monkeypatch.setattr(search, "FLAT", 100)
     rows = vectors(600)
     store = bank(place())
     store.add(entries(rows[:500]))
@@ -196,7 +195,7 @@ def test_a_source_that_was_read_is_not_folded_in_again(place):
 def _grow(folder, first):
     store = bank(folder)
     searcher = Searcher(store, "text")
-    nearest._TAIL = 5
+    search._TAIL = 5
     for i in range(first, first + 60):
         row = vectors(1, seed=i)
         store.add(entries(row, first=i))

@@ -46,7 +46,7 @@ def core(code, *words, **environment):
             "from stategate.stores.assets.weights import save_weights; save_weights('x', {}, {})",
             "local",
         ),
-        ("from stategate.stores.bank.nearest import MappedIndex; MappedIndex('x', 0)", "local"),
+        ("from stategate.stores.bank.search import MappedIndex; MappedIndex('x', 0)", "local"),
     ],
 )
 def test_a_missing_extra_is_one_line_that_names_it(use, extra, tmp_path, monkeypatch):

@@ -6,10 +6,10 @@ import re
 import pytest
 
 from stategate.graph.config import load_config
-from stategate.stores import accounts
 from stategate.stores.errors import UserError
 from stategate.ui.app import guard
 from stategate.ui.app.guard import Guard, bounds
+from stategate.ui.cli import serve as accounts
 
 
 @pytest.fixture(autouse=True)

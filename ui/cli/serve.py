@@ -1,14 +1,17 @@
 """``stategate ui``: the app in a browser; ``stategate mcp``: tools for other assistants."""
 
+import hashlib
+import hmac
 import os
 import secrets
 import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from stategate.stores.errors import UserError, require_extra
+from stategate.stores.errors import UserError, require_extra, user_error_context
 from stategate.stores.settings import Overrides, Settings, option
 from stategate.ui.cli.memory import EmbedderKind, MemoryOf
 from stategate.ui.cli.settings_command import command, single
@@ -75,8 +78,6 @@ def wait() -> None:
 
 def account_line(user: str) -> str:
     """Ask for a password and return the line that keeps its hash. Raises ``UserError``."""
-    from stategate.stores.accounts import hashed
-
     if not user or ":" in user:
         raise UserError("an account's name is not empty and holds no ':'")
     password = typer.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
@@ -90,14 +91,54 @@ def parse_auth(auth: str | None) -> Any:
     if auth is None:
         return None
     if Path(auth).expanduser().is_file():
-        from stategate.stores.accounts import checks, read_accounts
-
         return checks(read_accounts(auth))
     user, colon, password = auth.partition(":")
     if not (colon and user and password):
         raise UserError("write --auth as user:password, with neither of them empty")
     typer.echo(f"warning: {_SEEN}", err=True)
     return user, password
+
+
+def hashed(user: str, password: str) -> str:
+    """Return a line of an accounts file: the user, and scrypt of the password with its salt."""
+    salt = secrets.token_bytes(16)
+    return f"{user}:scrypt${salt.hex()}${_scrypt(password, salt).hex()}"
+
+
+def read_accounts(path: str | Path) -> dict[str, str]:
+    """Return the hashes by user of an accounts file. Raises ``UserError``."""
+    with user_error_context(f"cannot read the accounts in '{path}'"):
+        lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
+    accounts: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        user, _, kept = line.strip().partition(":")
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not user or kept.count("$") != 2 or not kept.startswith("scrypt$"):
+            raise UserError(
+                f"'{path}' line {number} is no account: stategate ui --new-account NAME"
+            )
+        accounts[user] = kept
+    if not accounts:
+        raise UserError(f"'{path}' holds no account: stategate ui --new-account NAME >> {path}")
+    return accounts
+
+
+def checks(accounts: Mapping[str, str]) -> Callable[[str, str], bool]:
+    """Return what says whether a user and a password are one of ``accounts``, in equal time."""
+
+    def check(user: str, password: str) -> bool:
+        _, salt, expected = accounts.get(user, f"scrypt${'00' * 16}${'00' * 32}").split("$")
+        found = _scrypt(password, bytes.fromhex(salt)).hex()
+        return hmac.compare_digest(found, expected) and user in accounts
+
+    return check
+
+
+def _scrypt(password: str, salt: bytes) -> bytes:
+    return hashlib.scrypt(
+        password.encode("utf-8", "replace"), salt=salt, n=1 << 14, r=8, p=1, dklen=32
+    )
 
 
 class McpSettings(MemoryOf):
