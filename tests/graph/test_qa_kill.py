@@ -1,6 +1,5 @@
 """A real ``kill -9`` of the process that answers, at every place between the answer and the write."""
 
-import multiprocessing
 import os
 import signal
 
@@ -10,6 +9,7 @@ from stategate.graph import build_graph, load_config
 from stategate.stores.memory import long_term
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import Namespace
+from tests.kit import run_processes
 
 CONFIG = {"configurable": {"thread_id": "k"}}
 MINE = Namespace("thread k")
@@ -41,25 +41,19 @@ def _answer_and_die(settings, when):
     def die(*_args, **_more):
         os.kill(os.getpid(), signal.SIGKILL)
 
-    write = LongTerm.add
-    if when == "within":  # the turn and its fact are inserted, its statements are not
-        long_term.write_statements = die
+    add, write = LongTerm.add, long_term.write_turn
+    if when == "within":  # the turn, its fact and its statements are inserted, not committed
+        long_term.write_turn = lambda *args: die(write(*args))
     elif when == "before":
         LongTerm.add = die
     else:
-        LongTerm.add = lambda *args, **more: die(write(*args, **more))
+        LongTerm.add = lambda *args, **more: die(add(*args, **more))
     build_graph(load_config(settings)).invoke({"task": {"question": QUESTION}}, CONFIG)
 
 
 @pytest.mark.parametrize("when", ["before", "within", "after"])
 def test_a_kill_between_answer_and_write_loses_no_turn_and_writes_none_twice(settings, when):
-    from tests.graph.test_qa_kill import _answer_and_die  # a name that a spawned process can import
-
-    spawn = multiprocessing.get_context("spawn")
-    child = spawn.Process(target=_answer_and_die, args=(settings, when))
-    child.start()
-    child.join(120)
-    assert child.exitcode == -signal.SIGKILL
+    assert run_processes(_answer_and_die, [(settings, when)]) == [-signal.SIGKILL]
     memory = LongTerm(f"sqlite:///{settings['context']['memory']['place']['url']}")
     assert len(memory.facts(MINE)) == len(memory.turns(MINE)) == (when == "after")
     graph = build_graph(load_config(settings))
