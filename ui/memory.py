@@ -1,22 +1,14 @@
-"""Questions, whose memory, rows of banks, first fetches: shared by the command line and the app."""
+"""Questions, whose memory, first fetches: shared by the command line and the app."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from stategate.envs.protocols import World
 from stategate.graph.config import Config, with_memory
 from stategate.graph.session import Session, StepResult
-from stategate.nodes.experience.episode import state_text
-from stategate.nodes.experience.grow import make_of
 from stategate.nodes.protocols import Params
-from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.assets.fetch import ASSETS
-from stategate.stores.bank.bank import open_bank
-from stategate.stores.bank.search import StateBank, TraceBank
-from stategate.stores.errors import UserError
 from stategate.stores.home import home, this_user
 
 
@@ -83,22 +75,6 @@ def put_question(
             return session.last()
         session.start({"question": question})
         return session.step(on_text)
-
-
-def nearest_rows(
-    folder: str | Path, text: str, k: int, resources: Resources, world: World
-) -> list[Any]:
-    """Return the ``k`` rows (with scores) nearest to a question, or to a whole state as text."""
-    embedder = resources.embedder
-    if open_bank(folder).kind == "trace":
-        return list(TraceBank(folder, make_of(embedder)).search(embedder.embed([text]), k))
-    if "Question: " not in text:  # a question is the state of an episode that begins with it
-        try:
-            start = world.reset({"instruction": text})[1].text
-        except UserError:
-            start = ""
-        text = state_text(resources.experience, text, [], start=start)
-    return list(StateBank(folder, make_of(embedder)).search(embedder.embed([text])[0], k))
 
 
 def to_fetch(config: Config, context: Params | None = None) -> str:

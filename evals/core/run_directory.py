@@ -1,13 +1,12 @@
-"""Reading a run directory without changing a byte of it: rows, pairs, pages replayed, and findings."""
+"""Reading a run directory without changing a byte of it: rows, and findings."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 
-from stategate.envs.protocols import Observation, World
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
 from stategate.stores.runs import read_rows
@@ -90,49 +89,6 @@ def outcome_of(row: Mapping[str, Any]) -> Outcome:
         return "errors"
     reward = float(row.get("reward") or 0.0)
     return "success" if reward >= 1.0 else "partial" if reward > 0 else "failed"
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The same goal in two runs (or by two agents)."""
-
-    goal: Any
-    a: Mapping[str, Any]
-    b: Mapping[str, Any]
-
-    @property
-    def difference(self) -> float:
-        """How much more reward the second has."""
-        return float(self.b.get("reward") or 0.0) - float(self.a.get("reward") or 0.0)
-
-
-def pairs(first: Run, agent_a: str, second: Run, agent_b: str) -> list[Pair]:
-    """Return the goals that both have played, those that differ most first.
-
-    Raises ``UserError`` if the two runs are of different data, whose goals are not the same.
-    """
-    data_a, data_b = first.args.get("data") or {}, second.args.get("data") or {}
-    if data_a.get("sha256") != data_b.get("sha256"):
-        raise UserError(
-            f"the runs are of different data ({data_a.get('name')}, {data_b.get('name')}): "
-            "their goals are not the same"
-        )
-    mine = {row.get("goal"): row for row in first.episodes if row.get("agent") == agent_a}
-    theirs = {row.get("goal"): row for row in second.episodes if row.get("agent") == agent_b}
-    shared = [Pair(goal, mine[goal], theirs[goal]) for goal in mine if goal in theirs]
-    return sorted(shared, key=lambda pair: (-abs(pair.difference), str(pair.goal)))
-
-
-def replay(
-    world: World, task: Mapping[str, Any], actions: Sequence[str]
-) -> list[tuple[Any, Observation]]:
-    """Return (session, observation) before each action and after the last: worlds are pure."""
-    session, seen = world.reset(task)
-    moments = [(session, seen)]
-    for action in actions:
-        session, seen = world.step(session, action)
-        moments.append((session, seen))
-    return moments
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,10 @@ import json
 
 import pytest
 
-from stategate.envs.webshop import WebShop
 from stategate.evals.core.run_directory import (
     find_runs,
     outcome_of,
-    pairs,
     read_run,
-    replay,
 )
 from stategate.stores.errors import UserError
 
@@ -53,29 +50,9 @@ def test_an_episode_ends_in_one_of_four_ways():
     }
 
 
-def test_two_agents_goal_by_goal_the_largest_difference_first(folder):
-    run = read_run(folder)
-    found = pairs(run, "a", run, "b")
-    assert [(pair.goal, pair.difference) for pair in found] == [(0, -1.0), (1, -0.5)]
-    assert outcome_of(found[1].b) == "errors"
-    other = folder.parent / "two"
-    other.mkdir()
-    (other / "args.json").write_text(json.dumps({"data": {"name": "o", "sha256": "z"}}))
-    with pytest.raises(UserError, match="different data"):
-        pairs(run, "a", read_run(other), "b")
-
-
 def test_damage_is_told_by_line_and_other_folders_are_refused(folder, tmp_path):
     with pytest.raises(UserError, match="no run directory"):
         read_run(tmp_path)
     (folder / "episodes.jsonl").write_text("{}\nnonsense\n")
     with pytest.raises(UserError, match="line 2"):
         read_run(folder)
-
-
-def test_an_episode_is_replayed_through_the_pure_world():
-    shop = WebShop.load()
-    moments = replay(shop, {"goal": 3}, ["search[speaker]", "click[back to search]"])
-    assert len(moments) == 3
-    assert moments[0][1].text == moments[2][1].text
-    assert "Total results" in moments[1][1].text

@@ -13,7 +13,6 @@ from stategate.stores.bank.search import StateBank
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.sql import Database, Schema
 from stategate.stores.traces.store import TraceStore
-from stategate.ui.app.sessions import TabSessions
 from tests.faults.scenarios.conversation import Passages
 
 HOURS = 3600.0
@@ -138,15 +137,10 @@ def test_experience_written_later_than_now_is_used_and_kept(tmp_path, clock):
     assert len(again.bank.rows()) == 2
 
 
-def test_locks_and_tabs_know_no_clock(tmp_path, clock):
-    tabs = TabSessions(tmp_path / "tabs")
-    tabs.write("a", {"n": 1})
+def test_locks_know_no_clock(tmp_path, clock):
     built = build_graph(settings(str(tmp_path / "c.sqlite")))
     with built.alone({"configurable": {"thread_id": "t"}}):
         clock(-1000 * HOURS)
-        tabs.write("a", {"n": 2})
-    assert tabs.prune() == 0
-    assert tabs.read("a") == {"n": 2}
     with built.alone({"configurable": {"thread_id": "t"}}):
         clock(HOURS)
     with Database(tmp_path / "x.sqlite", Schema("x", ())).write():

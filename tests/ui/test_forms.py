@@ -1,75 +1,62 @@
-"""Forms from schemas: every installed kind's parameters go out to controls and come back the same."""
+"""The Settings tab: every installed kind goes out to its boxes and comes back the same."""
 
-from typing import Literal
-
+import gradio as gr
 import pytest
-from pydantic import BaseModel, Field
+import yaml
 
 from stategate.graph import load_config
-from stategate.nodes.protocols import SLOTS, ContextParams
-from stategate.nodes.registry import registry
+from stategate.graph.config import presets
 from stategate.stores.errors import UserError
-from stategate.ui.app.tabs.settings import as_yaml, fields_of, shown, swapped, values_of
-
-KINDS = [(slot, name) for slot in SLOTS for name in sorted(registry().kinds(slot))]
-
-
-class Place(BaseModel):
-    user: str = "me"
+from stategate.ui.app.agents import Agents
+from stategate.ui.app.tabs.common import App
+from stategate.ui.app.tabs.settings import SLOTS, SettingsTab, as_yaml, offered_kinds
+from stategate.ui.app.workspace import Workspaces
 
 
-class Odd(ContextParams):
-    kind: Literal["odd"] = "odd"
-    name: str
-    mode: Literal["a", "b"] = "a"
-    share: float = Field(default=0.5, description="of it")
-    limit: int | None = None
-    words: tuple[str, ...] = ("x",)
-    place: Place = Place()
-    deep: bool = False
-
-    def build(self, resources):
-        raise NotImplementedError
+@pytest.fixture
+def tab(tmp_path):
+    config = load_config("webshop", [f"checkpoints={tmp_path}/c.sqlite"])
+    with gr.Blocks():
+        app = App(Workspaces(config, Agents(config)), gr.Textbox())
+        return SettingsTab(app, lambda workspace: {}, [])
 
 
-@pytest.mark.parametrize(("slot", "name"), KINDS)
-def test_every_kinds_defaults_survive_the_form(slot, name):
-    kind = registry().kinds(slot)[name].cls
-    fields = fields_of(kind)
-    if any(field.is_required() for field in fields.values()):
-        pytest.skip("has a parameter without a default")
-    values = kind().model_dump(mode="json")
-    raw = [shown(field, values[name]) for name, field in fields.items()]
-    assert kind.model_validate(values_of(fields, raw)).model_dump(mode="json") == values
+def boxes(tab, update):
+    """Return the values of a filled tab's boxes, as an event hands them over."""
+    values = [update[box] for box in tab.boxes]
+    return [v["value"] if isinstance(v, dict) and "__type__" in v else v for v in values]
 
 
-def test_what_is_typed_means_what_it_says():
-    fields = {name: fields_of(Odd)[name] for name in ("limit", "words", "place")}
-    assert values_of(fields, ["7", "[a, b]", "{user: you}"]) == {
-        "limit": 7,
-        "words": ["a", "b"],
-        "place": {"user": "you"},
-    }
-    assert values_of(fields, ["", "", ""]) == {"limit": None}
-    with pytest.raises(UserError, match="words"):
-        values_of(fields, ["", "[", ""])
-
-
-def test_kinds_are_swapped_in_drafts_and_yaml_reads_back(tmp_path):
-    draft = load_config("webshop").model_dump(mode="json")
-    draft = swapped(draft, "context", -1, "window")
-    assert draft["context"] == {"kind": "window", "budget": 2000}
-    draft = swapped(draft, "memory", 2, "trace")
-    assert [item["kind"] for item in draft["memory"]] == ["short_term", "trace", "trace"]
-    draft = swapped(draft, "memory", 1, "(none)")
-    assert len(draft["memory"]) == 2
-    assert swapped(draft, "llm", -1, "(none)")["llm"] is None
+@pytest.mark.parametrize("preset", presets())
+def test_a_preset_survives_its_boxes(tab, preset, tmp_path):
+    filled = boxes(tab, tab.read(preset))
+    config = tab.gathered(*filled)
+    assert config == load_config(preset)
     file = tmp_path / "agent.yaml"
-    file.write_text(as_yaml(load_config(draft)))
-    assert load_config(file) == load_config(draft)
+    file.write_text(as_yaml(config))
+    assert load_config(file) == config
 
 
-def test_a_list_that_was_left_without_a_choice_changes_nothing():
-    draft = load_config("smoke").model_dump(mode="json")
-    assert swapped(draft, "memory", len(draft["memory"]), None) == draft
-    assert swapped(draft, "context", -1, None) == draft
+def test_another_kind_has_its_defaults_and_keeps_the_budget(tab):
+    base, limit, *rest = boxes(tab, tab.read("webshop"))
+    at, text_at = list(tab.kinds).index("context"), len(tab.kinds) + list(SLOTS).index("context")
+    update = tab.swap("window", base, slot="context")
+    rest[at], rest[text_at] = "window", update[tab.texts["context"]]
+    assert "how" in str(update[tab.abouts["context"]]) or "window" in str(update)
+    context = tab.gathered(base, limit, *rest).context
+    assert (context.kind, context.budget) == ("window", base["context"]["budget"])
+    llm = list(tab.kinds).index("llm")
+    rest[llm] = "(none)"
+    assert tab.gathered(base, limit, *rest).llm is None
+    for text, problem in (("[", "no YAML"), ("[1]", "write parameters"), ("x: 1", "x")):
+        rest[text_at] = text
+        with pytest.raises(UserError, match=problem):
+            tab.gathered(base, limit, *rest)
+    assert yaml.safe_load(rest[-1])[0]["kind"] == "short_term"
+
+
+def test_only_what_fits_the_world_is_offered():
+    assert "learned_state" not in offered_kinds("actor", "webshop", "rule")
+    assert "learned_state" in offered_kinds("actor", "webshop", "learned_state"), (
+        "what is set stays"
+    )

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from stategate.graph.config import load_config
+from stategate.nodes.protocols import SLOTS
 from stategate.stores.errors import UserError
 from stategate.ui.app import guard
 from stategate.ui.app.guard import Guard, bounds
@@ -104,9 +105,8 @@ WORDS = {
     "sg-question",
     "sg-memory-whose",
     "sg-memory-words",
-    "sg-bank-words",
-    "sg-msg-pasted",
     "sg-tab",
+    *(f"sg-yaml-{slot}" for slot in SLOTS),
 }
 OUTSIDE = [
     "/etc",
@@ -149,8 +149,8 @@ def test_every_field_that_names_a_place_stays_inside(app, place):
     """Whoever is let in by an account reads and writes the home, and nothing beside it."""
     told = {
         "sg-qa-corpus": call(app, "QaTab.choose", "t", place, "recall", "extract", "me"),
-        "sg-bank": call(app, "BanksPanel.look", "t", place, ""),
-        "sg-msg-where": call(app, "ThreadsTab.open", place, "", [], 2000),
+        "sg-bank": call(app, "BanksPanel.look", place),
+        "sg-msg-where": call(app, "ThreadsTab.open", place, [], 2000),
         "sg-run": call(app, "RunsTab.open", place),
     }
     assert set(told) == PLACES

@@ -11,7 +11,6 @@ from stategate.stores.home import home
 from stategate.ui.actions import things
 from stategate.ui.app.context import cuts, render_context
 from stategate.ui.app.tabs.episode import quick
-from stategate.ui.app.tabs.settings import offered
 from stategate.ui.cli.transcript import kept_line
 
 PLAIN = ["updater.kind=none", "embedder.kind=hashing", "memory=[short_term]"]
@@ -71,9 +70,6 @@ def test_only_what_fits_the_world_is_offered_each_with_a_hint():
     )
     assert "recall" not in quick("context", config)["choices"]
     assert "experience" in quick("context", config)["choices"]
-    draft = config.model_dump(mode="json")
-    assert "learned_state" not in offered("actor", draft, "rule")
-    assert "learned_state" in offered("actor", draft, "learned_state"), "what is set stays"
     assert quick("context", config)["info"]
     for slot in ("context", "actor", "memory", "env", "llm", "embedder", "updater"):
         for name, kind in registry().kinds(slot).items():

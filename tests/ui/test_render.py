@@ -14,9 +14,15 @@ from stategate.graph.session import Preview
 from stategate.nodes.protocols import BuiltContext, Decision, Piece
 from stategate.nodes.retrieval.told import pairings
 from stategate.ui.actions import label, reward_parts, split_action, typed_action
-from stategate.ui.app.context import fold_history, render_context, shading
+from stategate.ui.app.context import (
+    Lane,
+    fold_history,
+    piece_order,
+    render_context,
+    render_lanes,
+    shading,
+)
 from stategate.ui.app.html import brief, macros, note, percent, safe
-from stategate.ui.app.lanes import Lane, piece_order, render_lanes
 from stategate.ui.app.page import render_page
 from stategate.ui.app.tabs.episode_view import Stop, highlighted, render_trail
 from stategate.ui.app.tabs.state import StateTrajectory, allocation, foreseen, project
@@ -216,17 +222,15 @@ def test_a_trail_marks_the_step_that_is_looked_at():
     assert not render_trail([], None, over=False)
 
 
-def test_state_tables_frame_what_was_done_and_what_was_lost():
+def test_state_tables_have_a_column_a_step():
     chances = ({"search": 0.9, "buy": 0.1}, {"search": 0.8, "buy": 0.2})
     states = np.array([[0.0, 1.0, 2.0], [1.0, 1.0, 0.0]], dtype=np.float32)
-    table = foreseen(StateTrajectory(states, ("search", "buy"), chances))
-    assert table["data"] == [["search", "90", "80"], ["buy", "10", "20"]]
-    framed = [["box-shadow" in css for css in row] for row in table["metadata"]["styling"]]
-    assert framed == [[False, True, False], [False, False, True]]
+    table = foreseen(StateTrajectory(states, ("search", "buy"), chances)).data
+    assert list(table.columns) == ["step", "1 search", "2 buy"]
+    assert table.to_numpy().tolist() == [["search", 90, 80], ["buy", 10, 20]]
     kept = context(piece("a", "product", "x", before=4, lost=("click[a]",)))
-    table = allocation([kept, context(piece("b", "item", "y"))])
-    assert table["data"] == [["a", "1", ""], ["b", "", "1"]]
-    assert "box-shadow" in table["metadata"]["styling"][0][1]
+    table = allocation([kept, context(piece("b", "item", "y"))]).data
+    assert table.fillna(-1).to_numpy().tolist() == [["a", 1, -1], ["b", -1, 1]]
     assert project(states).shape == (2, 2)
     assert (project(states[:1]) == 0).all()
 

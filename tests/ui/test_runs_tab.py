@@ -82,8 +82,10 @@ def test_a_replayed_step_shows_what_the_model_read(runs_tab, tmp_path):
     run_live("webshop", {"full": ["context.budget=150"]}, range(2), str(tmp_path / "r"), base)
     opened = Opened(read_run(tmp_path / "r"), "full", 1)
     steps = opened.run.steps("full", 1)
+    actions = [str(step["action"]) for step in steps]
     for at in (0, 1, len(steps) - 1):
-        drawn = str(runs_tab._read(opened, steps, at))
-        assert f"What the model read at step {at + 1}: full" in drawn
-        assert "the run recorded" not in drawn, "not what it read then"
-    assert runs_tab._read(opened, steps, len(steps)) == ""
+        drawn = runs_tab._replayed(opened, actions, at)
+        assert f"What the model read at step {at + 1}: full" in drawn[runs_tab.read]
+        assert f">{steps[at]['tokens']}</b>" in drawn[runs_tab.read], "not what it read then"
+        assert "sg-taken" in drawn[runs_tab.page]
+    assert runs_tab._replayed(opened, actions, len(steps))[runs_tab.read] == ""

@@ -11,7 +11,6 @@ from stategate.graph import load_config
 from stategate.nodes import registry
 from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
-from stategate.ui.app.sessions import TabSessions
 from stategate.ui.app.tabs.episode import quick, task_choices, task_of
 from stategate.ui.app.tabs.episode_view import draw
 from stategate.ui.app.workspace import Workspaces
@@ -35,7 +34,7 @@ def stranger(tmp_path, monkeypatch):
 def workspace(stranger):
     config = load_config({**garden.CONFIG, "checkpoints": str(stranger / "c.sqlite")})
     agents = Agents(config)
-    return Workspaces(config, agents, TabSessions(stranger / "tabs")).of("one")
+    return Workspaces(config, agents).of("one")
 
 
 def test_its_tasks_are_listed_found_and_drawn(workspace):

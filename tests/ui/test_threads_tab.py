@@ -28,8 +28,10 @@ def drawn(tab: Any, update: Any) -> str:
     )
 
 
-def test_a_pasted_thread_is_drawn_with_its_bill(tab: Any) -> None:
-    update = tab.open(None, json.dumps(OPENAI), ["compress", "window"], 2000)
+def test_a_thread_is_drawn_with_its_bill(tab: Any, tmp_path: Path) -> None:
+    where = tmp_path / "thread.json"
+    where.write_text(json.dumps(OPENAI))
+    update = tab.open(str(where), ["compress", "window"], 2000)
     assert not update[tab.status]
     assert [row[0] for row in update[tab.summary]] == ["nothing", "compress", "window"]
     assert "shortened" in str(update[tab.table])
@@ -51,10 +53,9 @@ def test_a_thread_comes_out_of_a_checkpoint_database(tab: Any, tmp_path: Path) -
     model = Scripted.of([("read_page", {"number": i}) for i in range(3)], "Blue.")
     agent = create_agent(model, [read_page], checkpointer=open_saver(str(where)))
     agent.invoke(ASK, {"configurable": {"thread_id": "t"}})
-    assert "of 4" in drawn(tab, tab.open(f"{where}#t", "", ["compress"], 2000))
-    assert "there are: t" in str(tab.open(str(where), "", [], 2000)[tab.status])
+    assert "of 4" in drawn(tab, tab.open(f"{where}#t", ["compress"], 2000))
+    assert "there are: t" in str(tab.open(str(where), [], 2000)[tab.status])
 
 
 def test_what_is_wrong_is_told(tab: Any) -> None:
-    assert "no JSON" in str(tab.open("", "{", ["compress"], 2000)[tab.status])
-    assert "cannot read" in str(tab.open("nowhere.json", "", ["compress"], 2000)[tab.status])
+    assert "cannot read" in str(tab.open("nowhere.json", ["compress"], 2000)[tab.status])

@@ -7,7 +7,6 @@ import pytest
 from stategate.graph import load_config
 from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
-from stategate.ui.app.sessions import TabSessions
 from stategate.ui.app.tabs.episode_view import draw
 from stategate.ui.app.workspace import Workspaces
 from tests.kit import updates
@@ -16,37 +15,28 @@ PLAIN = ["updater.kind=none", "embedder.kind=hashing", "context.kind=full", "mem
 
 
 @pytest.fixture
-def open_server(tmp_path, monkeypatch):
-    """Return a function that makes a server's workspaces anew, over the same folder."""
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
-
-    def open_(*more):
-        where = f"checkpoints={tmp_path / 'checkpoints.sqlite'}"
-        config = load_config("webshop", [*PLAIN, where, *more])
-        return Workspaces(config, Agents(config), TabSessions(tmp_path / "tabs"))
-
-    return open_
+def server(tmp_path):
+    """A server's workspaces."""
+    config = load_config("webshop", [*PLAIN, f"checkpoints={tmp_path / 'checkpoints.sqlite'}"])
+    return Workspaces(config, Agents(config))
 
 
-def test_a_tab_is_found_again_with_its_steps_and_what_they_were_read_with(open_server):
-    tab = open_server().of("one")
+def test_a_tab_goes_back_to_an_episode_with_what_its_steps_were_read_with(server):
+    tab = server.of("one")
     tab.start({"goal": 3})
     tab.step()
     tab.swap({"context": {"kind": "query_rag", "budget": 150, "top_k": 2}})
     tab.step()
-    again = open_server().of("one")
-    assert [s.result.decision.action for s in again.trail] == [
-        s.result.decision.action for s in tab.trail
-    ]
-    assert [s.result.context.text for s in again.trail] == [
-        s.result.context.text for s in tab.trail
-    ]
-    assert again.config.context.kind == "query_rag"
-    assert again.step().step == 2
+    first, trail = tab.session.thread_id, tab.trail
+    tab.start({"goal": 4})
+    tab.go_to(first)
+    assert tab.trail == trail
+    assert [seen.context.kind for seen in trail] == ["full", "query_rag"]
+    assert tab.config.context.kind == "query_rag"
+    assert tab.step().step == 2
 
 
-def test_tabs_do_not_mix(open_server):
-    server = open_server()
+def test_tabs_do_not_mix(server):
     first, second = server.of("one"), server.of("two")
     first.start({"goal": 1})
     second.start({"goal": 2})
@@ -63,8 +53,8 @@ def test_tabs_do_not_mix(open_server):
         server.of("")
 
 
-def test_a_fork_keeps_its_past_and_cuts_its_future(open_server):
-    tab = open_server().of("one")
+def test_a_fork_keeps_its_past_and_cuts_its_future(server):
+    tab = server.of("one")
     tab.start({"goal": 5})
     for _ in range(3):
         tab.step()
@@ -78,8 +68,8 @@ def test_a_fork_keeps_its_past_and_cuts_its_future(open_server):
     assert before.values["steps"] == 3
 
 
-def test_a_step_that_hangs_is_left_and_never_seen_again(open_server, monkeypatch):
-    tab = open_server().of("one")
+def test_a_step_that_hangs_is_left_and_never_seen_again(server, monkeypatch):
+    tab = server.of("one")
     tab.start({"goal": 3})
     hanging, go_on = threading.Event(), threading.Event()
     slow = tab.session
@@ -105,8 +95,8 @@ def test_a_step_that_hangs_is_left_and_never_seen_again(open_server, monkeypatch
     assert not draw(tab).busy
 
 
-def test_a_mistake_leaves_the_episode_as_it_was(open_server):
-    tab = open_server().of("one")
+def test_a_mistake_leaves_the_episode_as_it_was(server):
+    tab = server.of("one")
     with pytest.raises(UserError, match="no episode yet"):
         tab.step()
     tab.start({"goal": 3})
@@ -117,30 +107,7 @@ def test_a_mistake_leaves_the_episode_as_it_was(open_server):
     assert tab.trail == []
 
 
-def test_what_was_kept_for_a_plug_in_that_is_gone_begins_anew(tmp_path, open_server):
-    open_server().of("one").start({"goal": 3})
-    kept = TabSessions(tmp_path / "tabs")
-    values = kept.read("one")
-    values["config"]["context"] = {"kind": "no_longer_here"}
-    kept.write("one", values)
-    assert open_server().of("one").session is None
-
-
-def test_old_tabs_are_removed_and_damaged_ones_are_unknown(tmp_path):
-    tabs = TabSessions(tmp_path)
-    tabs.write("a", {"x": 1})
-    tabs.write("a", {"x": "\0"})
-    tabs.write("c", {})
-    assert TabSessions(tmp_path).read("a") == {"x": "\0"}
-    assert tabs.read("b") == {}
-    for file in tmp_path.iterdir():
-        file.write_text("{")
-    assert tabs.read("a") == {}
-    assert tabs.prune() == 0
-    assert tabs.prune(days=-1) == 2
-
-
-def test_the_last_update_changes_nothing(open_server):
+def test_the_last_update_changes_nothing(server):
     """Gradio sends a generator's last update twice: the second would undo what came in between."""
     import gradio as gr
 
@@ -148,7 +115,7 @@ def test_the_last_update_changes_nothing(open_server):
     from stategate.ui.app.tabs.episode import EpisodeTab
 
     with gr.Blocks():
-        episode = EpisodeTab(App(open_server(), gr.Textbox()), gr.HTML())
+        episode = EpisodeTab(App(server, gr.Textbox()), gr.HTML())
     for move in (episode.load, episode.take_step, episode.auto_run):
         *_, drawn, last = updates(move("one"))
         assert str(drawn[episode.page])

@@ -1,8 +1,12 @@
-"""The graphs of one server: one a config, over one set of models and one checkpointer."""
+"""What one server holds: the graphs of its configs, and what its browser tabs work with."""
 
 import threading
-from contextlib import suppress
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.checkpoints import open_saver
@@ -14,6 +18,9 @@ from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.stores.memory.long_term import LongTerm
 from stategate.ui.memory import memory_places
+
+#: Seconds that a move waits for another one of the same tab.
+PATIENCE = 2.0
 
 
 class Agents:
@@ -49,11 +56,55 @@ class Agents:
         traces = next((str(values["path"]) for values in dumped if values.get("path")), None)
         return replace(Places.here(traces), checkpoints=None, saver=self.saver)
 
-    def warm_up(self, config: Config) -> None:
-        """Load what the first step needs; what is missing is told by the page, where it matters."""
-        with suppress(UserError):
-            resources = self(config).agent.resources
-            for params in (config.env, config.updater, config.context):
-                resources.get(params)
-            if config.updater.kind != "none":
-                resources.embedder.embed(["warm-up"])
+
+class Busy(UserError):
+    """Another move of the same tab is being made."""
+
+
+class Turns:
+    """Moves of one tab take turns: a second one at once is refused, and one that hangs can be left."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+
+    @contextmanager
+    def taking_turn(self, busy: str) -> Iterator[Callable[[], bool]]:
+        """Hold the turn; yields a function that says whether it was not left.
+
+        Raises ``Busy`` (saying ``busy``) where another move has it for longer than :data:`PATIENCE`.
+        """
+        turn = self._turn
+        if not turn.acquire(timeout=PATIENCE):
+            raise Busy(busy)
+        try:
+            yield lambda: self._turn is turn
+        finally:
+            turn.release()
+
+    def leave_turn(self) -> None:
+        """Wait no longer for the move that is being made; it may still end by itself."""
+        self._turn = threading.Lock()
+
+
+Work = TypeVar("Work")
+
+
+class OpenTabs(Generic[Work]):
+    """What every tab works with: open, or made by ``load``."""
+
+    def __init__(self, load: Callable[[str], Work]) -> None:
+        self._load = load
+        self._open: dict[str, Work] = {}
+
+    def of(self, tab: str | None) -> Work:
+        """Return what ``tab`` works with. Raises ``UserError`` for a page without a name."""
+        if not tab:
+            raise UserError("this page has lost its name: reload it")
+        if tab not in self._open:
+            self._open.setdefault(tab, self._load(tab))
+        return self._open[tab]
+
+
+def new_thread(prefix: str) -> str:
+    """Return the id of a thread that nobody has."""
+    return f"{prefix}-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:12]}"

@@ -1,19 +1,23 @@
-"""What the model reads: one context, and what an answer was made from.
+"""What the model reads: one context, several side by side, and what an answer was made from.
 
 Each chunk is shaded by its score, with its tokens; what is lost is red.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from typing import Any
 
 from markupsafe import Markup
 
 from stategate.envs.protocols import Chunk, View
+from stategate.graph.session import Preview
 from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.page import describe
-from stategate.ui.app.html import macros, short, whole_size
+from stategate.ui.app.html import macros, plural, short, whole_size
+from stategate.ui.app.workspace import Ending
 
 #: Pieces that are no part of a page.
 _SCAFFOLD = ("instruction", "status", "history")
@@ -139,7 +143,6 @@ def render_sources(
     context: BuiltContext,
     budget: int,
     chunks: Sequence[Chunk],
-    kind: str,
     seconds: float | None = None,
     reason: str = "",
 ) -> Markup:
@@ -158,20 +161,83 @@ def render_sources(
     pieces = context.pieces
     remembered = [p for p in pieces if p.kind in _MEMORY]
     history = [p for p in pieces if p.kind == "history" and p.id != "history"]
-    weights = _weights(passages, names, kind)
     took = (seconds, reason)
-    return macros("context").sources(context, budget, took, weights, drawn, remembered, history)
+    return macros("context").sources(context, budget, took, drawn, remembered, history)
 
 
-def _weights(
-    passages: Sequence[Piece], names: dict[str, str], kind: str
-) -> tuple[str, list[tuple[str, float, str]]] | None:
-    """Return a caption, and the passages' names, shares and scores, best first."""
-    scores = {piece.id: piece.score for piece in passages if piece.score is not None}
-    if not scores:
+@dataclass(frozen=True)
+class Lane:
+    """One builder at the moment: what it built and what the actor would do, or why not."""
+
+    name: str
+    kind: str
+    budget: int
+    params: Mapping[str, Any] = field(default_factory=dict)
+    seen: Preview | None = None
+    problem: str = ""
+    waiting: bool = False
+    ending: Ending | None = None
+
+    @property
+    def hint(self) -> str:
+        """What this kind of builder does, in one line."""
+        return registry().hint("context", self.kind)
+
+
+def render_lanes(
+    lanes: Sequence[Lane],
+    whole: Mapping[str, str],
+    about: Mapping[str, str],
+    moment: str = "",
+    task: str = "",
+) -> Markup:
+    """Draw lanes side by side on one grid, so that what each kept of a chunk stands in one row.
+
+    ``whole`` holds the page's chunks in words by id, in page order, ``about`` titles by action. Where
+    the page is narrow the lanes follow one another.
+    """
+    order = piece_order([lane.seen.context for lane in lanes if lane.seen], list(whole))
+    drawn = []
+    for lane in lanes:
+        pieces = shown_pieces(lane.seen.context, whole) if lane.seen else []
+        drawn.append((lane, {shown.piece.id: shown for shown in pieces}))
+    votes = [lane.seen.decision.action for lane in lanes if lane.seen and lane.seen.decision]
+    where = (moment, " ".join(task.split()))
+    return macros("compare").lanes(drawn, order, about, where, _verdict(lanes), votes)
+
+
+def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[str]) -> list[str]:
+    """Return the ids of all contexts' pieces in one order: instruction, the page, then the rest.
+
+    ``chunks`` are the ids of the page's chunks.
+    """
+    rank = {"instruction": -1, **{chunk: i for i, chunk in enumerate(chunks)}}
+    places: dict[str, int] = {}
+    for context in contexts:
+        for place, piece in enumerate(fold_history(context.pieces)):
+            places.setdefault(piece.id, rank.get(piece.id, len(rank) + place))
+    return sorted(places, key=lambda id_: places[id_])
+
+
+def _verdict(lanes: Sequence[Lane]) -> tuple[str, str] | None:
+    """Say in one line whether the builders agree, and who reads least."""
+    ended = [(lane.ending.reward, lane.kind) for lane in lanes if lane.ending is not None]
+    if len(ended) == len(lanes) > 1:
+        rewards = sorted({reward for reward, _ in ended}, reverse=True)
+        if len(rewards) == 1:
+            return f"All {len(ended)} end with reward {rewards[0]:.2f}.", ""
+        groups = [
+            f"{' and '.join(kind for r, kind in ended if r == reward)} {reward:.2f}"
+            for reward in rewards
+        ]
+        return f"Rewards at the end: {', '.join(groups)}.", ""
+    ready = [(lane.seen, lane.kind) for lane in lanes if lane.seen and lane.seen.decision]
+    if len(ready) < 2:
         return None
-    low = min(0.0, *scores.values())
-    top = max(scores.values()) - low or 1.0
-    best = sorted(scores.items(), key=lambda item: -item[1])
-    what = "RICO weights of the passages" if kind == "rico" else f"Scores of the passages ({kind})"
-    return what, [(names[id_], (score - low) / top, f"{score:.3f}") for id_, score in best]
+    actions = {seen.decision.action for seen, _ in ready if seen.decision}
+    (least, small), *_, (most, large) = sorted((seen.context.tokens, kind) for seen, kind in ready)
+    agreement = f"{plural(len(actions), 'different action')} from the same moment."
+    if len(actions) == 1:
+        agreement = f"All {len(ready)} would do the same."
+    sizes_apart = f"{small} reads {least:,} tokens, {large} reads {most:,}."
+    return agreement, sizes_apart if least < most else ""

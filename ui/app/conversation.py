@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,41 +14,28 @@ from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names, titled
 from stategate.stores.corpus.documents import read_documents
 from stategate.stores.errors import UserError
 from stategate.stores.home import this_user
-from stategate.ui.app.agents import Agents
+from stategate.ui.app.agents import Agents, OpenTabs, Turns, new_thread
 from stategate.ui.app.guard import bounds
-from stategate.ui.app.sessions import OpenTabs, TabSessions, Turns, new_thread
 from stategate.ui.memory import of_user, put_question
 
 #: Passages embedded at once while files are indexed.
 _BATCH = 16
 
 
-@dataclass(frozen=True)
-class Added:
-    """What came of added files: the documents that changed, and the corpus' passages."""
-
-    changes: Changes
-    passages: int
-
-
 class Conversation(Turns):
     """A thread of the QA agent. Questions take turns; a second one at once is refused."""
 
-    def __init__(
-        self, tab: str, agents: Agents, models: Callable[[], Config], tabs: TabSessions | None
-    ) -> None:
+    def __init__(self, agents: Agents, models: Callable[[], Config]) -> None:
         super().__init__()
-        self.tab, self._agents, self._models, self._tabs = tab, agents, models, tabs
+        self._agents, self._models = agents, models
         self.last: StepResult | None = None
         env: Any = agents.questions.env
-        kept = tabs.read(f"{tab}/qa") if tabs is not None else {}
-        self.thread = str(kept.get("thread") or new_thread("ui-qa"))
+        self.thread = new_thread("ui-qa")
         self.settings: dict[str, str] = {
             "corpus": env.corpus,
             "context": "recall",
             "actor": "extract",
             "user": this_user(),
-            **(kept.get("settings") or {}),
         }
 
     @property
@@ -92,7 +78,6 @@ class Conversation(Turns):
         except UserError:
             self.settings = before
             raise
-        self.keep()
 
     def ask(self, question: str, on_text: Callable[[str], Any] | None = None) -> StepResult:
         """Put a question; ``on_text`` hears the answer as it is written.
@@ -106,7 +91,6 @@ class Conversation(Turns):
             result = put_question(Session(self.graph, self.thread), asked, on_text)
             if is_mine():
                 self.last = result
-                self.keep()
             return result
 
     def abandon(self) -> None:
@@ -118,15 +102,13 @@ class Conversation(Turns):
         if values.get("messages"):
             new = Session(old.graph, self.thread)
             write_head(new.graph, new.config, {**values, "done": True}, "observe")
-        self.keep()
 
     def restart(self) -> None:
         """Begin another conversation; what is in long-term memory stays."""
         self.leave_turn()
         self.thread, self.last = new_thread("ui-qa"), None
-        self.keep()
 
-    def add_files(self, files: Sequence[str]) -> Iterator[tuple[str, int, int] | Added]:
+    def add_files(self, files: Sequence[str]) -> Iterator[tuple[str, int, int] | Changes]:
         """Read files into this tab's corpus and index them, which may be left off at any time.
 
         Yields (what, done, total) as it goes on, and at last what was added. The sample and folders
@@ -150,21 +132,12 @@ class Conversation(Turns):
         for start in range(0, len(texts), _BATCH):  # small batches, which are kept
             yield "embedding passages", start, len(texts)
             resources.embedder.embed(texts[start : start + _BATCH])
-        passages = len(env.index(resources).passages)
         self.choose(corpus=corpus.name)
-        yield Added(changes, passages)
-
-    def keep(self) -> None:
-        """Write down which thread this tab is on."""
-        if self._tabs is not None:
-            values = {"thread": self.thread, "settings": self.settings}
-            self._tabs.write(f"{self.tab}/qa", values)
+        yield changes
 
 
 class Conversations(OpenTabs[Conversation]):
     """All tabs' conversations; ``models`` names the config whose models a tab's agent uses."""
 
-    def __init__(
-        self, agents: Agents, models: Callable[[str], Config], tabs: TabSessions | None = None
-    ) -> None:
-        super().__init__(lambda tab: Conversation(tab, agents, partial(models, tab), tabs))
+    def __init__(self, agents: Agents, models: Callable[[str], Config]) -> None:
+        super().__init__(lambda tab: Conversation(agents, partial(models, tab)))

@@ -1,7 +1,6 @@
 """The Gradio app: composes the tabs, and serves them from this machine to this machine."""
 
 import os
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +9,10 @@ from starlette.middleware import Middleware
 
 from stategate.graph.config import Config
 from stategate.stores.errors import UserError
-from stategate.stores.home import home
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.conversation import Conversations
 from stategate.ui.app.guard import Guard, bind
 from stategate.ui.app.html import macros
-from stategate.ui.app.sessions import TabSessions
 from stategate.ui.app.tabs.common import QUIET, App, Updates, asset
 from stategate.ui.app.tabs.compare import CompareTab
 from stategate.ui.app.tabs.episode import EpisodeTab
@@ -44,10 +41,8 @@ def make_theme() -> Any:
 
 def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
     """Return the app for agents that start as ``config``; ``messages`` names a thread to open."""
-    tabs = TabSessions(home() / "ui")
-    tabs.prune()
-    app = App(Workspaces(config, agents, tabs))
-    talks = Conversations(agents, lambda tab: app.of(tab).config, tabs)
+    app = App(Workspaces(config, agents))
+    talks = Conversations(agents, lambda tab: app.of(tab).config)
     with gr.Blocks(title="Stategate", analytics_enabled=False, fill_width=True) as blocks:
         app.tab = gr.Textbox(visible="hidden", elem_id="sg-tab", container=False)
         with gr.Row(elem_classes="sg-top"):
@@ -108,7 +103,6 @@ def serve(
     bind(host, has_accounts=auth is not None, config=named)
     agents = Agents(config)
     blocks = make_app(config, agents, messages)
-    threading.Thread(target=agents.warm_up, args=(config,), daemon=True).start()
     try:
         _, url, _ = blocks.queue(default_concurrency_limit=16).launch(
             server_name=host,

@@ -1,54 +1,53 @@
 """One browser tab's episode: its session, the steps it has seen, and the episodes it can go back to.
 
-Every move is a method of ``graph.Session``; a workspace adds turns, and writes down what leads back to
-the episode after a reload or the server's restart.
+Every move is a method of ``graph.Session``; a workspace adds turns.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from stategate.envs.protocols import View, World
 from stategate.graph.agent import Agent
 from stategate.graph.build import Graph
-from stategate.graph.config import Config, load_config
+from stategate.graph.config import Config
 from stategate.graph.session import Preview, Session, StepResult
 from stategate.graph.state import overrides_of
+from stategate.nodes.protocols import ContextParams
 from stategate.stores.errors import UserError
-from stategate.ui.app.sessions import OpenTabs, TabSessions, Turns, new_thread
+from stategate.ui.app.agents import OpenTabs, Turns, new_thread
 
 _BUSY = "a step is being taken: wait for it, or stop it"
 #: Episodes and forks that a tab can go back to.
 _BRANCHES = 12
 #: Actors that ask a person or a script: they do not act before somebody asks for it.
 _ASKED_FIRST = ("human", "scripted")
-#: Values of swapped slots, as plain values.
-Overrides = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A step as this tab saw it, and the overrides that it was taken with."""
+    """A step as this tab saw it, and the context builder that it was read with."""
 
     result: StepResult
-    overrides: Overrides
+    context: ContextParams
 
 
 @dataclass(frozen=True)
 class Branch:
-    """An episode or a fork of this tab: its thread, and what one has to know to go back to it.
+    """An episode or a fork of this tab, to go back to; ``at`` is the step where a fork began."""
 
-    ``read_with`` holds the overrides of each step, ``at`` the step where a fork left another branch.
-    """
-
-    thread: str
+    session: Session
+    trail: tuple[Seen, ...]
     task: str
     kind: str
-    overrides: Overrides
-    read_with: Sequence[Overrides] = ()
     reward: float | None = None
     at: int | None = None
+
+    @property
+    def thread(self) -> str:
+        """The name of its thread."""
+        return self.session.thread_id
 
 
 @dataclass(frozen=True)
@@ -65,9 +64,9 @@ class Ending:
 class Workspace(Turns):
     """One tab's agent and episode. Moves take turns; a second one at once is refused."""
 
-    def __init__(self, tab: str, graph: Graph, tabs: TabSessions | None = None) -> None:
+    def __init__(self, tab: str, graph: Graph) -> None:
         super().__init__()
-        self.tab, self._tabs = tab, tabs
+        self.tab = tab
         self.is_new = True  # nothing was ever started here
         self._take_agent(graph)
 
@@ -125,7 +124,8 @@ class Workspace(Turns):
     def start(self, task: Mapping[str, Any]) -> None:
         """Begin an episode on a thread of its own."""
         with self._move():
-            session = Session(self.graph, new_thread("ui"), context=_plain(self.overrides))
+            session = Session(self.graph, new_thread("ui"))
+            session.overrides = dict(self.overrides)
             session.start(task)
             _ = session.observation  # an unknown task fails here, before the old episode is left
             self.session, self.trail, self.looked_at = session, [], None
@@ -165,7 +165,7 @@ class Workspace(Turns):
             self.session = self._forked(context, at)
             self.overrides = dict(self.session.overrides)
             self._cut(at)
-            self._note(self.session, [seen.overrides for seen in self.trail], None, at)
+            self._note(self.session, self.trail, None, at)
 
     def _forked(self, context: Mapping[str, Any] | None, at: int) -> Session:
         now = at == len(self.trail)
@@ -183,9 +183,9 @@ class Workspace(Turns):
                     break
             values = copy.values
             if is_mine():
-                read_with = [seen.overrides for seen in self.trail[:at]]
-                read_with += [_plain(copy.overrides)] * len(results)
-                self._note(copy, read_with, float(values["reward"]), at)
+                read_with = copy.overrides["context"]
+                trail = [*self.trail[:at], *(Seen(result, read_with) for result in results)]
+                self._note(copy, trail, float(values["reward"]), at)
             return Ending(
                 float(values["reward"]),
                 bool(values["done"]),
@@ -197,19 +197,11 @@ class Workspace(Turns):
     def go_to(self, thread: str) -> None:
         """Go back to an episode or fork of this tab. Raises ``UserError`` for an unknown one."""
         with self._move():
-            self._resume(thread)
-
-    def _resume(self, thread: str) -> None:
-        branch = self.branches.get(thread)
-        if branch is None:
-            raise UserError("this episode is not kept: start another one")
-        session = Session(self.graph, thread, context=branch.overrides)
-        if "session" not in session.values:
-            raise UserError("the checkpoints of this episode are gone: start another one")
-        known = dict(enumerate(branch.read_with))
-        self.trail = [Seen(r, known.get(r.step, {})) for r in session.replay(known)]
-        self.session, self.looked_at = session, None
-        self.overrides = dict(session.overrides)
+            if thread not in self.branches:
+                raise UserError("this episode is not kept: start another one")
+            branch = self.branches[thread]
+            self.session, self.trail, self.looked_at = branch.session, [*branch.trail], None
+            self.overrides = dict(branch.session.overrides)
 
     def abandon(self) -> None:
         """Leave a step that does not end: go on from before it, on a copy.
@@ -228,22 +220,12 @@ class Workspace(Turns):
         with self._move():
             self._take_agent(graph)
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        """Find the episode again that :meth:`_keep` wrote down, through the checkpointer."""
-        self.is_new = False
-        self.overrides = overrides_of(kept["overrides"])
-        self.branches = {row["thread"]: Branch(**row) for row in kept["branches"]}
-        if kept["thread"] in self.branches:
-            with suppress(UserError):  # its checkpoints are gone
-                self._resume(kept["thread"])
-
     def _take(self, move: Callable[[Session], StepResult]) -> StepResult:
         with self._move() as is_mine:
-            overrides = {"context": self.config.context.model_dump(mode="json")}
-            overrides |= _plain(self.overrides)
+            read_with = self.config.context
             result = move(self.running)
             if is_mine():
-                self.trail.append(Seen(result, overrides))
+                self.trail.append(Seen(result, read_with))
                 self.looked_at = None
             return result
 
@@ -253,71 +235,36 @@ class Workspace(Turns):
 
     @contextmanager
     def _move(self) -> Iterator[Callable[[], bool]]:
-        """Hold this tab's turn; the episode is kept when the move is over."""
+        """Hold this tab's turn; where the episode stands is noted when the move is over."""
         with self.taking_turn(_BUSY) as is_mine:
             yield is_mine
             if is_mine():
                 self._keep()
 
     def _note(
-        self,
-        session: Session,
-        read_with: Sequence[Overrides],
-        reward: float | None,
-        at: int | None = None,
+        self, session: Session, trail: Sequence[Seen], reward: float | None, at: int | None = None
     ) -> None:
-        """Write down where a session stands, so that one can go back to it; the oldest goes."""
+        """Note where a session stands, so that one can go back to it; the oldest goes."""
         before = self.branches.pop(session.thread_id, None)
         context = self.agent.config.model_copy(update=session.overrides).context
-        self.branches[session.thread_id] = Branch(
-            session.thread_id,
-            self.world.instruction(session.values["session"]),
-            f"{context.kind} · {context.budget}",
-            _plain(session.overrides),
-            [dict(overrides) for overrides in read_with],
-            reward,
-            at if before is None else before.at,
-        )
+        task = self.world.instruction(session.values["session"])
+        kind, began = f"{context.kind} · {context.budget}", at if before is None else before.at
+        branch = Branch(session, tuple(trail), task, kind, reward, began)
+        self.branches[session.thread_id] = branch
         while len(self.branches) > _BRANCHES:
             del self.branches[next(iter(self.branches))]
 
     def _keep(self) -> None:
-        """Note where the episode stands, and write down what leads back to it."""
+        """Note where the episode stands."""
         session = self.session
         if session is not None and "session" in session.values:
             is_over = bool(self.trail) and session.done
-            reward = float(session.values["reward"]) if is_over else None
-            self._note(session, [seen.overrides for seen in self.trail], reward)
-        if self._tabs is not None:
-            values = {
-                "config": self.agent.config.model_dump(mode="json"),
-                "thread": session.thread_id if session is not None else None,
-                "overrides": _plain(self.overrides),
-                "branches": [asdict(branch) for branch in self.branches.values()],
-            }
-            self._tabs.write(self.tab, values)
+            self._note(session, self.trail, float(session.values["reward"]) if is_over else None)
 
 
 class Workspaces(OpenTabs[Workspace]):
     """All tabs of one server. ``graphs`` builds (or remembers) the graph of a config."""
 
-    def __init__(
-        self, config: Config, graphs: Callable[[Config], Graph], tabs: TabSessions | None = None
-    ) -> None:
-        super().__init__(self._found)
-        self.config, self.graphs, self._tabs = config, graphs, tabs
-
-    def _found(self, tab: str) -> Workspace:
-        saved = self._tabs.read(tab) if self._tabs is not None else {}
-        if saved:
-            # Where its plug-in, data or checkpoints are gone, the tab begins again.
-            with suppress(UserError, KeyError, TypeError):
-                workspace = Workspace(tab, self.graphs(load_config(saved["config"])), self._tabs)
-                workspace.restore(saved)
-                return workspace
-        return Workspace(tab, self.graphs(self.config), self._tabs)
-
-
-def _plain(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return overrides of context and actor as plain values."""
-    return {slot: params.model_dump(mode="json") for slot, params in overrides.items()}
+    def __init__(self, config: Config, graphs: Callable[[Config], Graph]) -> None:
+        super().__init__(lambda tab: Workspace(tab, graphs(config)))
+        self.config, self.graphs = config, graphs

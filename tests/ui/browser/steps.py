@@ -133,10 +133,8 @@ def use_model(page, url):
     tab(page, "Settings")
     page.locator("#sg-slot-llm").wait_for()
     choose(page, "#sg-slot-llm", "openai")
-    page.locator("#sg-field-llm-base_url").wait_for()
     choose(page, "#sg-slot-actor", "chat")
-    page.locator("#sg-field-actor-thought").wait_for()
-    fill(page, "#sg-field-llm-base_url", url)
+    fill(page, "#sg-yaml-llm", f"base_url: {url}")
     apply(page)
     tab(page, "Episode")
 

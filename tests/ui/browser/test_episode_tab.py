@@ -91,7 +91,7 @@ def test_acting_by_hand_by_click_by_word_and_a_mistake(new_tab):
     assert "you" in page.locator("#sg-trail .sg-stop-facts").last.inner_text()
 
 
-def test_an_earlier_step_can_be_looked_at_and_gone_back_to(new_tab):
+def test_an_earlier_step_can_be_looked_at_and_forked(new_tab):
     page = new_tab()
     task(page, 5)
     for _ in range(3):
@@ -100,7 +100,7 @@ def test_an_earlier_step_can_be_looked_at_and_gone_back_to(new_tab):
     page.locator(".sg-page-past").wait_for()
     assert page.locator("#sg-page .sg-taken").count() == 1
     assert "read at step 2" in page.locator("#sg-side").inner_text()
-    button(page, "Back to this step").click()
+    button(page, "Fork here").click()
     wait_for_stops(page, 1)
     assert not page.locator(".sg-page-past").count()
 
@@ -143,7 +143,7 @@ def test_a_run_by_itself_is_stopped_goes_on_and_ends(new_tab, fake_model):
     assert stops(page) > 1
 
 
-def test_a_reload_and_a_restarted_server_find_the_episode_again(new_tab, server):
+def test_a_reload_finds_the_episode_again(new_tab):
     page = new_tab()
     task(page, 9)
     step(page)
@@ -153,18 +153,8 @@ def test_a_reload_and_a_restarted_server_find_the_episode_again(new_tab, server)
     again(page)
     wait_for_stops(page, 2)
     assert page.locator(".sg-wish").inner_text() == wish
-    server.stop()
-    server.start()
-    again(page)
-    wait_for_stops(page, 2)
-    assert page.locator(".sg-wish").inner_text() == wish
-    assert actions(page.locator("#sg-trail").inner_text()) == actions(trail)
+    assert page.locator("#sg-trail").inner_text() == trail
     step(page)
-
-
-def actions(trail):
-    """Return a trail's text without its durations, which are not kept."""
-    return re.sub(r" · [\d.]+ m?s|under 1 ms", "", trail)
 
 
 def test_two_tabs_of_one_browser_do_not_mix(new_tab):

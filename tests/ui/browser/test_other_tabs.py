@@ -169,19 +169,17 @@ def test_runs_open_and_replay(new_tab, runs):
     page.locator("#sg-run-status .sg-note-bad", has_text="no run directory").wait_for()
 
 
-def test_a_strangers_plug_in_by_its_form_and_yaml_out_and_in(new_tab, tmp_path):
+def test_a_strangers_plug_in_by_its_parameters_and_yaml_out_and_in(new_tab, tmp_path):
     page = new_tab()
     task(page, 3)
     tab(page, "Settings")
     page.locator("#sg-slot-context").wait_for()
     choose(page, "#sg-slot-context", "topmost")
-    field = page.locator("#sg-field-context-how_many textarea")
-    field.wait_for()
-    assert page.get_by_text("stranger-topmost").count()
-    fill(page, "#sg-field-context-how_many", "0")
+    page.get_by_text("stranger-topmost").wait_for()
+    fill(page, "#sg-yaml-context", "how_many: 0")
     button(page, "Apply to this tab").click()
     page.locator("#sg-settings-status .sg-note-bad", has_text="how_many").wait_for()
-    fill(page, "#sg-field-context-how_many", "2")
+    fill(page, "#sg-yaml-context", "how_many: 2")
     apply(page)
     with page.expect_download() as download:
         button(page, "Save as YAML").click()
@@ -203,7 +201,7 @@ def test_a_strangers_plug_in_by_its_form_and_yaml_out_and_in(new_tab, tmp_path):
         button(page, "Load YAML").click()
     chooser.value.set_files(str(file))
     page.wait_for_function(
-        "document.querySelector('#sg-field-context-budget textarea')?.value === '77'"
+        "document.querySelector('#sg-yaml-context textarea').value.includes('budget: 77')"
     )
     button(page, "Apply to this tab").click()
     page.locator("#sg-pipeline", has_text="window · 77").wait_for()

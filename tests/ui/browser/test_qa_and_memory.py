@@ -1,6 +1,5 @@
 """Questions over files, streamed answers, and memory, in a real browser."""
 
-import json
 import re
 from contextlib import suppress
 
@@ -77,7 +76,6 @@ def test_a_question_over_an_uploaded_file_and_what_is_remembered_of_it(talk, tmp
     assert "440 hertz" in page.locator("#sg-chat").inner_text()
     sources = page.locator("#sg-sources").inner_text()
     assert "zorb.md" in sources
-    assert page.locator("#sg-sources .sg-bar").count() >= 1
     ask(page, "Where is the zorbling made?")
     after = page.locator("#sg-sources .sg-section").all_inner_texts()
     assert any("Short-term window" in text and "440 hertz" in text for text in after)
@@ -90,10 +88,6 @@ def test_a_question_over_an_uploaded_file_and_what_is_remembered_of_it(talk, tmp
     expect(facts).to_have_count(2)
     press_row(page, "#sg-facts", -1)
     expect(page.locator("#sg-memory-status")).to_contain_text("ui-qa-")
-    with page.expect_download() as download:
-        button(page, "Export as JSON lines").click()
-    exported = [json.loads(line) for line in download.value.path().read_text().splitlines()]
-    assert len(exported) == 2
     press_row(page, "#sg-facts", -1)
     page.locator("#sg-forget").click()
     page.locator("#sg-memory-status", has_text="Forgotten: 1 facts").wait_for()
@@ -116,7 +110,7 @@ def model(talk, fake_model):
     tab(talk, "Settings")
     talk.locator("#sg-slot-llm").wait_for()
     choose(talk, "#sg-slot-llm", "openai")
-    fill(talk, "#sg-field-llm-base_url", fake_model.url)
+    fill(talk, "#sg-yaml-llm", f"base_url: {fake_model.url}")
     apply(talk)
     tab(talk, "QA")
     pick(talk, "answer")

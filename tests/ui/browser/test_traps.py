@@ -10,14 +10,6 @@ from tests.ui.browser.test_qa_and_memory import add
 pytestmark = pytest.mark.browser
 
 
-def test_a_box_that_is_not_ticked_is_seen(new_tab):
-    page = new_tab(dark=False)
-    show(page, "Settings")
-    boxes = page.locator("input[type=checkbox]:not(:checked)")
-    expect(boxes.first).to_be_visible()
-    assert contrast(page, "input[type=checkbox]:not(:checked)", "borderTopColor") >= 3
-
-
 def test_an_upload_names_every_file(new_tab, tmp_path):
     page = new_tab()
     tab(page, "QA")

@@ -1,13 +1,11 @@
 """What all tabs share: the server's workspaces, components by name, and errors as messages."""
 
 import asyncio
-import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from importlib.resources import files
 from inspect import isasyncgenfunction
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import gradio as gr
@@ -25,8 +23,6 @@ def asset(name: str) -> str:
 
 #: How every event of a tab is wired: no bar over the components, no public API.
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-#: Saves a text as a file of the browser's.
-SAVE_JS = asset("save.js")
 
 #: What an event changes: the new value of each component.
 Update = dict[Any, Any]
@@ -102,14 +98,6 @@ async def goes_on(move: asyncio.Task[Any]) -> bool:
     """
     finished, _ = await asyncio.wait([move], timeout=PATIENCE)
     return not finished
-
-
-def exported(name: str, noun: str, write: Callable[[Path], int]) -> tuple[str, Markup]:
-    """Return a file's name and text for ``save.js``, and a message; ``write`` returns the count."""
-    with tempfile.TemporaryDirectory() as folder:
-        count = write(Path(folder) / name)
-        text = (Path(folder) / name).read_text(encoding="utf-8")
-    return f"{name}\n{text}", note(f"{count} {noun} exported.", "good")
 
 
 def button(label: str, name: str, width: int, **more: Any) -> Any:

@@ -11,9 +11,8 @@ import gradio as gr
 from stategate.envs.protocols import Observation
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
-from stategate.ui.app.context import in_words
+from stategate.ui.app.context import Lane, in_words, render_lanes
 from stategate.ui.app.html import empty, macros
-from stategate.ui.app.lanes import Lane, render_lanes
 from stategate.ui.app.page import title_of
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, button, in_thread, telling

@@ -15,7 +15,7 @@ from stategate.graph.config import Config
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.ui.actions import typed_action
-from stategate.ui.app.html import note, short
+from stategate.ui.app.html import short
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, button, in_thread, telling
 from stategate.ui.app.tabs.episode_view import draw, render_pipeline
@@ -78,12 +78,11 @@ class EpisodeTab(common.Tab):
             self.budget = common.budget("budget", config.context.budget)
             self.actor = common.radio("Actor", "actor-kind", 150, **quick("actor", config))
         with gr.Row(elem_classes="sg-controls"):
-            off: dict[str, Any] = {"scale": None, "visible": False}
             self.step = button("Step", "step", 84, scale=None, variant="primary")
             self.run = button("Auto-run", "run", 96, scale=None)
             self.stop = common.stop_button("stop")
             self.back = button("Back", "back", 84, scale=None)
-            self.back_here = button("Back to this step", "back-here", 140, **off)
+            off: dict[str, Any] = {"scale": None, "visible": False}
             self.fork_here = button("Fork here", "fork-here", 100, **off)
             hint = "act yourself: click on the page, or type an action"
             self.typed = common.bare_box(hint, "typed", 4)
@@ -130,7 +129,6 @@ class EpisodeTab(common.Tab):
             self.run: gr.update(interactive=can_step),
             self.stop: gr.update(visible=view.busy),
             self.back: gr.update(interactive=bool(workspace.trail) and not view.busy),
-            self.back_here: gr.update(visible=looks_back),
             self.fork_here: gr.update(visible=looks_back),
             self.act: gr.update(interactive=view.is_open and not looks_back),
         }
@@ -150,9 +148,9 @@ class EpisodeTab(common.Tab):
             part: gr.update(interactive=False)
             for part in (self.step, self.run, self.back, self.act)
         }
-        hidden = {part: gr.update(visible=False) for part in (self.back_here, self.fork_here)}
         doing = {self.status: common.working(label)} if label else {}
-        return {**off, **hidden, **doing, self.stop: gr.update(visible=True)}
+        shown = {self.fork_here: gr.update(visible=False), self.stop: gr.update(visible=True)}
+        return {**off, **doing, **shown}
 
     # What the buttons do.
 
@@ -250,9 +248,6 @@ class EpisodeTab(common.Tab):
 
         async for update in self.move(tab, change, "swapping …"):
             yield update
-        if fetched := to_fetch(self.app.of(tab).config):
-            yield {self.status: note(f"The next step takes longer{fetched}.", "info")}
-            yield {self.status: gr.skip()}
 
     async def begin(self, tab: str, chosen: int | str | None) -> Updates:
         """Begin the task that was chosen or written; nothing chosen is any."""
@@ -269,17 +264,13 @@ class EpisodeTab(common.Tab):
         tab, outputs = self.app.tab, self.outputs
         how = {"outputs": outputs, **QUIET}
 
-        def back_here(workspace: Workspace) -> None:
-            workspace.back(len(workspace.trail) - (workspace.looked_at or 0))
-
         def fork_there(workspace: Workspace) -> None:
             workspace.fork(step=workspace.looked_at)
 
         self.task.input(self.begin, [tab, self.task], **how)
         self.random.click(partial(self.begin, chosen=None), [tab], **how)
-        back = partial(self.move, label="going back …")
-        self.back.click(partial(back, what=Workspace.back), [tab], **how)
-        self.back_here.click(partial(back, what=back_here), [tab], **how)
+        back = partial(self.move, what=Workspace.back, label="going back …")
+        self.back.click(back, [tab], **how)
         fork_here = partial(self.move, what=fork_there, label="forking …")
         self.fork_here.click(fork_here, [tab], **how)
         moves = [

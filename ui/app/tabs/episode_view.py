@@ -10,15 +10,15 @@ from markupsafe import Markup
 from stategate.envs.protocols import Observation, fill, takes_text, verb_of
 from stategate.graph.session import Session, StepResult
 from stategate.graph.state import read_events
-from stategate.nodes.protocols import BuiltContext
+from stategate.nodes.protocols import BuiltContext, ContextParams
 from stategate.nodes.retrieval.told import Pairing, pairings
 from stategate.ui.actions import costs_of, outcome_cards, reward_parts, split_action, unscored
+from stategate.ui.app.agents import Busy
 from stategate.ui.app.context import in_words, render_context
 from stategate.ui.app.html import brief, empty, join, macros, plural, short
 from stategate.ui.app.page import render_page
-from stategate.ui.app.sessions import Busy
 from stategate.ui.app.tabs.common import failed
-from stategate.ui.app.workspace import Overrides, Seen, Workspace
+from stategate.ui.app.workspace import Seen, Workspace
 
 #: Stretches of a text, each with the name of what it is about (None: of nothing).
 Highlights = list[tuple[str, str | None]]
@@ -142,7 +142,7 @@ def _draw_end(view: Drawn, workspace: Workspace, session: Session) -> None:
 def _read_at(view: Drawn, workspace: Workspace, seen: Seen) -> None:
     result = seen.result
     title = f"What the model read at step {result.step + 1}"
-    _read(view, workspace, result.observation, result.context, title, seen.overrides)
+    _read(view, workspace, result.observation, result.context, title, seen.context)
 
 
 def _read(
@@ -151,13 +151,12 @@ def _read(
     observation: Observation,
     context: BuiltContext,
     title: str,
-    overrides: Overrides | None = None,
+    params: ContextParams | None = None,
 ) -> None:
     """Draw what a context shows, and which words of the task ask for which part of the page."""
-    config, chunks = workspace.config, workspace.view.chunks(observation)
-    params = (overrides or {}).get("context") or config.context.model_dump()
-    whole, budget = in_words(workspace.view, chunks), int(params["budget"])
-    view.side = render_context(context, budget, whole, title=f"{title}: {params['kind']}")
+    chunks, used = workspace.view.chunks(observation), params or workspace.config.context
+    whole = in_words(workspace.view, chunks)
+    view.side = render_context(context, used.budget, whole, title=f"{title}: {used.kind}")
     asked = workspace.instruction
     view.asked = highlighted(asked, pairings(workspace.view, asked, chunks))
 
@@ -209,8 +208,7 @@ def stops_of(workspace: Workspace) -> list[Stop]:
     stops = []
     for step, seen in enumerate(workspace.trail):
         result, decision = seen.result, seen.result.decision
-        kind = (seen.overrides.get("context") or {}).get("kind") or "agent"
-        who = "you" if decision.reason == "a person's own action" else kind
+        who = "you" if decision.reason == "a person's own action" else seen.context.kind
         took = f" · {brief(result.seconds)}" if result.seconds else ""
         facts = f"{who} · {result.tokens:,} tokens{took}"
         stops.append(Stop(step, decision.action, facts, decision.reason, decision.fallback))

@@ -15,24 +15,21 @@ from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import day, note, short
 from stategate.ui.app.tabs.common import (
     QUIET,
-    SAVE_JS,
     App,
     Tab,
     Update,
     box,
     button,
     choice,
-    exported,
     frame,
     telling,
 )
-from stategate.ui.memory import nearest_rows
 
 #: Facts that a search brings; candidates that "why" lists; rows of a bank shown at once.
-FOUND, CANDIDATES, ROWS = 12, 30, 30
+FOUND, CANDIDATES, ROWS = 12, 30, 300
 _FACTS = ["#", "said", "answer", "source", "times", "last", "holds", "score"]
 _WIDTHS = [44, 250, 320, 110, 58, 110, 120, 66]
-_BANK = ["id", "state or question", "moves", "advice", "worth", "used", "from", "likeness"]
+_BANK = ["id", "state or question", "moves", "advice", "worth", "used", "from"]
 
 
 class MemoryTab(Tab):
@@ -45,7 +42,6 @@ class MemoryTab(Tab):
             self.words = box("Search by meaning (empty: all)", "memory-words", scale=3)
         with gr.Row(elem_classes="sg-controls"):
             self.find = button("Search", "memory-find", 100, variant="primary")
-            self.export = button("Export as JSON lines", "memory-export", 170)
             self.forget = button("Forget this fact", "forget", 140, variant="stop", visible=False)
             self.forget_all = button("Forget everything", "memory-forget-all", 150, variant="stop")
             label, hidden = "Yes, forget all of it", {"variant": "stop", "visible": False}
@@ -59,10 +55,9 @@ class MemoryTab(Tab):
             headers = ["of", "what", "value", "from", "until", "#"]
             self.timeline = frame("memory-timeline", "Statements", headers)
         self.selected = gr.State(None)
-        self.text = gr.Textbox(visible="hidden")
         self.outputs = self.parts()
         with gr.Accordion("Banks of experience", open=False, elem_id="sg-banks"):
-            self.banks = BanksPanel(app)
+            self.banks = BanksPanel()
 
     @telling
     def show(self, tab: str) -> Update:
@@ -110,15 +105,6 @@ class MemoryTab(Tab):
         }
 
     @telling
-    def write_out(self, whose: str) -> Update:
-        """Hand the memory to the browser as a file that ``stategate memory import`` reads."""
-        memory, namespace = self._agents.memory(), namespace_of(whose)
-        text, told = exported(
-            "memory.jsonl", "turns", lambda path: memory.export_turns(namespace, path)
-        )
-        return {self.text: text, self.status: told}
-
-    @telling
     def forget_facts(self, whose: str, words: str = "", fact: int | None = None) -> Update:
         """Forget a fact, or all of this namespace, in every store; say what went from where."""
         report = forget_everywhere(
@@ -143,50 +129,37 @@ class MemoryTab(Tab):
             event(self.look, seen, places, **how)
         self.facts.select(self.select, [self.whose], places, **how)
         self.forget.click(self.forget_facts, [*seen, self.selected], places, **how)
-        out = self.export.click(self.write_out, [self.whose], [self.text, self.status], **how)
-        out.success(None, [self.text], None, js=SAVE_JS)
         self.forget_all.click(lambda: gr.update(visible=True), None, [self.sure], **how)
         self.sure.click(self.forget_facts, [self.whose], places, **how)
         self.banks.wire(opened)
 
 
 class BanksPanel(Tab):
-    """The rows of the banks of experience: browse and search."""
+    """The rows of the banks of experience."""
 
-    def __init__(self, app: App) -> None:
-        self.app = app
-        with gr.Row(elem_classes="sg-agentbar"):
-            label = "Bank (choose, or type its folder)"
-            self.choice = choice(label, "bank", 200, allow_custom_value=True, scale=2)
-            self.words = box("Search by meaning (empty: most worth)", "bank-words", scale=3)
+    def __init__(self) -> None:
+        label = "Bank (choose, or type its folder)"
+        self.choice = choice(label, "bank", allow_custom_value=True)
         self.status = gr.HTML(elem_id="sg-bank-status")
-        self.rows = frame("bank-rows", "Rows", _BANK)
+        self.rows = frame("bank-rows", "Rows", _BANK, show_search="search")
 
     @telling
-    def look(self, tab: str, folder: str | None, words: str) -> Update:
-        """Show the rows of most worth, or the nearest to ``words``."""
+    def look(self, folder: str | None) -> Update:
+        """Show the rows of most worth."""
         if not folder:
             hint = "`stategate bank build` makes a bank from recorded episodes."
             return {self.rows: [], self.status: note(hint)}
         bank = open_bank(bounds.require_place(folder))
-        if (words or "").strip():
-            workspace = self.app.of(tab)
-            hits = nearest_rows(folder, words, ROWS, workspace.agent.resources, workspace.world)
-            rows = [_row(hit.row, f"{hit.score:.2f}") for hit in hits]
-        else:
-            best = sorted(bank.rows(), key=lambda row: (-row.q, row.n))
-            rows = [_row(row, "") for row in best[:ROWS]]
-        label = f"{len(rows)} of {len(bank):,} rows: {bank.kind} bank made with {bank.makes()}"
-        return {self.rows: gr.update(value=rows, label=label), self.status: ""}
+        best = sorted(bank.rows(), key=lambda row: (-row.q, row.n))[:ROWS]
+        label = f"{len(best)} of {len(bank):,} rows: {bank.kind} bank made with {bank.makes()}"
+        return {self.rows: gr.update(value=[_row(r) for r in best], label=label), self.status: ""}
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab that holds the panel."""
-        seen, places = [self.app.tab, self.choice, self.words], [self.rows, self.status]
         opened.select(
             lambda: gr.update(choices=list(map(str, known_banks()))), None, [self.choice], **QUIET
         )
-        for event in (self.choice.change, self.words.submit):
-            event(self.look, seen, places, **QUIET)
+        self.choice.change(self.look, [self.choice], [self.rows, self.status], **QUIET)
 
 
 def namespace_of(whose: str | None) -> Namespace:
@@ -233,7 +206,7 @@ def _statement(row: dict[str, Any]) -> list[Any]:
     return [*place, day(row["valid_from"]), until, row["fact_id"]]
 
 
-def _row(row: Row, likeness: str) -> list[Any]:
+def _row(row: Row) -> list[Any]:
     """Return what a table shows of a bank's row: what it was drawn from, its advice, its worth."""
     data, plan = row.data, row.data.get("plan")
     origin = {"episode": data.get("episode"), "step": data.get("step", data.get("t"))}
@@ -246,5 +219,4 @@ def _row(row: Row, likeness: str) -> list[Any]:
         f"{row.q:.2f}",
         f"{row.uses}×, earned {row.helped:.2f}" if row.uses else "",
         ", ".join(f"{name} {value}" for name, value in origin.items() if value not in (None, "")),
-        likeness,
     ]

@@ -9,10 +9,10 @@ import gradio as gr
 
 from stategate.nodes.act.answerability import WROTE
 from stategate.nodes.registry import registry
-from stategate.stores.corpus.corpus import corpus_names
+from stategate.stores.corpus.corpus import Changes, corpus_names
 from stategate.stores.corpus.documents import SUFFIXES
 from stategate.ui.app.context import render_sources
-from stategate.ui.app.conversation import Added, Conversation, Conversations
+from stategate.ui.app.conversation import Conversation, Conversations
 from stategate.ui.app.html import empty, macros, note
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import (
@@ -123,10 +123,9 @@ class QaTab(common.Tab):
         if last is None:
             return empty("What an answer is made from", _HINT)
         agent: Any = talk.graph.agent
-        env, context = agent.config.env, agent.config.context
-        chunks = env.source(last.observation, agent.resources).all()
+        chunks = agent.config.env.source(last.observation, agent.resources).all()
         took = (last.seconds, last.decision.reason)
-        return render_sources(last.context, context.budget, chunks, context.kind, *took)
+        return render_sources(last.context, agent.config.context.budget, chunks, *took)
 
     @telling
     async def ask(self, tab: str, question: str) -> Updates:
@@ -175,7 +174,7 @@ class QaTab(common.Tab):
         talk = self.conversations.of(tab)
         steps = talk.add_files(files or ())
         while (at := await in_thread(next, steps, None)) is not None:
-            if isinstance(at, Added):
+            if isinstance(at, Changes):
                 added = _added(at, talk.settings["corpus"])
                 yield {**await in_thread(self.show, tab), self.status: added}
             else:
@@ -203,10 +202,10 @@ class QaTab(common.Tab):
             chosen(self.choose, bar, [self.status], **QUIET)
 
 
-def _added(added: Added, corpus: str) -> Any:
+def _added(changes: Changes, corpus: str) -> Any:
     """Draw what came of added files."""
-    read, skipped = added.changes.read, added.changes.skipped
+    read, skipped = changes.read, changes.skipped
     more = f" and {len(read) - _NAMED} more" if len(read) > _NAMED else ""
-    told = f"{', '.join(read[:_NAMED])}{more} in corpus {corpus}: {added.passages} passages"
+    told = f"{', '.join(read[:_NAMED])}{more} in corpus {corpus}"
     told += "".join(f"; skipped {s.id}: {s.why}" for s in skipped)
     return note(told, "warn" if skipped else "good", "Added.")

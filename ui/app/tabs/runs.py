@@ -16,16 +16,14 @@ from stategate.evals.core.run_directory import (
     outcome_of,
     read_run,
     read_stories,
-    replay,
 )
 from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
 from stategate.graph.session import Session
-from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.ui.app.context import in_words, render_context
 from stategate.ui.app.guard import PUBLISHED, bounds
-from stategate.ui.app.html import empty, join, macros, note, plural, short
+from stategate.ui.app.html import empty, macros, note, short
 from stategate.ui.app.page import render_page
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, Update, choice, frame, telling
@@ -38,7 +36,6 @@ _HINT = (
     "stategate eval worlds --goals 0-19 --out runs/first"
 )
 _EPISODES = ["goal", "agent", "outcome", "reward", "steps", "tokens", "error"]
-_RATES = ("success", "score", "finished")
 
 
 @dataclass
@@ -150,54 +147,44 @@ class RunsTab(common.Tab):
             stops.append(Stop(i, str(row.get("action", "")), facts, fallback=row.get("fallback")))
         trail = render_trail(stops, at if at < len(steps) else None, over=True)
         update: Update = {self.state: opened, self.status: "", self.steps: trail}
-        # The steps are there even where the world, or the agent, is not.
-        for place, draw in ((self.page, self._page), (self.read, self._read)):
-            try:
-                update[place] = draw(opened, steps, at)
-            except Exception as error:
-                why = "This step cannot be drawn again:"
-                update[place] = note(common.problem_of(error), "info", why)
+        try:
+            update |= self._replayed(opened, [str(row.get("action", "")) for row in steps], at)
+        except Exception as error:  # the steps are there even where the world, or the agent, is not
+            why = "This step cannot be drawn again:"
+            update |= {self.page: note(common.problem_of(error), "info", why), self.read: ""}
         return update
 
-    def _read(self, opened: Opened, steps: Sequence[Mapping[str, Any]], at: int) -> Any:
-        """Draw what the model read at a step: the run's agent is led there by its own actions."""
-        if at >= len(steps):
-            return ""
+    def _replayed(self, opened: Opened, actions: Sequence[str], at: int) -> Update:
+        """Draw a step's page and what the model read: the run's agent is led there by its actions."""
         config = load_config(opened.config)
         # Nothing of a replay is written anywhere: the only memory is that of the last steps.
         kept = [params for params in config.memory if params.kind in ("short_term", "conversation")]
         config = config.model_copy(update={"memory": kept, "checkpoints": None})
         graph = build_graph(config, InMemorySaver(), self._resources)
-        session = Session(graph, "replay", task=opened.task)
-        for step in steps[:at]:
-            session.act(str(step.get("action", "")))
-        seen, view = session.look(act=False), session.agent.resources.view
-        whole = in_words(view, view.chunks(seen.observation))
-        title = f"What the model read at step {at + 1}: {config.context.kind}"
-        drawn = render_context(seen.context, seen.budget, whole, title=title)
-        recorded = steps[at].get("tokens", seen.context.tokens)
-        is_same = recorded == seen.context.tokens
-        changed = note(f"built as today; the run recorded {recorded:,} tokens", "warn")
-        return drawn if is_same else join(changed, drawn)
-
-    def _page(self, opened: Opened, steps: Sequence[Mapping[str, Any]], at: int) -> Any:
-        env = registry().parse("env", opened.config["env"])
-        world = playable(self._resources.get(env))
         data = opened.run.args.get("data") or {}
-        if "sha256" in data and data["sha256"] != world.fingerprint:
+        if data.get("sha256") not in (None, playable(graph.agent.world).fingerprint):
             raise UserError("the run's data is not the data that is here")
-        actions = [str(step.get("action", "")) for step in steps]
-        session, seen = replay(world, opened.task, actions)[at]
+        session = Session(graph, "replay", task=opened.task)
+        for action in actions[:at]:
+            session.act(action)
+        seen, view = session.observation, graph.agent.resources.view
         taken = actions[at] if at < len(actions) else None
-        return render_page(
-            env.view(),  # type: ignore[attr-defined]
+        page = render_page(
+            view,
             seen,
-            world.instruction(session),
+            graph.agent.world.instruction(session.values["session"]),
             taken=taken,
             live=False,
             forms=taken_slot(taken or "", seen),
-            address=address_of({"env": env.kind, "goal": opened.goal}, at + 1),
+            address=address_of({"env": config.env.kind, "goal": opened.goal}, at + 1),
         )
+        if taken is None:
+            return {self.page: page, self.read: ""}
+        read = session.look(act=False)
+        title = f"What the model read at step {at + 1}: {config.context.kind}"
+        whole = in_words(view, view.chunks(seen))
+        drawn = render_context(read.context, read.budget, whole, title=title)
+        return {self.page: page, self.read: drawn}
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
@@ -224,24 +211,14 @@ def _cell(value: Any, error: Any) -> str:
 
 
 def facts_of(run: Run) -> Any:
-    """Draw what a run was: its command, commit, seed, data, the first rate of each agent, its plots."""
-    args, bars = run.args, []
-    data, goals = args.get("data"), args.get("goals")
-    facts = {name: args.get(name) for name in ("command", "commit", "seed", "max_steps")}
+    """Draw what a run was: its command, commit, seed, data, its plots."""
+    facts = {name: run.args.get(name) for name in ("command", "commit", "seed", "max_steps")}
+    data = run.args.get("data")
     if isinstance(data, Mapping):
         facts["data"] = f"{data.get('name', '')} ({str(data.get('sha256', ''))[:12]})"
-    if isinstance(goals, list) and goals:
-        facts["goals"] = f"{plural(len(goals), 'goal')} ({goals[0]}–{goals[-1]})"
-    rows = run.summary.get("rows") or []
-    metric = next((m for m in _RATES if any(isinstance(r.get(m), float) for r in rows)), "")
-    for row in rows:
-        if isinstance(value := row.get(metric), int | float):
-            error = row.get(f"{metric}_se")
-            spread = f" ± {100 * error:.1f}" if isinstance(error, float) else ""
-            bars.append((str(row.get("agent", "")), value, f"{100 * value:.1f} %{spread}"))
     known = [(name, value) for name, value in facts.items() if value not in (None, "")]
     plots = [(p.name, b64encode(p.read_bytes()).decode("ascii")) for p in run.pictures[:6]]
-    return macros("runs").run(run.folder.name, known, metric, bars, plots)
+    return macros("runs").run(run.folder.name, known, plots)
 
 
 def _episode(row: Mapping[str, Any]) -> list[Any]:

@@ -1,12 +1,14 @@
 """The state in the Episode tab: its course over the episode, and what the builder kept at each step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
+from pandas.io.formats.style import Styler
 
 from stategate.graph.session import Session
 from stategate.nodes.protocols import BuiltContext, Vector
@@ -83,54 +85,28 @@ def plane(own: StateTrajectory) -> Figure:
     return figure
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A cell of a shaded table: its text, its shade from 0 to 1, and the colour of its frame."""
-
-    text: str = ""
-    shade: float = 0.0
-    frame: str = ""
-
-    @property
-    def css(self) -> str:
-        """The cell's style."""
-        shade = f"background-color: rgba(99, 102, 241, {self.shade:.2f})"
-        frame = f"; box-shadow: inset 0 0 0 2px {self.frame}; font-weight: 700"
-        return shade + frame if self.frame else shade
+def foreseen(own: StateTrajectory) -> Styler:
+    """Return the table of the foreseen next actions in %: a row a class, a column a step taken."""
+    columns = [f"{step + 1} {name}" for step, name in enumerate(own.classes)]
+    chances = own.chances[: len(columns)]
+    names = list(chances[0]) if chances else []
+    rows = [[round(100 * step[name]) for step in chances] for name in names]
+    return shaded(pd.DataFrame(rows, names, columns[: len(chances)]))
 
 
-def shaded(rows: Mapping[str, Sequence[Cell]]) -> dict[str, Any]:
-    """Return a table of cells, a row a name, a column a step."""
-    steps = max((len(cells) for cells in rows.values()), default=0)
-    return {
-        "headers": ["step", *(str(step + 1) for step in range(steps))],
-        "data": [[name, *(cell.text for cell in cells)] for name, cells in rows.items()],
-        "metadata": {"styling": [["", *(cell.css for cell in cells)] for cells in rows.values()]},
-    }
+def allocation(contexts: Sequence[BuiltContext]) -> Styler:
+    """Return the table of the tokens kept of each chunk: a row a chunk, a column a step."""
+    steps = [{s.name: s.piece.tokens_after for s in shown_pieces(one)} for one in contexts]
+    names = dict.fromkeys(name for step in steps for name in step)
+    rows = [[step.get(name) for step in steps] for name in names]
+    return shaded(pd.DataFrame(rows, list(names), [str(step + 1) for step in range(len(steps))]))
 
 
-def foreseen(own: StateTrajectory) -> dict[str, Any]:
-    """Return the table of the foreseen next actions; what was done is framed."""
-    done = [*own.classes, *[""] * len(own.chances)]
-    rows: dict[str, list[Cell]] = {}
-    for step, chances in enumerate(own.chances):
-        for name, chance in chances.items():
-            colour = "#0d9488" if done[step] == name else ""
-            cell = Cell(f"{100 * chance:.0f}", 0.7 * chance, colour)
-            rows.setdefault(name, []).append(cell)
-    return shaded(rows)
-
-
-def allocation(contexts: Sequence[BuiltContext]) -> dict[str, Any]:
-    """Return the table of the tokens kept of each chunk, step by step; lost actions are framed."""
-    rows: dict[str, list[Cell]] = {}
-    for step, context in enumerate(contexts):
-        for shown in shown_pieces(context):
-            colour = "#e11d48" if shown.piece.dropped_actions else ""
-            cell = Cell(str(shown.piece.tokens_after), 0.7 * shown.kept, colour)
-            cells = rows.setdefault(shown.name, [Cell()] * len(contexts))
-            cells[step] = cell
-    return shaded(rows)
+def shaded(table: pd.DataFrame) -> Styler:
+    """Return a table whose cells are the darker the larger their number."""
+    named = table.rename_axis("step").reset_index()
+    styled = named.style.background_gradient("Purples", axis=None, vmin=0)
+    return styled.highlight_null(color="transparent").format(precision=0, na_rep="")
 
 
 class StatePanel(Tab):
@@ -145,10 +121,10 @@ class StatePanel(Tab):
                 with column():
                     label = "Recurrent state in the plane of its two main axes"
                     self.plane = gr.Plot(label=label, elem_id="sg-plane")
-                    label = "Foreseen next action, in % (framed: what was done)"
+                    label = "Foreseen next action in %; above, the step and what was done"
                     self.foresight = frame("foresight", label, ["step"])
                 with column():
-                    label = "Tokens kept of each chunk, step by step (framed: actions were lost)"
+                    label = "Tokens kept of each chunk, step by step"
                     self.allocation = frame("allocation", label, ["step"], max_height=760)
             self.is_open = gr.State(False)
         self.outputs = [self.status, self.plane, self.foresight, self.allocation]

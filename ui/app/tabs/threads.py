@@ -8,9 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from stategate.envs.messages.history import calls_text, key_of, text_of, tokens_of
 from stategate.evals.replay import BILLERS, NOTHING, Reading, Replay, calls_in, replay
-from stategate.graph.exported import from_plain, read_messages
-from stategate.stores.errors import UserError
-from stategate.stores.files import parse_json
+from stategate.graph.exported import read_messages
 from stategate.stores.tokens import count_tokens
 from stategate.ui.app.context import cuts
 from stategate.ui.app.guard import bounds
@@ -48,8 +46,6 @@ class ThreadsTab(common.Tab):
             self.kinds = choice(label, "msg-kinds", choices=_KINDS, value=start, **how)
             limit: dict[str, Any] = {"precision": 0, "minimum": 100, "min_width": 120}
             self.budget = gr.Number(8000, label="Budget (tokens)", elem_id="sg-msg-budget", **limit)
-        with gr.Accordion("Or paste messages", open=False):
-            self.pasted = gr.Textbox(label="Messages as JSON", lines=5, elem_id="sg-msg-pasted")
         self.open_button = button("Show", "msg-open", 90, variant="primary")
         self.status = gr.HTML(elem_id="sg-msg-status")
         with gr.Column(visible=False) as self.panel:
@@ -75,14 +71,9 @@ class ThreadsTab(common.Tab):
         self.outputs += [self.reading, self.state]
 
     @telling
-    def open(
-        self, where: str | None, pasted: str | None, kinds: list[str], budget: float
-    ) -> Update:
+    def open(self, where: str | None, kinds: list[str], budget: float) -> Update:
         """Read the thread and let every builder read it; show the last call."""
-        if (pasted or "").strip():
-            messages = _pasted(pasted)
-        else:
-            messages = read_messages(bounds.require_place((where or "").strip()))
+        messages = read_messages(bounds.require_place((where or "").strip()))
         # Messages need names to be followed through a builder; an export often has none.
         messages = [
             m if m.id else m.model_copy(update={"id": f"m{i}"}) for i, m in enumerate(messages)
@@ -149,7 +140,7 @@ class ThreadsTab(common.Tab):
 
     def wire(self, blocks: Any) -> None:
         """Connect events; a thread that was named is opened as soon as the page is there."""
-        inputs = [self.where, self.pasted, self.kinds, self.budget]
+        inputs = [self.where, self.kinds, self.budget]
         for opens in (self.open_button.click, self.where.submit):
             opens(self.open, inputs, self.outputs, **QUIET)
         looked, asked = [self.table, self.reading, self.status], [self.state, self.call]
@@ -158,14 +149,6 @@ class ThreadsTab(common.Tab):
         self.table.select(self.pick, asked, looked, **QUIET)
         if self.where.value:
             blocks.load(self.open, inputs, self.outputs, **QUIET)
-
-
-def _pasted(text: str | None) -> list[BaseMessage]:
-    try:
-        values = parse_json(text or "")
-    except ValueError:
-        raise UserError("the pasted text is no JSON: paste a list of messages") from None
-    return from_plain(values, "the pasted text")
 
 
 def _bill(one: Replay, nothing: Replay) -> list[str]:
