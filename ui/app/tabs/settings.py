@@ -40,7 +40,7 @@ class SettingsTab(common.Tab):
             label = "Start from a preset"
             self.preset = common.choice(label, "preset", 160, choices=presets(), scale=0)
             how: dict[str, Any] = {"size": "md", "scale": 0, "min_width": 120}
-            files = {"file_types": [".yaml", ".yml"], "type": "filepath"}
+            files: dict[str, Any] = {"file_types": [".yaml", ".yml"], "type": "filepath"}
             self.upload = gr.UploadButton("Load YAML", elem_id="sg-load", **files, **how)
             self.save = button("Save as YAML", "save", 130)
             self.apply = button("Apply to this tab", "apply", 150, variant="primary")
