@@ -194,16 +194,6 @@ def test_a_server_gone_is_one_line(call):
         call(resources("http://127.0.0.1:9/v1"))
 
 
-def test_a_server_that_says_when_to_come_back_is_asked_again_then(server, call):
-    url, plan, asked = server
-    plan += [lambda h: answer(h, {"error": {"message": "busy"}}, 429, retry_after="1")]
-    plan += [lambda h: answer(h, GOOD)]
-    reply = call(resources(url, timeout=30))
-    assert reply.text == "ok"
-    assert len(asked) == 2
-    assert 0.9 <= asked[1] - asked[0] < 3
-
-
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_key_does_not_follow_a_redirect_to_another_host(server, call, status, monkeypatch):
     """The other host is this server under another name: what came there would be asked twice."""
@@ -273,11 +263,3 @@ def test_a_page_that_drips_is_given_up(server, monkeypatch):
     url, plan, _ = server
     plan.append(drip)
     assert "within 0 s" in read_web(url, fresh=True).why
-
-
-def test_tries_end(server, call):
-    url, plan, asked = server
-    plan += [lambda h: answer(h, {"error": {"message": "busy"}}, 503, retry_after="0")]
-    with pytest.raises(ModelUnavailable):
-        call(resources(url, timeout=30))
-    assert len(asked) == calls.RETRIES + 1

@@ -124,17 +124,6 @@ def test_a_config_names_a_database_without_its_password(monkeypatch, tmp_path):
     assert from_environment("$AWS_SECRET_ACCESS_KEY") == "$AWS_SECRET_ACCESS_KEY"
 
 
-def test_an_alias_bomb_is_refused_at_once(tmp_path):
-    lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
-    lines += [
-        f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]"
-        for a, b in zip("abcdefgh", "bcdefghi", strict=True)
-    ]
-    (tmp_path / "bomb.yaml").write_text("\n".join(lines))
-    with pytest.raises(UserError, match="aliases"):
-        load_config(str(tmp_path / "bomb.yaml"))
-
-
 def test_no_error_of_ours_shows_a_password():
     url = f"https://me:{SECRET}@models.example.org/v1"
     assert SECRET not in str(UserError(f"the embedding server {url} does not answer"))

@@ -156,11 +156,6 @@ def test_old_threads_go_whole(where):
     assert threads(saver) == []
 
 
-def test_checkpoints_in_memory_cannot_be_pruned():
-    with pytest.raises(UserError, match="in memory"):
-        threads(open_saver(None))
-
-
 # Files of others ----------------------------------------------------------------------------------
 
 

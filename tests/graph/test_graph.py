@@ -79,12 +79,6 @@ def test_one_call_may_swap_the_context_builder():
         graph.invoke(TASK, config=thread("d"), context={"context": {"kind": "no_such_kind"}})
 
 
-def test_the_context_schema_shows_every_kind():
-    shown = str(build_graph(config()).get_context_jsonschema())
-    for kind in ("full", "window", "query_rag", "chat", "short_term"):
-        assert f"'{kind}'" in shown
-
-
 def test_a_new_task_on_a_used_thread_starts_over():
     graph = build_graph(scripted("search[lamp]", max_steps=1))
     first = graph.invoke(TASK, config=thread())

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -76,18 +75,6 @@ def test_a_call_reads_less_and_the_state_keeps_everything(kind: str) -> None:
     assert "stategate" not in out  # private
 
 
-def test_async_reads_the_same() -> None:
-    prompts = []
-    for is_async in (False, True):
-        model = Recorder(prompts=[])
-        agent = agent_of(model, [ContextMiddleware(budget=4000)])
-        asyncio.run(agent.ainvoke(ASK)) if is_async else agent.invoke(ASK)
-        prompts.append([[str(m.content) for m in prompt] for prompt in model.prompts])
-    # Names in notes derive from ids, which differ from run to run.
-    sizes = [[sum(map(len, prompt)) for prompt in run] for run in prompts]
-    assert sizes[0] == sizes[1]
-
-
 def test_what_was_shown_is_shown_again_until_a_cut() -> None:
     model = Recorder(calls=20, prompts=[])
     agent = agent_of(
@@ -123,16 +110,6 @@ def test_decisions_survive_resume_and_forks() -> None:
     read = len(model.prompts)
     agent.invoke(None, back.config)  # go on from eight calls ago
     assert [repr(m) for m in model.prompts[read]] == [repr(m) for m in model.prompts[8]]
-
-
-def test_tokens_stream_through() -> None:
-    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-
-    model = GenericFakeChatModel(messages=iter([AIMessage("one two three")]))
-    agent = create_agent(model, [], middleware=[ContextMiddleware(budget=4000, recall=False)])
-    chunks = [c.content for c, _ in agent.stream(ASK, stream_mode="messages") if c.content]
-    assert "".join(str(c) for c in chunks) == "one two three"
-    assert len(chunks) > 2
 
 
 def _breaks(request: Any) -> Any:
@@ -202,48 +179,6 @@ def test_a_shortened_result_comes_back_whole() -> None:
     assert back in model.prompts[-1]  # and is shown whole
 
 
-class Listener(BaseCallbackHandler):
-    def __init__(self) -> None:
-        self.metadata: list[dict[str, Any]] = []
-
-    def on_chat_model_start(self, *args: Any, metadata: Any = None, **extra: Any) -> None:
-        self.metadata.append(dict(metadata or {}))
-
-
-def test_traces_carry_the_numbers_of_their_own_call() -> None:
-    listener = Listener()
-    agent = agent_of(
-        Recorder(calls=6, prompts=[]), [ContextMiddleware(budget=3000, max_new_result=2000)]
-    )
-    agent.invoke(ASK, config={"callbacks": [listener]})
-    before = [m["stategate_tokens_before"] for m in listener.metadata]
-    assert before == sorted(set(before))
-    assert len(before) == 7
-    assert any(m["stategate_cut"] for m in listener.metadata)
-
-
-def test_a_graph_made_by_hand() -> None:
-    from langgraph.graph import START, MessagesState, StateGraph
-    from langgraph.prebuilt import ToolNode, tools_condition
-
-    from stategate.graph.middleware import build_messages
-
-    model = Recorder(calls=10, prompts=[])
-
-    def call_model(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [model.invoke(build_messages(state["messages"], budget=4000))]}
-
-    builder = StateGraph(MessagesState)
-    builder.add_node("model", call_model)
-    builder.add_node("tools", ToolNode([read_page]))
-    builder.add_edge(START, "model")
-    builder.add_conditional_edges("model", tools_condition)
-    builder.add_edge("tools", "model")
-    out = builder.compile().invoke(ASK)
-    assert len(out["messages"]) == 22
-    assert size_of(model.prompts[-1]) < 0.6 * size_of(out["messages"])
-
-
 def test_as_a_hook_decisions_are_kept_where_the_state_has_room_for_them() -> None:
     from langgraph.graph import START, MessagesState, StateGraph
     from langgraph.prebuilt import ToolNode, tools_condition
@@ -289,18 +224,6 @@ def test_one_tool_s_results_are_shortened_before_they_are_kept() -> None:
     assert "item 3-7 is blue" in result.text
     name = result.text.rpartition("recall ")[2].rstrip("]")
     assert recalled(name, out["messages"], 5000) == read_page.invoke({"number": 3})
-
-
-def test_recalled_parts_come_at_the_end() -> None:
-    model = Recorder(calls=14, prompts=[])
-    agent = agent_of(model, [ContextMiddleware("recall", 4000, appendix_tokens=300)])
-    audits = audits_of(agent.stream(ASK, stream_mode="custom"))
-    assert not any(a["problem"] for a in audits)
-    assert any(a["appendix"] for a in audits)
-    assert any(
-        a["appendix"] and a["appendix"] in str(p[-1].content)
-        for a, p in zip(audits, model.prompts, strict=True)
-    )
 
 
 class Billed(Recorder):

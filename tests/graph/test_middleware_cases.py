@@ -6,8 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware, dynamic_prompt
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
@@ -86,20 +85,6 @@ def test_an_agent_as_a_subgraph_keeps_its_decisions() -> None:
     assert size_of(model.prompts[-1]) < 0.6 * size_of(graph.get_state(THREAD).values["messages"])
 
 
-def test_a_system_prompt_that_changes_is_counted() -> None:
-    sizes = iter([10, 10, 10, 900, 900, 10, 10, 10])
-
-    @dynamic_prompt
-    def prompt(request: Any) -> str:
-        return "Be kind. " * next(sizes)
-
-    middleware: Any = [prompt, ContextMiddleware(budget=4000, max_new_result=3000)]
-    agent = agent_of(Scripted.of(pages(*range(6)), "done"), middleware)
-    audits = audits_of(agent.stream(ASK, stream_mode="custom"))
-    assert [a["fixed"] > 2000 for a in audits] == [False] * 3 + [True] * 2 + [False] * 2
-    assert all(a["tokens_after"] <= 4000 and not a["problem"] for a in audits)
-
-
 def test_messages_that_are_removed_are_forgotten() -> None:
     model = Recorder(calls=9, prompts=[])
     agent = agent_of(model, [ContextMiddleware(budget=2000)], checkpointer=InMemorySaver())
@@ -112,14 +97,6 @@ def test_messages_that_are_removed_are_forgotten() -> None:
     assert not audits[-1]["problem"]
     kept = agent.checkpointer.get(THREAD)["channel_values"]["stategate"]
     assert not set(kept["frozen"]) & {m.id for m in gone}
-
-
-def test_the_private_state_stays_small() -> None:
-    model = Scripted.of(pages(*range(60)), "done")
-    agent = agent_of(model, [ContextMiddleware(budget=3000)], checkpointer=InMemorySaver())
-    agent.invoke(ASK, {**THREAD, "recursion_limit": 500})
-    kept = agent.checkpointer.get(THREAD)["channel_values"]["stategate"]
-    assert len(repr(kept)) < 3 * 4 * 3000  # about what the budget's tokens are as text
 
 
 # Odd messages -------------------------------------------------------------------------------------
@@ -206,19 +183,6 @@ def test_a_budget_that_cannot_be_held_says_by_how_much() -> None:
     assert all(a["over_by"] == a["tokens_after"] - 1000 > 2000 for a in audits)
 
 
-def test_broken_letters_and_odd_blocks_never_stop_the_agent() -> None:
-    @tool
-    def odd(number: int) -> str:
-        """Return half of a letter."""
-        return LONG + "\ud83d"
-
-    model = Recorder(calls=4, prompts=[], tool="odd")
-    agent: Any = create_agent(model, [odd], middleware=[ContextMiddleware(budget=1500)])
-    audits = audits_of(agent.stream(ASK, stream_mode="custom"))
-    assert len(model.prompts) == 5
-    assert not any(a["problem"] for a in audits)
-
-
 # Failure ------------------------------------------------------------------------------------------
 
 
@@ -232,24 +196,6 @@ def test_builders_that_hang_for_good_leave_the_loop_alone(monkeypatch: pytest.Mo
     release.set()
     assert out["messages"][-1].text == "done"
     assert time.perf_counter() - started < 20  # not one of the sixty seconds
-
-
-def test_a_strange_private_state_and_a_strange_bill_do_no_harm() -> None:
-    class Strange(Recorder):
-        def _generate(self, messages: list[BaseMessage], *args: Any, **extra: Any) -> Any:
-            result = super()._generate(messages)
-            message: Any = result.generations[0].message
-            message.usage_metadata = {"input_tokens": 5, "output_tokens": -5, "total_tokens": 0}
-            return result
-
-    middleware = ContextMiddleware(budget=1200)
-    agent = agent_of(Strange(calls=3, prompts=[]), [middleware], checkpointer=InMemorySaver())
-    agent.invoke(ASK, THREAD)
-    agent.update_state(THREAD, {"stategate": {"frozen": 3}})  # of another version, say
-    asked = {"messages": [HumanMessage("So?")]}
-    audits = audits_of(agent.stream(asked, THREAD, stream_mode="custom"))
-    assert not audits[-1]["problem"]  # decided anew
-    assert not audits[-1]["over_by"]
 
 
 @pytest.mark.parametrize("kind", ["gru", "ssm"])

@@ -7,7 +7,6 @@ from langchain_core.messages import HumanMessage
 
 from stategate.graph import build_graph, load_config
 from stategate.nodes.protocols import BuiltContext
-from stategate.stores.errors import UserError
 from stategate.stores.tokens import count_tokens
 
 TEXTS = {
@@ -183,20 +182,3 @@ def test_it_talks_with_chat_clients_through_messages(settings):
     out = asyncio.run(graph.ainvoke({"messages": [("user", "Who filmed it?")]}, config))
     assert "Hugh Miller" in out["messages"][-1].text
     assert len(out["messages"]) == 4
-
-
-def test_an_empty_or_malformed_task_says_what_a_task_is(settings):
-    graph = build_graph(load_config(settings))
-    for task in ({"question": "  "}, {"questions": []}, {"goal": 3}, {"question": 5}):
-        with pytest.raises(UserError):
-            graph.invoke({"task": task}, {"configurable": {"thread_id": "x"}})
-
-
-def test_a_corpus_that_changed_is_searched_as_it_is_now(settings, folder):
-    graph = build_graph(load_config(settings))
-    asked(graph, "What is a brinicle?")
-    (folder / "new.md").write_text("# Penguin\n\nA penguin is a bird that swims.")
-    (folder / "brinicle.md").unlink()
-    assert "bird" in answer(asked(graph, "What is a penguin?", "n"))
-    documents = built(graph, "What is a brinicle?", "m").text.partition("<document")[2]
-    assert "tube of ice" not in documents

@@ -121,19 +121,6 @@ def test_an_assistant_with_another_context_builder_streams_a_run(mine):
     )
 
 
-def test_a_person_is_asked_and_the_run_goes_on_with_the_answer(mine):
-    thread = mine.threads.create()["thread_id"]
-    person = {"actor": {"kind": "human"}}
-    mine.runs.wait(thread, "stategate", input={"task": {"goal": 3}}, context=person)
-    state = mine.threads.get_state(thread)
-    (question,) = state["interrupts"]
-    assert question["value"]["actions"]
-    assert state["next"] == ["act"]
-    mine.runs.wait(thread, "stategate", command={"resume": "search[lamp]"}, context=person)
-    values = mine.threads.get_state(thread)["values"]
-    assert (values["action"], values["steps"]) == ("search[lamp]", 1)
-
-
 def test_only_this_machine_may_ask():
     from stategate.graph.serving import authenticate
 

@@ -8,7 +8,6 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from examples.scripted import Scripted
-from stategate.graph.middleware import ContextMiddleware
 from stategate.graph.world_tools import standing, world_tools
 from tests.ui.garden import SOURCE, WINNING
 
@@ -90,17 +89,6 @@ def test_threads_resume_fork_and_go_back_with_their_world(garden: Any) -> None:
     assert "cannot be done here" in texts(other)[-1]  # back in the cellar
 
 
-@pytest.mark.parametrize("kind", ["webshop", "alfworld"])
-def test_built_in_worlds_and_the_middleware(kind: str) -> None:
-    model = Scripted.of([("reset", {}), *steps("look", "help", "look")], "done")
-    tools = world_tools(kind)
-    middleware: Any = [ContextMiddleware(budget=800, keep_whole=["reset", "step"])]
-    agent: Any = create_agent(model, tools, middleware=middleware)
-    out = agent.invoke(ASK)
-    assert "Actions:\n- " in texts(out)[0]
-    assert standing(out["messages"]) is not None
-
-
 def test_free_words_may_have_an_argument_of_their_own() -> None:
     search = {"action": "search"}
     calls = [("reset", {}), ("step", search), ("step", {**search, "query": "red lamp"})]
@@ -108,9 +96,3 @@ def test_free_words_may_have_an_argument_of_their_own() -> None:
     told = texts(agent.invoke(ASK))
     assert "'search' cannot be done here: write search[<query>]" in told[1]
     assert "Page 1" in told[2]
-
-
-@pytest.mark.parametrize(("number", "told"), [("1", "Task: "), (1, "Task: "), ("99999", "no task")])
-def test_a_task_s_number_may_be_written_as_text(number: Any, told: str) -> None:
-    agent = create_agent(Scripted.of([("reset", {"task": number})], "done"), world_tools("webshop"))
-    assert told in texts(agent.invoke(ASK))[0]

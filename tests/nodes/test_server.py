@@ -4,14 +4,12 @@ import json
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import openai
 import pytest
 
 from stategate.nodes.models import server as module
@@ -120,26 +118,6 @@ def _alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
-
-
-@pytest.mark.model
-def test_stopping_in_mid_answer_returns_at_once(model: Path) -> None:
-    port = _free_port()
-    llm = EmbeddedLlm(model=str(model), n_ctx=1024, port=port, max_tokens=900).build(Resources())
-    failed: list[Exception] = []
-
-    def ask() -> None:
-        try:
-            llm.invoke("Write a long story.")
-        except openai.APIConnectionError as error:
-            failed.append(error)
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    time.sleep(0.3)
-    serve(model, n_ctx=1024, port=port).stop()
-    asking.join(30)
-    assert len(failed) == 1
 
 
 def test_a_missing_file() -> None:
