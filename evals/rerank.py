@@ -12,7 +12,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
@@ -29,7 +29,7 @@ from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backe
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.ranking import bm25, bm25_over, cosine, fuse_named, weighted_parts
+from stategate.nodes.retrieval.ranking import bm25, cosine, fuse_named, weighted_parts
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
 
@@ -45,10 +45,7 @@ Split = Literal["dev", "test"]
 
 @dataclass(frozen=True)
 class Question:
-    """One question, its candidates, and which of them the answer needs (indices).
-
-    ``missed`` counts the documents that it needs and that are no candidates.
-    """
+    """One question, its candidates, and which of them the answer needs (indices)."""
 
     dataset: str
     id: str
@@ -56,7 +53,6 @@ class Question:
     answer: str
     documents: tuple[Document, ...]
     relevant: tuple[int, ...]
-    missed: int = 0
 
 
 def data_folder(given: str | None = None) -> Path:
@@ -113,28 +109,6 @@ def data_hash(folder: Path, split: Split, datasets: Sequence[str]) -> str:
     return total.hexdigest()
 
 
-def retrieved(questions: Sequence[Question], depth: int) -> list[Question]:
-    """Return the questions with other candidates: the ``depth`` best of their dataset by BM25.
-
-    A relevant document that BM25 does not bring counts as missed in every metric.
-    """
-    by_number: dict[int, Question] = {}
-    for dataset in dict.fromkeys(question.dataset for question in questions):
-        mine = [(n, q) for n, q in enumerate(questions) if q.dataset == dataset]
-        corpus = list(dict.fromkeys(d for _, q in mine for d in q.documents))
-        index = bm25_over([document.shown() for document in corpus], stemmed=True)
-        for number, question in mine:
-            best = np.argsort(-index.scores(question.question), kind="stable")[:depth]
-            documents = tuple(corpus[i] for i in best)
-            gold = {question.documents[i] for i in question.relevant}
-            relevant = tuple(i for i, document in enumerate(documents) if document in gold)
-            missed = len(gold) - len(relevant)
-            by_number[number] = replace(
-                question, documents=documents, relevant=relevant, missed=missed
-            )
-    return [by_number[number] for number in range(len(questions))]
-
-
 def run_rerank(settings: Rerank) -> dict[str, Any]:
     """Score every question with every ranker, and return the summary; resumes.
 
@@ -147,14 +121,12 @@ def run_rerank(settings: Rerank) -> dict[str, Any]:
         raise UserError("no questions: raise --limit")
     digest = data_hash(folder, settings.split, settings.datasets)
     args = {**settings.args(), "data": {"name": "multihop", "sha256": digest}, "checkpoints": {}}
-    if settings.pool == "bm25":
-        questions = retrieved(questions, settings.depth)
     samples = [
         # A ranker that fails leaves the order of the candidates.
         Sample(
             {"dataset": q.dataset, "id": q.id},
             q,
-            [{**_judged(q), "scores": [0.0] * len(q.documents), "calls": 0}],
+            [{"relevant": list(q.relevant), "scores": [0.0] * len(q.documents), "calls": 0}],
         )
         for q in questions
     ]
@@ -164,7 +136,8 @@ def run_rerank(settings: Rerank) -> dict[str, Any]:
         solvers.load(name)
 
         def solve(sample: Sample, attempt: Attempt) -> None:
-            attempt.rows[0] |= {**solvers.score(name, sample.data), **_judged(sample.data)}
+            attempt.rows[0] |= solvers.score(name, sample.data)
+            attempt.rows[0]["relevant"] = list(sample.data.relevant)
 
         return solve
 
@@ -175,10 +148,6 @@ def run_rerank(settings: Rerank) -> dict[str, Any]:
     base = list(dict.fromkeys(p for name in settings.rankers for p in weighted_parts(name)))
     task = Task(base, lambda _: samples, solver, scorer, "scores", "ranking")
     return run_task(task, settings.out, args)
-
-
-def _judged(question: Question) -> Row:
-    return {"relevant": list(question.relevant), "missed": question.missed}
 
 
 def check_rankers(names: Iterable[str]) -> None:
@@ -291,7 +260,7 @@ def measured(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, 
         scored = {part: rows[question.dataset, question.id, part] for part in weighted_parts(name)}
         scores = fuse_named(name, {part: row["scores"] for part, row in scored.items()})
         first = next(iter(scored.values()))
-        metrics.append(ranking_metrics(MEASURES, list(scores), first["relevant"], first["missed"]))
+        metrics.append(ranking_metrics(MEASURES, list(scores), first["relevant"]))
     return {metric: [one[metric] for one in metrics] for metric in MEASURES}
 
 

@@ -161,8 +161,6 @@ class Rerank(SharedEvaluation):
     rankers: CommaList = option(
         (*_RANKERS, "bm25_stem+minilm+single_gradient"), "a+b adds z-scores."
     )
-    pool: Literal["given", "bm25"] = option("given", "given, or bm25: the best of all documents.")
-    depth: int = option(20, "Documents in a bm25 pool.", ge=1)
     model: str = option("smollm2-135m", "Asset, folder, .gguf file or hub name.")
     loss: Literal["content", "mean"] = option("content", "content words only, or mean over all.")
     max_tokens: int = option(300, "The model's tokens a document may have.", ge=8)

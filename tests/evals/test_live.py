@@ -112,8 +112,6 @@ def test_no_path_of_this_machine_gets_into_args(tmp_path):
     page = tmp_path / "docs" / "page.md"
     call("eval", "report", out, "--out", page)
     assert "| full " in page.read_text()
-    assert (page.parent / "runs" / "page.tar.xz").stat().st_size > 1000
-    assert page.with_name("page-run.png").stat().st_size > 1000
 
 
 def test_mistakes_end_with_code_2_and_one_line(tmp_path):

@@ -13,7 +13,6 @@ from stategate.evals.rerank import (
     Scorer,
     data_folder,
     load_questions,
-    retrieved,
     run_rerank,
 )
 from stategate.evals.settings import Rerank
@@ -75,15 +74,6 @@ def test_questions_alternate_between_sets(data, tmp_path):
         load_questions(data, "dev", ("hotpotqa",))
 
 
-def test_pools(data):
-    questions = load_questions(data, "dev", ("hotpotqa", "musique"))
-    for question, pool in zip(questions, retrieved(questions, 3), strict=True):
-        assert len(pool.documents) == 3
-        found = {pool.documents[i] for i in pool.relevant}
-        assert found <= {question.documents[i] for i in question.relevant}
-        assert len(found) + pool.missed == 1
-
-
 def test_a_run_finds_the_right_documents_and_goes_on(data, tmp_path, monkeypatch):
     out = tmp_path / "run"
     whole = Scorer.score
@@ -116,7 +106,7 @@ def test_a_run_finds_the_right_documents_and_goes_on(data, tmp_path, monkeypatch
 
 def test_every_ranker_runs(data, tmp_path):
     names = ("loss", "leave_one_out", "multistep", "zero_state", "naive")
-    chosen = {"rankers": names, "limit": 1, "steps": 2, "pool": "bm25", "depth": 3}
+    chosen = {"rankers": names, "limit": 1, "steps": 2}
     summary = run_rerank(settings(tmp_path / "r", data, **chosen))
     assert {row["agent"] for row in summary["rows"]} == set(names)
 

@@ -71,7 +71,7 @@ class Report(Settings):
 
 @command(eval_app, "stategate eval report runs/rule runs/budget --out docs/results/mine.md")
 def report(settings: Report) -> None:
-    """Write a page of tables and plots from run directories, and an archive of these."""
+    """Write a page of tables from run directories."""
     from stategate.evals.core.report import report as write_report
 
     write_report(settings.runs, settings.out)

@@ -1,4 +1,4 @@
-"""``stategate memory``: look into long-term memory, search it, forget, export and import."""
+"""``stategate memory``: look into long-term memory, search it, forget and export."""
 
 import time
 from pathlib import Path
@@ -108,13 +108,6 @@ class ExportSettings(MemoryOf):
     target: _File
 
 
-class ImportSettings(MemoryOf):
-    """The file that is read."""
-
-    source: _File
-    embedder: str = option("minilm", "To find the facts by.")
-
-
 @command(app, "stategate memory list --user ana", name="list")
 def list_facts(settings: MemorySettings) -> None:
     """List every fact, oldest first, with the turns it came from."""
@@ -202,18 +195,10 @@ def forget(settings: ForgetSettings) -> None:
 
 @command(app, "stategate memory export memory.jsonl")
 def export(settings: ExportSettings) -> None:
-    """Write the memory to a JSON Lines file, one turn a line, for `import`."""
+    """Write the memory to a JSON Lines file, one turn a line."""
     place = settings.place()
     count = place.open().export_turns(place.namespace, settings.target.expanduser())
     say(f"wrote {count} turns to {settings.target}")
-
-
-@command(app, "stategate memory import memory.jsonl", name="import")
-def import_(settings: ImportSettings) -> None:
-    """Read a file that `export` wrote; turns that are there already are left alone."""
-    place, model = settings.place(), _embedder(settings.embedder)
-    count = place.open().import_turns(place.namespace, settings.source.expanduser(), model)
-    say(f"read {count} new turns")
 
 
 def _embedder(kind: str) -> "Embedder":
