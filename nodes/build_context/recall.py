@@ -96,9 +96,6 @@ class ConversationContext(ContextParams):
     memory: MemoryReader | None = Field(
         default=None, description="read long-term memory; null reads none"
     )
-    follow_ups: bool = Field(
-        default=True, description="search for a follow-up with the question that it follows"
-    )
 
     def conversation(
         self, resources: Resources, find: Find, best_last: bool = False
@@ -113,7 +110,7 @@ class ConversationContext(ContextParams):
         def build_context(request: ContextRequest) -> BuiltContext:
             asked = one_line(request.instruction)
             earlier = request.events if self.history_tokens else ()
-            about = followed_turn(asked, earlier) if self.follow_ups else ""
+            about = followed_turn(asked, earlier)
             query = f"{about} {asked}" if about else asked
             question, left = _question(asked, about, request)
             history = self._history(request.events, left // 3)

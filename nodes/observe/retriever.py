@@ -1,8 +1,7 @@
 """A corpus as a LangChain retriever: use it in any chain, ``retriever.invoke("question")``."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -13,17 +12,15 @@ from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import EmbedderParams
 from stategate.nodes.resources import Resources, shared_resources
-from stategate.nodes.retrieval.corpus import PassageIndex, Retrieval, TextIndex
-from stategate.stores.errors import UserError
+from stategate.nodes.retrieval.corpus import Retrieval
 
 
 class CorpusRetriever(BaseRetriever):
     """Passages of a corpus: ``CorpusRetriever(corpus="notes", k=3)``.
 
-    ``CorpusRetriever.from_texts(texts)`` searches texts as they are, in this process alone. Documents
-    have the metadata ``title``, ``document`` (its id), ``start``, ``end`` (characters) and ``score``.
-    ``where`` filters by metadata, such as ``{"title": "Brinicle"}``. All retrievers of a process share
-    models and open corpora, unless ``resources`` are given.
+    Documents have the metadata ``title``, ``document`` (its id), ``start``, ``end`` (characters) and
+    ``score``. ``where`` filters by metadata, such as ``{"title": "Brinicle"}``. All retrievers of a
+    process share models and open corpora, unless ``resources`` are given.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -37,7 +34,6 @@ class CorpusRetriever(BaseRetriever):
     vectors: str | None = None
     resources: Resources | None = Field(default=None, exclude=True, repr=False)
     _resources: Resources = PrivateAttr()
-    _texts: TextIndex | None = PrivateAttr(default=None)
 
     def model_post_init(self, context: Any) -> None:
         """Prepare what is shared between calls; the corpus is opened at the first one."""
@@ -45,30 +41,11 @@ class CorpusRetriever(BaseRetriever):
         shared = shared_resources() if self.resources is None else self.resources
         self._resources = shared.with_models(None, self.embedder)
 
-    @classmethod
-    def from_texts(
-        cls, texts: Sequence[str], titles: Sequence[str] | None = None, **settings: Any
-    ) -> Self:
-        """Return a retriever over ``texts``, each a passage; they are embedded once, together.
-
-        ``settings`` are the other fields, such as ``k`` and ``retrieval``. Raises ``UserError`` where
-        there are not as many titles as texts.
-        """
-        if titles is not None and len(titles) != len(texts):
-            raise UserError(
-                f"{len(texts)} texts and {len(titles)} titles: give one to each, or none"
-            )
-        retriever = cls(**settings)
-        retriever._texts = TextIndex(texts, retriever._resources.embedder, titles)
-        return retriever
-
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        index: PassageIndex | None = self._texts
-        if index is None:
-            env = QaEnv(corpus=str(self.corpus), chunking=self.chunking, vectors=self.vectors)
-            index = env.index(self._resources)
+        env = QaEnv(corpus=str(self.corpus), chunking=self.chunking, vectors=self.vectors)
+        index = env.index(self._resources)
         found = []
         for place, score in index.find(query, self.k, self.retrieval, self.where):
             passage = index.passages[place]

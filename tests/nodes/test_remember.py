@@ -11,7 +11,6 @@ from langchain_core.messages import AIMessage
 from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
-from stategate.nodes.observe.retriever import CorpusRetriever
 from stategate.nodes.retrieval.remember import Memory
 from stategate.nodes.retrieval.statements import ModelStatements
 from stategate.stores.errors import UserError
@@ -91,20 +90,6 @@ def test_where_a_models_reply_cannot_be_read_the_rules_read_the_turn(reply):
     [only] = state("I live in Oslo.", "Ana", 0.0)
     assert only.value == "Oslo"
     assert state.fallbacks == 1
-
-
-def test_a_retriever_over_texts_needs_no_corpus_and_shares_models():
-    texts, titles = ["The boat is red.", "The cat sleeps."], ["Boat", "Cat"]
-    retriever = CorpusRetriever.from_texts(texts, titles, k=1, embedder=Hashing())
-    [found] = retriever.invoke("Where is the cat?")
-    assert (found.page_content, found.metadata["title"]) == ("The cat sleeps.", "Cat")
-    [red] = CorpusRetriever.from_texts(
-        texts, titles, k=1, embedder=Hashing(), where={"title": "Boat"}
-    ).invoke("the cat")
-    assert red.metadata["title"] == "Boat"
-    assert CorpusRetriever.from_texts([], embedder=Hashing()).invoke("x") == []
-    with pytest.raises(UserError, match="titles"):
-        CorpusRetriever.from_texts(texts, ["one"], embedder=Hashing())
 
 
 def test_where_things_were_seen_serves_the_next_task_in_the_same_room(tmp_path):

@@ -105,25 +105,23 @@ class Decisions:
             return cls()  # of another version: everything is decided anew
 
 
+Fate = Literal["shortened", "note", "left out", "orphan"]
+
+
 @dataclass(frozen=True)
 class Row:
     """What became of one message: shown with less text, as a note alone, or not at all.
 
-    ``score`` is the builder's best of its parts, ``parts`` how many it has. ``name`` is what
-    ``recall`` takes. ``why`` says which rule or which builder decided.
+    ``name`` is what ``recall`` takes. ``why`` says which rule or which builder decided.
     """
 
     key: str
     name: str
     role: str
-    label: str
-    fate: Literal["shortened", "note", "left out", "orphan"]
+    fate: Fate
     tokens_before: int
     tokens_after: int
-    parts: int = 1
-    parts_shown: int = 1
-    score: float | None = None
-    why: str = ""
+    why: str
 
 
 @dataclass(frozen=True)

@@ -78,14 +78,12 @@ def _chosen(source: HistorySource, budget: int, weights: Mapping[str, float]) ->
 
 @dataclass(frozen=True)
 class Rendering:
-    """The text that is shown for a result, its tokens, how many of its parts it has, and why."""
+    """The text that is shown for a result, its tokens, and why; ``is_note``: nothing but a note."""
 
     text: str
     size: int
-    parts: int = 1
-    shown: int = 1
-    score: float | None = None
     why: str = ""
+    is_note: bool = False
 
 
 def note(tokens: int, name: str, recallable: bool) -> str:
@@ -109,12 +107,9 @@ def rendered(
     known = {i: pieces[chunk.id] for i, chunk in enumerate(chunks) if chunk.id in pieces}
     cut = {i for i, piece in known.items() if 0 < piece.tokens_after < piece.tokens_before}
     places = with_leads(chunks, [i for i, piece in known.items() if piece.text.strip()])
-    scores = [piece.score for piece in known.values() if piece.score is not None]
-    best = max(scores, default=None)
-    size, every = count(text), len(chunks)
-    whole = Rendering(text, size, every, every, best)
-    if len(places) == every and not cut:
-        return whole
+    size = count(text)
+    if len(places) == len(chunks) and not cut:
+        return Rendering(text, size)
     body = ""
     last = -1
     for i in places:
@@ -131,7 +126,9 @@ def rendered(
     gone = max(size - count(body), 1)
     shown = _broken(body.rstrip()) + note(gone, name, recallable)
     shown_size = count(shown)
-    return Rendering(shown, shown_size, every, len(places), best) if shown_size < size else whole
+    if shown_size >= size:
+        return Rendering(text, size)
+    return Rendering(shown, shown_size, is_note=not places)
 
 
 def _broken(body: str) -> str:

@@ -12,7 +12,6 @@ from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from stategate.envs.messages.history import (
     MESSAGE_TOKENS,
     Count,
-    calls_text,
     digest,
     key_of,
     name_of,
@@ -27,6 +26,7 @@ from stategate.envs.messages.history import (
 from stategate.nodes.build_context.messages.decisions import (
     Audit,
     Decisions,
+    Fate,
     HistorySettings,
     Row,
     Shown,
@@ -88,8 +88,8 @@ class Slot:
         text = note(self.text_size, self.name, settings.recall)
         size = count(text)
         if size >= self.text_size:
-            return Rendering(self.text, self.text_size, why=why)
-        return Rendering(text, size, 1, 0, why=why)
+            return Rendering(self.text, self.text_size, why)
+        return Rendering(text, size, why, is_note=True)
 
 
 @dataclass(frozen=True)
@@ -282,30 +282,16 @@ def _shown(history: History, plan: Plan) -> Iterator[BaseMessage]:
 def _rows(history: History, plan: Plan) -> Iterator[Row]:
     """Return a row for each message that is not shown whole."""
     for slot in history.slots:
-        label = " ".join((slot.text[:80] or calls_text(slot.message)[:80]).split())
-        row = Row(slot.key, slot.name, slot.message.type, label, "left out", slot.size, 0, 1, 0)
+        row = Row(slot.key, slot.name, slot.message.type, "left out", slot.size, 0, "")
         if slot.place in plan.left_out:
             yield replace(row, why=plan.left_out[slot.place])
         elif (rendering := plan.renderings.get(slot.place)) is not None:
-            yield replace(
-                row,
-                fate="shortened" if rendering.shown else "note",
-                tokens_after=plan.size_of(slot),
-                parts=rendering.parts,
-                parts_shown=rendering.shown,
-                score=rendering.score,
-                why=rendering.why,
-            )
+            fate: Fate = "note" if rendering.is_note else "shortened"
+            size = plan.size_of(slot)
+            yield replace(row, fate=fate, tokens_after=size, why=rendering.why)
     for place in history.orphans:
         message = history.messages[place]
-        yield Row(
-            key_of(message, place),
-            name_of(message, place),
-            message.type,
-            " ".join(text_of(message)[:80].split()),
-            "orphan",
-            tokens_of(message, history.count),
-            0,
-            parts_shown=0,
-            why="a call without its result, or a result without its call",
-        )
+        key, name = key_of(message, place), name_of(message, place)
+        why = "a call without its result, or a result without its call"
+        size = tokens_of(message, history.count)
+        yield Row(key, name, message.type, "orphan", size, 0, why)

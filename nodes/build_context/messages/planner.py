@@ -301,7 +301,7 @@ def _repeated(history: History, previous: Decisions) -> Plan:
     for slot in history.slots:
         if slot.frozen is not None and slot.place not in plan.left_out:
             size = history.count(slot.frozen)
-            plan = plan.showing(slot, Rendering(slot.frozen, size, why="as before"))
+            plan = plan.showing(slot, Rendering(slot.frozen, size, "as before"))
     return plan
 
 
@@ -334,7 +334,7 @@ def _params(kind: str, budget: int, parameters: dict[str, Any]) -> ContextParams
     """Return the kind's parameters; those that only pages need are set for histories."""
     known = registry().kinds("context").get(kind)
     fields = known.cls.model_fields if known is not None else {}
-    defaults: dict[str, Any] = {"history": 0, "history_tokens": 0, "follow_ups": False}
+    defaults: dict[str, Any] = {"history": 0, "history_tokens": 0}
     if "history_tokens" not in fields:
         defaults["top_k"] = 60
     chosen = {name: value for name, value in defaults.items() if name in fields}
