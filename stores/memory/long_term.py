@@ -12,17 +12,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from pydantic import BaseModel, ConfigDict, Field
 
-from stategate.stores.errors import UserError, user_error_context
-from stategate.stores.files import parse_json, write_lines
+from stategate.stores.errors import UserError
+from stategate.stores.files import write_lines
 from stategate.stores.home import home
 from stategate.stores.memory import schema as tables
-from stategate.stores.memory.extraction import extract_statements, refusal_of
+from stategate.stores.memory.extraction import refusal_of
 from stategate.stores.memory.facts import read_facts, write_turn
 from stategate.stores.memory.forget import Erased, erase_facts
 from stategate.stores.memory.index import NamespaceIndex, packed
@@ -40,25 +39,6 @@ from stategate.stores.sql import Database, is_database
 
 #: Namespaces whose search index stays in memory, the last used ones.
 _INDEXES = 16
-_Share = Annotated[float, Field(ge=0, le=1)]
-
-
-class ExportedTurn(BaseModel):
-    """One line of an exported memory: a turn, and what its fact says."""
-
-    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
-
-    thread_id: str
-    episode_id: str
-    step: int = Field(ge=0, lt=1 << 31)
-    question: str
-    answer: str
-    at: float = Field(gt=-6e10, lt=2.5e11)
-    about: str = ""
-    speaker: str = ""
-    source: str = "user"
-    trust: _Share | None = None
-    success: bool = True
 
 
 class LongTerm:
@@ -222,36 +202,6 @@ class LongTerm:
         with self.transaction(namespace) as db:
             db.execute(tables.exports.insert().values(**row))
         return count
-
-    def import_turns(self, namespace: Namespace, source: Path, embedder: TextEmbedder) -> int:
-        """Write the turns of a file, embedded anew.
-
-        Returns how many were not there yet. Raises ``UserError`` naming the line that is wrong,
-        before anything is written.
-        """
-        with user_error_context(f"cannot read '{source}'", "name a file of `memory export`"):
-            lines = source.read_text(encoding="utf-8").split("\n")
-        rows = []
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                with user_error_context(
-                    f"'{source}' line {number} is no turn", "see memory export"
-                ):
-                    rows.append(ExportedTurn.model_validate(parse_json(line)))
-        asked = [f"{row.about} {row.question}".strip() for row in rows]
-        texts = sorted({*asked, *(row.answer for row in rows if row.answer)})
-        of = dict(zip(texts, embedder.embed(texts), strict=True)) if texts else {}
-        written = 0
-        for row, text in zip(rows, asked, strict=True):
-            turn = Turn(
-                **row.model_dump(),
-                vector=of[text],
-                answer_vector=of.get(row.answer),
-                embedder=embedder.name,
-                statements=tuple(extract_statements(text, row.speaker, row.at)),
-            )
-            written += self.add(namespace, turn).outcome != "repeated"
-        return written
 
 
 def open_long_term(url: str | None = None) -> LongTerm:

@@ -24,8 +24,6 @@ from stategate.stores.assets.downloads import SourceError, download
 from stategate.stores.assets.weights import load_arrays
 from stategate.stores.errors import UserError
 from stategate.stores.files import read_yaml
-from stategate.stores.memory.long_term import LongTerm
-from stategate.stores.memory.records import Namespace
 from stategate.stores.runs import read_rows
 from stategate.stores.traces.trajectories import read_trajectories
 from stategate.trainers.settings import StateSettings, read_settings
@@ -132,41 +130,10 @@ def test_no_yaml_of_a_person_s_stalls_or_crashes(tmp_path, name):
     assert time.process_time() - started < 5
 
 
-TURN = {"thread_id": "t", "episode_id": "e", "step": 0, "question": "q?", "answer": "a", "at": 1}
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"at": float("inf")},
-        {"at": float("nan")},
-        {"at": 1e18},
-        {"at": None},
-        {"step": 10**30},
-        {"step": -1},
-        {"trust": float("nan")},
-        {"trust": 7.0},
-        {"speaker": ["x"]},
-        {"question": ["q"]},
-    ],
-)
-def test_a_turn_with_an_impossible_number_is_refused_by_its_line(tmp_path, wrong):
-    memory = LongTerm(f"sqlite:///{tmp_path / 'm.sqlite'}")
-    lines = [json.dumps(TURN), json.dumps({**TURN, "step": 1, **wrong})]
-    (tmp_path / "m.jsonl").write_text("\n".join(lines).replace("Infinity", "1e400"))
-    with pytest.raises(UserError, match="line 2"):
-        memory.import_turns(Namespace(), tmp_path / "m.jsonl", None)
-    assert memory.facts(Namespace()) == []
-
-
 def test_a_deep_line_is_refused(tmp_path):
     (tmp_path / "rows.jsonl").write_text("[" * 100_000 + "\n")
     with pytest.raises(UserError, match="line 1"):
         read_rows(tmp_path / "rows.jsonl")
-    with pytest.raises(UserError, match="line 1"):
-        LongTerm(f"sqlite:///{tmp_path / 'm.sqlite'}").import_turns(
-            Namespace(), tmp_path / "rows.jsonl", None
-        )
 
 
 @pytest.mark.parametrize("depth", [700, 100_000])

@@ -76,29 +76,15 @@ def test_what_is_forgotten_is_nowhere_in_the_database(tmp_path, memory):
     assert [f.question for f in memory.facts(ME)] == ["Where are sailing stones?"]
 
 
-def test_export_and_import_bring_a_memory_elsewhere_once(tmp_path, memory):
+def test_an_export_has_a_line_for_every_turn(tmp_path, memory):
     memory.add(ME, turn("Where is it?", "In Oslo.", 0, about="Lake"))
     memory.add(ME, turn("And who?", "Nobody knows.", 1, success=False))
-    target = tmp_path / "out.jsonl"
-    assert memory.export_turns(ME, target) == 2
-    there = LongTerm(f"sqlite:///{tmp_path / 'there.sqlite'}")
-    for new in (2, 0):
-        assert there.import_turns(ME, target, EMBEDDER) == new
-    ours, theirs = memory.facts(ME), there.facts(ME)
-    assert [(f.question, f.answer, f.success, f.updated) for f in ours] == [
-        (f.question, f.answer, f.success, f.updated) for f in theirs
+    assert memory.export_turns(ME, tmp_path / "out.jsonl") == 2
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [(row["about"], row["answer"]) for row in rows] == [
+        ("Lake", "In Oslo."),
+        ("", "Nobody knows."),
     ]
-
-
-def test_a_damaged_export_is_refused_by_line_and_nothing_is_written(tmp_path, memory):
-    memory.add(ME, turn("Where?", "Here."))
-    target = tmp_path / "out.jsonl"
-    memory.export_turns(ME, target)
-    target.write_text(target.read_text() + json.dumps({"question": 3}) + "\n")
-    empty = LongTerm(f"sqlite:///{tmp_path / 'empty.sqlite'}")
-    with pytest.raises(UserError, match="line 2"):
-        empty.import_turns(ME, target, EMBEDDER)
-    assert empty.facts(ME) == []
 
 
 def test_sql_in_a_question_is_text(memory):

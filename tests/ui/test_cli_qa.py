@@ -146,8 +146,7 @@ def test_memory_is_listed_searched_exported_and_forgotten(notes, tmp_path):
     assert listed[0]["turns"][0]["step"] == 0
     found = json.loads(call("memory", "search", "boat", "--embedder", "hashing", "--json", "-"))
     assert found[0]["id"] == listed[0]["id"]
-    target = tmp_path / "memory.jsonl"
-    assert "2 turns" in call("memory", "export", target)
+    assert "2 turns" in call("memory", "export", tmp_path / "memory.jsonl")
     assert "forgot 1" in call("memory", "forget", listed[0]["id"])
     assert len(json.loads(call("memory", "list", "--json", "-"))) == 1
     call("memory", "forget", "--all")

@@ -27,7 +27,6 @@ app = command_group(
 )
 _NAMED = 4  # turns of a fact that the list names, and users
 EmbedderKind = Annotated[str, option(..., "The one that the memory was written with.")]
-_File = Annotated[Path, argument(..., metavar="FILE")]
 
 
 class MemoryOf(Settings):
@@ -105,7 +104,7 @@ class ForgetSettings(EmbeddedMemory):
 class ExportSettings(MemoryOf):
     """The file that is written."""
 
-    target: _File
+    target: Path = argument(..., metavar="FILE")
 
 
 @command(app, "stategate memory list --user ana", name="list")
