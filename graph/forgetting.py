@@ -4,7 +4,6 @@
 
 What a fact was told in (its turns), what was derived from it, and what other stores keep of these
 turns goes together. A thread's checkpoints hold its recent turns: they go where any of them went.
-Files that were exported are named, not deleted: they are the user's own.
 """
 
 import json
@@ -54,11 +53,10 @@ class Places:
 
 @dataclass
 class Report:
-    """What went, by store, and where it still stands (files that were exported)."""
+    """What went, by store."""
 
     erased: Erased
     counts: dict[str, int] = field(default_factory=dict)
-    exports: list[str] = field(default_factory=list)
 
 
 def forget_everywhere(
@@ -93,7 +91,6 @@ def forget_everywhere(
     report.counts["cached vectors"] = embedding_cache().drop(_embedded(erased))
     if erased.reworded and embedder is not None:
         memory.embed_again(namespace, erased, embedder())
-    report.exports = [path for path in memory.exports(namespace) if Path(path).exists()]
     return report
 
 

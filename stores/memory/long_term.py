@@ -18,7 +18,6 @@ import numpy as np
 import sqlalchemy as sa
 
 from stategate.stores.errors import UserError
-from stategate.stores.files import write_lines
 from stategate.stores.home import home
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.extraction import refusal_of
@@ -106,17 +105,6 @@ class LongTerm:
         with self.transaction(namespace, writes=False) as db:
             return read_facts(db, *within(tables.facts, namespace))
 
-    def turns(self, namespace: Namespace) -> list[dict[str, Any]]:
-        """Return every turn with whether it was answered, oldest first."""
-        t, f, ft = tables.turns.c, tables.facts.c, tables.fact_turns.c
-        joined = tables.turns.join(tables.fact_turns, t.id == ft.turn_id)
-        joined = joined.join(tables.facts, f.id == ft.fact_id)
-        told = [column for column in t if column.name not in ("id", "user", "agent")]
-        query = sa.select(*told, f.success).select_from(joined)
-        query = query.where(*within(tables.turns, namespace)).order_by(t.at, t.id)
-        with self.transaction(namespace, writes=False) as db:
-            return [dict(row) for row in db.execute(query).mappings()]
-
     def threads(self) -> set[str]:
         """Return every thread, of any user, of which a turn is remembered."""
         with self.transaction(None, writes=False) as db:
@@ -188,20 +176,6 @@ class LongTerm:
                         own = i.namespace == row.namespace
                         gone += db.execute(tables.items.delete().where(own)).rowcount
         return gone
-
-    def exports(self, namespace: Namespace) -> list[str]:
-        """Return the files that turns were exported to."""
-        query = sa.select(tables.exports.c.path).distinct()
-        with self.transaction(namespace, writes=False) as db:
-            return list(db.scalars(query.where(*within(tables.exports, namespace))))
-
-    def export_turns(self, namespace: Namespace, target: Path) -> int:
-        """Write every turn to JSON lines with what its fact says, oldest first; returns how many."""
-        count = write_lines(target, self.turns(namespace))
-        row = {**vars(namespace), "path": str(target.resolve()), "at": time.time()}
-        with self.transaction(namespace) as db:
-            db.execute(tables.exports.insert().values(**row))
-        return count
 
 
 def open_long_term(url: str | None = None) -> LongTerm:

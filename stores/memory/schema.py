@@ -6,7 +6,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from stategate.stores.memory.records import Namespace
-from stategate.stores.sql import Blob, Real, Schema, Text, Whole, add_columns, create_tables
+from stategate.stores.sql import (
+    Blob,
+    Migration,
+    Real,
+    Schema,
+    Text,
+    Whole,
+    add_columns,
+    create_tables,
+)
 
 metadata = sa.MetaData()
 
@@ -93,9 +102,6 @@ statements = _table(
     sa.Index("statements_by_fact", "fact_id"),
 )
 
-#: Files that turns were exported to: they are the user's own, and named when something is forgotten.
-exports = _table("exports", _column("path", Text), _column("at", Real))
-
 #: Counts what changed facts that were there: readers that keep them in memory read them again.
 epochs = sa.Table(
     "epochs",
@@ -118,6 +124,16 @@ items = sa.Table(
 )
 
 
+def _drop_tables(*names: str) -> Migration:
+    """Return the migration that drops those of the tables that are there."""
+
+    def migrate(db: sa.Connection) -> None:
+        for name in names:
+            db.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
+
+    return migrate
+
+
 def _drop_names(db: sa.Connection) -> None:
     """Drop entities and relations (they are read when somebody looks); lineage is of turns alone."""
     there = set(sa.inspect(db).get_table_names())
@@ -127,9 +143,7 @@ def _drop_names(db: sa.Connection) -> None:
             " FROM lineage l JOIN fact_turns f ON f.fact_id = l.fact_id WHERE NOT EXISTS (SELECT 1"
             " FROM turn_lineage t WHERE t.turn_id = f.turn_id AND t.source_id = l.source_id)"
         )
-    for name in ("relation_turns", "entity_relations", "fact_entities", "entities", "lineage"):
-        if name in there:
-            db.exec_driver_sql(f"DROP TABLE {name}")
+    _drop_tables("relation_turns", "entity_relations", "fact_entities", "entities", "lineage")(db)
 
 
 #: Version by version; one that was released is never changed.
@@ -140,12 +154,13 @@ MEMORY = Schema(
         create_tables(),
         create_tables(),
         create_tables(items),
-        create_tables(statements, epochs, exports),
+        create_tables(statements, epochs),
         create_tables(turn_lineage),
         add_columns(
             *(c for table in (turns, facts) for c in table.c if c.server_default is not None)
         ),
         _drop_names,
+        _drop_tables("exports", "contradictions"),
     ),
     fix="name another",
     durable=True,

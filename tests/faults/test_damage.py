@@ -132,8 +132,7 @@ def memory(folder):
 
     def read():
         memory.recall(Namespace(), Asked("where is 1?", UNIT[1], "h"))
-        memory.facts(Namespace()), memory.turns(Namespace()), memory.timeline(Namespace())
-        memory.export_turns(Namespace(), folder / "out.jsonl")
+        memory.facts(Namespace()), memory.timeline(Namespace())
         memory.add(Namespace(), Turn("t", "e", 9, "new?", "yes", UNIT[5], UNIT[5], "h", at=9.0))
 
     return read

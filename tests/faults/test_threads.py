@@ -67,7 +67,8 @@ def _in_process(settings, *things, **more):
 
 def asked(settings, user=None):
     memory = open_long_term(settings["memory"][1]["place"]["url"])
-    return sorted(turn["question"] for turn in memory.turns(Namespace(user or this_user())))
+    facts = memory.facts(Namespace(user or this_user()))
+    return sorted(fact.question.partition(" (about: ")[0] for fact in facts for _ in fact.turns)
 
 
 def test_three_processes_on_one_thread_keep_three_turns_everywhere(settings):

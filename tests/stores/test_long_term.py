@@ -1,6 +1,5 @@
 """Long-term memory: what is written once, merged, forgotten, exported, and by whom."""
 
-import json
 import sqlite3
 
 import numpy as np
@@ -74,17 +73,6 @@ def test_what_is_forgotten_is_nowhere_in_the_database(tmp_path, memory):
         rows = [str(row) for t in tables for row in db.execute(f'SELECT * FROM "{t}"')]
     assert not [row for row in rows if "Secret" in row or "Lovelace" in row or "Nyos" in row]
     assert [f.question for f in memory.facts(ME)] == ["Where are sailing stones?"]
-
-
-def test_an_export_has_a_line_for_every_turn(tmp_path, memory):
-    memory.add(ME, turn("Where is it?", "In Oslo.", 0, about="Lake"))
-    memory.add(ME, turn("And who?", "Nobody knows.", 1, success=False))
-    assert memory.export_turns(ME, tmp_path / "out.jsonl") == 2
-    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert [(row["about"], row["answer"]) for row in rows] == [
-        ("Lake", "In Oslo."),
-        ("", "Nobody knows."),
-    ]
 
 
 def test_sql_in_a_question_is_text(memory):

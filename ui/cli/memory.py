@@ -1,7 +1,6 @@
-"""``stategate memory``: look into long-term memory, search it, forget and export."""
+"""``stategate memory``: look into long-term memory, search it, forget."""
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from stategate.stores.errors import UserError
@@ -23,7 +22,6 @@ app = command_group(
     "stategate memory search 'where does Ana live' --as-of 2024-06-01",
     "stategate memory why 'where does Ana live' --tokens 200",
     "stategate memory forget 3 7",
-    "stategate memory export memory.jsonl",
 )
 _NAMED = 4  # turns of a fact that the list names, and users
 EmbedderKind = Annotated[str, option(..., "The one that the memory was written with.")]
@@ -99,12 +97,6 @@ class ForgetSettings(EmbeddedMemory):
     source: str | None = option(None, "All from a source, such as tool:web.")
     traces: str | None = option(None, "Of traces, if another.", metavar="FILE")
     checkpoints: str | None = option(None, "Of checkpoints, if others.", metavar="FILE|URL")
-
-
-class ExportSettings(MemoryOf):
-    """The file that is written."""
-
-    target: Path = argument(..., metavar="FILE")
 
 
 @command(app, "stategate memory list --user ana", name="list")
@@ -183,21 +175,11 @@ def forget(settings: ForgetSettings) -> None:
     )
     if not report.erased and ids:
         raise UserError(f"no such fact: {', '.join(map(str, ids))} (see stategate memory list)")
-    if wrote(settings.json_target, {"forgotten": report.counts, "exported_to": report.exports}):
+    if wrote(settings.json_target, {"forgotten": report.counts}):
         return
     gone = report.counts["facts"]
     other = ", ".join(f"{n} {what}" for what, n in report.counts.items() if n and what != "facts")
     say(f"forgot {gone} fact{'' if gone == 1 else 's'}{f' ({other})' if other else ''}")
-    for path in report.exports:
-        say(f"turns of this user were exported to {path}: delete that file yourself", "yellow")
-
-
-@command(app, "stategate memory export memory.jsonl")
-def export(settings: ExportSettings) -> None:
-    """Write the memory to a JSON Lines file, one turn a line."""
-    place = settings.place()
-    count = place.open().export_turns(place.namespace, settings.target.expanduser())
-    say(f"wrote {count} turns to {settings.target}")
 
 
 def _embedder(kind: str) -> "Embedder":

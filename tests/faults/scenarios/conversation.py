@@ -65,7 +65,7 @@ class Passages:
 
 def work(folder, acknowledge):
     graph = _graph(folder)
-    done = {turn["question"] for turn in _memory(folder).turns(Namespace("thread t"))}
+    done = _remembered(folder)
     for question in QUESTIONS:
         session = Session(graph, "t")
         if question in done and not _is_cut(session, question):
@@ -82,13 +82,14 @@ def _is_cut(session, question):
     return asked == question and snapshot.next == ("write_memory",)
 
 
-def _memory(folder):
-    return open_long_term(kept(folder, "memory"))
+def _remembered(folder):
+    """Return the question of every turn that is remembered."""
+    facts = open_long_term(kept(folder, "memory")).facts(Namespace("thread t"))
+    return [fact.question.partition(" (about: ")[0] for fact in facts for _ in fact.turns]
 
 
 def check(folder, acknowledged):
-    turns = _memory(folder).turns(Namespace("thread t"))
-    asked = [turn["question"] for turn in turns]
+    asked = _remembered(folder)
     assert len(asked) == len(set(asked)), f"a turn is there twice: {asked}"
     for question, _ in acknowledged:
         assert question in asked, f"'{question}' was answered and is forgotten"

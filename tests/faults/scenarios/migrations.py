@@ -67,7 +67,7 @@ def work(folder, acknowledge):
         except OSError as error:  # not what is tried here
             raise UserError("no room for the scenario") from error
     memory = LongTerm(f"sqlite:///{place / 'long_term.sqlite'}")
-    acknowledge(["memory", len(memory.turns(ME))])
+    acknowledge(["memory", len(memory.facts(ME))])
     file = Database(place / "traces.sqlite", Schema("kept", (FIRST, *LATER)))
     acknowledge(["traces", file.scalar(sa.text("select sum(length) from kept"))])
 

@@ -116,8 +116,6 @@ class MemoryTab(Tab):
         )
         gone = ", ".join(f"{count} {what}" for what, count in report.counts.items() if count)
         told = f"Forgotten: {gone}." if report.erased else "Nothing was there to forget."
-        if report.erased and report.exports:
-            told += f" Exported before, delete it yourself: {', '.join(report.exports)}."
         return {**self.look(whose, words), self.status: note(told, "good")}
 
     def wire(self, opened: Any) -> None:
