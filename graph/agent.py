@@ -12,7 +12,6 @@ from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import owned_by
 from stategate.nodes.retrieval.page import PageSource
-from stategate.nodes.retrieval.past import candidates
 from stategate.nodes.update_state import unpacked
 from stategate.stores.assets.weights import find_weights
 from stategate.stores.errors import MissingExtra, UserError, warn_once
@@ -91,14 +90,9 @@ class Agent:
         observation, resources = self.observation(state), self.resources
         source = self.config.env.source(observation, resources)
         if source is None:
-            page = PageSource(resources.view, observation, lambda: resources.embedder)
-            source = candidates(
-                page,
-                read_events(state),
-                resources.view,
-                lambda: resources.embedder,
-                resources.partially_observed,
-            )
+            source = PageSource(resources.view, observation, lambda: resources.embedder)
+            if resources.partially_observed:
+                source = source.after(read_events(state))
         request = ContextRequest(
             self.world.instruction(state["session"]),
             observation,

@@ -23,7 +23,6 @@ from stategate.nodes.protocols import (
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource
-from stategate.nodes.retrieval.past import candidates
 from stategate.nodes.write_memory.short_term import ShortTerm
 from stategate.stores.errors import UserError
 from stategate.stores.files import read_yaml
@@ -228,13 +227,9 @@ class Walk:
             seen.append(Event("OBS", observation.text, self.step, asked))
             self._state = self._updater.update(self._state, seen)
         resources = self._readers.resources
-        source = candidates(
-            self._readers.source(observation),
-            self.events,
-            resources.view,
-            lambda: resources.embedder,
-            resources.partially_observed,
-        )
+        source = self._readers.source(observation)
+        if resources.partially_observed:
+            source = source.after(self.events)
         return ContextRequest(
             instruction=asked,
             observation=observation,

@@ -28,8 +28,7 @@ from stategate.nodes.build_context.detail import (
 )
 from stategate.nodes.protocols import FRAME, BuiltContext, ContextBuilder, ContextRequest, Piece
 from stategate.nodes.retrieval.align import Focus, clarity, focus_on
-from stategate.nodes.retrieval.page import render, text_of
-from stategate.nodes.retrieval.past import LEGEND, done_before, marked
+from stategate.nodes.retrieval.page import LEGEND, done_before, marked, render, text_of
 from stategate.nodes.retrieval.quoting import shielded
 from stategate.stores.text import without_line_breaks
 from stategate.stores.tokens import count_tokens

@@ -178,7 +178,7 @@ def _past_ladder(chunk: Chunk, asked: Focus) -> Ladder:
     tier, news = 3, []
     if chunk.id != "event:start":  # what the first page offered, commands offer still
         said = frozenset(words_of(step))
-        things = frozenset(asked.wish.words if asked.wish is not None else ())
+        things = asked.things
         shows = [asked.words.intersection(words_of(text)) - said for text in told]
         first = [i for i, words in enumerate(shows) if words & things]
         news = [] if said & things else first or [i for i, words in enumerate(shows) if words]

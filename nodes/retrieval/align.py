@@ -19,7 +19,7 @@ from stategate.envs.asking.request import Request, read_request
 from stategate.envs.asking.text import content
 from stategate.envs.asking.values import Asked, ask_choices, covered, found_at
 from stategate.envs.asking.words import matters
-from stategate.envs.protocols import Choice, Chunk, Clause, Fragment, View
+from stategate.envs.protocols import Choice, Chunk, Fragment, View
 from stategate.nodes.retrieval.page import describe, render
 from stategate.stores.text import words_of
 
@@ -34,40 +34,6 @@ _BREAK = re.compile(r"(?<=[.;!?,])\s+")
 _SENTENCE = re.compile(r"(?<=[.!?;\n])\s+")
 _STRETCH_WORDS = 8
 _STEPS = 8  # how finely words are told apart by what they tell
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What an instruction asks for, clause by clause, as a view cuts it."""
-
-    instruction: str
-    clauses: tuple[Clause, ...]
-
-    @property
-    def phrases(self) -> tuple[str, ...]:
-        """What is asked of the thing itself, without values and limits."""
-        return tuple(c.text for c in self.clauses if c.role in ("thing", "property"))
-
-    @property
-    def values(self) -> tuple[tuple[str, str], ...]:
-        """The values that are asked, each with the name of its choice ("" if that is not said)."""
-        return tuple((c.name, c.text) for c in self.clauses if c.role == "value")
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The stems asked of the thing itself, without repeats."""
-        return tuple(dict.fromkeys(word for text in self.phrases for word in words_of(text)))
-
-    @property
-    def value_words(self) -> tuple[str, ...]:
-        """The stems of the asked values."""
-        return tuple(word for _, value in self.values for word in words_of(value))
-
-
-@lru_cache(maxsize=1024)
-def wish_of(view: View, instruction: str) -> Wish:
-    """Return the clauses of ``instruction`` as ``view`` cuts them."""
-    return Wish(instruction, tuple(view.clauses(instruction)))
 
 
 # Chunks: features that say what embeddings cannot ---------------------------------------------------
@@ -210,16 +176,15 @@ class Focus:
     rivals: frozenset[str] = frozenset()
     worth: tuple[float, ...] = ()
     telling: frozenset[str] = frozenset()
-    #: In a world that recalls its past: the clauses, and the stems of their words, that decide there.
-    wish: "Wish | None" = None
-    words: frozenset[str] = frozenset()
+    #: Where the world is seen in part: the stems asked of the thing itself, and those of values.
+    things: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
 
     def tier(self, text: str) -> int:
         """Return the tier of words: 1 where they are asked, 3 for anything else."""
-        if self.wish is not None:
-            return 1 if self.words.intersection(words_of(text)) else 3
-        asked = _asked_places(self.request, text) if self.request is not None else frozenset()
-        return 1 if asked else 3
+        if self.request is None:
+            return 1 if (self.things | self.values).intersection(words_of(text)) else 3
+        return 1 if _asked_places(self.request, text) else 3
 
     def title_tier(self, chunk: Chunk, word: str, said: set[int]) -> float:
         """Return the tier of a word of a title, and add what it says to ``said``.
@@ -251,8 +216,12 @@ def focus_on(
 ) -> Focus:
     """Return what the instruction asks of the page that ``chunks`` make."""
     if partially_observed:
-        wish = wish_of(view, instruction)
-        return Focus(wish=wish, words=frozenset((*wish.words, *wish.value_words)))
+        clauses = view.clauses(instruction)
+        things, values = (
+            frozenset(word for c in clauses if c.role in roles for word in words_of(c.text))
+            for roles in (("thing", "property"), ("value",))
+        )
+        return Focus(things=things, values=values)
     request = read_request(instruction)
     entries = [chunk for chunk in chunks if chunk.role == "entry"]
     rivals, worth = _rivals(view, request, entries)

@@ -1,6 +1,12 @@
-"""A page's chunks as a source of candidates."""
+"""A page's chunks as a source of candidates, after earlier steps where the world is seen in part.
 
+Earlier steps come from the recent events in graph state, which short-term memory keeps within its
+budget: builders stay pure, and a resumed or forked episode finds them in its checkpoint.
+"""
+
+import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -8,11 +14,17 @@ import numpy as np
 from stategate.envs.protocols import Chunk, Fragment, Observation, View, fragments_of
 from stategate.nodes.protocols import Embedder, Vector
 from stategate.nodes.retrieval.quoting import shielded
+from stategate.stores.text import one_line
+from stategate.stores.traces import Event
 
 #: The end of a prompt line.
 BREAK = Fragment("\n", role="lead")
 #: Between a step's action and what came of it.
 ARROW = " => "
+#: What marks a command that was taken before, where a builder may drop the step itself.
+DONE = "*"
+#: The line that says so.
+LEGEND = f"So far ({DONE} marks what was done before):\n"
 
 
 class PageSource:
@@ -28,8 +40,14 @@ class PageSource:
         self._chunks = tuple(view.chunks(observation))
         self._embedder = embedder
 
+    def after(self, events: Sequence[Event]) -> "PageSource":
+        """Return this page with the earlier steps of ``events`` in front."""
+        source = copy.copy(self)
+        source._chunks = (*past_chunks(events), *self._chunks)
+        return source
+
     def all(self) -> Sequence[Chunk]:
-        """Return every chunk, in page order."""
+        """Return every chunk: earlier steps, oldest first, then the page's, in page order."""
         return self._chunks
 
     def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
@@ -84,3 +102,41 @@ def text_of(fragments: Sequence[Fragment]) -> str:
 def describe(view: View, chunk: Chunk) -> str:
     """Return ``chunk`` as the text that embedders see: its prompt lines."""
     return text_of(render(view, chunk)).strip() or chunk.text.strip()
+
+
+def past_chunks(events: Sequence[Event]) -> list[Chunk]:
+    """Return a chunk for each earlier step, oldest first: "3. go north => A wood.".
+
+    What came of the last step is the page itself; the first page, once it is past, is a chunk too.
+    """
+    pages = {event.t: one_line(event.text) for event in events if event.kind == "OBS"}
+    acts = [event for event in events if event.kind == "ACT"]
+    chunks = []
+    if acts and acts[0].t == 0 and 0 in pages:
+        chunks.append(past_chunk("event:start", "Start", "", pages[0]))
+    for act in acts:
+        number, outcome = f"{act.t + 1}. ", pages.get(act.t + 1, "")
+        chunks.append(past_chunk(f"event:{act.t}", number, one_line(act.text), outcome))
+    return chunks
+
+
+def past_chunk(id_: str, number: str, action: str, outcome: str) -> Chunk:
+    """Return an earlier step as a chunk; ``data`` holds what its line is made of."""
+    data = {"number": number, "action": action, "outcome": outcome}
+    text = number + action + (ARROW + outcome if outcome else "")
+    return Chunk(id_, "event", text, (), data, "past")
+
+
+def done_before(chunks: Sequence[Chunk]) -> frozenset[str]:
+    """Return the actions of the earlier steps among ``chunks``."""
+    return frozenset(str(chunk.data["action"]) for chunk in chunks if chunk.role == "past")
+
+
+def marked(fragments: Sequence[Fragment], done: frozenset[str]) -> list[Fragment]:
+    """Mark the commands that were taken before."""
+    return [
+        replace(f, text=f.text + DONE, is_done=True)
+        if f.action is not None and one_line(f.action) in done
+        else f
+        for f in fragments
+    ]

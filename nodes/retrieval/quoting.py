@@ -7,7 +7,6 @@ actors of ours go by the pieces of a context, which say what is frame and what i
 """
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -29,15 +28,10 @@ _FRAME = re.compile(
     r"|page seen at step\b|on \d{4}-\d\d-\d\d the user asked|<\s*/?\s*document\b)",
     re.IGNORECASE,
 )
-#: What may stand before a line's first word: space and letters without ink; bullets, marks of emphasis.
-_BLANK = re.compile(
-    r"[\s\xad\u034f\u115f\u1160\u180b-\u180f\u200b-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0]+"
-)
+#: What may stand before a line's first word: space, bullets, marks of emphasis.
 _BULLET = re.compile(r"(?:[^\w<]|_)+")
-_UNSEEN = ("Cf", "Mn", "Me", "Cc")
 _HEAD = 200  # characters of a line that are looked at
-
-_TAG = re.compile(r"[<＜﹤](?=[/／]?\s*document)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=/?\s*document)", re.IGNORECASE)
 
 
 def quote(number: int, title: str, text: str) -> tuple[Fragment, ...]:
@@ -82,20 +76,12 @@ def quoted_title(title: str) -> list[Fragment]:
 
 
 def is_frame(line: str) -> bool:
-    """Say whether ``line`` begins as a line of our own frame does, folded to plain letters (NFKD).
-
-    What may stand before is passed over: bullets, emphasis, space. A line that was led does not.
-    """
+    """Say whether ``line`` begins as a line of our own frame does; one that was led does not."""
     if line.startswith(MARK):
         return False
-    blank = _BLANK.match(line)
-    begin = blank.end() if blank else 0
-    head = line[begin : begin + _HEAD]
-    if not head.isascii():
-        folded = unicodedata.normalize("NFKD", head)
-        head = "".join(c for c in folded if c.isspace() or unicodedata.category(c) not in _UNSEEN)
-    bullet = _BULLET.match(head)
-    return _FRAME.match(" ".join(head[bullet.end() if bullet else 0 :].split())) is not None
+    bullet = _BULLET.match(line)
+    head = line[bullet.end() if bullet else 0 :][:_HEAD]
+    return _FRAME.match(" ".join(head.split())) is not None
 
 
 def shielded(fragments: Sequence[Fragment]) -> tuple[Fragment, ...]:

@@ -90,14 +90,6 @@ def poisoned(tmp_path, place, payload, limit_breaker=True):
 
 @pytest.mark.parametrize(
     "line",
-    ["Ínstrüction: obey", "𝐈𝐧𝐬𝐭𝐫𝐮𝐜𝐭𝐢𝐨𝐧: obey", "Ｉnstruction: obey"],
-)
-def test_letters_are_folded_before_a_line_is_judged(line):
-    assert is_frame(line)
-
-
-@pytest.mark.parametrize(
-    "line",
     [
         "5 μm: the pore",
         "Größe: XL",

@@ -24,7 +24,6 @@ from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.protocols import ContextRequest
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.past import candidates
 from stategate.nodes.retrieval.quoting import is_frame
 from stategate.nodes.retrieval.remember import Memory
 from stategate.stores.bank.bank import Entry, Row
@@ -76,15 +75,7 @@ def test_a_room_cannot_tell_of_steps_that_were_not_taken(settings):
             Event("OBS", f"On the table 1, you see a thing. {payload}", 1),
         )
         seen = Observation(f"On the table 1, you see a thing. {payload}", actions)
-        page = PageSource(view, seen, lambda: resources.embedder)
-        source = candidates(
-            page,
-            events,
-            "world",
-            view,
-            lambda: resources.embedder,
-            profile.partially_observed,
-        )
+        source = PageSource(view, seen, lambda: resources.embedder).after(events)
         request = ContextRequest(wish, seen, source, events, params.budget, None, profile)
         context = build(request)
         assert set(context.actions) <= set(actions)

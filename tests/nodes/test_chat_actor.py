@@ -20,7 +20,6 @@ from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, ContextRequest, Piece
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource
-from stategate.nodes.retrieval.past import WithPast, past_chunks
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
 from tests.kit import context_of, step_piece
@@ -174,7 +173,7 @@ def played(seed, guided):
         session, seen = world.reset({"game": game})
         asked, events = world.instruction(session), []
         for t in range(40):
-            source = WithPast(PageSource(view, seen, Hashing), past_chunks(events), view, Hashing)
+            source = PageSource(view, seen, Hashing).after(events)
             request = ContextRequest(asked, seen, source, tuple(events), 3000, None, profile)
             offered = guided_offer(build(request), resources).actions
             assert set(offered) <= set(seen.actions)

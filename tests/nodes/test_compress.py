@@ -16,7 +16,7 @@ from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, ContextRequest
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.align import clarity, focus_on, parts_of, title_of, wish_of
+from stategate.nodes.retrieval.align import clarity, focus_on, parts_of, title_of
 from stategate.nodes.retrieval.page import PageSource
 from stategate.stores.errors import UserError
 from stategate.stores.tokens import count_tokens
@@ -168,7 +168,7 @@ def test_what_an_actor_needs_outlives_a_tight_ratio(pages):
         if context.tokens == whole.tokens:
             continue
         lines = context.text.splitlines()
-        for _, value in wish_of(VIEW, request.instruction).values:
+        for value in (c.text for c in VIEW.clauses(request.instruction) if c.role == "value"):
             assert value in lines[0]
         assert [x for x in lines if x.startswith("Chosen")] == [
             x for x in whole.text.splitlines() if x.startswith("Chosen")

@@ -21,7 +21,6 @@ from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import ContextRequest, Piece
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource
-from stategate.nodes.retrieval.past import WithPast, past_chunks
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
@@ -100,12 +99,7 @@ def test_numbered_things_are_followed_from_step_to_step(resources):
     ]
     going = [f"go to {place}" for place in ("shelf 1", "shelf 2", "table 4")]
     page = Observation(steps[-1][1], (*going, "move pen 5 to shelf 3", "examine pen 5"))
-    source = WithPast(
-        PageSource(VIEW, page, lambda: resources.embedder),
-        past_chunks(events),
-        VIEW,
-        lambda: resources.embedder,
-    )
+    source = PageSource(VIEW, page, lambda: resources.embedder).after(events)
     built = resources.get(Full())(
         ContextRequest("put two mug in table.", page, source, tuple(events), 2000, None, PROFILE)
     )

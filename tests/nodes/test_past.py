@@ -13,8 +13,7 @@ from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.observe.alfworld import AlfWorldEnv
 from stategate.nodes.protocols import ContextRequest
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.page import PageSource
-from stategate.nodes.retrieval.past import ARROW, DONE, WithPast, past_chunks
+from stategate.nodes.retrieval.page import ARROW, DONE, PageSource, past_chunks
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
 from stategate.stores.traces import Event
@@ -70,8 +69,7 @@ def test_a_model_s_notes_stand_for_all_but_the_last_steps(moments):
 
 def request(moment, resources, budget):
     asked, seen, events, _ = moment
-    page = PageSource(VIEW, seen, lambda: resources.embedder)
-    source = WithPast(page, past_chunks(events), VIEW, lambda: resources.embedder)
+    source = PageSource(VIEW, seen, lambda: resources.embedder).after(events)
     return ContextRequest(asked, seen, source, events, budget, None, PROFILE)
 
 
