@@ -4,7 +4,7 @@ import random
 from typing import ClassVar, Literal
 
 from stategate.envs.protocols import fill, takes_text
-from stategate.nodes.act.guided_chat import guided_offer
+from stategate.nodes.act.chat import guided_offer
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.nodes.resources import Resources
 

@@ -2,8 +2,8 @@
 
 All that it goes by is the instruction, past commands with their answers, and the commands of the page.
 Given a whole history it is the expert whose episodes train others; given what a prompt shows of one
-(``nodes.act.seeker``) it shows what the prompt has lost: it looks again where it does not know that it
-looked.
+(``nodes.act.search_heuristic``) it shows what the prompt has lost: it looks again where it does not
+know that it looked.
 """
 
 import re

@@ -1,50 +1,67 @@
-"""``chat``: a language model chooses, by structured output over all legal actions of the prompt.
+"""``chat`` and ``guided_chat``: a language model chooses by structured output over legal actions.
 
 The prompt is a fixed system message (so that the server's prompt cache holds it) and the built
 context as it is; the legal actions are only in the schema, never listed twice. A reply that cannot
 be read gets one repair turn, then a safe fallback that is recorded as such.
 """
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib.metadata import entry_points
+from typing import ClassVar, Literal, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from stategate.envs.protocols import takes_text, verb_of
 from stategate.nodes.act.replies import Offer, TalkingActor, parse, schema, thought_of
+from stategate.nodes.act.simple import vain_actions
 from stategate.nodes.models.asking import Ask, cached_of, cost_of, response_format, usage_of
 from stategate.nodes.models.calls import RequestRefused
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.nodes.resources import Resources
+from stategate.stores.text import one_line
 
+#: From a built context and the actions that are worth trying to what the model may choose.
+Guide = Callable[[BuiltContext, Sequence[str]], Offer]
+GUIDES = "stategate.guides"
 #: Words by which servers say that it is the response format that they refuse.
 _FORM = ("response_format", "json_schema", "schema", "grammar", "structured")
 
 
-class Chat(ActorParams):
-    """Ask the configured chat model; a server with structured output is held to the legal actions."""
+class _Chatting(ActorParams):
+    """What a chat model that plays is told to do first."""
 
     asks_model: ClassVar[bool] = True
-    hint: ClassVar[str] = "a language model chooses what to do"
-    kind: Literal["chat"] = "chat"
     thought: int = Field(
         default=0, ge=0, description="characters of reasoning before a choice (0: none)"
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_guide(cls, values: Any) -> Any:
-        """Accept ``guide: false``, which older configs say; the guide is a kind of its own."""
-        if isinstance(values, dict) and "guide" in values:
-            if values["guide"]:
-                raise ValueError("a guide withholds actions in actor.kind=guided_chat")
-            values = {key: value for key, value in values.items() if key != "guide"}
-        return values
+
+class Chat(_Chatting):
+    """Ask the configured chat model; a server with structured output is held to the legal actions."""
+
+    hint: ClassVar[str] = "a language model chooses what to do"
+    kind: Literal["chat"] = "chat"
 
     def build(self, resources: Resources) -> Actor:
         """Return the actor; the model's server starts on the first step."""
         return ChatActor(self.thought, resources)
+
+
+class GuidedChat(_Chatting):
+    """Ask the chat model; a planner withholds what the prompt itself shows to be pointless.
+
+    What plays is the planner and the model together, so its figures stand beside those of ``chat`` and
+    of a random pick among the same offers (``evals.controls``).
+    """
+
+    hint: ClassVar[str] = "a language model chooses among what a planner leaves of the actions"
+    kind: Literal["guided_chat"] = "guided_chat"
+
+    def build(self, resources: Resources) -> Actor:
+        """Return the actor; the model's server starts on the first step."""
+        return GuidedChatActor(self.thought, resources)
 
 
 class ChatActor(TalkingActor):
@@ -111,6 +128,34 @@ class ChatActor(TalkingActor):
                 self._structured = False  # this server has no structured output
         plain = [SystemMessage(f"{messages[0].content}\n{_forms(offer.actions)}"), *messages[1:]]
         return await ask(plain)
+
+
+class GuidedChatActor(ChatActor):
+    """A chat model that is offered what the guide leaves."""
+
+    def offer(self, context: BuiltContext) -> Offer:
+        """Return the guide's offer."""
+        return guided_offer(context, self._resources)
+
+
+def guided_offer(context: BuiltContext, resources: Resources) -> Offer:
+    """Return what the configured world's guide leaves of the context's actions.
+
+    A guide is registered under the world's ``env.kind`` in the entry-point group ``stategate.guides``.
+    Actions that brought nothing when they were taken again go first; a world without a guide keeps the
+    others.
+    """
+    vain = vain_actions(context)
+    fresh = tuple(a for a in context.actions if one_line(a) not in vain) or context.actions
+    guide = guide_of(resources.env_kind)
+    return Offer(fresh) if guide is None else guide(context, fresh)
+
+
+@lru_cache(maxsize=16)
+def guide_of(env_kind: str) -> Guide | None:
+    """Return the guide that is registered for worlds of this kind, None if there is none."""
+    found = entry_points(group=GUIDES, name=env_kind)
+    return cast(Guide, next(iter(found)).load()) if found else None
 
 
 def _forms(actions: Sequence[str]) -> str:

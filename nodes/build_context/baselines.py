@@ -15,8 +15,7 @@ from stategate.nodes.build_context.assemble import FramedContext, assemble, head
 from stategate.nodes.models.asking import ask
 from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.page import ARROW, BREAK, text_of
-from stategate.nodes.retrieval.past import past_chunk
+from stategate.nodes.retrieval.page import ARROW, BREAK, past_chunk, text_of
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
 from stategate.stores.tokens import count_tokens, truncate

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,14 +177,14 @@ class Focus:
     rivals: frozenset[str] = frozenset()
     worth: tuple[float, ...] = ()
     telling: frozenset[str] = frozenset()
-    #: Where the world is seen in part: the stems asked of the thing itself, and those of values.
+    #: Where the world is seen in part: the stems asked of the thing itself, and all that are asked.
     things: frozenset[str] = frozenset()
-    values: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
 
     def tier(self, text: str) -> int:
         """Return the tier of words: 1 where they are asked, 3 for anything else."""
         if self.request is None:
-            return 1 if (self.things | self.values).intersection(words_of(text)) else 3
+            return 1 if self.words.intersection(words_of(text)) else 3
         return 1 if _asked_places(self.request, text) else 3
 
     def title_tier(self, chunk: Chunk, word: str, said: set[int]) -> float:
@@ -221,7 +222,7 @@ def focus_on(
             frozenset(word for c in clauses if c.role in roles for word in words_of(c.text))
             for roles in (("thing", "property"), ("value",))
         )
-        return Focus(things=things, values=values)
+        return Focus(things=things, words=things | values)
     request = read_request(instruction)
     entries = [chunk for chunk in chunks if chunk.role == "entry"]
     rivals, worth = _rivals(view, request, entries)
@@ -325,3 +326,101 @@ def stretches(text: str) -> Iterator[str]:
         for i in range(0, len(words), _STRETCH_WORDS):
             yield "".join(words[i : i + _STRETCH_WORDS])
         start = end
+
+
+# For people: which words ask for which part of a page ------------------------------------------------
+
+Verdict = Literal[
+    "asked for", "excluded", "left open", "says so", "within", "beyond", "nowhere here"
+]
+_ENTRIES = 3  # of competing things, the best are shown
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """``places`` are (start, end) of words of the instruction, ``part`` what of the page they are of.
+
+    ``chance`` is the aligner's probability, None where nothing is to be doubted.
+    """
+
+    places: tuple[tuple[int, int], ...]
+    part: str
+    verdict: Verdict
+    chance: float | None = None
+
+
+def pairings(view: View, instruction: str, chunks: Sequence[Chunk]) -> list[Pairing]:
+    """Return what each part of a page has to do with the instruction, and which words found nothing."""
+    request = read_request(instruction)
+    found = [
+        *_of_choices(view, request, chunks),
+        *_of_titles(view, request, chunks),
+        *_of_amounts(view, request, chunks),
+    ]
+    told = {place for one in found for place in one.places}
+    limited = request.in_limit if any(one.verdict in ("within", "beyond") for one in found) else ()
+    care = matters(request)
+    rest = tuple(
+        (token.start, token.end)
+        for i, token in enumerate(request.tokens)
+        if care[i] >= _SURE and i not in limited and (token.start, token.end) not in told
+    )
+    if rest and found:
+        found.append(Pairing(rest, "", "nowhere here"))
+    return found
+
+
+def _words(request: Request, places: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    return tuple((request.tokens[p].start, request.tokens[p].end) for p in sorted(places))
+
+
+def _of_choices(view: View, request: Request, chunks: Sequence[Chunk]) -> Iterator[Pairing]:
+    for asked in asked_choices(view, request.text, chunks).values():
+        if not asked.values:
+            continue
+        yield _best(request, asked)
+        for i, chance in enumerate(asked.excluded):
+            if chance > _SURE and asked.spans[i].places:
+                places = _words(request, asked.spans[i].places)
+                yield Pairing(places, f"{asked.name}: {asked.values[i]}", "excluded", chance)
+
+
+def _best(request: Request, asked: Asked) -> Pairing:
+    i = asked.best
+    if asked.asked[i] < asked.none:
+        return Pairing((), asked.name, "left open", asked.none)
+    part = f"{asked.name}: {asked.values[i]}"
+    return Pairing(_words(request, asked.spans[i].places), part, "asked for", asked.asked[i])
+
+
+def _of_titles(view: View, request: Request, chunks: Sequence[Chunk]) -> Iterator[Pairing]:
+    titled = [c for c in chunks if c.role in ("subject", "entry") and title_of(view, c)]
+    titles = [title_of(view, chunk) for chunk in titled]
+    scores = entry_scores(request, titles)
+    care = matters(request)
+    for i in sorted(range(len(titles)), key=lambda i: -scores[i])[:_ENTRIES]:
+        said = covered(request, titles[i])
+        places = [p for p, much in enumerate(said) if much >= _SAID and care[p] >= _ASKED]
+        if places:
+            title = titles[i].strip(" |\n")
+            yield Pairing(_words(request, places), title, "says so")
+
+
+def _of_amounts(view: View, request: Request, chunks: Sequence[Chunk]) -> Iterator[Pairing]:
+    limit = request.limit
+    if limit is None:
+        return
+    amounts = [
+        (fragment.text.strip(" |\n"), fragment.amount)
+        for chunk in chunks
+        if chunk.role in ("subject", "entry")
+        for fragment in render(view, chunk)
+        if fragment.amount is not None
+    ]
+    for verdict in ("within", "beyond"):
+        texts = [
+            text for text, amount in amounts if limit.excludes(amount) == (verdict == "beyond")
+        ]
+        if texts:
+            part = ", ".join(dict.fromkeys(texts))
+            yield Pairing(((limit.start, limit.end),), part, verdict)

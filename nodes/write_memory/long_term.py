@@ -8,8 +8,7 @@ from stategate.envs.protocols import UNKNOWN, answered
 from stategate.nodes.act.answerability import NOTHING_FOUND, is_asking
 from stategate.nodes.protocols import Embedder, MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.memory import MemoryPlace
-from stategate.nodes.retrieval.statements import StatementKind, statements_of
+from stategate.nodes.retrieval.memory import MemoryPlace, StatementKind, statements_of
 from stategate.stores.text import one_line, words_of
 from stategate.stores.traces import Event
 

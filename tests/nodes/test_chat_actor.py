@@ -9,8 +9,7 @@ from langchain_core.messages import HumanMessage
 from stategate.envs.alfworld import AlfWorld
 from stategate.envs.webshop.pages import SEARCH
 from stategate.evals.controls import GuidedRandom
-from stategate.nodes.act.chat import Chat
-from stategate.nodes.act.guided_chat import GuidedChat, guided_offer
+from stategate.nodes.act.chat import Chat, GuidedChat, guided_offer
 from stategate.nodes.act.replies import Offer, parse, schema
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.models.embedders import Hashing

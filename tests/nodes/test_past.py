@@ -4,7 +4,7 @@ import pytest
 
 from stategate.envs.alfworld import AlfWorld
 from stategate.envs.alfworld.expert import decide, knowledge_of
-from stategate.nodes.act.seeker import seek
+from stategate.nodes.act.search_heuristic import seek
 from stategate.nodes.build_context.baselines import Full, QueryRag, Summary, Window
 from stategate.nodes.build_context.compress import Compress
 from stategate.nodes.conformance import check_built

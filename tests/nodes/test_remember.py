@@ -11,8 +11,8 @@ from langchain_core.messages import AIMessage
 from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
+from stategate.nodes.retrieval.memory import ModelStatements
 from stategate.nodes.retrieval.remember import Memory
-from stategate.nodes.retrieval.statements import ModelStatements
 from stategate.stores.errors import UserError
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.memory.records import Namespace
@@ -119,7 +119,7 @@ def test_where_things_were_seen_serves_the_next_task_in_the_same_room(tmp_path):
 
 
 def test_the_seeker_searches_first_where_memory_shows_what_is_asked(tmp_path):
-    from stategate.nodes.act.seeker import _remembered
+    from stategate.nodes.act.search_heuristic import _remembered
     from stategate.nodes.protocols import BuiltContext, Piece
 
     said = 'On 2024-05-16 it was noted: "shelf 2 holds mug 1, book 3"\n'

@@ -12,7 +12,7 @@ from stategate.envs.webshop.view import WebShopView
 from stategate.graph import Session, build_graph, load_config
 from stategate.graph.session import Preview
 from stategate.nodes.protocols import BuiltContext, Decision, Piece
-from stategate.nodes.retrieval.told import pairings
+from stategate.nodes.retrieval.align import pairings
 from stategate.ui.actions import label, reward_parts, split_action, typed_action
 from stategate.ui.app.context import (
     Lane,

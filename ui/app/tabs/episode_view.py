@@ -11,7 +11,7 @@ from stategate.envs.protocols import Observation, fill, takes_text, verb_of
 from stategate.graph.session import Session, StepResult
 from stategate.graph.state import read_events
 from stategate.nodes.protocols import BuiltContext, ContextParams
-from stategate.nodes.retrieval.told import Pairing, pairings
+from stategate.nodes.retrieval.align import Pairing, pairings
 from stategate.ui.actions import costs_of, outcome_cards, reward_parts, split_action, unscored
 from stategate.ui.app.agents import Busy
 from stategate.ui.app.context import in_words, render_context
