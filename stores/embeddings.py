@@ -41,15 +41,14 @@ _SHOW_FROM = 128  # texts from which computing takes over two seconds
 class EmbeddingCache:
     """Embeddings by embedder and text. Safe for threads and for processes.
 
-    ``memory_mb`` bounds the vectors kept in memory; the file is not bounded.
+    At most ``memory_rows`` vectors are kept in memory; the file is not bounded.
     """
 
-    def __init__(self, path: Path | None = None, memory_mb: float = 64) -> None:
+    def __init__(self, path: Path | None = None, memory_rows: int = 40_000) -> None:
         """Open ``path``, by default the file in the cache folder. Raises ``UserError``."""
         self.path = path or cache() / "embeddings.sqlite"
         self._memory: OrderedDict[tuple[str, bytes], Vector] = OrderedDict()
-        self._memory_bytes = 0
-        self._memory_limit = int(memory_mb * 1e6)
+        self._memory_rows = memory_rows
         self._lock = threading.RLock()
         self._db = Database(self.path, _CACHE)
 
@@ -132,7 +131,7 @@ class EmbeddingCache:
         keys = {_digest(text) for text in texts}
         with self._lock:
             for known in [key for key in self._memory if key[1] in keys]:
-                self._memory_bytes -= self._memory.pop(known).nbytes
+                del self._memory[known]
             with self._db.write() as db:
                 column = _embeddings.c.text_sha256
                 gone = [
@@ -148,13 +147,10 @@ class EmbeddingCache:
 
     def _remember(self, embedder: str, key: bytes, blob: bytes) -> Vector:
         vector = np.frombuffer(blob, dtype="<f4")  # not to be written to
-        if self._memory.pop((embedder, key), None) is not None:
-            self._memory_bytes -= vector.nbytes
         self._memory[embedder, key] = vector
-        self._memory_bytes += vector.nbytes
-        while self._memory_bytes > self._memory_limit:
-            _, dropped = self._memory.popitem(last=False)
-            self._memory_bytes -= dropped.nbytes
+        self._memory.move_to_end((embedder, key))
+        while len(self._memory) > self._memory_rows:
+            self._memory.popitem(last=False)
         return vector
 
 

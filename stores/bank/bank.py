@@ -27,7 +27,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from stategate.stores.errors import UserError
-from stategate.stores.files import write_bytes, write_lines
+from stategate.stores.files import write_bytes
 from stategate.stores.home import cache, home
 from stategate.stores.sql import (
     Blob,
@@ -364,18 +364,6 @@ def with_vectors(bank: Bank, rows: Sequence[Row]) -> list[Entry]:
         for n, vector in bank.vectors_of(key, vectors):
             vectors[n].setdefault(key, []).append(vector)
     return [Entry(row, {key: np.stack(own) for key, own in vectors[row.n].items()}) for row in rows]
-
-
-def export_rows(bank: Bank, path: str | Path) -> int:
-    """Write all rows (without vectors) as JSON lines, whole or not at all; returns how many."""
-    hidden = ("data", "n")
-    return write_lines(
-        path,
-        (
-            {k: v for k, v in vars(row).items() if k not in hidden} | dict(row.data)
-            for row in bank.rows()
-        ),
-    )
 
 
 def bank_place(name: str | Path | None, kind: str = "state") -> str | Path:

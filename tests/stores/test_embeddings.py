@@ -1,29 +1,27 @@
 import threading
-from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from stategate.stores.embeddings import EmbeddingCache, Vector
+from stategate.stores.embeddings import EmbeddingCache
 from tests.kit import run_processes
 
 
-def vectors_of(texts: Sequence[str]) -> Vector:
+def vectors_of(texts):
     rows = [np.random.default_rng(len(t) + ord(t[-1])).normal(size=5) for t in texts]
     return np.asarray(rows, dtype=np.float32)
 
 
 class Counting:
-    def __init__(self) -> None:
+    def __init__(self):
         self.seen: list[str] = []
 
-    def __call__(self, texts: Sequence[str]) -> Vector:
+    def __call__(self, texts):
         self.seen += texts
         return vectors_of(texts)
 
 
-def test_each_text_is_computed_once_also_across_runs(tmp_path: Path) -> None:
+def test_each_text_is_computed_once_also_across_runs(tmp_path):
     compute = Counting()
     texts = [f"t{i % 150}" for i in range(400)]
     first = EmbeddingCache(tmp_path / "c.sqlite")
@@ -37,8 +35,8 @@ def test_each_text_is_computed_once_also_across_runs(tmp_path: Path) -> None:
     assert len(second) == 150
 
 
-def test_memory_is_bounded_and_the_file_answers_for_the_rest(tmp_path: Path) -> None:
-    cache = EmbeddingCache(tmp_path / "c.sqlite", memory_mb=100 / 1e6)  # five vectors
+def test_memory_is_bounded_and_the_file_answers_for_the_rest(tmp_path):
+    cache = EmbeddingCache(tmp_path / "c.sqlite", memory_rows=5)
     texts = [f"t{i}" for i in range(20)]
     cache.put("m", texts, vectors_of(texts))
     assert len(cache._memory) == 5
@@ -46,7 +44,7 @@ def test_memory_is_bounded_and_the_file_answers_for_the_rest(tmp_path: Path) -> 
     assert np.array_equal(np.stack([found[t] for t in texts]), vectors_of(texts))
 
 
-def test_what_comes_out_cannot_be_changed_in_place(tmp_path: Path) -> None:
+def test_what_comes_out_cannot_be_changed_in_place(tmp_path):
     cache = EmbeddingCache(tmp_path / "c.sqlite")
     cache.put("m", ["x"], np.ones((1, 3), dtype=np.float32))
     with pytest.raises(ValueError):
@@ -55,13 +53,13 @@ def test_what_comes_out_cannot_be_changed_in_place(tmp_path: Path) -> None:
     assert cache.get("m", ["x"])["x"][0] == 1
 
 
-def _fill(path: Path, start: int) -> None:
+def _fill(path, start):
     cache = EmbeddingCache(path)
     for i in range(start, start + 60):
         cache.through("m", [f"t{i}"], 5, vectors_of)
 
 
-def test_processes_and_threads_write_side_by_side(tmp_path: Path) -> None:
+def test_processes_and_threads_write_side_by_side(tmp_path):
     path = tmp_path / "c.sqlite"
     threads = [threading.Thread(target=_fill, args=(path, start)) for start in (60, 90)]
     for thread in threads:
@@ -72,7 +70,7 @@ def test_processes_and_threads_write_side_by_side(tmp_path: Path) -> None:
     assert len(EmbeddingCache(path)) == 150
 
 
-def test_a_dropped_vector_is_in_no_file(tmp_path: Path) -> None:
+def test_a_dropped_vector_is_in_no_file(tmp_path):
     cache = EmbeddingCache(tmp_path / "c.sqlite")
     rows = np.random.default_rng(0).normal(size=(200, 64)).astype(np.float32)
     cache.put("m", [f"t{i}" for i in range(200)], rows)
