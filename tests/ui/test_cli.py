@@ -128,7 +128,7 @@ def test_mistakes_of_other_commands(tmp_path):
             (("traces", "export", tmp_path / "x", "--episode", "nosuch"), "no episode"),
             (("data", "webshop", "--from", tmp_path / "none"), "--from"),
             (("demo", "--builders", "full"), "two memories"),
-            (("ui", "--config", broken), "no YAML in line"),
+            (("ui", "--config", broken), "cannot read config"),
             (("ui", "--auth", "me"), "user:password"),
             (("ui", "--port", port, *PLAIN), str(port)),
         ):

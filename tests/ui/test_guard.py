@@ -10,7 +10,6 @@ from stategate.nodes.protocols import SLOTS
 from stategate.stores.errors import UserError
 from stategate.ui.app import guard
 from stategate.ui.app.guard import Guard, bounds
-from stategate.ui.cli import serve as accounts
 
 
 @pytest.fixture(autouse=True)
@@ -210,22 +209,6 @@ def test_only_who_sits_at_the_machine_is_not_bounded(monkeypatch):
         monkeypatch.setenv("STATEGATE_HOSTS", names)
         guard.bind(host, has_accounts=has_accounts)
         assert bounds.is_local is is_local
-
-
-def test_accounts_are_hashes_in_a_file(tmp_path):
-    file = tmp_path / "accounts"
-    file.write_text(
-        f"# ours\n{accounts.hashed('ann', 'correct horse')}\n{accounts.hashed('bob', 'battery 9')}\n"
-    )
-    assert "horse" not in file.read_text()
-    check = accounts.checks(accounts.read_accounts(file))
-    assert check("ann", "correct horse")
-    assert check("bob", "battery 9")
-    for user, password in (("ann", "battery 9"), ("ann", ""), ("eve", "correct horse"), ("", "")):
-        assert not check(user, password)
-    file.write_text("ann:plain\n")
-    with pytest.raises(UserError, match="line 1 is no account"):
-        accounts.read_accounts(file)
 
 
 def test_answers_are_drawn_as_text():

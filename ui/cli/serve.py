@@ -1,17 +1,13 @@
 """``stategate ui``: the app in a browser; ``stategate mcp``: tools for other assistants."""
 
-import hashlib
-import hmac
 import os
 import secrets
 import threading
-from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import typer
 
-from stategate.stores.errors import UserError, require_extra, user_error_context
+from stategate.stores.errors import UserError, require_extra
 from stategate.stores.settings import Overrides, Settings, option
 from stategate.ui.cli.memory import EmbedderKind, MemoryOf
 from stategate.ui.cli.settings_command import command, single
@@ -19,7 +15,6 @@ from stategate.ui.cli.settings_command import command, single
 ui_app, mcp_app = single(), single()
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _TOKEN = "STATEGATE_MCP_TOKEN"  # noqa: S105 (the name of a variable)
-_SEEN = "a password on the command line is seen by other programs: name a file of accounts"
 
 
 class UiSettings(Settings):
@@ -29,32 +24,21 @@ class UiSettings(Settings):
     overrides: Overrides = ()
     port: int | None = option(None, "Else the first free one from 7860.", ge=1, le=65535)
     host: str = option("127.0.0.1", "Who may connect: this machine only, by default.")
-    auth: str | None = option(
-        None,
-        "Ask who it is: a file of accounts (--new-account), or one.",
-        metavar="FILE|USER:PASSWORD",
-    )
-    new_account: str | None = option(
-        None, "Print a line for the accounts file, and end.", metavar="USER"
-    )
+    auth: str | None = option(None, "Who gets in; or $STATEGATE_AUTH.", metavar="USER:PASSWORD")
     messages: str = option("", "An agent's thread to look into.", metavar="FILE|DATABASE#THREAD")
 
 
 @command(
     ui_app,
     "stategate ui --config webshop",
-    "stategate ui --new-account ann >> accounts",
-    "stategate ui --host 0.0.0.0 --auth accounts",
+    "STATEGATE_AUTH=ann:a-long-password stategate ui --host 0.0.0.0",
 )
 def ui(settings: UiSettings) -> None:
     """Open the app: play, fork and compare, look into the state, the memory and the runs."""
     from stategate.graph.config import load_config
 
-    if settings.new_account is not None:
-        typer.echo(account_line(settings.new_account))
-        return
     config = load_config(settings.config, settings.overrides)
-    login, host, messages = parse_auth(settings.auth), settings.host, settings.messages
+    login, host, messages = read_auth(settings.auth), settings.host, settings.messages
     if messages:
         from stategate.graph.exported import read_messages
 
@@ -76,69 +60,17 @@ def wait() -> None:
     threading.Event().wait()
 
 
-def account_line(user: str) -> str:
-    """Ask for a password and return the line that keeps its hash. Raises ``UserError``."""
-    if not user or ":" in user:
-        raise UserError("an account's name is not empty and holds no ':'")
-    password = typer.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
-    if len(password) < 8:
-        raise UserError("a password has eight characters or more")
-    return hashed(user, password)
-
-
-def parse_auth(auth: str | None) -> Any:
-    """Read a file of accounts, or ``user:password``. Raises ``UserError``."""
+def read_auth(given: str | None) -> tuple[str, str] | None:
+    """Read ``user:password``, given or in $STATEGATE_AUTH. Raises ``UserError``."""
+    auth = given or os.environ.get("STATEGATE_AUTH")
     if auth is None:
         return None
-    if Path(auth).expanduser().is_file():
-        return checks(read_accounts(auth))
     user, colon, password = auth.partition(":")
     if not (colon and user and password):
         raise UserError("write --auth as user:password, with neither of them empty")
-    typer.echo(f"warning: {_SEEN}", err=True)
+    if given:
+        typer.echo("warning: other programs see a password here: set STATEGATE_AUTH", err=True)
     return user, password
-
-
-def hashed(user: str, password: str) -> str:
-    """Return a line of an accounts file: the user, and scrypt of the password with its salt."""
-    salt = secrets.token_bytes(16)
-    return f"{user}:scrypt${salt.hex()}${_scrypt(password, salt).hex()}"
-
-
-def read_accounts(path: str | Path) -> dict[str, str]:
-    """Return the hashes by user of an accounts file. Raises ``UserError``."""
-    with user_error_context(f"cannot read the accounts in '{path}'"):
-        lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
-    accounts: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        user, _, kept = line.strip().partition(":")
-        if not line.strip() or line.startswith("#"):
-            continue
-        if not user or kept.count("$") != 2 or not kept.startswith("scrypt$"):
-            raise UserError(
-                f"'{path}' line {number} is no account: stategate ui --new-account NAME"
-            )
-        accounts[user] = kept
-    if not accounts:
-        raise UserError(f"'{path}' holds no account: stategate ui --new-account NAME >> {path}")
-    return accounts
-
-
-def checks(accounts: Mapping[str, str]) -> Callable[[str, str], bool]:
-    """Return what says whether a user and a password are one of ``accounts``, in equal time."""
-
-    def check(user: str, password: str) -> bool:
-        _, salt, expected = accounts.get(user, f"scrypt${'00' * 16}${'00' * 32}").split("$")
-        found = _scrypt(password, bytes.fromhex(salt)).hex()
-        return hmac.compare_digest(found, expected) and user in accounts
-
-    return check
-
-
-def _scrypt(password: str, salt: bytes) -> bytes:
-    return hashlib.scrypt(
-        password.encode("utf-8", "replace"), salt=salt, n=1 << 14, r=8, p=1, dklen=32
-    )
 
 
 class McpSettings(MemoryOf):
