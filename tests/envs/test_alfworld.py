@@ -473,20 +473,6 @@ def test_what_is_asked(text, goal):
     assert (read.thing, read.target, read.state, read.count, read.is_light) == goal
 
 
-def test_gymnasium_plays_it():
-    import gymnasium
-
-    import stategate.envs.gym_env  # noqa: F401 - registers it
-
-    env = gymnasium.make("stategate/ALFWorld-v0", split="train")
-    text, info = env.reset(options={"game": 0})
-    assert "Your task is to:" in text
-    assert "look" in info["actions"]
-    _, reward, done, cut, info = env.step("look")
-    assert (reward, done, cut) == (0.0, False, False)
-    assert env.reset(seed=5)[0] == env.reset(seed=5)[0]
-
-
 def test_facts_say_what_was_found_out(sample):
     from stategate.nodes.experience.alfworld import AlfWorldExperience
     from stategate.stores.traces import Event

@@ -1,22 +1,6 @@
-"""The sample catalogue: the official format, the bytes of its recipe, and goals worth a search."""
-
-from importlib.resources import files
+"""The sample catalogue: goals worth a search, and nouns that ship."""
 
 from stategate.envs.webshop import reward
-from tests.envs.sample import make
-
-FOLDER = files("stategate.envs.webshop.sample")
-NAMES = ("items_shuffle_1000.json", "items_ins_v2_1000.json", "items_human_ins.json")
-
-
-def test_the_files_are_what_the_recipe_makes():
-    made = make.render(make.build(make.read_recipe()))
-    assert set(made) == set(NAMES)
-    for name, text in made.items():
-        assert FOLDER.joinpath(name).read_text(encoding="utf-8") == text, name
-
-
-# --- in the shop
 
 
 def test_search_finds_most_goal_products_but_not_all_of_them(sample_shop):

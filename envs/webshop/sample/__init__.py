@@ -1,4 +1,1 @@
-"""The sample catalogue: invented products in the official format, so that everything runs offline.
-
-``tests/envs/sample/make.py`` writes its files.
-"""
+"""The sample catalogue: invented products in the official format, so that everything runs offline."""
