@@ -7,7 +7,6 @@ what its pages, actions and instructions mean.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import getmembers, isclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from stategate.stores.text import one_line, overlap, words_of
@@ -95,12 +94,36 @@ class PlayableWorld(World, Protocol):
         return None
 
 
+@runtime_checkable
+class _ListsTasks(World, Protocol):
+    def tasks(self) -> Sequence[Mapping[str, Any]]: ...
+
+
 class _Filled(PlayableWorld):
     """A world that does not inherit from :class:`PlayableWorld`, with the defaults filled in."""
 
     def __init__(self, world: World) -> None:
-        own = getmembers(world, lambda member: not isclass(member))
-        vars(self).update({name: member for name, member in own if not name.startswith("_")})
+        self._world, self.name = world, world.name
+
+    def reset(self, task: Mapping[str, Any]) -> tuple[Session, Observation]:
+        """Start ``task``."""
+        return self._world.reset(task)
+
+    def step(self, session: Session, action: str) -> tuple[Session, Observation]:
+        """Return the next session and observation."""
+        return self._world.step(session, action)
+
+    def observe(self, session: Session) -> Observation:
+        """Draw the observation of ``session`` again."""
+        return self._world.observe(session)
+
+    def instruction(self, session: Session) -> str:
+        """Return what the user asked for."""
+        return self._world.instruction(session)
+
+    def tasks(self) -> Sequence[Mapping[str, Any]]:
+        """Return the world's own list, if it has one."""
+        return self._world.tasks() if isinstance(self._world, _ListsTasks) else ({},)
 
 
 def playable(world: World) -> PlayableWorld:
