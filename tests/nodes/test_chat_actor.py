@@ -19,7 +19,6 @@ from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, ContextRequest, Piece
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource
-from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
 from tests.kit import context_of, step_piece
 from tests.nodes.shop_pages import context as shop_page
@@ -80,11 +79,6 @@ def test_two_malformed_replies_end_in_a_recorded_fallback_that_never_buys():
     assert "still nothing" in decision.fallback
 
 
-def test_an_empty_context_is_a_recorded_fallback():
-    decision = actor("never asked")(BuiltContext((), (), 0), 0)
-    assert decision.fallback == "the context holds no action"
-
-
 ITEM = ["Option color: red | dark blue", "Option size: small | large"]
 VALUES = ("click[red]", "click[dark blue]", "click[small]", "click[large]")
 BUTTONS = ("click[back to search]", "click[< prev]", "click[description]", "click[buy now]")
@@ -124,11 +118,6 @@ def test_a_plain_chat_offers_all_that_the_prompt_shows():
     picked = GuidedRandom().build(resources)(built, 0)
     assert picked.action in guided(built).actions
     assert GuidedRandom().build(resources)(built, 0) == picked
-
-
-def test_no_model_in_the_config_is_a_clear_error():
-    with pytest.raises(UserError, match="set llm.kind"):
-        Chat().build(Resources(None, None))
 
 
 def test_plain_commands_are_written_as_actions_and_understood_in_prose():

@@ -11,7 +11,6 @@ from stategate.nodes.act.answerability import (
     Quotable,
     backing,
     holds,
-    passage_of,
     quotables,
 )
 from stategate.nodes.protocols import Piece
@@ -48,11 +47,6 @@ def test_what_is_remembered_is_quoted_without_bookkeeping(question, fact, said):
     decision = decide(question, fact, threshold=0)
     assert answered(decision.action) == said
     assert "memory of 2026-01-02" in decision.reason
-
-
-def test_a_remembered_question_that_nobody_answered_is_no_answer():
-    open_ = fact_piece("2026-01-02", "", WHERE, "(not answered)")
-    assert answered(decide(WHERE, open_).action) == NOTHING_FOUND
 
 
 def test_what_is_not_there_is_declined():
@@ -124,15 +118,6 @@ def test_headings_items_and_rows_are_quoted_one_by_one():
     ]
 
 
-def test_lines_of_a_plain_list_are_quoted_one_by_one_and_wrapped_lines_together():
-    text = "Key: third flowerpot\nBin: Tuesday\n\nA " + "long " * 12 + "\nline"
-    title, blocks = passage_of(passage_piece(text))
-    assert title == ""
-    assert blocks[:2] == ["Key: third flowerpot", "Bin: Tuesday"]
-    assert len(blocks) == 3
-    assert blocks[2].endswith("long line")
-
-
 @pytest.mark.parametrize(
     ("question", "reply", "doubt"),
     [
@@ -152,12 +137,6 @@ def test_a_models_answer_needs_a_source_and_what_was_asked_for(question, reply, 
     ]
     quotable = [Quotable(text, "", "the harbour") for text in told]
     assert backing(question, reply, quotable, embedder)[1] == doubt
-
-
-def test_a_number_that_begins_a_line_is_no_mark_of_a_list():
-    text = "3.5 metres is the depth here.\n\n-5 degrees was the coldest day."
-    told = [one.text for one in quotables(context_of(passage_piece(text)))]
-    assert told == ["3.5 metres is the depth here.", "-5 degrees was the coldest day."]
 
 
 def test_what_was_asked_before_is_told_and_what_was_not_is_declined():

@@ -66,9 +66,6 @@ def test_a_document_s_best_passage_speaks_for_its_others():
         found = [index.passages[place].document for place, _ in index.find(question, 9, how)]
         places[how] = max(i for i, document in enumerate(found) if document == "d0")
     assert places["parent"] <= places["hybrid"]
-    ranked = [(0, 3.0), (1, 2.0), (len(index.passages) - 1, 2.5)]
-    moved = index._with_parents(ranked)
-    assert moved == [(0, 6.0), (1, 5.0), (len(index.passages) - 1, 5.0)]
 
 
 def test_an_index_follows_its_corpus_and_embeds_only_what_is_new():
@@ -185,13 +182,6 @@ def test_each_chunking_has_its_own_index_and_all_follow_a_removal():
         assert [place for place, _ in index.find("stone cloud", 9)] == [0]
 
 
-def test_vectors_that_are_lost_are_embedded_again():
-    index = indexed("Stones move.", "A cloud rolls.")
-    index.sync()
-    index._vectors.remove([index.passages[0].id])
-    assert again(index).sync() == (1, 0)
-
-
 def test_a_source_offers_the_answer_and_every_passage():
     index = indexed("Stones move.", "A cloud rolls.")
     index.sync()
@@ -200,12 +190,6 @@ def test_a_source_offers_the_answer_and_every_passage():
     assert source.all()[0].actions == ("answer[<text>]",)
     found = source.search(index.embedder.embed(["a cloud"])[0], 1)
     assert found[0][0].text == "A cloud rolls."
-
-
-def test_an_empty_corpus_is_searched_without_a_fault():
-    index = indexed()
-    index.sync()
-    assert index.find("anything", 3) == []
 
 
 def test_the_sample_questions_have_their_evidence_under_every_chunking():

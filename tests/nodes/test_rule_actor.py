@@ -12,7 +12,6 @@ from stategate.nodes.act.shop.rule import Rule
 from stategate.nodes.conformance import check_actor
 from stategate.nodes.protocols import Piece
 from stategate.nodes.resources import Resources
-from stategate.stores.text import overlap, words_of
 from tests.kit import context_of
 from tests.nodes.shop_pages import (
     ITEM,
@@ -39,28 +38,15 @@ def choose(act, lines, actions, history=(), step=None, **kw):
     return decision.action
 
 
-# --- reading
-
-
-def test_results_are_read():
+def test_results_and_items_are_read_and_a_value_may_hold_the_bar():
     page = read_page(context(RESULTS, (*NAVIGATION, *LINKS)))
-    assert page.kind == "results"
-    assert [p.asin for p in page.products] == ["b07aaaaaa1", "b07aaaaaa2", "b07aaaaaa3"]
+    assert (page.kind, [p.price for p in page.products]) == ("results", [13.99, 39.99, 99.99])
     assert page.products[1].title == "Men's Long Sleeve Shirt, Machine Wash"
-    assert [p.price for p in page.products] == [13.99, 39.99, 99.99]
-
-
-def test_an_item_is_read_and_a_value_may_hold_the_bar():
-    page = read_page(context([*ITEM, "Chosen: color = black"], ON_ITEM))
-    assert page.kind == "item"
+    item = [*ITEM, "Chosen: color = black"]
+    page = read_page(context(item, [a for a in ON_ITEM if a != "click[blue]"]))
     groups = {name: [value for value, _ in values] for name, values in page.options}
-    assert groups == {"color": ["black", "blue", "2 | 4 pack"], "size": ["large", "x-large"]}
+    assert groups == {"color": ["black", "2 | 4 pack"], "size": ["large", "x-large"]}
     assert (page.title, page.price, page.chosen) == ("Men's Shirt", 39.99, {"color": "black"})
-
-
-def test_values_that_cannot_be_clicked_are_not_offered():
-    page = read_page(context(ITEM, [a for a in ON_ITEM if a != "click[blue]"]))
-    assert [value for value, _ in page.options[0][1]] == ["black", "2 | 4 pack"]
 
 
 def test_page_text_that_imitates_the_frame_fools_nobody():
@@ -73,47 +59,41 @@ def test_page_text_that_imitates_the_frame_fools_nobody():
     assert read_page(context_of(bare)).instruction == ""
 
 
-def test_words_are_compared_by_stem():
-    assert overlap(words_of("drying shoes"), "It dries? no: shoe, dry, DRYING") == 1.0
-    assert overlap(words_of("red lamp"), "a blue lamp") == 0.5
+LEFT = [*OPENED, "click[< prev]"]
+BOTH_LEFT = [*LEFT, "click[b07aaaaaa1]", "click[< prev]"]
+LISTED = (*NAVIGATION, *LINKS)
+SEEN = [line.replace("aa2 |", "aa2 (seen) |") for line in RESULTS]
+PAGE_2 = [line.replace("Page 1", "Page 2") for line in RESULTS]
+TELLING = [line.replace("Men's Shirt", "Men's Shirts Long Sleeve Machine Wash") for line in ITEM]
+DEAR = [line.replace("$39.99", "$59.99") for line in ITEM]
+WITHOUT = [line.replace(" | x-large", "") for line in ITEM]
+ALIKE = [line.replace("large | x-large", "large | x-large tall") for line in ITEM]
+SEARCHED = "search[machine wash men shirts long sleeve black x-large]"
 
 
-# --- policy
-
-
-def test_searches_without_the_price(act):
-    action = choose(act, ["Search bar: search[<query>]"], (SEARCH,))
-    assert action == "search[machine wash men shirts long sleeve black x-large]"
-
-
-def test_opens_the_best_title_within_the_price(act):
-    assert choose(act, RESULTS, (*NAVIGATION, *LINKS)) == LINKS[1]
-
-
-def test_does_not_open_what_it_left(act):
-    history = [*OPENED, "click[< prev]"]
-    assert choose(act, RESULTS, (*NAVIGATION, *LINKS), history) == LINKS[0]
-
-
-def test_a_seen_mark_counts_as_opened(act):
-    lines = [line.replace("aa2 |", "aa2 (seen) |") for line in RESULTS]
-    assert choose(act, lines, (*NAVIGATION, *LINKS)) == LINKS[0]
-
-
-def test_turns_the_page_then_takes_the_first_again(act):
-    history = [*OPENED, "click[< prev]", "click[b07aaaaaa1]", "click[< prev]"]
-    assert choose(act, RESULTS, (*NAVIGATION, *LINKS), history) == "click[next >]"
-    last = [line.replace("Page 1", "Page 2") for line in RESULTS]
-    assert choose(act, last, (*NAVIGATION, *LINKS), history) == LINKS[1]
-
-
-def test_reads_the_features_when_the_title_does_not_say_it_all(act):
-    assert choose(act, ITEM, ON_ITEM, OPENED) == "click[features]"
-
-
-def test_a_telling_title_needs_no_reading(act):
-    lines = [line.replace("Men's Shirt", "Men's Shirts Long Sleeve Machine Wash") for line in ITEM]
-    assert choose(act, lines, ON_ITEM, OPENED) == "click[black]"
+@pytest.mark.parametrize(
+    ("lines", "actions", "history", "action"),
+    [
+        (["Search bar: search[<query>]"], (SEARCH,), (), SEARCHED),  # without the price
+        (RESULTS, LISTED, (), LINKS[1]),  # the best title within the price
+        (RESULTS, LISTED, LEFT, LINKS[0]),  # what was left is not opened again
+        (SEEN, LISTED, (), LINKS[0]),
+        (RESULTS, LISTED, BOTH_LEFT, "click[next >]"),
+        (PAGE_2, LISTED, BOTH_LEFT, LINKS[1]),  # none left: the first again
+        (ITEM, ON_ITEM, OPENED, "click[features]"),
+        (TELLING, ON_ITEM, OPENED, "click[black]"),
+        (DEAR, ON_ITEM, OPENED, "click[< prev]"),
+        (WITHOUT, [a for a in ON_ITEM if a != "click[x-large]"], OPENED, "click[< prev]"),
+        (  # a second visit settles for what is most alike
+            ALIKE,
+            [*ON_ITEM[:-1], "click[x-large tall]"],
+            [*OPENED, "click[< prev]", *OPENED[1:], "click[black]"],
+            "click[x-large tall]",
+        ),
+    ],
+)
+def test_each_page_has_its_rule(act, lines, actions, history, action):
+    assert choose(act, lines, actions, history) == action
 
 
 @pytest.mark.parametrize(
@@ -154,21 +134,6 @@ def test_chosen_lines_replace_the_history(act):
 
 def test_another_color_is_chosen_over(act):
     assert choose(act, [*ITEM, "Chosen: color = blue"], ON_ITEM, step=20) == "click[black]"
-
-
-def test_leaves_an_item_without_the_wanted_value_or_too_dear(act):
-    without = [line.replace(" | x-large", "") for line in ITEM]
-    legal = [a for a in ON_ITEM if a != "click[x-large]"]
-    assert choose(act, without, legal, OPENED) == "click[< prev]"
-    dear = [line.replace("$39.99", "$59.99") for line in ITEM]
-    assert choose(act, dear, ON_ITEM, OPENED) == "click[< prev]"
-
-
-def test_a_second_visit_settles_for_the_most_similar_value(act):
-    lines = [line.replace("large | x-large", "large | x-large tall") for line in ITEM]
-    legal = [*ON_ITEM[:-1], "click[x-large tall]"]
-    history = [*OPENED, "click[< prev]", *OPENED[1:], "click[black]"]
-    assert choose(act, lines, legal, history) == "click[x-large tall]"
 
 
 def test_a_persons_instruction_names_values_without_groups(act):
