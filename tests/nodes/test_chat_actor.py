@@ -120,15 +120,6 @@ def test_a_plain_chat_offers_all_that_the_prompt_shows():
     assert GuidedRandom().build(resources)(built, 0) == picked
 
 
-def test_plain_commands_are_written_as_actions_and_understood_in_prose():
-    commands = ("go to drawer 1", "take Lamp from table 2", "look")
-    body = schema(Offer(commands))
-    assert body["properties"]["action"]["enum"] == list(commands)
-    assert parse('{"action": "Take lamp from table 2"}', commands) == commands[1]
-    assert parse("go to drawer 1", commands) == commands[0]
-    assert parse("jump", commands) is None
-
-
 def test_a_group_is_asked_by_its_name():
     offer = Offer(("click[red]", "click[< prev]"), "color", ("click[red]",))
     body = schema(offer)

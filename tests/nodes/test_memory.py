@@ -80,14 +80,6 @@ def test_short_term_drops_the_instruction_once(page, kept):
     assert WebShopEnv().experience().summary_line(page, "a lamp") == kept
 
 
-def test_an_event_larger_than_the_budget_is_cut_not_lost():
-    events = ShortTerm(budget=3).build(Resources(env=WebShopEnv()))(
-        record(decision=Decision("search[one two three four]"))
-    )
-    assert len(events) == 1
-    assert 0 < count_tokens(events[0].text) <= 3
-
-
 def test_trace_events_come_in_order_with_errors_and_the_last_page():
     receipt = Observation("Thank you", (), reward=0.5, done=True)
     kinds = [

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from stategate.envs.qa.questions import load_questions
 from stategate.evals.qa import load_set, relevant
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.observe.retriever import CorpusRetriever
-from stategate.nodes.retrieval.corpus import CorpusIndex, CorpusSource
+from stategate.nodes.retrieval.corpus import CorpusIndex
 from stategate.nodes.retrieval.ranking import fuse_places, reciprocal_ranks
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus
@@ -167,42 +166,6 @@ def test_an_ingest_killed_in_the_middle_goes_on_where_it_stopped():
     assert opened.find("stone number 17 moves", 1)[0][0] == [p.text for p in opened.passages].index(
         texts[17]
     )
-
-
-def test_each_chunking_has_its_own_index_and_all_follow_a_removal():
-    texts = (" ".join(f"Stone {i} moves." for i in range(60)), "A cloud rolls.")
-    small = indexed(*texts, chunking="fixed-32-8")
-    large = indexed(*texts, chunking="recursive-512-50")
-    assert small.sync()[0] > large.sync()[0] == 2
-    assert again(small).sync() == again(large).sync() == (0, 0)
-    small.corpus.sync("o", [Document("d1", "o", "T1", texts[1])])
-    for index in (again(small), again(large)):
-        assert index.sync()[0] == 0
-        assert [p.document for p in index.passages] == ["d1"]
-        assert [place for place, _ in index.find("stone cloud", 9)] == [0]
-
-
-def test_a_source_offers_the_answer_and_every_passage():
-    index = indexed("Stones move.", "A cloud rolls.")
-    index.sync()
-    source = CorpusSource(index)
-    assert source.all()[0].id == "ask"
-    assert source.all()[0].actions == ("answer[<text>]",)
-    found = source.search(index.embedder.embed(["a cloud"])[0], 1)
-    assert found[0][0].text == "A cloud rolls."
-
-
-def test_the_sample_questions_have_their_evidence_under_every_chunking():
-    questions = load_questions("sample")
-    assert len(questions) >= 18
-    chosen = load_set("sample")
-    from stategate.nodes.observe.qa import QaEnv
-    from stategate.nodes.resources import Resources
-
-    for chunking in ("fixed-256-50", "fixed-64-16", "recursive-512-50"):
-        index = QaEnv(corpus="sample", chunking=chunking).index(Resources(None, Hashing()))
-        for question in chosen.under(index.chunking):
-            assert relevant(question, index.passages), (chunking, question.question)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="no reference corpus: set STATEGATE_DATA")

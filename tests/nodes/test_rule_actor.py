@@ -132,16 +132,6 @@ def test_chosen_lines_replace_the_history(act):
     assert choose(act, lines, ON_ITEM, step=20) == "click[buy now]"
 
 
-def test_another_color_is_chosen_over(act):
-    assert choose(act, [*ITEM, "Chosen: color = blue"], ON_ITEM, step=20) == "click[black]"
-
-
-def test_a_persons_instruction_names_values_without_groups(act):
-    wish = "i need a black shirt in x-large, and price lower than 50.00 dollars"
-    history = [*OPENED, "click[features]", "click[< prev]", "click[black]"]
-    assert choose(act, ITEM, ON_ITEM, history, wish=wish) == "click[x-large]"
-
-
 def test_without_any_memory_it_still_chooses_everything_and_buys(act):
     clicked = []
     for step in range(2, 30):
@@ -189,10 +179,6 @@ def test_safe_action(actions, action):
     assert (
         WebShopActions().safe(actions, "Find me lamps, and price lower than 9.00 dollars") == action
     )
-
-
-def test_safe_action_never_searches_for_nothing():
-    assert WebShopActions().safe((), "") != "search[]"
 
 
 PARTS = [
