@@ -45,13 +45,6 @@ _NTH = rf"(?P<day>[0-3]?\d(?:st|nd|rd|th)|{_WORDED})"
 _SEASON = r"(?P<season>" + "|".join(_SEASONS) + ")"
 _FEAST = "|".join(sorted(_FEASTS, key=len, reverse=True)).replace("'", "['’]")
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
-#: What moves a time that follows it: "three days before", "the week after".
-_SHIFT = re.compile(
-    rf"\b(?:{_NUMBER} (?P<unit>day|night|week|fortnight)s?|the (?P<one>day|night|week)) "
-    r"(?P<way>before|after) (?:the )?$",
-    re.IGNORECASE,
-)
-_DAY_SECONDS = 86400.0
 #: From and to before which a time lasts.
 _Times = tuple[datetime, datetime]
 _Rule = Callable[[re.Match[str], datetime], _Times | None]
@@ -97,8 +90,7 @@ def spans(text: str, said: float) -> list[Span]:
                 taken.append(match.span())
                 start, end = (moment.timestamp() for moment in both)
                 found.append(Span(start, end, match[0], match.start()))
-    found.sort(key=lambda span: span.place)
-    return [_anchored(text, span) for span in found]
+    return sorted(found, key=lambda span: span.place)
 
 
 def resolved(text: str, said: float) -> str:
@@ -111,19 +103,6 @@ def resolved(text: str, said: float) -> str:
         out += [text[last:end], f" ({span.shown()})"]
         last = end
     return "".join([*out, text[last:]])
-
-
-def _anchored(text: str, span: Span) -> Span:
-    """Return the time that "three days before", in front of a time, makes of it."""
-    shift = _SHIFT.search(text[: span.place])
-    if shift is None:
-        return span
-    count = 1 if shift["one"] else int(_number(shift["n"]))
-    away = _DAYS[(shift["one"] or shift["unit"]).lower()] * count * _DAY_SECONDS
-    is_before = shift["way"].lower() == "before"
-    start = span.start - away if is_before else span.end - _DAY_SECONDS + away
-    whole = text[shift.start() : span.place + len(span.text)]
-    return Span(start, start + _DAY_SECONDS, whole, shift.start())
 
 
 def _days(today: datetime, first: int, count: int = 1) -> _Times:
@@ -258,12 +237,6 @@ def _iso(match: re.Match[str], today: datetime) -> _Times | None:
     return _days(datetime(year, month, day, tzinfo=UTC), 0)
 
 
-def _weekdays_ago(match: re.Match[str], today: datetime) -> _Times:
-    """Read "two Fridays ago": the last one is one Friday ago."""
-    back = (today.weekday() - _weekday(match)) % 7 or 7
-    return _days(today, -back - 7 * int(_number(match["n"]) - 1))
-
-
 def _weekday_of_week(match: re.Match[str], today: datetime) -> _Times:
     """Read "Monday of last week", "Tuesday next week"."""
     return _days(today, _weekday(match) - today.weekday() + 7 * _STEPS[match["which"].lower()])
@@ -295,14 +268,6 @@ def _feast(match: re.Match[str], today: datetime) -> _Times:
     return _yearly(match, today, lambda year: _days(datetime(year, month, day, tzinfo=UTC), 0))
 
 
-def _before_last(match: re.Match[str], today: datetime) -> _Times | None:
-    """Read "the week before last"."""
-    unit = match["unit"].lower()
-    if unit == "week":
-        return _days(today - timedelta(today.weekday()), -14, 7)
-    return _moved(today, -2, unit)
-
-
 def _rules() -> Iterator[tuple[re.Pattern[str], _Rule]]:
     def of(pattern: str, rule: _Rule) -> tuple[re.Pattern[str], _Rule]:
         return re.compile(rf"\b(?:{pattern})(?!\w)", re.IGNORECASE), rule
@@ -323,8 +288,6 @@ def _rules() -> Iterator[tuple[re.Pattern[str], _Rule]]:
     yield of(r"yesterday|last night", _simple(-1))
     yield of(r"today|tonight|this (?:morning|afternoon|evening)", _simple(0))
     yield of(r"tomorrow", _simple(1))
-    yield of(r"(?:the )?(?P<unit>night|week|weekend|month|year) before last", _before_last)
-    yield of(rf"{_NUMBER} {_WEEKDAY}s ago", _weekdays_ago)
     yield of(rf"(?:on )?{_WEEKDAY}(?: of)? (?P<which>last|this|next) week", _weekday_of_week)
     yield of(r"(?P<which>last|this|next) week(?: on)? " + _WEEKDAY, _weekday_of_week)
     yield of(rf"(?:in )?(?P<which>(?:the )?last|this|next) {_SEASON}(?: of {_YEAR})?", _season)

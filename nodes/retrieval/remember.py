@@ -7,7 +7,7 @@ memory.recall("Where does Ana live?")
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -24,7 +24,6 @@ from stategate.stores.memory.records import Candidate, Fact, Statement, Turn, Wr
 Moment = float | str | date  # a datetime is a date
 _FARTHEST = 6e10  # seconds from 1970: some 1,900 years
 _SENTENCES = 6  # of a turn that get vectors of their own
-State = Callable[[str, str, float], Sequence[Statement]]
 
 
 class Memory:
@@ -35,20 +34,14 @@ class Memory:
         url: str | None = None,
         *,
         embedder: Embedder | None = None,
-        state: State = extract_statements,
         user: str | None = None,
         agent: str = "stategate",
-        gated: bool = True,
     ) -> None:
-        """Open it: ``user``'s, without a name that of the system's user.
-
-        ``state`` reads what turns state, ``gated`` refuses small talk.
-        """
+        """Open it: ``user``'s, without a name that of the system's user."""
         place = MemoryPlace(url=url, user=user, agent=agent)
         self.store: LongTerm = place.open()
         self.namespace = place.namespace
         self._embedder = embedder or _minilm()
-        self._state, self._gated = state, gated
 
     def remember(
         self,
@@ -82,7 +75,7 @@ class Memory:
                 more=tuple(more),
                 embedder=self._embedder.name,
             )
-            written.append(self.store.add(self.namespace, turn, gated=self._gated))
+            written.append(self.store.add(self.namespace, turn, gated=True))
         return written
 
     def _parts(self, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -90,7 +83,7 @@ class Memory:
         if not text:
             raise UserError("there is nothing to remember: give a text")
         at = seconds(row.get("at"))
-        statements = tuple(self._state(text, speaker, at))
+        statements = tuple(extract_statements(text, speaker, at))
         values = {
             "thread_id": str(row.get("thread") or ""),
             "step": 0,
