@@ -1,9 +1,8 @@
-"""`stategate bank`, as a user types it: practise, build, look, merge, and the mistakes."""
-
-import json
+"""`stategate bank`, as a user types it: practise, build, merge, and the mistakes."""
 
 import pytest
 
+from stategate.stores.bank.bank import open_bank
 from tests.kit import call, refused
 
 HASHED = ("--set", "embedder.kind=hashing")
@@ -31,8 +30,7 @@ def test_banks_are_merged_and_a_row_comes_once(folder, tmp_path):
     bank = tmp_path / "copy"
     assert "new rows" in call("bank", "merge", folder / "state", "--out", bank)
     assert call("bank", "merge", folder / "state", "--out", bank).startswith("0 new rows")
-    rows = json.loads(call("bank", "show", bank, "--limit", 99, "--json", "-"))
-    assert rows["rows"] == len(rows["shown"]) > 4
+    assert len(open_bank(bank).rows()) > 4
 
 
 def test_a_model_s_advice_is_asked_for_once_a_task(folder, tmp_path):
@@ -42,15 +40,15 @@ def test_a_model_s_advice_is_asked_for_once_a_task(folder, tmp_path):
     said = call("bank", "build", folder / "p.sqlite", "--out", tmp_path / "b", *words, *fake)
     assert "1 calls at most once each" in said
     assert "used: 1 calls" in said
-    rows = json.loads(call("bank", "show", tmp_path / "b", "--json", "-"))["shown"]
-    assert "Look twice." in {row["data"]["experience"] for row in rows}
+    rows = open_bank(tmp_path / "b").rows()
+    assert "Look twice." in {row.data["experience"] for row in rows}
 
 
 def test_mistakes_are_told_in_one_line(folder, tmp_path):
     bank = folder / "state"
     (tmp_path / "empty.jsonl").write_text("")
     for words, told in [
-        (("show", tmp_path / "nothing"), "no bank"),
+        (("merge", tmp_path / "nothing", "--out", tmp_path / "m"), "no bank"),
         (("build", tmp_path / "x", "--out", tmp_path / "b"), "no traces at"),
         (("practice", "--styles", "wild", "--out", tmp_path / "p"), "no style 'wild'"),
         (("merge", bank, folder / "trace", "--out", tmp_path / "m"), "trace"),

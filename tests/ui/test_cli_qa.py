@@ -8,14 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from stategate.graph import load_config
 from stategate.nodes.act.answer import Extract
-from stategate.nodes.build_context.rico import documents_of
 from stategate.stores.corpus.corpus import corpus_names
-from stategate.stores.corpus.documents import SUFFIXES
 from stategate.stores.errors import UserError
-from stategate.ui.app.agents import Agents
-from stategate.ui.app.web import make_app
 from stategate.ui.cli import output
 from tests.kit import call, refused, run_command, text_in
 
@@ -152,14 +147,6 @@ def test_memory_is_listed_searched_and_forgotten(notes):
     assert json.loads(call("memory", "list", "--json", "-")) == []
 
 
-def test_what_was_kept_before_users_were_told_apart_is_named():
-    where = ("--user", "default", "--embedder", "hashing")
-    call("memory", "remember", "My boat is called Pelican.", *where)
-    result = run_command("memory", "list")
-    assert "default: name one with --user" in result.stderr
-    assert "Pelican" in call("memory", "list", "--user", "default")
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -260,24 +247,6 @@ def test_an_ingest_that_fails_after_reading_leaves_nothing(wrong, notes):
     call("ingest", notes, "--corpus", "old", "--embedder", "hashing")
     refused("ingest", notes, "--corpus", "old", *wrong)
     assert corpus_names() == ["old"]
-
-
-def test_rank_ingest_and_upload_read_the_same_files(tmp_path):
-    folder = tmp_path / "all"
-    folder.mkdir()
-    pages = {".html": "<p>{}</p>", ".htm": "<p>{}</p>", ".jsonl": '{{"text": "{}"}}'}
-    pages[".json"] = pages[".jsonl"]
-    kinds = [suffix for suffix in SUFFIXES if suffix != ".pdf"]
-    for suffix in kinds:
-        text = pages.get(suffix, "{}").format(f"The file of kind {suffix[1:]} is here.")
-        (folder / f"{suffix[1:]}{suffix}").write_text(text)
-    told = json.loads(call("ingest", folder, "--corpus", "all", *EXTRACT, "--json", "-"))
-    assert (told["added"], told["skipped"]) == (len(kinds), [])
-    assert len(documents_of(str(folder))) == len(kinds)
-    config = load_config("webshop")
-    offered = make_app(config, Agents(config)).get_config_file()["components"]
-    (upload,) = (c["props"] for c in offered if c["props"].get("elem_id") == "sg-qa-upload")
-    assert upload["file_types"] == list(SUFFIXES)
 
 
 def test_a_page_that_cannot_be_reached_is_told_by_the_exit_code(notes):

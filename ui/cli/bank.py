@@ -1,6 +1,5 @@
-"""``stategate bank``: make banks of experience from recorded episodes, and look into them."""
+"""``stategate bank``: make banks of experience from recorded episodes."""
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -9,7 +8,6 @@ from pydantic import AfterValidator
 from stategate.stores.errors import UserError
 from stategate.stores.settings import (
     ConfigName,
-    JsonFile,
     Limit,
     Overrides,
     Settings,
@@ -17,7 +15,7 @@ from stategate.stores.settings import (
     argument,
     option,
 )
-from stategate.ui.cli.output import say, working, wrote
+from stategate.ui.cli.output import say, working
 from stategate.ui.cli.settings_command import command, command_group
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from stategate.trainers.bank.hindsight import Hindsight
 
 app = command_group(
-    "Make, look at, and merge banks of experience.",
+    "Make and merge banks of experience.",
     "stategate bank practice --goals 0-99 --out runs/p.sqlite",
     "stategate bank build runs/p.sqlite --include-incorrect",
     "stategate run webshop-experience --goal 3 --set context.bank=state",
@@ -84,15 +82,6 @@ class PracticeSettings(BankConfig, Shared):
     styles: str = option("", "How the rule actor plays, comma-separated; else all.")
 
 
-class ShowSettings(Settings):
-    """Which rows."""
-
-    folder: Bank
-    limit: int = option(5, "Rows to show, those of most worth.", ge=0)
-    episode: str | None = option(None, "Only rows of this episode.")
-    json_target: JsonFile = None
-
-
 class MergeSettings(Settings):
     """Which banks go where."""
 
@@ -147,34 +136,6 @@ def practice(settings: PracticeSettings) -> None:
     say(f"{played} episodes played, in {settings.out}")
 
 
-@command(app, "stategate bank show state --limit 5")
-def show(settings: ShowSettings) -> None:
-    """Show what a bank holds: numbers, what it was made with, and its rows of most worth."""
-    from stategate.stores.bank.bank import open_bank
-
-    bank, episode = open_bank(settings.folder), settings.episode
-    rows = [r for r in bank.rows() if episode is None or r.data.get("episode") == episode]
-    facts: dict[str, Any] = {
-        "kind": bank.kind,
-        "rows": len(rows),
-        "tasks": len({row.task for row in rows}),
-        "made_with": bank.makes(),
-        "version": bank.meta("version"),
-        "annotators": dict(Counter(str(row.data.get("by", "–")) for row in rows)),
-        "mean_q": sum(row.q for row in rows) / len(rows) if rows else 0.0,
-        "used": sum(row.uses for row in rows),
-    }
-    best = sorted(rows, key=lambda row: (row.n if episode else -row.q, row.n))[: settings.limit]
-    if wrote(settings.json_target, {**facts, "shown": [_plain(row) for row in best]}):
-        return
-    for key, value in facts.items():
-        if isinstance(value, dict):
-            value = ", ".join(f"{name} {count}" for name, count in value.items())
-        say(f"{key:<11}{f'{value:.2f}' if isinstance(value, float) else value}")
-    for row in best:
-        _print(row)
-
-
 @command(app, "stategate bank merge a b --out all")
 def merge(settings: MergeSettings) -> None:
     """Put banks of one make together; a row that is in several comes once."""
@@ -219,16 +180,3 @@ def _tell_problems(problems: list[str], what: str) -> None:
 
 def _money(cost: float | None) -> str:
     return "at an unknown cost" if cost is None else f"${cost:.4f}"
-
-
-def _plain(row: Any) -> dict[str, Any]:
-    return {key: value for key, value in vars(row).items() if key != "n"}
-
-
-def _print(row: Any) -> None:
-    data = row.data
-    used = f"  used {row.uses}x, earned {row.helped:.2f}" if row.uses else ""
-    advice = f"{data.get('action')}: {data.get('experience') or '(no advice)'}"
-    say(f"\n{row.id}  q {row.q:.2f}  {row.task}{used}", "bold cyan")
-    say(str(data.get("state") or data.get("question") or ""))
-    say(" > ".join(data["plan"]) if "plan" in data else advice, "green")

@@ -10,9 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import typer
+from langchain_core.messages import HumanMessage
 from rich.text import Text
 
 from stategate.graph.config import Config, load_config
+from stategate.nodes.models.asking import ask
+from stategate.nodes.models.llms import OpenAILlm, key_from
 from stategate.nodes.resources import Resources
 from stategate.stores.assets.fetch import ASSETS
 from stategate.stores.errors import UserError, error_with_type
@@ -118,11 +121,6 @@ def _damage(path: Path) -> str:
 
 def check_model(settings: DoctorSettings) -> str:
     """Say whether the chat model could answer; ``--deep`` asks it."""
-    from langchain_core.messages import HumanMessage
-
-    from stategate.nodes.models.asking import ask
-    from stategate.nodes.models.llms import OpenAILlm, key_from
-
     config = settings.load()
     if config.llm is None:
         return f"{settings.config} uses none"

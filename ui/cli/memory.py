@@ -103,13 +103,7 @@ class ForgetSettings(EmbeddedMemory):
 def list_facts(settings: MemorySettings) -> None:
     """List every fact, oldest first, with the turns it came from."""
     place = settings.place()
-    store = place.open()
-    facts = store.facts(place.namespace)
-    _show(facts, settings.json_target)
-    if others := [] if facts else [n.user for n in store.namespaces()]:
-        whose = _listed(others)
-        text = f"of {place.namespace.user}; there is a memory of {whose}: name one with --user"
-        say(text, "yellow", stderr=True)
+    _show(place.open().facts(place.namespace), settings.json_target)
 
 
 @command(app, "stategate memory search 'where does Ana live' --as-of 2024-06-01")

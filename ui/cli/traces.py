@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
@@ -16,18 +16,13 @@ if TYPE_CHECKING:
 
 app = command_group(
     "Look at recorded episodes (every event of every episode) and export them.",
-    "stategate traces list --min-reward 1",
+    "stategate traces list",
     "stategate traces export all.jsonl",
 )
 checkpoints_app = command_group(
-    "Look at the checkpoints of threads, and remove what is not needed to go on.",
-    "stategate checkpoints list",
+    "Tend the checkpoints of threads.",
     "stategate checkpoints prune --days 30",
 )
-_Saver = Annotated[
-    str | None,
-    option(None, "File or PostgreSQL URL; this machine's by default.", metavar="FILE|URL"),
-]
 
 
 class TraceSettings(Settings):
@@ -47,8 +42,6 @@ class TraceSettings(Settings):
 class ListSettings(TraceSettings):
     """Which episodes."""
 
-    min_reward: float | None = option(None, "Only episodes with at least this.")
-    env: str | None = option(None, "Only episodes in this world.")
     limit: int = option(20, "The newest so many.", ge=1)
     json_target: JsonFile = None
 
@@ -60,11 +53,10 @@ class ExportSettings(TraceSettings):
     episode: tuple[str, ...] = option((), "Only this episode; repeatable; else all.")
 
 
-@command(app, "stategate traces list --min-reward 1 --json -", name="list")
+@command(app, "stategate traces list --json -", name="list")
 def list_traces(settings: ListSettings) -> None:
     """List recorded episodes, newest first."""
-    wanted = settings.model_dump(include={"min_reward", "env", "limit"})
-    episodes = settings.open().episodes(**wanted)
+    episodes = settings.open().episodes(limit=settings.limit)
     if wrote(settings.json_target, episodes):
         return
     if not episodes:
@@ -72,11 +64,10 @@ def list_traces(settings: ListSettings) -> None:
         return
     rows = []
     for row in episodes:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["started"]))
         is_scored = row["done"] and row["reward"] is not None
         told = (task_in_words(row["task"]), row["episode_id"])
-        rows.append(
-            (_time(row["started"]), row["reward"] if is_scored else "–", row["steps"], *told)
-        )
+        rows.append((when, row["reward"] if is_scored else "–", row["steps"], *told))
     console().print(table(("when", "reward", "steps", "task", "episode"), rows))
 
 
@@ -99,48 +90,21 @@ def _find(store: "TraceStore", name: str) -> dict[str, Any]:
     return matches[0]
 
 
-def _time(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
-
-
-class ThreadsSettings(Settings):
-    """Whose checkpoints."""
-
-    where: _Saver = None
-    limit: int = option(50, "Threads to show.", ge=1)
-
-
 class PruneSettings(Settings):
     """What is kept, and of which threads."""
 
-    where: _Saver = None
+    where: str | None = option(None, "Another file or PostgreSQL URL.", metavar="FILE|URL")
     days: float | None = option(None, "Threads without a newer checkpoint go whole.", ge=0)
     thread: tuple[str, ...] = option((), "Just these threads; repeatable.")
-
-
-@command(checkpoints_app, "stategate checkpoints list --limit 20", name="list")
-def list_threads(settings: ThreadsSettings) -> None:
-    """Show each thread's checkpoints: how many, and since when."""
-    from stategate.graph.checkpoints import threads
-
-    found = threads(_saver(settings.where))
-    for thread in found[: settings.limit]:
-        say(f"{_time(thread.written)}  {thread.checkpoints:>6}  {thread.thread_id}")
-    say(f"{len(found)} threads")
 
 
 @command(checkpoints_app, "stategate checkpoints prune --thread monday")
 def prune(settings: PruneSettings) -> None:
     """Keep the newest checkpoint of each thread: one cannot go back to earlier steps any more."""
+    from stategate.graph.checkpoints import open_saver
     from stategate.graph.checkpoints import prune as prune_checkpoints
 
     age = None if settings.days is None else settings.days * 86_400
-    saver = _saver(settings.where)
+    saver = open_saver(settings.where or str(home() / "checkpoints.sqlite"))
     gone, whole = prune_checkpoints(saver, age, settings.thread)
     say(f"{gone} checkpoints are gone, {whole} threads with all of theirs")
-
-
-def _saver(where: str | None) -> Any:
-    from stategate.graph.checkpoints import open_saver
-
-    return open_saver(where or str(home() / "checkpoints.sqlite"))
