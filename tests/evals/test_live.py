@@ -71,32 +71,6 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
         run_live(BASE, AGENTS, range(2), str(tmp_path / "mine"))
 
 
-def test_a_failing_episode_is_counted_not_dropped(tmp_path, monkeypatch):
-    from stategate.nodes.act.shop.rule import Rule
-
-    real = Rule.build
-
-    def build(self, resources):
-        act = real(self, resources)
-
-        def sometimes(context, step):
-            if step == 1 and len(context.text) % 3 == 0:
-                raise RuntimeError("the lamp fell over")
-            return act(context, step)
-
-        return sometimes
-
-    monkeypatch.setattr(Rule, "build", build)
-    goals = range(40)
-    summary = run_live(BASE, {"full": []}, goals, str(tmp_path / "run"))
-    errors = rows(tmp_path / "run", "errors")
-    assert errors
-    assert summary["rows"][0]["errors"] == len(errors)
-    assert summary["rows"][0]["n"] == len(goals)
-    failed = [row for row in rows(tmp_path / "run", "episodes") if row["error"]]
-    assert {(row["reward"], row["done"]) for row in failed} == {(0.0, False)}
-
-
 def test_no_path_of_this_machine_gets_into_args(tmp_path):
     data = tmp_path / "shop"
     from stategate.envs.webshop.catalogue import SAMPLE

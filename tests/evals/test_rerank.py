@@ -140,21 +140,3 @@ def test_rank_prints_weights_as_bars(tmp_path):
         (["--ranker", "foo"], "unknown ranker"),
     ):
         assert told in refused(*words, *wrong)
-
-
-def test_a_ranker_that_fails_is_counted_with_the_order_of_the_pool(data, tmp_path, monkeypatch):
-    whole = Scorer.score
-
-    def score(self, name, question):
-        if name == "bm25_stem" and question.id == "musique1":
-            raise RuntimeError("out of breath")
-        return whole(self, name, question)
-
-    monkeypatch.setattr(Scorer, "score", score)
-    names = ("bm25", "bm25_stem")
-    summary = run_rerank(settings(tmp_path / "run", data, rankers=names))
-    errors = {(row["agent"], row["dataset"]): row["errors"] for row in summary["rows"]}
-    assert errors["bm25_stem", "musique"] == errors["bm25_stem", "average"] == 1
-    assert errors["bm25", "average"] == errors["bm25_stem", "hotpotqa"] == 0
-    assert {row["n"] for row in summary["rows"]} == {3, 6}
-    assert "out of breath" in (tmp_path / "run" / "errors.jsonl").read_text()

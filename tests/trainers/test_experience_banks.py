@@ -21,7 +21,7 @@ from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.resources import Resources
 from stategate.stores.bank.search import StateBank
 from stategate.stores.errors import UserError
-from stategate.trainers.bank.build import build_state_bank, upgrade, without_leaks
+from stategate.trainers.bank.build import build_state_bank, without_leaks
 from stategate.trainers.bank.hindsight import Captions, Hindsight, episode_text, read_answer
 
 TOLD = WebShopEnv().experience()
@@ -284,18 +284,6 @@ def test_what_another_process_added_meanwhile_is_not_counted_twice(tmp_path, res
     add_episode(slow, again, annotate(again, told), resources.embedder, told)
     last = StateBank(tmp_path).bank.rows()[-1]
     assert (last.q, last.data["seen"]) == (pytest.approx(5.0), 2)
-
-
-def test_hindsight_comes_later_and_only_once(tmp_path, resources):
-    build_state_bank(tmp_path, [episode(0), episode(1)], resources)
-    model = talker(lambda n, m: answer(3))
-    done = upgrade(tmp_path, [episode(0)], Hindsight(model, TOLD, "m"), TOLD)
-    assert (done.rows, done.read) == (3, 1)
-    by = [row.data["by"] for row in StateBank(tmp_path).bank.rows()]
-    assert by == ["hindsight:m"] * 3 + ["return"] * 3
-    assert StateBank(tmp_path).bank.rows()[0].data["experience"] == "Advice 1."
-    upgrade(tmp_path, [episode(0)], Hindsight(model, TOLD, "m"), TOLD)
-    assert len(model.calls) == 1
 
 
 def test_pruning_by_worth_use_and_age(tmp_path, resources):

@@ -1,4 +1,4 @@
-"""A newcomer's first minutes: the README from its first line on, to a plug-in of one's own in Compare.
+"""A newcomer's first minutes: the README from its first line on.
 
 Commands run in this process, without a model: what needs one is told so by ``--set``.
 """
@@ -6,21 +6,13 @@ Commands run in this process, without a model: what needs one is told so by ``--
 import re
 import shlex
 import subprocess
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
-import gradio as gr
 import pytest
 import typer
 
-from stategate.graph import load_config
-from stategate.nodes.registry import load, registry
-from stategate.ui.app.agents import Agents
-from stategate.ui.app.tabs.common import App
-from stategate.ui.app.tabs.compare import CompareTab
-from stategate.ui.app.workspace import Workspaces
 from stategate.ui.cli.main import app
-from tests.kit import call, updates
+from tests.kit import call
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -89,32 +81,3 @@ def test_links_of_readme_and_index_lead_somewhere():
     pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "results").glob("*.md")]
     missing = [p.name for p in pages if p.name not in index and p.name != "README.md"]
     assert not missing, f"not in the index: {missing}"
-
-
-def test_the_tutorials_node_stands_in_compare(newcomer, monkeypatch):
-    page = (ROOT / "docs" / "writing-a-node.md").read_text("utf-8")
-    files = dict(re.findall(r"```\w+ file=(\S+)\n(.*?)```", page, re.DOTALL))
-    (newcomer / "overlap.py").write_text(files["overlap.py"])
-    monkeypatch.syspath_prepend(str(newcomer))
-    point = EntryPoint("overlap", "overlap:Overlap", "stategate.nodes")
-    known = load([point]).kinds("context")["overlap"]
-    monkeypatch.setitem(registry().slots["context"], "overlap", known)
-    where = f"checkpoints={newcomer / 'c.sqlite'}"
-    plain = ["updater.kind=none", "embedder.kind=hashing", "memory=[short_term]"]
-    config = load_config("webshop", [*plain, where])
-    with gr.Blocks():
-        tab = CompareTab(App(Workspaces(config, Agents(config)), gr.Textbox()))
-    workspace = tab.app.of("one")
-    workspace.start({"goal": 3})
-    workspace.step()
-    asked = ("one", ["full", "overlap"], 200)
-    drawn = [update for update in updates(tab.compare(*asked)) if tab.lanes in update]
-    lanes = str(drawn[-1][tab.lanes])
-    assert "Show the chunks that share the most words with the instruction" in lanes
-    assert lanes.count("data-continue") == 2
-    ended = [u for u in updates(tab.play_all(*asked)) if tab.lanes in u]
-    assert str(ended[-1][tab.lanes]).count("sg-ending") == 2
-    assert len(workspace.branches) == 3
-    workspace.go_to(next(b.thread for b in workspace.branches.values() if "overlap" in b.kind))
-    assert workspace.running.done
-    assert not tab.comparison(workspace).lanes, "what was compared is of another episode"

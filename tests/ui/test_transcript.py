@@ -102,14 +102,6 @@ def test_the_transcript_fits_80_columns_and_shows_actions_with_brackets():
     assert "more lines" in text
 
 
-def test_show_context_prints_the_whole_prompt():
-    text, episode = played(show="context")
-    prompt = episode["steps"][1]["context"]["messages"][0]["content"]
-    for word in prompt.split():
-        assert word[:20] in text
-    assert "more lines" not in text
-
-
 def test_the_episode_is_plain_and_adds_up():
     import json
 

@@ -10,9 +10,9 @@ import numpy as np
 from tqdm import tqdm
 
 from stategate.nodes.experience.adapter import ExperienceAdapter
-from stategate.nodes.experience.episode import NAME, Annotation, Episode, annotate, states_of
+from stategate.nodes.experience.episode import Annotation, Episode, annotate, states_of
 from stategate.nodes.experience.grow import add_episode, make_of
-from stategate.stores.bank.bank import Bank, Entry, Row
+from stategate.stores.bank.bank import Entry, Row
 from stategate.stores.bank.search import StateBank, TraceBank
 from stategate.stores.workers import Crew
 
@@ -125,41 +125,6 @@ def trace_row(episode: Episode, told: ExperienceAdapter) -> Row:
         "trust": episode.trust,
     }
     return Row(id=episode.id, task=episode.task_id, q=10.0 * episode.reward, data=data)
-
-
-def waiting_in(folder: str | Path) -> set[str]:
-    """Return the ids of the episodes whose rows in the bank are return-based."""
-    with closing(StateBank(folder).bank) as bank:
-        return set(_waiting(bank))
-
-
-def _waiting(bank: Bank) -> dict[str, dict[int, Row]]:
-    """Return the return-based rows: by episode, by step."""
-    waiting: dict[str, dict[int, Row]] = {}
-    for row in bank.rows():
-        if row.data.get("by") == NAME:
-            waiting.setdefault(str(row.data["episode"]), {})[int(row.data["step"])] = row
-    return waiting
-
-
-def upgrade(
-    folder: str | Path, episodes: Sequence[Episode], annotator: Annotator, told: ExperienceAdapter
-) -> Built:
-    """Annotate again the rows that are return-based and whose episode is among ``episodes``.
-
-    Safe while agents write to the bank; what was upgraded is not asked again.
-    """
-    with closing(StateBank(folder).bank) as bank:
-        waiting = _waiting(bank)
-        todo = [episode for episode in episodes if episode.id in waiting]
-        built = Built(known=len(episodes) - len(todo))
-        for episode, notes in _useful(annotator(todo), len(todo), told, built):
-            for step, row in waiting[episode.id].items():
-                if step < len(notes):
-                    note = notes[step]
-                    bank.change(row.id, q=note.q, experience=note.experience, by=note.by)
-                    built.rows += 1
-    return built
 
 
 def _useful(
