@@ -23,7 +23,7 @@ import numpy as np
 from stategate.evals.core.statistics import paired, ranking_metrics, with_interval
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from stategate.evals.settings import Rerank
-from stategate.nodes.build_context.rico import RANKERS, Settings, rank
+from stategate.nodes.build_context.rico import RANKERS, rank
 from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
 from stategate.nodes.models.embedders import MiniLM
@@ -183,8 +183,7 @@ class Scorer:
             return _row(cosine(self.embedder, question.question, texts), started)
         states = self._memory.states(question.documents)
         read = time.perf_counter() - started
-        settings = Settings(self._settings.steps, self._settings.learning_rate)
-        ranking = rank(name, self._memory.backend, states, question.question, settings)
+        ranking = rank(name, self._memory.backend, states, question.question)
         return {
             "scores": [float(f"{s:.7g}") for s in ranking.scores],
             "weights": [round(float(w), 5) for w in ranking.weights],

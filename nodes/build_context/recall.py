@@ -97,6 +97,11 @@ class ConversationContext(ContextParams):
         default=None, description="read long-term memory; null reads none"
     )
 
+    @classmethod
+    def fits(cls, env: EnvParams) -> bool:
+        """Say whether the world is a conversation."""
+        return env.conversational
+
     def conversation(
         self, resources: Resources, find: Find, best_last: bool = False
     ) -> ContextBuilder:
@@ -164,11 +169,6 @@ class ConversationContext(ContextParams):
 
 class Recall(ConversationContext):
     """Join short-term memory, long-term memory and retrieved passages within one budget."""
-
-    @classmethod
-    def fits(cls, env: EnvParams) -> bool:
-        """Say whether the world is a conversation."""
-        return env.conversational
 
     hint: ClassVar[str] = (
         "for questions: the conversation, what is remembered, and the best passages"

@@ -253,7 +253,7 @@ class RankSettings(Settings):
     question: str = argument(..., "What the documents should explain.")
     corpus: str = option(..., "A corpus, or a folder or file of documents.", metavar="NAME|PATH")
     top: int = option(10, "How many documents to show.", ge=1)
-    ranker: str = option("single_gradient", "single_gradient, multistep, loss, …")
+    ranker: str = option("single_gradient", "single_gradient, leave_one_out or loss.")
     fuse_with: Annotated[
         tuple[Literal["bm25", "bm25_stem", "embedder"], ...], BeforeValidator(comma_list)
     ] = option(("bm25_stem", "embedder"), "Scores to add: bm25, bm25_stem, embedder.", "--with")

@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from stategate.stores.corpus.lexical import stop_words
 from stategate.stores.errors import UserError, require_extra
@@ -70,13 +70,9 @@ class Prompt:
 class Backend(ABC):
     """A language model whose memory of several documents can be mixed with weights.
 
-    ``parameterisation`` says where an optimiser should move: along the weights themselves
-    (``linear``, for states that add up) or along their logarithms (``log``, for attention).
     ``fingerprint`` names weights and text format; states of another fingerprint are useless.
     Documents are cut at ``max_tokens``. Safe for threads; calls wait for each other.
     """
-
-    parameterisation: ClassVar[Literal["linear", "log"]]
 
     def __init__(
         self,
@@ -101,10 +97,6 @@ class Backend(ABC):
     @abstractmethod
     def encode(self, documents: Sequence[Document]) -> list[State]:
         """Read each document alone; one state each, in order. Long documents are cut."""
-
-    @abstractmethod
-    def summary(self, state: State) -> "Tensor":
-        """Return a state as one flat float32 vector, for the naive inner product."""
 
     @abstractmethod
     def _reader(self, states: Sequence[State], weights: "Tensor") -> Reader:

@@ -9,7 +9,7 @@ along any document's weight is then its inner product with that document's state
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,8 +33,6 @@ class Mamba2Backend(Backend):
     kernel)}``.
     """
 
-    parameterisation: ClassVar[Literal["linear", "log"]] = "linear"
-
     def encode(self, documents: Sequence[Document]) -> list[State]:
         """Return one state a document; one document is in memory at a time."""
         return [self._state_after(self._document_ids(document)) for document in documents]
@@ -53,10 +51,6 @@ class Mamba2Backend(Backend):
         }
         along = [sum((part * state[n]).sum() for n, part in direction.items()) for state in states]
         return Gradient(float(loss.detach()), torch.as_tensor(along, dtype=torch.float32))
-
-    def summary(self, state: State) -> Tensor:
-        """Return the recurrent states of all layers, flat."""
-        return state["ssm"].float().flatten()
 
     def _state_after(self, ids: Sequence[int]) -> dict[str, Tensor]:
         with self._lock, torch.no_grad():

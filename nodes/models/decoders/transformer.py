@@ -14,7 +14,7 @@ with the documents.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,8 +34,6 @@ class TransformerBackend(Backend):
 
     A state is ``{"kv": (layers, 2, heads, tokens, head size)}``.
     """
-
-    parameterisation: ClassVar[Literal["linear", "log"]] = "log"
 
     def __init__(self, *parts: Any, **reading: Any) -> None:
         super().__init__(*parts, **reading)
@@ -76,10 +74,6 @@ class TransformerBackend(Backend):
                 ]
                 states[i] = {"kv": torch.stack(parts)[:, :, :, : len(ids[i])].float()}
         return [states[i] for i in range(len(ids))]
-
-    def summary(self, state: State) -> Tensor:
-        """Return the mean value vector of every layer."""
-        return state["kv"][:, 1].float().mean(-2).flatten()
 
     def _reader(self, states: Sequence[State], weights: Tensor) -> Reader:
         """Return what reads on, attending to all documents as weighed and to what it read."""

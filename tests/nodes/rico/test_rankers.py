@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from stategate.nodes.build_context.rico import RANKERS, Settings, rank
+from stategate.nodes.build_context.rico import RANKERS, rank
 from stategate.nodes.models.decoders.backend import Gradient
 from stategate.nodes.retrieval.ranking import fuse, fuse_named, softmax, z_scores
 from stategate.stores.errors import UserError
@@ -16,7 +16,7 @@ QUERY = "what is the capital of italy ?"
 class Convex:
     """L(w) = |target - Σ w_i s_i|² / 2 over random states: convex in w."""
 
-    name, fingerprint, layers, parameterisation = "convex", "convex", 1, "linear"
+    name, fingerprint, layers = "convex", "convex", 1
 
     def __init__(self, seed=0, count=6):
         rng = np.random.default_rng(seed)
@@ -38,9 +38,6 @@ class Convex:
     def encode(self, documents):
         return [{"s": self.target}] * len(documents)
 
-    def summary(self, state):
-        return state["s"]
-
 
 @pytest.mark.parametrize("seed", range(8))
 def test_proposition_3_1_on_a_convex_loss(seed):
@@ -58,12 +55,12 @@ def test_proposition_3_1_on_a_convex_loss(seed):
 def test_every_ranker_scores_every_document(backend):
     states = backend.encode(DOCUMENTS)
     for name in RANKERS:
-        found = rank(name, backend, states, QUERY, Settings(steps=2))
+        found = rank(name, backend, states, QUERY)
         assert found.scores.shape == (4,), name
         assert np.isfinite(found.scores).all(), name
         assert found.weights.sum() == pytest.approx(1), name
         assert (found.weights >= 0).all(), name
-        one = rank(name, backend, states[:1], QUERY, Settings(steps=1))
+        one = rank(name, backend, states[:1], QUERY)
         assert one.scores.shape == (1,), name
 
 
@@ -74,20 +71,6 @@ def test_scores_follow_the_documents(backend):
         a = rank(name, backend, states, QUERY).scores
         b = rank(name, backend, turned, QUERY).scores
         assert np.allclose(a[[2, 0, 3, 1]], b, atol=1e-3), name
-
-
-def test_multistep_finds_the_minimum_of_a_convex_loss():
-    backend = Convex(1, count=3)
-    found = rank(
-        "multistep", backend, backend.states, QUERY, Settings(steps=800, learning_rate=0.02)
-    )
-    slope = backend.gradient(backend.states, torch.tensor(found.scores, dtype=torch.float32), QUERY)
-    assert slope.slope.abs().max() < 1e-2
-
-
-def test_naive_prefers_the_state_of_the_same_text(mamba):
-    states = mamba.encode([*DOCUMENTS, *[type(DOCUMENTS[0])("", QUERY)]])
-    assert rank("naive", mamba, states, QUERY).scores.argmax() == 4
 
 
 def test_mistakes_are_named(llama):
