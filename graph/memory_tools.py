@@ -1,15 +1,11 @@
 """Long-term memory, corpora and banks as LangChain tools, and the same over the Model Context Protocol.
 
-    agent = create_agent(model, [*memory_tools(user="ana"), corpus_tool("notes/")])
-    mcp_server([*memory_tools(user="ana")]).run("stdio")
-
-Over stdio the server is for a program on this machine that starts it; over HTTP on loopback for others,
-with a token.
+agent = create_agent(model, [*memory_tools(user="ana"), corpus_tool("notes/")])
+mcp_server([*memory_tools(user="ana")]).run("stdio")
 """
 
 import hashlib
-import hmac
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +26,6 @@ if TYPE_CHECKING:
 
     from stategate.stores.memory.records import Fact
 
-_Scope = MutableMapping[str, Any]
-_App = Callable[[_Scope, Any, Any], Awaitable[None]]
 _ABOUT = "Memory, documents and experience that outlive a conversation."
 
 _MOST = 20  # facts, passages or experiences that one call shows
@@ -142,23 +136,3 @@ def mcp_server(tools: Sequence[BaseTool]) -> "MCPServer[Any]":
             tool.func, name=tool.name, description=tool.description, structured_output=False
         )
     return server
-
-
-def http_app(server: "MCPServer[Any]", token: str) -> _App:
-    """Return the ASGI app of ``server`` at ``/mcp``; calls without ``Bearer token`` get a 401."""
-    app: Any = server.streamable_http_app(host="127.0.0.1")
-
-    async def guarded(scope: _Scope, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and not _is_known(scope, token):
-            headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
-            await send({"type": "http.response.start", "status": 401, "headers": headers})
-            await send({"type": "http.response.body", "body": b"give the token that was printed\n"})
-            return
-        await app(scope, receive, send)
-
-    return guarded
-
-
-def _is_known(scope: _Scope, token: str) -> bool:
-    given = dict(scope["headers"]).get(b"authorization", b"")
-    return hmac.compare_digest(given, f"Bearer {token}".encode())

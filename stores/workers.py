@@ -17,14 +17,10 @@ import logging
 import os
 import pickle
 import queue
-import secrets
-import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
@@ -54,21 +50,6 @@ _START = 900.0
 _PINNED = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
 )
-#: In a worker, the folder of its crew on its machine: where what serves all of them is written down.
-_CREW = "STATEGATE_CREW"
-
-
-def shared_folder() -> Path | None:
-    """Return a private folder of this worker's crew on this machine; None outside of a crew."""
-    named = os.environ.get(_CREW, "")
-    if not named:
-        return None
-    folder = Path(named)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    about = folder.lstat()
-    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or about.st_mode & 0o077:
-        return None  # somebody else's: nothing is shared through it
-    return folder
 
 
 @dataclass(frozen=True)
@@ -108,11 +89,9 @@ def work(start: Start, jobs: Sequence[Any], crew: Crew | None) -> Iterator[Done]
         "this cannot be given to workers", "leave --workers out", kinds=Exception
     ):
         packed = pickle.dumps(start)
-    shared = Path(tempfile.gettempdir()) / f"stategate-crew-{secrets.token_hex(8)}"
-    environment = {**_PINNED, _CREW: str(shared)}
-    hire: Callable[[], _Worker] = partial(WorkerProcess, packed, environment)
+    hire: Callable[[], _Worker] = partial(WorkerProcess, packed, _PINNED)
     if crew.ray is not None:
-        hire = _on_ray(crew.ray, packed, environment)
+        hire = _on_ray(crew.ray, packed, _PINNED)
     pool = _Pool(hire, jobs, crew.deadline)
     try:
         for _ in range(min(crew.workers, len(jobs))):
@@ -124,7 +103,6 @@ def work(start: Start, jobs: Sequence[Any], crew: Crew | None) -> Iterator[Done]
             yield done
     finally:
         pool.close()
-        shutil.rmtree(shared, ignore_errors=True)
 
 
 def in_order(start: Start, jobs: Sequence[Any], crew: Crew | None, what: str) -> list[Any]:

@@ -1,9 +1,8 @@
 """The embedded model server: llama.cpp (package ``xllamacpp``) on loopback, behind a random key.
 
 ``serve(model)`` starts at most one server per model file for this process and returns it; later
-calls share it, and so do the workers of a crew on one machine (``stores.workers``). It speaks the
-OpenAI protocol, keeps the last prompt's prefix (a prompt that begins like the one before is read from
-where they part), and ends when the process does that started it.
+calls share it. It speaks the OpenAI protocol, keeps the last prompt's prefix (a prompt that begins
+like the one before is read from where they part), and ends when the process does that started it.
 
 The library runs in a process of its own, tied to this one by a pipe. In this very process it was
 tried and has three faults: loading a model blocks every Python thread, stopping in the middle of an
@@ -11,7 +10,6 @@ answer waits forever, and leaving it to the interpreter's exit crashes.
 """
 
 import atexit
-import hashlib
 import json
 import os
 import re
@@ -24,16 +22,13 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
 from stategate.stores.errors import ModelUnavailable, UserError, require_extra, user_error_context
-from stategate.stores.files import write_json
-from stategate.stores.workers import shared_folder
 
 #: From the format's numbers of scalar types to struct's letters.
 _SCALARS = {**dict(enumerate("BbHhIif?")), 10: "Q", 11: "q", 12: "d"}
@@ -126,20 +121,16 @@ class LlamaServer:
     n_ctx: int
     base_url: str
     api_key: str = field(repr=False)
-    #: None where another worker of this one's crew started it.
-    process: "subprocess.Popen[str] | None" = field(repr=False)
+    process: "subprocess.Popen[str]" = field(repr=False)
 
     def stop(self) -> None:
         """End the server at once and free its memory; safe to call twice."""
-        if self.process is not None:
-            _end(self.process)
+        _end(self.process)
         for key in [k for k, server in list(_running.items()) if server is self]:
             _running.pop(key, None)
 
     def is_over(self) -> bool:
-        """Say whether the server has ended; another worker's is asked."""
-        if self.process is None:
-            return not _answers(self.base_url, self.api_key)
+        """Say whether the server has ended."""
         return self.process.poll() is not None
 
 
@@ -173,38 +164,10 @@ def serve(
         if known is not None and known.n_ctx >= n_ctx and not known.is_over():
             return known
         header = read_header(model)
-        with _crew_record(model, port, timeout) as record:
-            server = _of_crew(record, model, n_ctx)
-            if server is None:
-                _check(model, header, n_ctx, port)
-                server = _start(model, n_ctx, threads or _cores(), port, timeout)
-                if record is not None:
-                    write_json(record, [server.base_url, server.api_key, n_ctx])
+        _check(model, header, n_ctx, port)
+        server = _start(model, n_ctx, threads or _cores(), port, timeout)
         _running[model, port] = server
         return server
-
-
-@contextmanager
-def _crew_record(model: Path, port: int, timeout: float) -> Iterator[Path | None]:
-    """Hold the file where a crew's workers write down the one server that all ask; None without one."""
-    folder = shared_folder()
-    if folder is None:
-        yield None
-        return
-    from filelock import FileLock
-
-    name = hashlib.sha256(f"{model} {port}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    with FileLock(folder / f"{name}.lock", timeout=2 * timeout):
-        yield folder / f"{name}.json"
-
-
-def _of_crew(record: Path | None, model: Path, n_ctx: int) -> LlamaServer | None:
-    """Return the crew's server, if it answers and has room enough."""
-    if record is None or not record.exists():
-        return None
-    url, key, room = json.loads(record.read_text("utf-8"))
-    found = LlamaServer(model, room, url, key, None)
-    return None if room < n_ctx or found.is_over() else found
 
 
 def require_library() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stategate.nodes.models import server
 from stategate.nodes.models.embedders import embed_ahead
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
@@ -80,48 +79,3 @@ def test_what_is_known_is_not_given_to_workers(tmp_path, monkeypatch):
     assert embed_ahead(HASHING, texts, Crew(2)) == 0
     known = embedding_cache().get(Resources(None, HASHING).embedder.name, texts)
     assert len(known) == 70
-
-
-def test_the_workers_of_a_crew_share_one_model_server(tmp_path, monkeypatch):
-    monkeypatch.setenv("STATEGATE_CREW", str(tmp_path / "crew"))
-    alive = {"http://127.0.0.1:1/v1"}
-    started = []
-
-    class Process:
-        def poll(self):
-            return None
-
-        def kill(self):
-            return None
-
-        wait, stdin, stdout = kill, None, None
-
-    def start(model, n_ctx, *rest):
-        started.append(n_ctx)
-        alive.add(f"http://127.0.0.1:{len(started)}/v1")
-        url = f"http://127.0.0.1:{len(started)}/v1"
-        return server.LlamaServer(model, n_ctx, url, "key", Process())
-
-    monkeypatch.setattr(server, "read_header", lambda path: server.GgufHeader("t", 9_999, 1))
-    monkeypatch.setattr(server, "_check", lambda *_: None)
-    monkeypatch.setattr(server, "_start", start)
-    monkeypatch.setattr(server, "_answers", lambda url, key: url in alive)
-
-    def as_another_worker():
-        monkeypatch.setattr(server, "_running", {})
-        return server.serve(tmp_path / "m.gguf", n_ctx=100)
-
-    first, second = as_another_worker(), as_another_worker()
-    assert started == [100]
-    assert (first.base_url, first.api_key) == (second.base_url, second.api_key)
-    assert second.process is None
-    alive.clear()  # its worker died: whoever asks next starts another, once
-    assert second.is_over()
-    third, fourth = as_another_worker(), as_another_worker()
-    assert started == [100, 100]
-    assert third.base_url == fourth.base_url != first.base_url
-    folder = tmp_path / "crew"
-    assert folder.stat().st_mode & 0o077 == 0
-    folder.chmod(0o777)  # a place that others may write to: nothing is shared through it
-    as_another_worker()
-    assert len(started) == 3

@@ -1,7 +1,6 @@
 """``stategate ui``: the app in a browser; ``stategate mcp``: tools for other assistants."""
 
 import os
-import secrets
 import threading
 from typing import Any
 
@@ -14,7 +13,6 @@ from stategate.ui.cli.settings_command import command, single
 
 ui_app, mcp_app = single(), single()
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_TOKEN = "STATEGATE_MCP_TOKEN"  # noqa: S105 (the name of a variable)
 
 
 class UiSettings(Settings):
@@ -80,21 +78,17 @@ class McpSettings(MemoryOf):
     bank: str | None = option(None, "A state bank.", metavar="FOLDER")
     embedder: EmbedderKind = "minilm"
     read_only: bool = option(False, "Nothing can be remembered.")
-    http: bool = option(False, "On loopback instead of stdio, with a token.")
-    port: int = option(8765, "Of --http.", ge=1, le=65535)
 
 
-@command(mcp_app, "stategate mcp --corpus notes/", "stategate mcp --http --port 8765 --read-only")
+@command(mcp_app, "stategate mcp --corpus notes/", "stategate mcp --read-only")
 def mcp(settings: McpSettings) -> None:
     """Serve long-term memory, documents and experience to other assistants.
 
-    Over stdio by default: name this command in the assistant's list of servers. The token of --http
-    is made anew each time, unless $STATEGATE_MCP_TOKEN holds one.
+    Over stdio: name this command in the assistant's list of servers.
     """
     from stategate.graph.memory_tools import (
         corpus_tool,
         experience_tool,
-        http_app,
         mcp_server,
         memory_tools,
     )
@@ -107,14 +101,4 @@ def mcp(settings: McpSettings) -> None:
         tools.append(corpus_tool(name, own_name, model))
     if settings.bank is not None:
         tools.append(experience_tool(settings.bank, model))
-    server = mcp_server(tools)
-    if not settings.http:
-        server.run("stdio")
-        return
-    token = os.environ.get(_TOKEN) or secrets.token_urlsafe(24)
-    with require_extra("mcp"):
-        import uvicorn
-
-    typer.echo(f"Stategate is at http://127.0.0.1:{settings.port}/mcp (Ctrl-C stops it)", err=True)
-    typer.echo(f"Authorization: Bearer {token}", err=True)
-    uvicorn.run(http_app(server, token), host="127.0.0.1", port=settings.port, log_level="warning")
+    mcp_server(tools).run("stdio")
