@@ -97,7 +97,7 @@ class Documents(Stored):
     def sync(self, origin, texts):
         name = f"o{origin}"
         old = self.model.get(name, {})
-        new = {id_: kept_text(text) for id_, text in texts.items()}
+        new = {id_: kept(text) for id_, text in texts.items()}
         changes = self.store.sync(name, [Document(i, name, i, text) for i, text in texts.items()])
         assert set(changes.added) == new.keys() - old.keys()
         assert set(changes.removed) == old.keys() - new.keys()
@@ -115,10 +115,6 @@ class Documents(Stored):
         passages, _ = prepare(self.store, chunking, prepared_key(self.store, chunking))
         texts = {d.text for d in self.store.documents()}
         assert all(any(passage.text in text for text in texts) for passage in passages)
-
-
-def kept_text(text):
-    return text.encode("utf-8", "replace").decode()
 
 
 class Experience(Stored):
