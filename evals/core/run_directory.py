@@ -44,12 +44,6 @@ class Run:
         seen = dict.fromkeys(str(row.get("agent")) for row in self.episodes)
         return list(seen) or list(self.args.get("agents") or {})
 
-    def steps(self, agent: str, goal: int) -> list[dict[str, Any]]:
-        """Return the steps of one episode, in order."""
-        rows = self.tables.get("steps", ())
-        mine = [row for row in rows if row.get("agent") == agent and row.get("goal") == goal]
-        return sorted(mine, key=lambda row: row.get("step", 0))
-
 
 def find_runs(roots: Iterable[Path]) -> list[Path]:
     """Return the run directories under ``roots`` (two levels deep), newest first."""

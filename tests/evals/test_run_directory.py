@@ -34,7 +34,6 @@ def folder(tmp_path):
 def test_a_run_is_read_and_its_torn_row_is_left_where_it_is(folder):
     before = (folder / "steps.jsonl").read_bytes()
     run = read_run(folder)
-    assert [step["step"] for step in run.steps("a", 0)] == [0, 1]
     assert run.agents == ["a", "b"]
     assert (folder / "steps.jsonl").read_bytes() == before
     assert find_runs([folder.parents[1]]) == [folder]

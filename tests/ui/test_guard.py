@@ -6,7 +6,6 @@ import re
 import pytest
 
 from stategate.graph.config import load_config
-from stategate.nodes.protocols import SLOTS
 from stategate.stores.errors import UserError
 from stategate.ui.app import guard
 from stategate.ui.app.guard import Guard, bounds
@@ -105,7 +104,7 @@ WORDS = {
     "sg-memory-whose",
     "sg-memory-words",
     "sg-tab",
-    *(f"sg-yaml-{slot}" for slot in SLOTS),
+    "sg-yaml",
 }
 OUTSIDE = [
     "/etc",

@@ -1,4 +1,4 @@
-"""What the model reads: one context, several side by side, and what an answer was made from.
+"""What the model reads: one context, and several side by side.
 
 Each chunk is shaded by its score, with its tokens; what is lost is red.
 """
@@ -21,7 +21,6 @@ from stategate.ui.app.workspace import Ending
 
 #: Pieces that are no part of a page.
 _SCAFFOLD = ("instruction", "status", "history")
-_MEMORY = ("fact", "entity", "relation")
 #: Texts up to this length are compared word by word with what was shown of them.
 _COMPARED = 20_000
 _WORD = re.compile(r"\s+|\S+")
@@ -137,32 +136,6 @@ def fold_history(pieces: Sequence[Piece]) -> list[Piece]:
         else:
             folded.append(piece)
     return folded
-
-
-def render_sources(
-    context: BuiltContext,
-    budget: int,
-    chunks: Sequence[Chunk],
-    seconds: float | None = None,
-    reason: str = "",
-) -> Markup:
-    """Draw what the model read for its answer, part by part, and the actor's reason."""
-    known = {chunk.id: chunk for chunk in chunks}
-    passages = [piece for piece in context.pieces if piece.id in known or piece.kind == "passage"]
-    about = {piece.id: known[piece.id].data if piece.id in known else {} for piece in passages}
-    names = {id_: str(d.get("title") or d.get("document") or id_) for id_, d in about.items()}
-    drawn = []
-    for piece, shade in zip(passages, shading(passages), strict=True):
-        text = piece.text or (known[piece.id].text if piece.id in known else "")
-        lines = text.splitlines()
-        own = [line for line in lines if not line.startswith(("<document", "</document"))]
-        source = str(about[piece.id].get("document") or piece.id)
-        drawn.append((Shown(piece, shade), names[piece.id], source, "\n".join(own)))
-    pieces = context.pieces
-    remembered = [p for p in pieces if p.kind in _MEMORY]
-    history = [p for p in pieces if p.kind == "history" and p.id != "history"]
-    took = (seconds, reason)
-    return macros("context").sources(context, budget, took, drawn, remembered, history)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
             with gr.Tab("Threads", id="threads"):
                 ThreadsTab(messages).wire(blocks)
             with gr.Tab("Runs", id="runs") as tab:
-                RunsTab(agents.resources).wire(tab)
+                RunsTab().wire(tab)
             with gr.Tab("Settings", id="settings") as tab:
                 SettingsTab(app, episode.show, episode.outputs).wire(tab)
 

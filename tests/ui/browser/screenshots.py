@@ -61,7 +61,7 @@ def views(page, folder, tail, everything):
     play_to_the_end(page)
     if folder != FOLDER:
         page.locator("#sg-state .label-wrap").click()
-        page.locator("#sg-plane img").wait_for()
+        page.locator("#sg-plane canvas, #sg-plane svg").first.wait_for()
         shot("state")
     show(page, "QA")
     for question in ("Why does a brinicle grow?", "What is the capital of Peru?"):
@@ -76,7 +76,7 @@ def views(page, folder, tail, everything):
     if folder == FOLDER:
         return
     show(page, "Settings")
-    page.locator("#sg-slot-llm").wait_for()
+    page.locator("#sg-yaml textarea").wait_for()
     shot("settings")
 
 

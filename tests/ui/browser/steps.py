@@ -3,6 +3,7 @@
 import re
 from contextlib import suppress
 
+import yaml
 from playwright.sync_api import TimeoutError, expect
 
 
@@ -128,14 +129,18 @@ def fill(page, selector, text):
     raise AssertionError(f"{selector} does not keep what is written into it")
 
 
-def use_model(page, url):
-    """Let a chat model at ``url`` act, by the forms."""
+def settings(page, **slots):
+    """Fill slots of the agent by its YAML, and apply it."""
     tab(page, "Settings")
-    page.locator("#sg-slot-llm").wait_for()
-    choose(page, "#sg-slot-llm", "openai")
-    choose(page, "#sg-slot-actor", "chat")
-    fill(page, "#sg-yaml-llm", f"base_url: {url}")
+    box = page.locator("#sg-yaml textarea")
+    expect(box).to_have_value(re.compile("env:"))
+    fill(page, "#sg-yaml", yaml.safe_dump({**yaml.safe_load(box.input_value()), **slots}))
     apply(page)
+
+
+def use_model(page, url):
+    """Let a chat model at ``url`` act."""
+    settings(page, llm={"kind": "openai", "base_url": url}, actor="chat")
     tab(page, "Episode")
 
 

@@ -91,7 +91,7 @@ def test_acting_by_hand_by_click_by_word_and_a_mistake(new_tab):
     assert "you" in page.locator("#sg-trail .sg-stop-facts").last.inner_text()
 
 
-def test_an_earlier_step_can_be_looked_at_and_forked(new_tab):
+def test_an_earlier_step_can_be_looked_at(new_tab):
     page = new_tab()
     task(page, 5)
     for _ in range(3):
@@ -100,9 +100,6 @@ def test_an_earlier_step_can_be_looked_at_and_forked(new_tab):
     page.locator(".sg-page-past").wait_for()
     assert page.locator("#sg-page .sg-taken").count() == 1
     assert "read at step 2" in page.locator("#sg-side").inner_text()
-    button(page, "Fork here").click()
-    wait_for_stops(page, 1)
-    assert not page.locator(".sg-page-past").count()
 
 
 def test_own_words_a_chosen_and_a_random_task(new_tab):

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 from playwright.sync_api import expect
 
-from tests.ui.browser.steps import apply, button, choose, fill, press_row, radio, rows, tab
+from tests.ui.browser.steps import button, choose, fill, press_row, radio, rows, settings, tab
 
 pytestmark = pytest.mark.browser
 ZORB = (
@@ -77,9 +77,9 @@ def test_a_question_over_an_uploaded_file_and_what_is_remembered_of_it(talk, tmp
     sources = page.locator("#sg-sources").inner_text()
     assert "zorb.md" in sources
     ask(page, "Where is the zorbling made?")
-    after = page.locator("#sg-sources .sg-section").all_inner_texts()
-    assert any("Short-term window" in text and "440 hertz" in text for text in after)
-    assert any("Long-term memory" in text and "hum" in text for text in after)
+    after = page.locator("#sg-sources .sg-piece").all_inner_texts()
+    assert any("history" in text and "440 hertz" in text for text in after)
+    assert any("fact" in text and "hum" in text for text in after)
     page.reload()
     tab(page, "QA")
     page.locator("#sg-chat", has_text="440 hertz").wait_for()
@@ -107,11 +107,7 @@ def test_a_question_over_an_uploaded_file_and_what_is_remembered_of_it(talk, tmp
 @pytest.fixture
 def model(talk, fake_model):
     """The fake model, which answers in this tab."""
-    tab(talk, "Settings")
-    talk.locator("#sg-slot-llm").wait_for()
-    choose(talk, "#sg-slot-llm", "openai")
-    fill(talk, "#sg-yaml-llm", f"base_url: {fake_model.url}")
-    apply(talk)
+    settings(talk, llm={"kind": "openai", "base_url": fake_model.url})
     tab(talk, "QA")
     pick(talk, "answer")
     return fake_model
@@ -167,7 +163,7 @@ def test_two_tabs_have_conversations_of_their_own_and_users_their_memories(talk,
     assert not other.locator("#sg-chat .message").count()
     name(other, "cyd")
     ask(other, "Where do brinicles form?")
-    assert "Why does a brinicle" not in other.locator("#sg-sources .sg-section").nth(1).inner_text()
+    assert "Why does a brinicle" not in other.locator("#sg-sources").inner_text()
     tab(other, "Memory")
     expect(other.locator("#sg-memory-whose input").first).to_have_value("cyd / stategate")
     expect(rows(other, "#sg-facts")).to_have_count(1)
@@ -194,3 +190,14 @@ def test_a_bank_is_browsed(new_tab, place):
     bank_rows, cards = rows(page, "#sg-bank-rows"), page.locator("#sg-bank-rows")
     expect(bank_rows).to_have_count(3)
     expect(cards).to_contain_text("episode e2")
+
+
+def test_an_upload_names_every_file(new_tab, tmp_path):
+    page = new_tab()
+    tab(page, "QA")
+    files = [tmp_path / f"zorb-{number}.md" for number in range(7)]
+    for file in files:
+        file.write_text(f"# {file.stem}\n\nThe lamp {file.stem} hums.\n")
+    add(page, *files)
+    for file in files:
+        expect(page.locator("#sg-qa-status")).to_contain_text(file.name)

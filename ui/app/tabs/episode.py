@@ -82,8 +82,6 @@ class EpisodeTab(common.Tab):
             self.run = button("Auto-run", "run", 96, scale=None)
             self.stop = common.stop_button("stop")
             self.back = button("Back", "back", 84, scale=None)
-            off: dict[str, Any] = {"scale": None, "visible": False}
-            self.fork_here = button("Fork here", "fork-here", 100, **off)
             hint = "act yourself: click on the page, or type an action"
             self.typed = common.bare_box(hint, "typed", 4)
             self.act = button("Act", "act", 64, scale=None)
@@ -129,7 +127,6 @@ class EpisodeTab(common.Tab):
             self.run: gr.update(interactive=can_step),
             self.stop: gr.update(visible=view.busy),
             self.back: gr.update(interactive=bool(workspace.trail) and not view.busy),
-            self.fork_here: gr.update(visible=looks_back),
             self.act: gr.update(interactive=view.is_open and not looks_back),
         }
 
@@ -149,8 +146,7 @@ class EpisodeTab(common.Tab):
             for part in (self.step, self.run, self.back, self.act)
         }
         doing = {self.status: common.working(label)} if label else {}
-        shown = {self.fork_here: gr.update(visible=False), self.stop: gr.update(visible=True)}
-        return {**off, **doing, **shown}
+        return {**off, **doing, self.stop: gr.update(visible=True)}
 
     # What the buttons do.
 
@@ -264,15 +260,10 @@ class EpisodeTab(common.Tab):
         tab, outputs = self.app.tab, self.outputs
         how = {"outputs": outputs, **QUIET}
 
-        def fork_there(workspace: Workspace) -> None:
-            workspace.fork(step=workspace.looked_at)
-
         self.task.input(self.begin, [tab, self.task], **how)
         self.random.click(partial(self.begin, chosen=None), [tab], **how)
         back = partial(self.move, what=Workspace.back, label="going back …")
         self.back.click(back, [tab], **how)
-        fork_here = partial(self.move, what=fork_there, label="forking …")
-        self.fork_here.click(fork_here, [tab], **how)
         moves = [
             self.step.click(self.take_step, [tab], **how),
             self.run.click(self.auto_run, [tab], **how),

@@ -7,13 +7,15 @@ from typing import Any
 
 import gradio as gr
 
+from stategate.envs.protocols import Chunk
 from stategate.nodes.act.answerability import WROTE
+from stategate.nodes.protocols import BuiltContext
 from stategate.nodes.registry import registry
 from stategate.stores.corpus.corpus import Changes, corpus_names
 from stategate.stores.corpus.documents import SUFFIXES
-from stategate.ui.app.context import render_sources
+from stategate.ui.app.context import render_context
 from stategate.ui.app.conversation import Conversation, Conversations
-from stategate.ui.app.html import empty, macros, note
+from stategate.ui.app.html import brief, empty, join, macros, note
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import (
     QUIET,
@@ -124,8 +126,11 @@ class QaTab(common.Tab):
             return empty("What an answer is made from", _HINT)
         agent: Any = talk.graph.agent
         chunks = agent.config.env.source(last.observation, agent.resources).all()
-        took = (last.seconds, last.decision.reason)
-        return render_sources(last.context, agent.config.context.budget, chunks, *took)
+        costs = f"answered in {brief(last.seconds)}: {last.decision.reason}"
+        read = f"read: {', '.join(sources_of(last.context, chunks)) or 'no passage'}"
+        budget = agent.config.context.budget
+        drawn = render_context(last.context, budget, title="What the answer was made from")
+        return join(macros("parts").muted(costs), macros("parts").muted(read), drawn)
 
     @telling
     async def ask(self, tab: str, question: str) -> Updates:
@@ -200,6 +205,12 @@ class QaTab(common.Tab):
         changes = [box.input for box in (self.corpus, self.context, self.actor)]
         for chosen in (*changes, self.user.blur, self.user.submit):
             chosen(self.choose, bar, [self.status], **QUIET)
+
+
+def sources_of(context: BuiltContext, chunks: Sequence[Chunk]) -> list[str]:
+    """Return the names of the documents that a context quotes, in its order."""
+    names = {chunk.id: str(chunk.data.get("document") or chunk.id) for chunk in chunks}
+    return list(dict.fromkeys(names[p.id] for p in context.pieces if p.text and p.id in names))
 
 
 def _added(changes: Changes, corpus: str) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 import gradio as gr
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from pandas.io.formats.style import Styler
 
 from stategate.graph.session import Session
@@ -17,9 +16,6 @@ from stategate.nodes.update_state.learned import StateUpdater
 from stategate.ui.app.context import shown_pieces
 from stategate.ui.app.html import note
 from stategate.ui.app.tabs.common import QUIET, App, Tab, Update, column, frame, telling
-
-#: Grey that reads on white and on black, and the colour of this episode's path.
-_GREY, _OWN = "#7f8aa3", "#6366f1"
 
 
 @dataclass(frozen=True)
@@ -66,23 +62,13 @@ def project(states: Vector) -> Vector:
     return points
 
 
-def plane(own: StateTrajectory) -> Figure:
-    """Return a plot of the states' path, each step with its number and the class of its action."""
-    figure = Figure(figsize=(7, 4.4), facecolor="none", layout="tight")
-    axes = figure.subplots()
-    axes.set_facecolor("none")
+def plane(own: StateTrajectory) -> pd.DataFrame:
+    """Return the states' path as points, each with its step and the action that was taken there."""
     points = project(own.states)
-    axes.plot(points[:, 0], points[:, 1], color=_OWN, lw=2, marker="o", ms=15)
-    for step, point in enumerate(points):
-        axes.annotate(str(step + 1), point, color="white", ha="center", va="center", fontsize=9)
-        name = own.classes[step] if step < len(own.classes) else "next"
-        style: dict[str, Any] = {"textcoords": "offset points", "color": _GREY, "fontsize": 9}
-        axes.annotate(name, point, (9, 9), **style)
-    axes.set(xticks=[], yticks=[])
-    for side in axes.spines.values():
-        side.set(color=_GREY, alpha=0.4)
-    axes.margins(0.12)
-    return figure
+    steps = range(1, len(points) + 1)
+    actions = [f"{step} {name}" for step, name in zip(steps, own.classes, strict=False)]
+    actions += [f"{step} next" for step in steps[len(actions) :]]
+    return pd.DataFrame({"first axis": points[:, 0], "second axis": points[:, 1], "step": actions})
 
 
 def foreseen(own: StateTrajectory) -> Styler:
@@ -120,7 +106,8 @@ class StatePanel(Tab):
             with gr.Row(elem_classes="sg-stage"):
                 with column():
                     label = "Recurrent state in the plane of its two main axes"
-                    self.plane = gr.Plot(label=label, elem_id="sg-plane")
+                    axes: dict[str, Any] = {"x": "first axis", "y": "second axis", "color": "step"}
+                    self.plane = gr.ScatterPlot(**axes, title=label, elem_id="sg-plane")
                     label = "Foreseen next action in %; above, the step and what was done"
                     self.foresight = frame("foresight", label, ["step"])
                 with column():
