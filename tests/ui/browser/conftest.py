@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from stategate.stores.home import cache
+from tests.kit import completion
 from tests.ui import garden
 from tests.ui.browser.steps import compared, tab
 
@@ -100,16 +101,9 @@ class Server:
             "PYTHONPATH": paths[0],
         }
         log = (self.place / "server.log").open("a")
+        words = ["ui", "--port", str(self.port), *self.words]
         self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "stategate.ui.cli.main",
-                "ui",
-                "--port",
-                str(self.port),
-                *self.words,
-            ],
+            [sys.executable, "-m", "stategate.ui.cli.main", *words],
             cwd=self.place,
             env=environment,
             stdout=log,
@@ -197,11 +191,7 @@ class FakeModel:
                 if body.get("stream"):
                     self.stream(text)
                     return
-                message = {"role": "assistant", "content": text}
-                choice = {"index": 0, "message": message, "finish_reason": "stop"}
-                usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-                made = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
-                raw = json.dumps({**made, "choices": [choice], "usage": usage}).encode()
+                raw = json.dumps(completion(text, 7, 3)).encode()
                 self.send_response(200)
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(raw)))
@@ -218,13 +208,9 @@ class FakeModel:
                     if part.strip() == fake.halts_at:
                         fake.goes_on.wait(120)
                     delta = {"index": 0, "delta": {"role": "assistant", "content": part}}
-                    made = {
-                        "id": "x",
-                        "object": "chat.completion.chunk",
-                        "created": 0,
-                        "model": "m",
-                    }
-                    row = json.dumps({**made, "choices": [{**delta, "finish_reason": None}]})
+                    made = {"id": "x", "object": "chat.completion.chunk", "created": 0}
+                    choice = {**delta, "finish_reason": None}
+                    row = json.dumps({**made, "model": "m", "choices": [choice]})
                     self.wfile.write(f"data: {row}\n\n".encode())
                     self.wfile.flush()
                 self.wfile.write(b"data: [DONE]\n\n")

@@ -1,10 +1,11 @@
 """Make the pictures of docs/images anew: ``python -m tests.ui.browser.screenshots URL [FOLDER]``.
 
-URL is a running ``stategate ui``. The four of the tour are light and 1280 wide; the first is taken
-in every width and colour scheme. With FOLDER every tab is taken in all four, to be looked at.
+URL is a running ``stategate ui``. The four of the tour are light and 1280 wide. With FOLDER every tab
+is taken in two widths and both colour schemes, to be looked at.
 """
 
 import io
+import itertools
 import sys
 from pathlib import Path
 
@@ -19,23 +20,21 @@ def main(url, folder=None):
 
     target = Path(folder) if folder else FOLDER
     target.mkdir(exist_ok=True)
+    looks = itertools.product((1280, 400), ("light", "dark")) if folder else [(1280, "light")]
     with sync_playwright() as play:
         flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
         browser = play.chromium.launch(executable_path=chromium(), args=flags)
-        for dark in (False, True):
-            for width in (1280, 400):
-                scheme = "dark" if dark else "light"
-                size = {"width": width, "height": 900 if width > 400 else 860}
-                page = browser.new_context(viewport=size, color_scheme=scheme).new_page()
-                page.set_default_timeout(90_000)
-                page.goto(url)
-                tail = ("-dark" if dark else "") + ("-400" if width == 400 else "")
-                views(page, target, tail, everything=bool(folder) or not tail)
-                page.context.close()
+        for width, scheme in looks:
+            size = {"width": width, "height": 900 if width > 400 else 860}
+            page = browser.new_context(viewport=size, color_scheme=scheme).new_page()
+            page.set_default_timeout(90_000)
+            page.goto(url)
+            views(page, target, f"-{width}-{scheme}" if folder else "")
+            page.context.close()
         browser.close()
 
 
-def views(page, folder, tail, everything):
+def views(page, folder, tail):
     """Take the pictures of one width and colour scheme."""
     from PIL import Image
 
@@ -51,15 +50,13 @@ def views(page, folder, tail, everything):
     page.locator(".sg-ending").nth(2).wait_for()
     page.locator("#sg-compare-stop").wait_for(state="hidden")
     shot("compare")
-    if not everything:
-        return
     show(page, "Episode")
     task(page, 3)
     button(page, "Step").click()
     page.locator(".sg-cards").wait_for()
     shot("episode")
     play_to_the_end(page)
-    if folder != FOLDER:
+    if tail:
         page.locator("#sg-state .label-wrap").click()
         page.locator("#sg-plane canvas, #sg-plane svg").first.wait_for()
         shot("state")
@@ -73,11 +70,10 @@ def views(page, folder, tail, everything):
     show(page, "Runs")
     page.locator(".sg-story").nth(5).wait_for()
     shot("runs")
-    if folder == FOLDER:
-        return
-    show(page, "Settings")
-    page.locator("#sg-yaml textarea").wait_for()
-    shot("settings")
+    if tail:
+        show(page, "Settings")
+        page.locator("#sg-yaml textarea").wait_for()
+        shot("settings")
 
 
 if __name__ == "__main__":

@@ -161,9 +161,13 @@ def test_a_strangers_plug_in_by_its_parameters_and_yaml_out_and_in(new_tab, tmp_
     task(page, 3)
     tab(page, "Settings")
     page.locator("#sg-kinds").get_by_text("stranger-topmost").wait_for()
+    box = page.locator("#sg-yaml textarea")
+    expect(box).to_have_value(re.compile("env:"))
+    whole = box.input_value()
     fill(page, "#sg-yaml", "context: {kind: topmost, how_many: 0}")
     button(page, "Apply to this tab").click()
     expect(page.locator("#sg-settings-status .sg-note-bad")).to_contain_text("how_many")
+    fill(page, "#sg-yaml", whole)
     settings(page, context={"kind": "topmost", "how_many": 2})
     with page.expect_download() as download:
         button(page, "Save as YAML").click()

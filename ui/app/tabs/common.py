@@ -71,9 +71,9 @@ def telling(method: Method) -> Method:
     if isasyncgenfunction(method):
 
         @wraps(method)
-        async def watched(self: Tab, *args: Any) -> Updates:
+        async def watched(self: Tab, *args: Any, **more: Any) -> Updates:
             try:
-                async for update in method(self, *args):
+                async for update in method(self, *args, **more):
                     yield update
             except Exception as error:
                 yield {**self.idle(), self.status: failed(error)}
