@@ -116,14 +116,14 @@ def parse(reply: str, actions: Sequence[str], offer: Offer | None = None) -> str
 
 def thought_of(reply: str) -> str:
     """Return the reasoning that came with ``reply`` ("" if none)."""
-    value = json_in(reply, dict) or {}
+    value = json_in(reply)
     return str(value.get("thought", "")).strip()
 
 
 def _written(reply: str, legal: Sequence[str], group: str | None) -> list[str]:
     """Return the actions that ``reply`` names in JSON, then those in plain text."""
     verbs = dict.fromkeys(verb_of(action) for action in legal if _key(action) != "action")
-    value = json_in(reply, dict) or {}
+    value = json_in(reply)
     actions = [f"{verb}[{value[verb]}]" for verb in verbs if isinstance(value.get(verb), str)]
     if group is not None and isinstance(value.get(group), str):
         wanted = _folded(value[group])

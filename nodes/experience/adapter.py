@@ -93,7 +93,3 @@ class ExperienceAdapter:
     def general(self, text: str) -> str:
         """Return ``text`` without names that mean nothing in another task."""
         return text
-
-    def outcomes(self, actions: Sequence[str]) -> tuple[str, ...]:
-        """Return texts that advice made of an episode must not give away."""
-        return ()

@@ -7,9 +7,7 @@ world's adapter, so that advice carries over to other tasks.
 States are written by one serialiser: a bank's states and an agent's own state are near each other only
 if both are written the same way, and cut old pages as short-term memory does::
 
-    Image description: ...          (where the task has images)
     Question: ...
-    Task: ...                       (where a sub-task was given)
     look(red shoes) → Page 1 ...    (the latest few decisions and what they led to)
 """
 
@@ -51,8 +49,6 @@ class Step:
 class Episode:
     """A finished episode. ``reward`` is 0 to 1; ``task_id`` is shared by attempts at one task.
 
-    ``answers`` are texts that advice made from this episode must not hold (the answer given, the
-    true answer); what the actions themselves give away, the world's adapter knows.
     ``trust`` (0 to 1) is that of who recorded it.
     """
 
@@ -62,10 +58,6 @@ class Episode:
     steps: tuple[Step, ...]
     reward: float
     correct: bool
-    task: str = ""
-    images: tuple[str, ...] = ()
-    caption: str = ""
-    answers: tuple[str, ...] = ()
     source: str = ""
     trust: float = 1.0
 
@@ -175,17 +167,12 @@ def state_text(
     decisions: Sequence[tuple[str, str]],
     *,
     start: str = "",
-    task: str = "",
-    caption: str = "",
 ) -> str:
     """Return the state after ``decisions``, pairs of action and the page it led to, oldest first.
 
     ``start`` is the first page, told only where nothing was decided yet. Pages are as recorded.
     """
-    lines = [f"Image description: {one_line(caption)}"] if caption else []
-    lines.append(f"Question: {truncate(one_line(question), _QUESTION)}")
-    if task and one_line(task) != one_line(question):
-        lines.append(f"Task: {truncate(one_line(task), _QUESTION)}")
+    lines = [f"Question: {truncate(one_line(question), _QUESTION)}"]
     recent = decisions[-STEPS:]
     for i, (action, page) in enumerate(recent):
         tool, params = parse_action(action)
@@ -206,9 +193,8 @@ def state_text(
 def states_of(episode: Episode, told: ExperienceAdapter) -> list[str]:
     """Return the state in which each decision of ``episode`` was taken."""
     taken = [(step.action, step.after) for step in episode.steps]
-    about = {"task": episode.task, "caption": episode.caption}
     return [
-        state_text(told, episode.question, taken[:i], start=step.before, **about)
+        state_text(told, episode.question, taken[:i], start=step.before)
         for i, step in enumerate(episode.steps)
     ]
 

@@ -122,16 +122,6 @@ class WebShopExperience(ExperienceAdapter):
         """Return ``text`` without product codes."""
         return _CODE.sub("the product", text)
 
-    def outcomes(self, actions: Sequence[str]) -> tuple[str, ...]:
-        """Return the code of the product that was bought."""
-        targets = [clicked[1].strip() for a in actions if (clicked := _CLICK.fullmatch(a))]
-        opened = ""
-        for target in targets:
-            opened = target if is_product(target) else opened
-            if target.lower() == "buy now" and opened:
-                return (opened,)
-        return ()
-
 
 def _search_form(question: str, words: str) -> str:
     """Return which parts of the question the search words hold (half of a part counts)."""

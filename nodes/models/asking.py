@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -130,37 +130,18 @@ async def _reply(
 # JSON ---------------------------------------------------------------------------------------------
 
 
-def json_in(reply: str, wanted: type) -> Any:
-    """Return the first JSON value of type ``wanted`` in ``reply``, None where there is none."""
-    opening = "[" if wanted is list else "{"
+def json_in(reply: str) -> dict[str, Any]:
+    """Return the first JSON object in ``reply``, an empty one where there is none."""
     for text in (*_FENCE.findall(reply), reply):
-        for value, _ in _values(text, opening):
-            if isinstance(value, wanted):
+        start, failed = text.find("{"), 0
+        while start >= 0 and failed < _STARTS:
+            try:
+                value: dict[str, Any] = json.JSONDecoder().raw_decode(text, start)[0]
                 return value
-    return None
-
-
-def objects_in(reply: str) -> list[dict[str, Any]]:
-    """Return the whole JSON objects in ``reply``, in order: what is left of a list that broke off."""
-    objects: list[dict[str, Any]] = []
-    covered = 0
-    for value, (start, end) in _values(reply, "{"):
-        if start >= covered:  # not inside the one before
-            objects.append(value)
-            covered = end
-    return objects
-
-
-def _values(text: str, opening: str) -> Iterator[tuple[Any, tuple[int, int]]]:
-    """Yield the JSON values that begin at each ``opening`` bracket, and from where to where."""
-    start, failed = text.find(opening), 0
-    while start >= 0 and failed < _STARTS:
-        try:
-            value, end = json.JSONDecoder().raw_decode(text, start)
-            yield value, (start, end)
-        except (ValueError, RecursionError):
-            failed += 1
-        start = text.find(opening, start + 1)
+            except (ValueError, RecursionError):
+                failed += 1
+            start = text.find("{", start + 1)
+    return {}
 
 
 # Usage and cost -----------------------------------------------------------------------------------

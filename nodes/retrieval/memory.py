@@ -130,7 +130,7 @@ class ModelStatements:
         messages = [SystemMessage(_SYSTEM), human]
         try:
             reply = ask(self._resources.llm, messages, _SCHEMA, self.usage, _MAX_TOKENS)
-            rows = (json_in(reply, dict) or {})["statements"]
+            rows = json_in(reply)["statements"]
             return [s for row in rows if (s := _read(row, text, speaker, at)) is not None]
         except UserError as error:
             problem = describe_error(error)

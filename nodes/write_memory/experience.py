@@ -1,9 +1,8 @@
 """``experience``: finished episodes go into a bank as the agent works.
 
 A finished episode is annotated by its return and added at once; an episode that is cut off at the
-step cap is not finished and adds nothing. Where the ``trace`` memory keeps the episode too,
-``stategate bank hindsight --watch`` rewrites the advice later, in the background. The bank is capped:
-the least useful tenth goes (see ``nodes.experience.grow``).
+step cap is not finished and adds nothing. The bank is capped: the least useful tenth goes (see
+``nodes.experience.grow``).
 """
 
 from collections import OrderedDict

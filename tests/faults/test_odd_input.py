@@ -52,7 +52,7 @@ ACTIONS = ["click[" * 13_000, "search[" * 13_000, "search[" + "]" * 50_000, "cli
 def test_a_reply_of_open_brackets_is_read_at_once(name):
     started = time.process_time()
     assert parse(REPLIES[name], LEGAL) is None
-    assert json_in(REPLIES[name], str) is None
+    assert json_in(REPLIES[name]) == {}
     assert time.process_time() - started < 2
 
 

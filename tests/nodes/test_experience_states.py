@@ -67,14 +67,14 @@ def test_a_bank_state_is_the_state_that_the_agent_was_in(tmp_path, monkeypatch):
     assert total > 15
 
 
-def test_states_hold_question_task_caption_decisions_and_no_button_marks():
+def test_states_hold_question_decisions_and_no_button_marks():
     steps = (
         Step("search", "beds", "[button] Search [button_]", "Page 1 [button] B0 [button_] A bed"),
         Step("click", "b0", "…", "[clicked button] navy [clicked button_]"),
     )
-    told = states_of(episode(steps=steps, task="look for beds", caption="a grey bed"))
-    assert told[0].startswith("Image description: a grey bed\nQuestion: Find me easy clean")
-    assert "Task: look for beds\nstart → Search" in told[0]
+    told = states_of(episode(steps=steps))
+    assert told[0].startswith("Question: Find me easy clean")
+    assert "\nstart → Search" in told[0]
     assert told[1].endswith("search(beds) → Page 1 B0 A bed")
     assert "button" not in "".join(told)
 

@@ -33,17 +33,6 @@ def test_banks_are_merged_and_a_row_comes_once(folder, tmp_path):
     assert len(open_bank(bank).rows()) > 4
 
 
-def test_a_model_s_advice_is_asked_for_once_a_task(folder, tmp_path):
-    told = '[{"state": 1, "q_value": 3, "experience": "Look twice."}]'
-    fake = (*HASHED, "--set", "llm.kind=fake", "--set", f"llm.replies=['{told}']")
-    words = ("--annotator", "hindsight", "--limit", 1, "--include-incorrect")
-    said = call("bank", "build", folder / "p.sqlite", "--out", tmp_path / "b", *words, *fake)
-    assert "1 calls at most once each" in said
-    assert "used: 1 calls" in said
-    rows = open_bank(tmp_path / "b").rows()
-    assert "Look twice." in {row.data["experience"] for row in rows}
-
-
 def test_mistakes_are_told_in_one_line(folder, tmp_path):
     bank = folder / "state"
     (tmp_path / "empty.jsonl").write_text("")

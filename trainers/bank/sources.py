@@ -1,9 +1,8 @@
-"""Read episodes from any recorder: our trace store, its JSONL export, `trace.json` files, ReAct logs.
+"""Read episodes of several recorders: our trace store, its JSONL export, ReAct logs.
 
 A broken, empty or half-written record is left out and named in ``problems``; it never ends a build.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -114,67 +113,6 @@ def _exported(record: Mapping[str, Any], source: str) -> Episode:
     )
 
 
-def _reference(record: Mapping[str, Any], source: str) -> Episode:
-    """Read ``{task_id, input, sub_task, trace, answer, is_correct, ground_truth?}``."""
-    given = record.get("input") or {}
-    question, images = (
-        (given, [])
-        if isinstance(given, str)
-        else (str(given.get("question") or ""), given.get("images") or [])
-    )
-    if not question:
-        raise ValueError("input has no question")
-    steps: list[Step] = []
-    thought, page = "", ""
-    for entry in record["trace"]:
-        kind, body = _entry(entry)
-        if kind == "think":
-            thought = f"{thought} {body}".strip()
-        elif kind == "action":
-            properties = body.get("properties", body.get("params", ""))
-            params = properties if isinstance(properties, str) else json.dumps(properties)
-            after = body.get("observation", "")
-            after = after if isinstance(after, str) else json.dumps(after)
-            steps.append(Step(str(body["tool"]), params, page, after, thought))
-            thought, page = "", after
-        elif kind == "answer":
-            steps.append(Step("answer", str(body), page, "", thought))
-            thought = ""
-    answer = str(record.get("answer") or "")
-    if answer and not any(step.tool == "answer" for step in steps):
-        steps.append(Step("answer", answer, page, "", thought))
-    if not steps:
-        raise ValueError("the trace holds no decision")
-    correct = bool(record.get("is_correct"))
-    truth = record.get("ground_truth")
-    truths = truth if isinstance(truth, list) else [] if truth is None else [truth]
-    known = [answer, *map(str, truths)]
-    known += [step.params for step in steps if step.tool == "answer"]
-    return Episode(
-        id=f"{source}/{record['task_id']}/{record.get('id', '')}".rstrip("/"),
-        task_id=str(record["task_id"]),
-        question=question,
-        steps=tuple(steps),
-        reward=float(correct),
-        correct=correct,
-        task=str(record.get("sub_task") or ""),
-        images=tuple(str(image) for image in images),
-        answers=tuple(dict.fromkeys(a for a in known if a)),
-        source=source,
-    )
-
-
-def _entry(entry: Mapping[str, Any]) -> tuple[str, Any]:
-    """Read ``{"think": ...}`` as well as ``{"type": "think", "content": ...}``."""
-    if "type" in entry:
-        kind = str(entry["type"])
-        return kind, entry.get("content", entry.get(kind, entry))
-    for kind in ("think", "action", "answer"):
-        if kind in entry:
-            return kind, entry[kind]
-    raise ValueError(f"a trace entry is think, action or answer, not {sorted(entry)}")
-
-
 def _react(record: Mapping[str, Any], source: str) -> Episode:
     """Read ``{session, instruction, steps: [{action, observation}], reward}`` with think[...]."""
     steps: list[Step] = []
@@ -208,6 +146,5 @@ def _react(record: Mapping[str, Any], source: str) -> Episode:
 
 _READERS: dict[str, Callable[[Mapping[str, Any], str], Episode]] = {
     "events": _exported,
-    "trace": _reference,
     "steps": _react,
 }

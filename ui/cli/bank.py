@@ -19,10 +19,8 @@ from stategate.ui.cli.output import say, working
 from stategate.ui.cli.settings_command import command, command_group
 
 if TYPE_CHECKING:
-    from stategate.graph.config import Config
     from stategate.nodes.resources import Resources
     from stategate.trainers.bank.build import Built
-    from stategate.trainers.bank.hindsight import Hindsight
 
 app = command_group(
     "Make and merge banks of experience.",
@@ -51,13 +49,13 @@ class BankConfig(Settings):
     config: ConfigName = "webshop"
     overrides: Overrides = ()
 
-    def load(self) -> "tuple[Config, Resources]":
-        """Return the config and its heavy parts."""
+    def resources(self) -> "Resources":
+        """Return the heavy parts of the config."""
         from stategate.graph.config import load_config
         from stategate.nodes.resources import Resources
 
         config = load_config(self.config, self.overrides)
-        return config, Resources(config.llm, config.embedder, env=config.env)
+        return Resources(config.llm, config.embedder, env=config.env)
 
 
 class BuildSettings(BankConfig, Shared):
@@ -66,12 +64,9 @@ class BuildSettings(BankConfig, Shared):
     traces: tuple[Path, ...] = argument(..., "Trace databases, JSON or JSONL files, or folders.")
     out: str | None = option(None, "Goes on if it is there.", metavar="NAME|FOLDER")
     kind: Literal["state", "trace"] = option("state", "Advice a step, or a task.")
-    annotator: Literal["return", "hindsight"] = option("return", "Calls no model, or once a task.")
     include_incorrect: bool = option(False, "Failed episodes too, with blame.")
     trust: Trust = 1.0
     limit: Limit = None
-    concurrency: int = option(1, "Model calls at once.", ge=1)
-    per_minute: float = option(0, "Model calls a minute; 0: any.", ge=0)
 
 
 class PracticeSettings(BankConfig, Shared):
@@ -96,33 +91,17 @@ def build(settings: BuildSettings) -> None:
     from stategate.trainers.bank.build import build_state_bank, build_trace_bank
     from stategate.trainers.bank.sources import read_episodes
 
-    _, resources = settings.load()
     with working("reading the episodes"):
         read = read_episodes(settings.traces, settings.include_incorrect, settings.trust)
     episodes = read.found[: settings.limit]
     _tell_problems(read.problems, "not read")
     if not episodes:
         raise UserError("no episode to learn from: give other traces, or --include-incorrect")
-    if any(episode.images for episode in episodes):
-        from stategate.trainers.bank.hindsight import Captions
-
-        captions = Captions(resources.llm, resources.llm_params.model_dump_json())
-        episodes = [captions.caption(episode) for episode in episodes]
-        _tell_problems(captions.problems, "without a caption")
-    place, crew = _place(settings.out, settings.kind), settings.crew()
-    judge = None
-    if settings.kind == "state" and settings.annotator == "hindsight":
-        judge = _judge(resources, episodes, settings)
+    place = _place(settings.out, settings.kind)
+    make = build_trace_bank if settings.kind == "trace" else build_state_bank
     with working("building the bank"):
-        if settings.kind == "trace":
-            built = build_trace_bank(place, episodes, resources, crew)
-        else:
-            built = build_state_bank(place, episodes, resources, judge, crew)
+        built = make(place, episodes, settings.resources(), settings.crew())
     _tell(built, place)
-    if judge is not None:
-        used = judge.usage
-        tokens = f"{used.tokens_in} tokens in, {used.tokens_out} out"
-        say(f"used: {used.calls} calls, {tokens}, {_money(judge.cost())}")
 
 
 @command(app, "stategate bank practice --goals train --out p.sqlite --set env.data=official")
@@ -147,26 +126,9 @@ def merge(settings: MergeSettings) -> None:
     say(f"{added} new rows in {place}")
 
 
-def _judge(resources: "Resources", episodes: list[Any], settings: BuildSettings) -> "Hindsight":
-    """Return the model as judge of episodes, after saying what it will cost."""
-    from stategate.trainers.bank.hindsight import Hindsight
-
-    params = resources.llm_params
-    name = str(getattr(params, "model", params.kind))
-    room = int(getattr(params, "n_ctx", 16_000)) - 300
-    pace = (settings.concurrency, settings.per_minute)
-    judge = Hindsight(resources.llm, resources.experience, name, room, *pace)
-    tokens_in, tokens_out, cost = judge.estimate(episodes)
-    tokens = f"about {tokens_in} tokens in, {tokens_out} out"
-    say(f"{len(episodes)} calls at most once each: {tokens}, {_money(cost)}")
-    return judge
-
-
 def _tell(built: "Built", folder: str) -> None:
     summary = f"{built.rows} rows from {built.read} episodes in {folder}"
     summary += f", {built.known} were there already" if built.known else ""
-    if built.leaks:
-        summary += f"; {built.leaks} pieces of advice told the answer and were dropped"
     say(summary)
     _tell_problems(built.problems, "not added")
 
@@ -176,7 +138,3 @@ def _tell_problems(problems: list[str], what: str) -> None:
         say(f"{what}: {line}", "yellow", stderr=True)
     if len(problems) > 5:
         say(f"… and {len(problems) - 5} more {what}", "yellow", stderr=True)
-
-
-def _money(cost: float | None) -> str:
-    return "at an unknown cost" if cost is None else f"${cost:.4f}"
