@@ -118,7 +118,6 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
             Decisions.of(state.get(_KEY)),
             request.system_message,
             request.tools,
-            request.model,
         )
 
     def _shown(self, messages: Sequence[BaseMessage], decide: Callable[[], Shown]) -> Shown:
@@ -161,7 +160,6 @@ def build_messages(
     *,
     system: SystemMessage | None = None,
     tools: Sequence[Any] = (),
-    model: Any = None,
     **settings: Any,
 ) -> list[BaseMessage]:
     """Return what one call should read of ``messages``; nothing is kept and nothing is changed.
@@ -169,7 +167,7 @@ def build_messages(
     ``settings`` are those of :class:`ContextMiddleware`. Raises ``UserError`` for wrong ones.
     """
     context = HistoryPlanner(kind, budget, **{"recall": False, **settings})
-    return list(context(messages, Decisions(), system, tools, model).messages)
+    return list(context(messages, Decisions(), system, tools).messages)
 
 
 def _tell_bill(model: Any, response: ModelResponse[Any]) -> None:

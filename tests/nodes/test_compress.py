@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stategate.envs.protocols import Chunk, Fragment
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.expert import play
 from stategate.nodes.build_context.assemble import assemble
@@ -196,14 +195,3 @@ def test_what_competes_can_be_compared_by_what_is_shown(pages):
             assert max(kept, default=0.0) <= min(gone, default=3.0)
             compared += bool(kept and gone)
     assert compared
-
-
-def test_running_text_keeps_a_clause_for_each_asked_word():
-    lines = ["Good and warm. Made of fine cotton, easy to wash.", "Cotton is good, says Ann."]
-    fragments = (Fragment("\n".join(f"Text: {line}" for line in lines)),)
-    page = [Chunk("d", "detail", "", fragments=fragments)]
-    wish = "I want machine wash cotton shirts under 9 dollars"
-    asked = focus_on(VIEW, wish, page, False)
-    named = sorted(stretch.strip() for stretch in asked.telling)
-    assert named == ["Cotton is good,", "easy to wash."]  # the shorter of two that say cotton
-    assert asked.stretch_tier(" says Ann.") == 3

@@ -57,12 +57,6 @@ def test_a_product_is_left_by_advice_unless_it_offers_every_wanted_option():
         assert advised(lacking, others, move, OPENED).action == "click[< prev]"
 
 
-@pytest.mark.parametrize("move", ["open", "features", "fly", "buy now"])
-def test_advice_that_does_not_apply_changes_nothing(move):
-    page = (RESULTS, ON_RESULTS, move, OPENED[:1])
-    assert advised(*page) == advised(*page, follow=False)
-
-
 def test_the_follower_the_updater_and_the_writer_conform(tmp_path):
     check_actor(Rule(follow=True))
     check_updater(Ema())

@@ -44,7 +44,7 @@ class HistorySettings(BaseModel):
         frozenset(), description="tools whose new results are shown whole until a cut"
     )
     recall: bool = Field(True, description="give the agent a tool that shows a result whole")
-    token_counter: Count | None = Field(None, description="counts tokens in place of the model's")
+    token_counter: Count | None = Field(None, description="counts tokens in place of cl100k")
     parameters: dict[str, Any] = Field(default_factory=dict, description="of the context kind")
 
     @classmethod

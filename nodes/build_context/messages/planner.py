@@ -113,6 +113,8 @@ class HistoryPlanner:
         elif isinstance(params, ConversationContext):
             self._advising, self._choosing = params, Compress()
         self._schemas: dict[int, tuple[Any, str]] = {}
+        # Histories repeat themselves: a text is counted once.
+        self._count: Count = lru_cache(_KNOWN)(self.settings.token_counter or count_tokens)
 
     def __call__(
         self,
@@ -120,10 +122,9 @@ class HistoryPlanner:
         decisions: Decisions,
         system: SystemMessage | None = None,
         tools: Sequence[Any] = (),
-        model: Any = None,
     ) -> Shown:
         """Return what a call reads of ``messages``, and the decisions for the next call."""
-        count = _remembering(self.settings.token_counter or counter_of(model))
+        count = self._count
         fixed = 0 if system is None else tokens_of(system, count)
         fixed += sum(count(self._schema(tool)) for tool in tools)
         decisions, state = self._read(messages, decisions)
@@ -340,29 +341,3 @@ def _params(kind: str, budget: int, parameters: dict[str, Any]) -> ContextParams
     chosen = {name: value for name, value in defaults.items() if name in fields}
     values = {"kind": kind, "budget": budget, **chosen, **parameters}
     return cast(ContextParams, registry().parse("context", values))
-
-
-def counter_of(model: Any) -> Count:
-    """Return the tokenizer of ``model`` where it is known and can be had, else cl100k."""
-    name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
-    return _counter_named(name)
-
-
-@lru_cache(maxsize=32)
-def _counter_named(name: str) -> Count:
-    import tiktoken
-
-    try:
-        known = tiktoken.encoding_name_for_model(name)
-        if known == "cl100k_base":
-            return count_tokens
-        encoding = tiktoken.get_encoding(known)
-    except Exception:  # unknown, or its file is not here and there is no network
-        return count_tokens
-    return lambda text: len(encoding.encode_ordinary(text))
-
-
-@lru_cache(maxsize=32)
-def _remembering(count: Count) -> Count:
-    """Return a counter that remembers texts, each in full: histories repeat themselves."""
-    return lru_cache(maxsize=_KNOWN)(count)

@@ -124,23 +124,6 @@ def test_the_actor_keeps_the_rules():
     check_actor(LearnedState(model=MODEL, answer_tokens=3))
 
 
-def test_a_model_that_chats_is_asked_in_its_own_form():
-    from stategate.nodes.models.decoders.backend import answer_prompt
-    from tests.nodes.rico.conftest import make_tokenizer
-
-    tokenizer = make_tokenizer()
-    plain = tokenizer.decode(answer_prompt(tokenizer, "who is in rome ?"))
-    assert "who is in rome ?" in plain
-    assert "cat" not in plain
-    tokenizer.chat_template = (
-        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}"
-        "cat {{ m.content }} {% endfor %}dog"
-    )
-    chat = tokenizer.decode(answer_prompt(tokenizer, "who is in rome ?"))
-    assert chat.startswith("cat")
-    assert chat.endswith("who is in rome ? dog")
-
-
 def test_rank_and_ask_share_states_and_show_bars(folder, settings, tmp_path):
     ingest = CliRunner().invoke(app, ["ingest", str(folder), "--corpus", "towns"])
     assert ingest.exit_code == 0, ingest.output
