@@ -42,19 +42,8 @@ class AlfWorldActions(ActionVocabulary):
     """Going, opening, taking, putting, changing, looking."""
 
     classes: tuple[str, ...] = (
-        "go",
-        "open",
-        "close",
-        "take",
-        "put",
-        "clean",
-        "heat",
-        "cool",
-        "slice",
-        "use",
-        "examine",
-        "look",
-        "other",
+        *("go", "open", "close", "take", "put", "clean", "heat", "cool"),
+        *("slice", "use", "examine", "look", "other"),
     )
 
     def class_of(self, page: str, action: str) -> str:
@@ -103,7 +92,7 @@ class AlfWorldView(View):
         held = held_by(observation.actions, text)
         for action in observation.actions:
             groups.setdefault(_group(action, held), []).append(action)
-        order = sorted(groups, key=lambda group: _ORDER.index(group[0]))
+        order = sorted(groups, key=lambda group: list(_LEADS).index(group[0]))
         return [*chunks, *(_commands(kind, name, groups[kind, name]) for kind, name in order)]
 
     def status(self, observation: Observation, shown: Sequence[Chunk]) -> Sequence[StatusLine]:
@@ -133,14 +122,8 @@ class AlfWorldView(View):
         return super().inputs(event)
 
 
-_ORDER = ("here", "hand", "places", "self", "other")
-_LEADS = {
-    "here": "Here:",
-    "hand": "With it:",
-    "places": "Go to",
-    "self": "Also:",
-    "other": "Also:",
-}
+#: How the commands of each chunk are led, in the order of the chunks.
+_LEADS = {"here": "Here:", "hand": "With it:", "places": "Go to", "self": "Also:", "other": "Also:"}
 
 
 def _commands(kind: str, name: str, actions: Sequence[str]) -> Chunk:

@@ -145,18 +145,39 @@ def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 class _Parts:
-    """Spans in the making: ``add`` returns the place of the span that it adds."""
+    """Spans of ``text`` in the making, and the open heads (level, place) that lead what follows."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str) -> None:
+        self.text = text
         self.spans: list[Span] = []
+        self._heads: list[tuple[int, int]] = []
 
-    def add(self, start: int, end: int, leads: Sequence[int] = (), is_lead: bool = False) -> int:
-        self.spans.append(Span(start, end, tuple(leads), is_lead))
+    def add(
+        self, start: int, end: int, leads: Sequence[int] | None = None, is_lead: bool = False
+    ) -> int:
+        """Add a span, led by the open heads unless ``leads`` are given; return its place."""
+        own = [place for _, place in self._heads] if leads is None else leads
+        self.spans.append(Span(start, end, tuple(own), is_lead))
         return len(self.spans) - 1
+
+    def close(self, level: int) -> None:
+        """Close the heads that lead no part of this level."""
+        self._heads = [head for head in self._heads if head[0] < level]
+
+    def head(self, level: int, start: int, end: int) -> None:
+        """Add a head, which leads what follows until one of its level or above."""
+        self.close(level)
+        self._heads.append((level, self.add(start, end, is_lead=True)))
+
+    def fill(self, start: int, end: int) -> None:
+        """Add a stretch, sentence by sentence where it is long."""
+        whole = end - start <= _LONG
+        for a, b in [(start, end)] if whole else _sentences(self.text, start, end):
+            self.add(a, b)
 
 
 def _json_spans(text: str) -> list[Span]:
-    parts = _Parts()
+    parts = _Parts(text)
     at = _after(_SPACE, text, 0)
     while at < len(text):
         try:
@@ -198,52 +219,39 @@ def _json_value(
 
 
 def _html_spans(text: str) -> list[Span]:
-    parts = _Parts()
-    heads: list[tuple[int, int]] = []  # (level, place)
+    parts = _Parts(text)
     for start, end in _cuts([m.start() for m in _BLOCK.finditer(text)], text):
         found = re.match(r"<h([1-6])\b", text[start : start + 4], re.I)
         if found:
-            level = int(found[1])
-            heads = [head for head in heads if head[0] < level]
-            heads.append((level, parts.add(start, end, [p for _, p in heads], True)))
+            parts.head(int(found[1]), start, end)
         else:
-            parts.add(start, end, [place for _, place in heads])
+            parts.add(start, end)
     return parts.spans
 
 
 def _markdown_spans(text: str) -> list[Span]:
-    parts = _Parts()
-    heads: list[tuple[int, int]] = []
+    parts = _Parts(text)
     fenced = False
     for start, end in _lines(text):
         line = text[start:end]
-        if line.lstrip().startswith("```"):
-            fenced = not fenced
+        fenced ^= line.lstrip().startswith("```")
         found = None if fenced else _HEADING.match(line)
-        leads = [place for _, place in heads]
         if found:
-            level = len(found[1])
-            heads = [head for head in heads if head[0] < level]
-            heads.append((level, parts.add(start, end, [place for _, place in heads], True)))
-        elif fenced or end - start <= _LONG:
-            parts.add(start, end, leads)
+            parts.head(len(found[1]), start, end)
+        elif fenced:
+            parts.add(start, end)
         else:
-            for a, b in _sentences(text, start, end):
-                parts.add(a, b, leads)
+            parts.fill(start, end)
     return parts.spans
 
 
 def _table_spans(text: str) -> list[Span]:
-    parts = _Parts()
-    lead: list[int] = []
-    for start, end in _lines(text):
-        line = text[start:end]
-        if not lead:
-            lead.append(parts.add(start, end, (), True))
-        elif len(lead) == 1 and not re.search(r"\w", line):  # |---|---|
-            lead.append(parts.add(start, end, lead, True))
+    parts = _Parts(text)
+    for i, (start, end) in enumerate(_lines(text)):
+        if not i or (i == 1 and not re.search(r"\w", text[start:end])):  # |---|---|
+            parts.head(i, start, end)
         else:
-            parts.add(start, end, lead)
+            parts.add(start, end)
     return parts.spans
 
 
@@ -255,20 +263,15 @@ def _log_spans(text: str) -> list[Span]:
 
 def _text_spans(text: str) -> list[Span]:
     """Return lines and sentences; a line that ends with a colon leads what is indented below it."""
-    parts = _Parts()
-    heads: list[tuple[int, int]] = []
+    parts = _Parts(text)
     for start, end in _lines(text):
         line = text[start:end]
         indent = len(line) - len(line.lstrip())
-        heads = [head for head in heads if head[0] < indent]
-        leads = [place for _, place in heads]
+        parts.close(indent)
         if line.rstrip().endswith(":") and end - start <= _LONG:
-            heads.append((indent, parts.add(start, end, leads, True)))
-        elif end - start <= _LONG:
-            parts.add(start, end, leads)
+            parts.head(indent, start, end)
         else:
-            for a, b in _sentences(text, start, end):
-                parts.add(a, b, leads)
+            parts.fill(start, end)
     return parts.spans
 
 

@@ -1,65 +1,46 @@
 """The reward of a purchase, part by part, as the WebShop paper defines and its code computes it.
 
 Titles are compared by their nouns (NOUN and PROPN of en_core_web_sm 3.8.0). Parsing takes milliseconds
-and importing spaCy seconds, so each title is parsed once and kept on disk.
+and importing spaCy seconds, so each title is parsed once and its nouns are kept in a file of lines.
 """
 
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
-
 from stategate.envs.webshop.catalogue import SAMPLE, Product
 from stategate.stores.assets.fetch import asset_path
 from stategate.stores.home import cache
-from stategate.stores.sql import Database, Schema, Text, create_tables
 
-MODEL = "en_core_web_sm-3.8.0"
 _lock = threading.RLock()
-_nouns = sa.Table(
-    "nouns",
-    sa.MetaData(),
-    sa.Column("model", Text, primary_key=True),
-    sa.Column("title", Text, primary_key=True),
-    sa.Column("nouns", Text),
-)
 
 
 @lru_cache(maxsize=1 << 16)
 def nouns(title: str) -> tuple[str, ...]:
     """Return the nouns of ``title`` in lower case, in order, with repeats."""
-    if title in _shipped():
-        return tuple(_shipped()[title])
-    own = _nouns.c.model == MODEL, _nouns.c.title == title
+    path = cache() / "nouns-en_core_web_sm-3.8.0.jsonl"
     with _lock:
-        known = _file().scalar(sa.select(_nouns.c.nouns).where(*own))
-        if known is not None:
-            return tuple(json.loads(known))
-        parsed = tuple(t.text.lower() for t in _parser()(title) if t.pos_ in ("NOUN", "PROPN"))
-        row = {"model": MODEL, "title": title, "nouns": json.dumps(parsed)}
-        with _file().write() as db:
-            db.execute(_file().insert(_nouns).values(row).on_conflict_do_nothing())
-        return parsed
-
-
-@lru_cache(maxsize=1)
-def _shipped() -> Mapping[str, Sequence[str]]:
-    """Return the nouns of the sample's titles: it is played without the parser."""
-    table: Mapping[str, Sequence[str]] = json.loads((SAMPLE / "nouns.json").read_text("utf-8"))
-    return table
-
-
-def _file() -> Database:
-    return _open(cache() / "nouns.sqlite")
+        known = _known(path)
+        if title not in known:
+            known[title] = [t.text.lower() for t in _parser()(title) if t.pos_ in ("NOUN", "PROPN")]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps({title: known[title]}) + "\n")
+        return tuple(known[title])
 
 
 @lru_cache(maxsize=4)
-def _open(path: Path) -> Database:
-    return Database(path, Schema("cache of nouns", (create_tables(_nouns),), fix="delete it"))
+def _known(path: Path) -> dict[str, list[str]]:
+    """Return nouns by title: the sample's ship, others were parsed before."""
+    known: dict[str, list[str]] = json.loads((SAMPLE / "nouns.json").read_text("utf-8"))
+    for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
+        with suppress(ValueError):  # a line that broke off
+            known.update(json.loads(line))
+    return known
 
 
 @lru_cache(maxsize=1)
