@@ -7,7 +7,7 @@ what its pages, actions and instructions mean.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from stategate.stores.text import one_line, overlap, words_of
 from stategate.stores.traces import Event
@@ -178,24 +178,10 @@ class Chunk:
 #: tells what follows and hardly ever goes. In a prompt's frame: what the user asks ("instruction"),
 #: what a follow-up refers to ("about"), an earlier step's "action", "outcome" and "note", a status
 #: "value", and of a conversation or a memory its "day", "speaker", "said", "question" and "answer".
-FragmentRole = Literal[
-    "text",
-    "title",
-    "quantity",
-    "fact",
-    "lead",
-    "instruction",
-    "about",
-    "action",
-    "outcome",
-    "note",
-    "value",
-    "day",
-    "speaker",
-    "said",
-    "question",
-    "answer",
-]
+FragmentRole: TypeAlias = "_PageRole | _FrameRole | _TalkRole"
+_PageRole = Literal["text", "title", "quantity", "fact", "lead"]
+_FrameRole = Literal["instruction", "about", "action", "outcome", "note", "value"]
+_TalkRole = Literal["day", "speaker", "said", "question", "answer"]
 
 
 @dataclass(frozen=True)

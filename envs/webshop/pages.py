@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from stategate.envs.webshop.catalogue import Product
@@ -21,6 +22,8 @@ RESULTS = re.compile(r"Page (\d+) \(Total results: (\d+)\)")
 #: A line of rich mode: its indent (of options), whether it was clicked, its label.
 MARKED = re.compile(r"^(\s*)\[(clicked )?button\] (.*?) \[(?:clicked )?button_\]\s*$", re.DOTALL)
 PRICE = re.compile(r"\$([\d,]+(?:\.\d+)?)(?: to \$([\d,]+(?:\.\d+)?))?\s*$")
+
+_RECEIPT = Path(__file__).with_name("receipt.txt").read_text("utf-8").splitlines()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,42 +86,8 @@ def done_nodes(asin: str, options: dict[str, str], reward: float) -> Iterator[No
     """Yield the receipt."""
     escapes = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"})
     chosen = json.dumps(options, sort_keys=True).translate(escapes)
-    texts = (
-        "Thank you for shopping with us!",
-        "Your code: ",
-        "None",
-        " (Paste it in your MTurk interface.)",
-        "Purchased",
-        "asin",
-        asin,
-        "options",
-        chosen,
-        "attrs",
-        "None",
-        "category",
-        "None",
-        "query",
-        "None",
-        "product category",
-        "None",
-        "Target",
-        "asin",
-        "options",
-        "attrs",
-        "price upper",
-        "instuction text",
-        "category",
-        "product category",
-        "query",
-        "Goal ",
-        "None",
-        "Reward",
-        "Your score (min 0.0, max 1.0)",
-        str(reward),
-        "Reward Details ",
-        "None",
-    )
-    yield from map(Node, texts)
+    said = {"asin": asin, "options": chosen, "reward": str(reward)}
+    yield from (Node(line.format(**said)) for line in _RECEIPT)
 
 
 def draw_text(nodes: Sequence[Node]) -> str:

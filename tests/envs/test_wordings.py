@@ -9,7 +9,6 @@ from stategate.envs.asking.request import read_request
 from stategate.envs.asking.values import locate
 from stategate.envs.webshop import WebShop, wordings
 from stategate.envs.webshop.wordings import SPLITS, families, names_of, reword
-from stategate.evals.core.statistics import cluster_error, paired
 from stategate.stores.errors import UserError
 
 CHANGED = [
@@ -70,13 +69,3 @@ def test_a_wording_is_a_parameter_of_the_world(sample_shop):
     assert [g["asin"] for g in said.goals] == [g["asin"] for g in sample_shop.goals]
     assert said.goals[3]["instruction_text"] != sample_shop.goals[3]["instruction_text"]
     assert said.group_of(3) == sample_shop.goals[3]["asin"]
-
-
-def test_values_that_hang_together_make_the_error_larger():
-    values = [1.0] * 10 + [0.0] * 10
-    alone = cluster_error(values, list(range(20)))
-    together = cluster_error(values, [i // 5 for i in range(20)])
-    assert together == pytest.approx(alone * 2.517, rel=0.01)  # by hand: four clusters, not twenty
-    same = [i // 5 for i in range(20)]
-    wide, narrow = paired([0.0] * 20, values, clusters=same), paired([0.0] * 20, values)
-    assert wide.high - wide.low > narrow.high - narrow.low
