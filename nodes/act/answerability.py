@@ -31,11 +31,12 @@ _BULLET = re.compile(r"^[-*+•] +")
 _CITED = re.compile(r"^\[\d+\] ")
 #: What makes a question one about the talk itself: "Which lake did I ask you about last time?"
 _OF_TALK = re.compile(
-    r"\b(?:did|have|had) (?:i|we|you) (?:just |already |ever )?"
-    r"(?:ask|talk|say|said|mention|discuss|tell|told)\w*(?: (?:you|me))?(?: (?:about|of))?\b"
-    r"|\b(?:the )?last time\b|\bso far\b|\bbefore\b",
+    r"\b(?:(?:did|have|had) (?:i|we|you)|(?:that )?(?:i|we|you)(?: have| had)?) "
+    r"(?:just |already |ever )?(?:ask|talk|speak|spoke|say|said|mention|discuss|tell|told|want)\w*"
+    r"(?: to know)?(?: (?:you|me))?(?: (?:about|of))?\b|\b(?:the )?last time\b|\bso far\b",
     re.IGNORECASE,
 )
+_OF_ASKING = re.compile(r"\bask(?:ed)?\b|\bwant(?:ed)? to know\b", re.IGNORECASE)
 _SPOKEN = 0.15  # chance below which a question about the talk is taken for one about documents
 _FACTS = frozenset(
     "who whom whose when where which what is are was were does do did has have".split()
@@ -57,7 +58,7 @@ _NAME = re.compile(r"(?<=[\w,;:)] )[\"“]?([A-Z][\w'’-]+)")
 _KINDS = tuple(
     (name, re.compile(asks, re.IGNORECASE), looks)
     for name, asks, looks in (
-        ("person", r"\bwho(?:se|m)?\b", _NAME),
+        ("name", r"\bwho(?:se|m)?\b|\bname[sd]?\b|\bcalled\b", _NAME),
         ("time", r"^\W*when\b|\bwhat (?:year|day|date|time|month)\b", _TIME),
         (
             "number",
@@ -67,7 +68,7 @@ _KINDS = tuple(
     )
 )
 #: Weights of :func:`_features`, and the bias.
-_WEIGHTS, _BIAS = (2.658, 3.588, -0.48, -0.68, 1.721, 1.587), -4.68
+_WEIGHTS, _BIAS = (2.703, 3.604, -0.532, -0.684, 1.708, 1.523), -4.627
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def is_statement(text: str) -> bool:
 
 
 def kind_asked(question: str) -> str:
-    """Return the kind of thing that a question asks for: person, time, number, "" for any other."""
+    """Return the kind of thing that a question asks for: name, time, number, "" for any other."""
     return next((name for name, asks, _ in _KINDS if asks.search(question)), "")
 
 
@@ -221,7 +222,9 @@ def support(
     """
     quotable = quotables(context)
     if _OF_TALK.search(question):
-        said = [*_asked_before(context), *(one for one in quotable if not one.title)]
+        said = _asked_before(context)
+        if not _OF_ASKING.search(question):
+            said += [one for one in quotable if not one.title]
         if said:
             rest = " ".join(_OF_TALK.sub(" ", question).split())
             found = judge(rest, "", said, embedder, weight)
