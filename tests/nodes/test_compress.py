@@ -133,23 +133,6 @@ def test_an_instruction_that_is_not_understood_stays_whole(pages):
     assert clarity(VIEW, wish, pages[3].source.all(), False) < 0.7
 
 
-@pytest.mark.parametrize("place", [3, 12, 20])
-def test_a_page_without_a_clear_match_keeps_more(pages, place):
-    request = pages[min(place, len(pages) - 1)]
-    chunks = request.source.all()
-    titles = [c for c in chunks if c.role in ("entry", "subject")]
-    if not titles:
-        pytest.skip("a page that tells nothing apart")
-    foreign = "a grand piano tuner with walnut casters"
-    shares = {}
-    for wish in (request.instruction, foreign):
-        asked = replace(request, instruction=wish)
-        whole = assemble(replace(asked, budget=100_000), chunks).tokens
-        shares[wish] = _build(asked, 2000, ratio=0.3).tokens / whole
-    assert clarity(VIEW, foreign, chunks, False) < clarity(VIEW, request.instruction, chunks, False)
-    assert shares[foreign] > shares[request.instruction]
-
-
 def test_it_is_a_context_builder():
     check_context(Compress(allocator="uniform"))
 

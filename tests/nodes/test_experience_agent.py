@@ -47,16 +47,6 @@ def test_advice_bends_a_decision_only_with_the_switch_and_before_patience_ends(
     )
 
 
-def test_a_product_is_left_by_advice_unless_it_offers_every_wanted_option():
-    left = advised(ITEM, ON_ITEM, "< prev", OPENED, wish=PLAIN)
-    assert left.action == "click[< prev]"
-    assert advised(ITEM, ON_ITEM, "< prev", OPENED).action == "click[features]"
-    lacking = [line.replace("x-large", "small") for line in ITEM]
-    others = tuple(action.replace("x-large", "small") for action in ON_ITEM)
-    for move in ("buy now", "features"):  # the page says that it is wrong: advice does not hold it
-        assert advised(lacking, others, move, OPENED).action == "click[< prev]"
-
-
 def test_the_follower_the_updater_and_the_writer_conform(tmp_path):
     check_actor(Rule(follow=True))
     check_updater(Ema())

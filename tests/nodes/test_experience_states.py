@@ -3,7 +3,6 @@
 import pytest
 
 from stategate.graph import build_graph, load_config
-from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import Episode, Step, from_events, online_state, returns
 from stategate.nodes.experience.episode import annotate as annotated
 from stategate.nodes.experience.episode import states_of as states_in
@@ -121,12 +120,3 @@ def test_events_without_actions_or_pages_are_refused():
         from_events("e", [Event("OBS", "x", 0)], question="q", reward=0)
     with pytest.raises(ValueError, match="no page"):
         from_events("e", [Event("ACT", "click[x]", 0)], question="q", reward=0)
-
-
-@pytest.mark.parametrize(
-    ("action", "move"),
-    [("take box 12", "take box"), ("12", "12"), ("press 3 + 4", "press +"), ("3 + 4", "3 + 4")],
-)
-def test_a_move_without_numbers_says_something_all_the_same(action, move):
-    """In a world of numbers alone advice would else be no word."""
-    assert ExperienceAdapter().move_of("", action) == move

@@ -119,15 +119,6 @@ def test_full_shows_every_step_and_window_the_last(moments, resources):
         assert lines(Window(events=count).build(resources)(asked)) == every[len(every) - count :]
 
 
-def test_too_many_steps_lose_the_oldest_not_the_commands(moments, resources):
-    asked = request(moments[-1], resources, 300)
-    context = Full().build(resources)(asked)
-    every = lines(Full().build(resources)(request(moments[-1], resources, 3000)))
-    assert not context.dropped_actions
-    assert 0 < len(lines(context)) < len(every)
-    assert lines(context) == every[-len(lines(context)) :]
-
-
 def test_compress_keeps_what_is_needed_where_a_window_of_the_size_does_not(moments, resources):
     compress = Compress(allocator="uniform").build(resources)
     window = Window(events=2).build(resources)
@@ -171,13 +162,3 @@ def test_more_room_never_shows_less(moments, resources):
         }
         assert before <= words
         before = words
-
-
-def test_the_nearest_steps_are_found_among_all_candidates(moments, resources):
-    asked = request(moments[-1], resources, 3000)
-    vector = resources.embedder.embed([asked.instruction])[0]
-    found = asked.source.search(vector, len(asked.source.all()))
-    assert {chunk.id for chunk, _ in found} == {chunk.id for chunk in asked.source.all()}
-    scores = [score for _, score in found]
-    assert scores == sorted(scores, reverse=True)
-    assert any(chunk.role == "past" for chunk, _ in found[:10])
