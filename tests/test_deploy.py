@@ -79,7 +79,6 @@ def test_langgraph_json_names_what_is_there():
     places = [
         *settings["graphs"].values(),
         settings["auth"]["path"],
-        settings["store"]["index"]["embed"],
     ]
     for place in places:
         path, name = place.removeprefix("./").split(":")
