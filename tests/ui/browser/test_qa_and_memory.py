@@ -156,14 +156,14 @@ def test_an_answer_is_streamed_and_a_dead_model_can_be_asked_again(talk, model):
 
 def test_two_tabs_have_conversations_of_their_own_and_users_their_memories(talk, new_tab):
     name(talk, "bea")
-    ask(talk, "Why does a brinicle grow?")
+    ask(talk, "What is a brinicle?")
     other = new_tab()
     tab(other, "QA")
     other.locator("#sg-sources .sg-empty").wait_for()
     assert not other.locator("#sg-chat .message").count()
     name(other, "cyd")
-    ask(other, "Where do brinicles form?")
-    assert "Why does a brinicle" not in other.locator("#sg-sources").inner_text()
+    ask(other, "Why does a brinicle grow?")
+    assert "What is a brinicle" not in other.locator("#sg-sources").inner_text()
     tab(other, "Memory")
     expect(other.locator("#sg-memory-whose input").first).to_have_value("cyd / stategate")
     expect(rows(other, "#sg-facts")).to_have_count(1)

@@ -1,5 +1,5 @@
 // Clicks and forms inside drawn HTML become events with the element's data; focus survives.
-const keys = ['action', 'look', 'task', 'turn', 'continue', 'pick', 'drop', 'fact'];
+const keys = ['action', 'look', 'continue', 'pick'];
 const marked = keys.map(k => `[data-${k}]`).join(',');
 let last = null;
 element.addEventListener('click', e => {
@@ -13,11 +13,6 @@ element.addEventListener('submit', e => {
   e.preventDefault();
   const words = e.target.elements.words.value.trim();
   if (words) trigger('submit', {action: `${e.target.dataset.verb}[${words}]`});
-});
-element.addEventListener('keydown', e => {
-  if (e.key !== 'Enter' && e.key !== ' ') return;
-  const hit = e.target.closest('g[role=button]');
-  if (hit) { e.preventDefault(); trigger('click', {...hit.dataset}); }
 });
 watch('value', () => {
   const strip = element.querySelector('.sg-trail');
