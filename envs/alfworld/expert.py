@@ -48,15 +48,15 @@ class Knowledge:
 
     def learn(self, action: str, answer: str) -> None:
         """Take in a command and what was said to it ("" where that is not known)."""
-        command = command_of(action)
-        if answer.startswith("Nothing happens"):
+        command, is_vain = command_of(action), answer.startswith("Nothing happens")
+        if is_vain or command.verb in ("go", "use", *STATES):
             self.tried[action] = self.tried.get(action, 0) + 1
+        if is_vain:
             return
         place = command.place or self.at
         if command.verb == "go":
             self.at = command.place
             self.been.add(command.place)
-            self.tried[action] = self.tried.get(action, 0) + 1
         elif command.verb == "open":
             self.closed.discard(place)
         elif command.verb == "close":
@@ -70,12 +70,8 @@ class Knowledge:
         elif command.verb == "put":
             self.hand = ""
             self.seen.setdefault(place, []).append(command.thing)
-        elif command.verb in STATES:
+        elif command.verb in ("use", *STATES):
             self.states.setdefault(command.thing, set()).add(command.verb)
-            self.tried[action] = self.tried.get(action, 0) + 1
-        elif command.verb == "use":
-            self.states.setdefault(command.thing, set()).add("use")
-            self.tried[action] = self.tried.get(action, 0) + 1
         self.look(answer)
 
     def look(self, page: str) -> None:

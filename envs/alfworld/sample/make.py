@@ -15,7 +15,6 @@ from typing import Any
 from stategate.envs.alfworld.files import GAME
 from stategate.stores.files import write_json
 
-SEED = 11
 _ROOMS = {"train": range(12), "valid_seen": range(12), "valid_unseen": range(12, 18)}
 _MESS = 0.25  # of things that lie where they usually do not
 _TOOLS = {"wash": "rinses", "heat": "warms", "cool": "chills"}
