@@ -77,20 +77,14 @@ def group_of(trajectory: Trajectory, group: str) -> str:
 
 
 def views_of(settings: RecordedSettings, sides: Sides) -> Callable[[Trajectory], View]:
-    """Return how each episode is read: by the view of the world that it names, else of ``env``."""
-
-    def view_of(env: Named) -> View:
-        params = registry().parse("env", env)
+    """Return how each episode is read: by the view of the world that it names."""
+    views: dict[str, View] = {}
+    for name in sorted({str(t.task.get("env", "")) for side in sides for t in side}):
+        if not name:
+            raise UserError(f"'{settings.data}': an episode names no world")
+        params = registry().parse("env", name)
         assert isinstance(params, EnvParams)  # noqa: S101 - the slot's kinds are
-        return params.view()
-
-    named = {str(t.task.get("env", "")) for side in sides for t in side}
-    if settings.env:
-        view = view_of(settings.env)
-        return lambda trajectory: view
-    if "" in named:
-        raise UserError(f"'{settings.data}': an episode names no world; set env to theirs")
-    views = {name: view_of(name) for name in sorted(named)}
+        views[name] = params.view()
     return lambda trajectory: views[str(trajectory.task["env"])]
 
 

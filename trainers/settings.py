@@ -46,7 +46,6 @@ class RecordedSettings(Settings):
         description="JSON lines of `stategate data trajectories` or a trace export; or several"
     )
     heldout: Files = Field(default="", description="the same, of episodes to report on")
-    env: Named = Field(default="", description="their world; '' is the one that they name")
     embedder: Named = "minilm"
     validation: float = Field(default=0.1, gt=0, lt=1, description="share of groups held back")
     group: str = Field(
@@ -150,10 +149,8 @@ def read_settings(cls: type[S], name: str | Path, overrides: Sequence[str] = ())
 
 def _values(name: str | Path) -> dict[str, Any]:
     """Return the fields of a recipe, with those of the recipe that it is ``like``, or of a file."""
-    if Path(name).is_file():
-        return dict(read_yaml(Path(name).read_text("utf-8")) or {})
     recipes = read_yaml(RECIPES.read_text("utf-8"))
-    if name not in recipes:
+    if Path(name).is_file() or name not in recipes:
         return dict(read_yaml(Path(name).read_text("utf-8")) or {})
     own = dict(recipes[name])
     base = own.pop("like", None)

@@ -110,10 +110,3 @@ def test_a_world_that_lists_its_tasks_is_asked_for_them():
         pass
 
     assert chosen_tasks(Alone(), "all") == {0: {}}
-
-
-def test_compress_without_a_state_says_what_to_set(tmp_path):
-    agents = {"compress": ["context.kind=compress"]}
-    with pytest.raises(UserError, match=r"reads the recurrent state: set updater\.kind=gru"):
-        run_live(BASE, agents, range(1), str(tmp_path / "run"))
-    assert not (tmp_path / "run").exists()

@@ -1,8 +1,6 @@
 """Reranking: metrics against hand-made values, pools, resumable runs, and the command."""
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,12 +18,7 @@ from stategate.stores.errors import UserError
 from tests.evals.pairs import DATASETS, SSM, write_questions
 from tests.kit import call, refused
 
-REAL = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "multihop"
-
-
-@pytest.fixture(autouse=True)
-def home(monkeypatch, tmp_path):
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture

@@ -13,11 +13,13 @@ from stategate.stores.bank.bank import open_bank
 from stategate.stores.corpus.documents import read_folder
 from stategate.stores.embeddings import embedding_cache
 from stategate.stores.errors import UserError
+from stategate.stores.traces.store import TraceStore
 from stategate.stores.workers import Crew, in_order
 from stategate.trainers.alfworld.collect import collect as search
 from stategate.trainers.bank.build import build_state_bank
 from stategate.trainers.bank.sources import read_episodes
 from stategate.trainers.webshop.collect import collect
+from stategate.trainers.webshop.practice import practise
 from tests.evals.halves import halves
 
 HASHING = registry().parse("embedder", "hashing")
@@ -48,6 +50,18 @@ def test_two_workers_record_the_bytes_that_one_process_records(tmp_path):
     search("sample", tmp_path / "b", n=3, heldout=2, crew=Crew(2))
     assert _same_files(tmp_path / "a", tmp_path / "b")
     assert json.loads((tmp_path / "a" / "collect.json").read_text())["splits"]["train"]["episodes"]
+
+
+def test_two_workers_practise_what_one_process_does_and_go_on(tmp_path):
+    held, styles = [], ("careful", "slips")
+    assert practise("webshop", "0-3", tmp_path / "one.sqlite", styles=styles) == 8
+    for goals in ("0-1", "0-3"):
+        assert practise("webshop", goals, tmp_path / "two.sqlite", styles=styles, crew=Crew(2)) == 4
+    for name in ("one", "two"):
+        store = TraceStore(tmp_path / f"{name}.sqlite")
+        names = sorted(row["episode_id"] for row in store.episodes())
+        held.append([[(name, e.kind, e.text) for e in store.events(name)] for name in names])
+    assert held[0] == held[1]
 
 
 def test_two_workers_read_the_files_that_one_process_reads(tmp_path):

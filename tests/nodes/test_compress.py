@@ -10,7 +10,6 @@ from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.expert import play
 from stategate.nodes.build_context.assemble import assemble
 from stategate.nodes.build_context.compress import Compress
-from stategate.nodes.conformance import check_context
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, ContextRequest
@@ -131,10 +130,6 @@ def test_an_instruction_that_is_not_understood_stays_whole(pages):
     context = _build(replace(pages[3], instruction=wish), 2000, ratio=0.3)
     assert context.text.startswith(f"Instruction: {wish}")
     assert clarity(VIEW, wish, pages[3].source.all(), False) < 0.7
-
-
-def test_it_is_a_context_builder():
-    check_context(Compress(allocator="uniform"))
 
 
 def test_without_a_state_the_error_names_the_fix():

@@ -3,6 +3,7 @@
 import pytest
 
 from stategate.nodes.build_context.baselines import Full, QueryRag, Window
+from stategate.nodes.build_context.compress import Compress
 from stategate.nodes.conformance import check_built, check_context, check_view, requests, samples
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.observe.webshop import WebShopEnv
@@ -21,6 +22,7 @@ from stategate.stores.traces import Event
         Window(events=1, event_tokens=8),
         QueryRag(),
         QueryRag(top_k=1, history=2),
+        Compress(allocator="uniform"),
     ],
     ids=repr,
 )

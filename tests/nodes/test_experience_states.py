@@ -8,7 +8,6 @@ from stategate.nodes.experience.episode import annotate as annotated
 from stategate.nodes.experience.episode import states_of as states_in
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import ContextRequest
-from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
 
 WISH = (
@@ -113,10 +112,3 @@ def test_words_tell_the_place_of_a_product_and_never_its_code():
 )
 def test_moves(step, move):
     assert TOLD.move_of(WISH, step.action) == move
-
-
-def test_events_without_actions_or_pages_are_refused():
-    with pytest.raises(ValueError, match="no action"):
-        from_events("e", [Event("OBS", "x", 0)], question="q", reward=0)
-    with pytest.raises(ValueError, match="no page"):
-        from_events("e", [Event("ACT", "click[x]", 0)], question="q", reward=0)

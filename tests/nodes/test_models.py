@@ -9,7 +9,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from stategate.nodes.models.embedders import BULK, Hashing, MiniLM, OpenAIEmbedder
-from stategate.nodes.models.llms import EmbeddedLlm, FakeLlm, OpenAILlm
+from stategate.nodes.models.llms import FakeLlm, OpenAILlm
 from stategate.nodes.resources import Resources
 from stategate.stores.assets.fetch import ASSETS
 from stategate.stores.errors import ModelUnavailable, UserError
@@ -76,11 +76,6 @@ def test_keys_are_wanted_elsewhere_and_not_on_loopback(monkeypatch: pytest.Monke
     monkeypatch.setenv("STATEGATE_KEYS", "K@example.com")
     with pytest.raises(UserError, match="set the environment variable K"):
         OpenAIEmbedder(base_url="https://example.com/v1", api_key_env="K").build(Resources())
-
-
-def test_unknown_embedded_model() -> None:
-    with pytest.raises(UserError, match="unknown model 'minilm': known are default, small"):
-        EmbeddedLlm(model="minilm").build(Resources())
 
 
 def test_hashing_embeds_shared_words_near_each_other() -> None:

@@ -141,14 +141,6 @@ def test_any_context_gives_finite_numbers_and_probabilities_over_what_is_legal(
         assert not seen.actions
 
 
-def test_a_context_without_affordances_is_a_recorded_fallback(act):
-    decision = act(context(RESULTS, ()), 3)
-    assert decision.fallback == "no action is readable"
-    assert not decision.probabilities
-    assert decision.action.startswith("search[machine wash")
-    assert act(BuiltContext((), (), 0), 0).fallback
-
-
 def test_it_reads_nothing_but_what_is_shown(act):
     world = WebShop.load("sample", observation="rich")
     graph = build_graph(load_config("webshop", ["updater.kind=none"]), checkpointer=False)

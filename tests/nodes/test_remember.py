@@ -118,18 +118,6 @@ def test_where_things_were_seen_serves_the_next_task_in_the_same_room(tmp_path):
     assert all(" holds " in fact.question for fact in ended)
 
 
-def test_the_seeker_searches_first_where_memory_shows_what_is_asked(tmp_path):
-    from stategate.nodes.act.search_heuristic import _remembered
-    from stategate.nodes.protocols import BuiltContext, Piece
-
-    said = 'On 2024-05-16 it was noted: "shelf 2 holds mug 1, book 3"\n'
-    old = 'On 2024-05-16 it was noted (until 2024-05-17): "desk 1 holds mug 1"\n'
-    pieces = [Piece(f"fact:{i}", "fact", text, (), 9, 9) for i, text in enumerate((said, old))]
-    likely = _remembered(BuiltContext((), tuple(pieces), 18, False), "put a mug in desk.")
-    assert likely == {"shelf 2": 1.0, "shelf": 0.5, "desk 1": 0.8, "desk": 0.4}
-    assert _remembered(BuiltContext((), tuple(pieces), 18, False), "put a vase in desk.") == {}
-
-
 def test_what_a_tool_says_is_quoted_as_doubtful_and_becomes_nobodys_fact(tmp_path):
     from stategate.nodes.build_context.recall import MemoryReader, remembered_pieces
     from stategate.nodes.resources import Resources

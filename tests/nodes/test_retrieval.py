@@ -9,7 +9,7 @@ from stategate.evals.qa import load_set, relevant
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.observe.retriever import CorpusRetriever
 from stategate.nodes.retrieval.corpus import CorpusIndex
-from stategate.nodes.retrieval.ranking import fuse_places, reciprocal_ranks
+from stategate.nodes.retrieval.ranking import reciprocal_ranks
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus
 from stategate.stores.corpus.documents import Document
@@ -18,9 +18,7 @@ from stategate.stores.corpus.vectors import Vectors
 DATA = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "phenomena"
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def indexed(*texts, chunking="fixed-64-10"):
@@ -34,12 +32,6 @@ def test_reciprocal_ranks_by_hand():
     fused = reciprocal_ranks(({1: 0.9, 2: 0.8}, {2: 5.0, 3: 1.0}))
     assert [place for place, _ in fused] == [2, 1, 3]
     assert fused[0][1] == pytest.approx(1 / 62 + 1 / 61)
-
-
-def test_standardised_gives_what_is_missing_the_lowest_score():
-    fused = dict(fuse_places(({1: 1.0, 2: 0.0}, {1: 1.0})))
-    assert fused[1] > fused[2]
-    assert fuse_places(()) == []
 
 
 @pytest.mark.parametrize("how", ["dense", "rrf", "hybrid", "parent"])

@@ -127,11 +127,6 @@ def test_a_value_with_odd_spaces_is_clicked_as_it_is_and_only_once(act):
     assert choose(act, lines, legal, history, wish=wish) == "click[x-large]"
 
 
-def test_chosen_lines_replace_the_history(act):
-    lines = [*ITEM, "Chosen: color = black", "Chosen: size = x-large"]
-    assert choose(act, lines, ON_ITEM, step=20) == "click[buy now]"
-
-
 def test_without_any_memory_it_still_chooses_everything_and_buys(act):
     clicked = []
     for step in range(2, 30):
@@ -155,13 +150,6 @@ def test_without_buy_now_the_fallback_is_recorded(act):
     decision = act(context([*ITEM, "Chosen: color = black", "Chosen: size = x-large"], legal), 20)
     assert decision.action == "click[< prev]"
     assert decision.fallback
-
-
-def test_nothing_readable_searches_for_the_instruction(act):
-    decision = act(context([], ()), 3)
-    assert decision.action.startswith("search[machine wash")
-    assert "price" not in decision.action
-    assert decision.fallback == "no action is readable"
 
 
 @pytest.mark.parametrize(

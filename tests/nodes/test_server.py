@@ -14,7 +14,7 @@ import pytest
 
 from stategate.nodes.models import server as module
 from stategate.nodes.models.llms import EmbeddedLlm
-from stategate.nodes.models.server import LlamaServer, read_header, serve
+from stategate.nodes.models.server import LlamaServer, serve
 from stategate.nodes.resources import Resources
 from stategate.stores.assets.fetch import asset_path
 from stategate.stores.errors import UserError
@@ -149,20 +149,6 @@ def test_too_little_memory_and_too_long_a_context(
     monkeypatch.setattr(module, "_available_memory", lambda: 200_000_000)
     with pytest.raises(UserError, match=r"needs about 0\.6 GB of memory and 0\.2 GB"):
         serve(model, n_ctx=8192)
-
-
-@pytest.mark.model
-def test_a_server_that_never_answers(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_answers", lambda *_: False)
-    with pytest.raises(UserError, match=r"did not answer within 0.2 s"):
-        serve(model, n_ctx=512, port=_free_port(), timeout=0.2)
-
-
-@pytest.mark.model
-def test_the_header_says_what_the_model_is(model: Path) -> None:
-    header = read_header(model)
-    assert (header.architecture, header.context_length) == ("llama", 8192)
-    assert header.kv_bytes_per_token == 2 * 2 * 30 * 3 * 64
 
 
 def _free_port() -> int:

@@ -59,60 +59,44 @@ def test_the_expert_is_the_same_again_and_mostly_right(folder, tmp_path):
     assert hashes == {name: split["sha256"] for name, split in told["splits"].items()}
 
 
+HASHED = "embedder={kind: hashing, dimension: 64}"
+TRAINERS = {
+    "state": (model, StateSettings),
+    "retriever": (retriever, RetrieverSettings),
+    "allocator": (allocator, AllocatorSettings),
+}
+
+
+def trained(place, name, *fields):
+    """Train ``name`` into ``place``, from what was trained before it; return the summary."""
+    told = [HASHED, "batch=8", "validation=0.3", f"run={place / name}-run"]
+    before = list(TRAINERS)[: list(TRAINERS).index(name)]
+    told += [f"{kind}={place / kind}" for kind in before]
+    trainer, cls = TRAINERS[name]
+    return trainer.train(read_settings(cls, name, [*told, f"checkpoint={place / name}", *fields]))
+
+
 def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_path):
-    common = [
-        f"data={folder / 'train.jsonl'}",
-        f"heldout={folder / 'heldout.jsonl'}",
-        "batch=8",
-        "validation=0.3",
-        "embedder={kind: hashing, dimension: 64}",
-    ]
-
-    def settings(cls, name, run, *more):
-        return read_settings(cls, name, [*common, f"run={tmp_path / run}", *more])
-
-    small = ["d_state=24", "d_event=16", f"checkpoint={tmp_path / 'state'}"]
-    whole = settings(StateSettings, "state", "whole", "epochs=3", "patience=9", *small)
-    summary = model.train(whole)
-    assert [row["agent"] for row in summary["rows"]] == [
-        "gru",
-        "majority class",
-        "bag of last observation",
-    ]
+    data = [f"data={folder / 'train.jsonl'}", f"heldout={folder / 'heldout.jsonl'}"]
+    whole = ("state", *data, "epochs=3", "patience=9", "d_state=24", "d_event=16")
+    summary = trained(tmp_path, *whole)
+    simple = ["majority class", "bag of last observation"]
+    assert [row["agent"] for row in summary["rows"]] == ["gru", *simple]
     meta = read_meta(str(tmp_path / "state"))
     assert meta["world"] == "webshop"
     assert tuple(meta["classes"]) == WebShopView().actions.classes
     first = meta["sha256"]
-    # Killed after two epochs, then resumed: the same weights.
-    history = tmp_path / "whole" / "history.json"
-    assert len(json.loads(history.read_text())) == 4
-    assert (tmp_path / "whole" / "curves.png").stat().st_size > 1000
-    model.train(whole)
+    # What a finished run left is not trained again: the same weights.
+    assert len(json.loads((tmp_path / "state-run" / "history.json").read_text())) == 4
+    assert (tmp_path / "state-run" / "curves.png").stat().st_size > 1000
+    trained(tmp_path, *whole)
     assert read_meta(str(tmp_path / "state"))["sha256"] == first
 
-    state = f"state={tmp_path / 'state'}"
-    phase2 = settings(
-        RetrieverSettings,
-        "retriever",
-        "two",
-        "epochs=2",
-        state,
-        f"checkpoint={tmp_path / 'retriever'}",
-    )
-    row = retriever.train(phase2)["rows"][0]
+    row = trained(tmp_path, "retriever", *data, "epochs=2")["rows"][0]
     assert 0 < row["recall@1"] <= row["recall@5"] <= 1
     _, meta = load_weights(str(tmp_path / "retriever"), "retriever")
     assert meta["state_sha256"] == first
-    third = settings(
-        AllocatorSettings,
-        "allocator",
-        "three",
-        "epochs=2",
-        state,
-        f"retriever={tmp_path / 'retriever'}",
-        f"checkpoint={tmp_path / 'allocator'}",
-    )
-    rows = allocator.train(third)["rows"]
+    rows = trained(tmp_path, "allocator", *data, "epochs=2")["rows"]
     assert {r["agent"] for r in rows} == {"learned", "uniform"}
     with pytest.raises(UserError, match="is a 'retriever'"):
         load_weights(str(tmp_path / "retriever"), "state")
@@ -131,32 +115,13 @@ def test_one_state_and_retriever_of_two_worlds_are_reported_on_each(folder, tmp_
         played = read_trajectories(folder / f"{side}.jsonl")[:count]
         write_trajectories(tmp_path / f"{side}.jsonl", played)
         places[side] = [str(tmp_path / f"{side}.jsonl"), str(tmp_path / "rooms" / f"{side}.jsonl")]
-    common = [
-        f"data={places['train'][1]}",
-        f"heldout={places['heldout']}",
-        "epochs=1",
-        "batch=8",
-        "validation=0.3",
-        "embedder={kind: hashing, dimension: 64}",
-        "group=asin, room",
-    ]
-    told = [
-        f"run={tmp_path / 'run'}",
-        f"checkpoint={tmp_path / 'state'}",
-        "d_state=16",
-        "d_event=8",
-    ]
-    alone = model.train(read_settings(StateSettings, "state", [*common, *told]))
+    common = [f"heldout={places['heldout']}", "epochs=1", "group=asin, room"]
+    sizes = ("d_state=16", "d_event=8")
+    alone = trained(tmp_path, "state", *common, f"data={places['train'][1]}", *sizes)
     learnt = {row["agent"] for row in alone["rows"]}  # nothing simple can be learned of the other
     assert {"gru on webshop", "majority class on alfworld"} <= learnt
     assert "majority class on webshop" not in learnt
-    common[0] = f"data={places['train']}"
-    told = [
-        f"run={tmp_path / 'two'}",
-        f"checkpoint={tmp_path / 'retriever'}",
-        f"state={tmp_path / 'state'}",
-    ]
-    rows = retriever.train(read_settings(RetrieverSettings, "retriever", [*common, *told]))["rows"]
+    rows = trained(tmp_path, "retriever", *common, f"data={places['train']}")["rows"]
     assert {row["agent"] for row in rows} == {
         f"{name} on {world}"
         for name in ("trained", "instruction")
@@ -188,7 +153,7 @@ class PlainEnv(EnvParams):
         raise NotImplementedError
 
 
-def test_a_world_without_classes_is_learned_by_its_verbs(tmp_path):
+def test_a_world_without_classes_is_learned_by_its_verbs(tmp_path, monkeypatch):
     lines = []
     for i in range(12):
         words = "go north" if i % 2 else "take lamp"
@@ -203,32 +168,10 @@ def test_a_world_without_classes_is_learned_by_its_verbs(tmp_path):
         task = {"env": "plain"}
         lines.append(Trajectory(f"e{i}", tuple(events), 1.0, "Find the lamp", task, {}, actions))
     write_trajectories(tmp_path / "rooms.jsonl", lines)
-    registry().slots["env"].setdefault("plain", Kind(PlainEnv, "test"))
-    try:
-        common = [
-            f"data={tmp_path / 'rooms.jsonl'}",
-            "heldout=",
-            "epochs=2",
-            "validation=0.3",
-            "embedder={kind: hashing, dimension: 64}",
-        ]
-        told = [
-            *common,
-            f"run={tmp_path / 'run'}",
-            f"checkpoint={tmp_path / 'state'}",
-            "d_state=16",
-            "d_event=8",
-        ]
-        model.train(read_settings(StateSettings, "state", told))
-        meta = read_meta(str(tmp_path / "state"))
-        assert meta["classes"] == ["go", "look", "take"]
-        assert meta["world"] == "plain"
-        told = [
-            *common,
-            f"run={tmp_path / 'two'}",
-            f"checkpoint={tmp_path / 'retriever'}",
-            f"state={tmp_path / 'state'}",
-        ]
-        retriever.train(read_settings(RetrieverSettings, "retriever", told))
-    finally:
-        registry().slots["env"].pop("plain")
+    monkeypatch.setitem(registry().slots["env"], "plain", Kind(PlainEnv, "test"))
+    common = (f"data={tmp_path / 'rooms.jsonl'}", "heldout=", "epochs=2")
+    trained(tmp_path, "state", *common, "d_state=16", "d_event=8")
+    meta = read_meta(str(tmp_path / "state"))
+    assert meta["classes"] == ["go", "look", "take"]
+    assert meta["world"] == "plain"
+    trained(tmp_path, "retriever", *common)
