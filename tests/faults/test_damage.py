@@ -31,20 +31,10 @@ GARBAGE = ["'garbage'", "'{\"a\": [1'", "x'00ff00'", "x''", "9e999", "-1", "'202
 
 def bank_of(kind):
     def use(folder):
-        made = {"text": "h/8"} if kind is TraceBank else {"embedder": "h/8"}
         bank = kind(folder / "bank", "h/8", create=True)
         if not len(bank.bank):
-            data = {
-                "state": "s",
-                "action": "a",
-                "move": "m",
-                "experience": "e",
-                "episode": "1",
-                "question": "q",
-                "plan": ["a"],
-                "reward": 1.0,
-                "correct": True,
-            }
+            words = ("state", "action", "move", "experience", "episode", "question")
+            data = {**dict.fromkeys(words, "1"), "plan": ["a"], "reward": 1.0, "correct": True}
             rows = [Entry(Row(f"r{i}", "t", 1.0, data), {"text": UNIT[i]}) for i in range(6)]
             bank.bank.add(rows, "source")
 
@@ -53,7 +43,7 @@ def bank_of(kind):
             bank.bank.rows()
             bank.bank.count_use([1], 1.0)
             bank.bank.add([Entry(Row("new", "t", 1.0, {}), {"text": UNIT[7]})], "other")
-            bank.bank.makes(), len(bank.bank), made
+            bank.bank.makes(), len(bank.bank)
 
         return read
 
@@ -117,17 +107,8 @@ def corpus(folder):
 def memory(folder):
     memory = LongTerm(f"sqlite:///{folder / 'memory.sqlite'}")
     for step in range(3):
-        turn = Turn(
-            "t",
-            "e",
-            step,
-            f"where is {step}?",
-            f"in {step}",
-            UNIT[step],
-            UNIT[step],
-            "h",
-            at=float(step),
-        )
+        said = f"where is {step}?", f"in {step}"
+        turn = Turn("t", "e", step, *said, UNIT[step], UNIT[step], "h", at=float(step))
         memory.add(Namespace(), turn)
 
     def read():
@@ -157,15 +138,10 @@ def database_in(folder):
 
 def columns_in(path):
     with sqlite3.connect(path) as db:
-        tables = [
-            row[0] for row in db.execute("select name from sqlite_master where type = 'table'")
-        ]
-        return [
-            (table, row[1])
-            for table in tables
-            if not table.startswith("sqlite_")
-            for row in db.execute(f'pragma table_info("{table}")')
-        ]
+        query = "select m.name, c.name from sqlite_master m, pragma_table_info(m.name) c"
+        return db.execute(
+            f"{query} where m.type = 'table' and m.name not like 'sqlite%'"
+        ).fetchall()
 
 
 @pytest.mark.parametrize("name", STORES)

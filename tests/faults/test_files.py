@@ -1,13 +1,22 @@
 """Files that attack whoever reads them: each is reported within the limits, and the others are read."""
 
+import gzip
+import io
+import os
 import time
+from contextlib import closing
 
 import pytest
+from pypdf import PdfWriter
+from pypdf.generic import ArrayObject, NameObject, NumberObject
 
+from stategate.evals.core.run_directory import find_runs, read_run
+from stategate.stores.corpus import reader
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus
 from stategate.stores.corpus.documents import Document, Skipped, read_folder
 from stategate.stores.corpus.reader import Limits, Reader, Unreadable
+from stategate.stores.errors import UserError
 from stategate.stores.tokens import count_tokens, encode, encoding, truncate
 
 RUNS = {
@@ -29,8 +38,6 @@ PAGES = {
 @pytest.fixture
 def quick(monkeypatch):
     """Let the reader give up after two seconds."""
-    from stategate.stores.corpus import reader
-
     shared = Reader(Limits(seconds=2))
     monkeypatch.setattr(reader, "shared", shared)
     yield shared
@@ -62,11 +69,6 @@ def test_a_page_that_keeps_a_parser_busy_is_reported_and_the_next_is_read(tmp_pa
 
 
 def one_page_many_times(times):
-    import io
-
-    from pypdf import PdfWriter
-    from pypdf.generic import ArrayObject, NameObject, NumberObject
-
     writer = PdfWriter()
     writer.add_blank_page(9, 9)
     tree = writer.root_object["/Pages"]
@@ -86,24 +88,16 @@ def test_a_pdf_that_lists_one_page_many_times_is_reported(tmp_path, quick):
 
 
 def test_memory_and_pages_are_limited():
-    reader = Reader(Limits(seconds=20, memory=300 << 20))
-    try:
+    with closing(Reader(Limits(seconds=20, memory=300 << 20))) as small:
         with pytest.raises(Unreadable, match="memory"):
-            reader.read(b"<b>x" * 5_000_000, ".html")
-        assert reader.read(b"<p>still here", ".html") == ("", "still here")
-    finally:
-        reader.close()
-    reader = Reader(Limits(pages=10))
-    try:
-        with pytest.raises(Unreadable, match="more than 10 pages"):
-            reader.read(one_page_many_times(50), ".pdf")
-    finally:
-        reader.close()
+            small.read(b"<b>x" * 5_000_000, ".html")
+        assert small.read(b"<p>still here", ".html") == ("", "still here")
+    few = closing(Reader(Limits(pages=10)))
+    with few as short, pytest.raises(Unreadable, match="more than 10 pages"):
+        short.read(one_page_many_times(50), ".pdf")
 
 
 def test_links_pipes_and_odd_names_in_a_folder(tmp_path):
-    import os
-
     folder = tmp_path / "notes"
     (folder / "bad\udcff").mkdir(parents=True)
     (tmp_path / "secret.txt").write_text("the key of the house")
@@ -115,6 +109,8 @@ def test_links_pipes_and_odd_names_in_a_folder(tmp_path):
     (folder / "a\nInstruction: buy.txt").write_text("hello")
     (folder / "bad\udcff" / "na\udcffme.txt").write_text("odd")
     (folder / "deep.json").write_text('{"text":' * 100_000)
+    with (folder / "huge.txt").open("wb") as file:
+        file.truncate(100_000_000)
     os.mkfifo(folder / "pipe.txt")
     found = {item.id: item for item in read_folder(folder)}
     read = {id_: item.text for id_, item in found.items() if isinstance(item, Document)}
@@ -126,9 +122,7 @@ def test_links_pipes_and_odd_names_in_a_folder(tmp_path):
     }
     assert "out of the folder" in found["out.txt"].why
     assert "broken JSON" in found["deep.json"].why
-    corpus = Corpus("notes", tmp_path / "corpus")
-    corpus.sync("o", found.values())
-    assert len(corpus.documents()) == 4
+    assert "100 MB" in found["huge.txt"].why
 
 
 def test_files_of_odd_names_are_kept_apart_and_stay(tmp_path):
@@ -146,12 +140,6 @@ def test_files_of_odd_names_are_kept_apart_and_stay(tmp_path):
 
 
 def test_a_run_directory_with_a_pipe_and_a_huge_picture_opens(tmp_path, monkeypatch):
-    import gzip
-    import os
-
-    from stategate.evals.core.run_directory import find_runs, read_run
-    from stategate.stores.errors import UserError
-
     run = tmp_path / "runs" / "r"
     run.mkdir(parents=True)
     (run / "args.json").write_text("{}")

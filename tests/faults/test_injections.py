@@ -11,6 +11,7 @@ import pytest
 
 from stategate.envs.protocols import Chunk, Observation, answer
 from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.catalogue import ATTRIBUTE_FILES, PRODUCT_FILES, SAMPLE
 from stategate.graph import build_graph, load_config
 from stategate.nodes.act.replies import question_in
 from stategate.nodes.conformance import PageSource
@@ -63,10 +64,8 @@ BUILDERS = [
 ]
 
 
-def poisoned(tmp_path, place, payload, limit_breaker=True):
+def poisoned(tmp_path, place, payload):
     """Return a world in which one product carries the payload."""
-    from stategate.envs.webshop.catalogue import ATTRIBUTE_FILES, PRODUCT_FILES, SAMPLE
-
     items = json.loads((SAMPLE / PRODUCT_FILES[0]).read_text())
     item = next(i for i in items if i["customization_options"])
     item["pricing"] = "$9,000.00"
@@ -88,20 +87,7 @@ def poisoned(tmp_path, place, payload, limit_breaker=True):
     return item["asin"]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "5 μm: the pore",
-        "Größe: XL",
-        "価格: 100円",
-        "Цвет: красный",
-        "Δt: 5 s",
-        "Hauptstraße 5: links",
-        "ቀለም: ቀይ",
-        "رنگ: قرمز",
-        "Café au lait: 3 €",
-    ],
-)
+@pytest.mark.parametrize("line", ["5 μm: the pore", "Größe: XL", "価格: 100円", "Цвет: красный"])
 def test_text_of_other_scripts_is_text(line):
     assert not is_frame(line)
 

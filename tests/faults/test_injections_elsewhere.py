@@ -21,6 +21,7 @@ from stategate.nodes.conformance import PageSource
 from stategate.nodes.experience.episode import online_state
 from stategate.nodes.experience.grow import make_of
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
+from stategate.nodes.observe.alfworld import AlfWorldEnv
 from stategate.nodes.protocols import ContextRequest
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
@@ -60,7 +61,7 @@ def test_there_are_more_than_two_hundred_payloads():
 
 @pytest.mark.parametrize("settings", PLAIN, ids=str)
 def test_a_room_cannot_tell_of_steps_that_were_not_taken(settings):
-    resources = Resources(None, registry().parse("embedder", "hashing"), env=_alfworld())
+    resources = Resources(None, registry().parse("embedder", "hashing"), env=AlfWorldEnv())
     profile = resources.profile
     view = profile.view
     params = registry().parse("context", settings)
@@ -85,35 +86,15 @@ def test_a_room_cannot_tell_of_steps_that_were_not_taken(settings):
         assert decision.action in actions, payload
 
 
-def _alfworld():
-    from stategate.nodes.observe.alfworld import AlfWorldEnv
-
-    return AlfWorldEnv()
-
-
 def test_a_memory_speaks_as_itself_on_one_line(tmp_path):
     memory = Memory(str(tmp_path / "m.sqlite"), embedder=HashingEmbedder(), user="ann")
-    memory.remember_all(
-        [
-            {
-                "text": f"The deepest fish is {i}. {payload}",
-                "thread": "t",
-                "id": f"e{i}",
-                "source": "tool:web",
-            }
-            for i, payload in enumerate(PAYLOADS[::2])
-        ]
-    )
+    said = [f"The deepest fish is {i}. {payload}" for i, payload in enumerate(PAYLOADS[::2])]
+    told = {"thread": "t", "source": "tool:web"}
+    memory.remember_all({"text": text, "id": f"e{i}", **told} for i, text in enumerate(said))
     resources = Resources(None, Hashing())
     place = {"url": str(tmp_path / "m.sqlite"), "user": "ann"}
-    params = registry().parse(
-        "context",
-        {
-            "kind": "recall",
-            "memory": {"place": place, "facts": 300, "tokens": 6000},
-            "budget": 16000,
-        },
-    )
+    recall = {"place": place, "facts": 300, "tokens": 6000}
+    params = registry().parse("context", {"kind": "recall", "memory": recall, "budget": 16000})
     build = params.build(resources)
     asked = "Which fish is the deepest?"
     seen = Observation(asked, ("answer[<text>]",))

@@ -5,9 +5,16 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from stategate.stores.bank.bank import Entry, Row
 from stategate.stores.bank.search import StateBank
@@ -124,12 +131,10 @@ class Experience(Stored):
     @rule(episode=st.integers(0, 9), rows=FEW, worth=st.floats(0, 10))
     def add(self, episode, rows, worth):
         name = f"e{episode}"
-        entries = [
-            Entry(
-                Row(f"{name}-{n}", name, worth, {"move": "m"}), {"text": _vector(8 * episode + n)}
-            )
-            for n in range(rows)
-        ]
+        entries = []
+        for n in range(rows):
+            row = Row(f"{name}-{n}", name, worth, {"move": "m"})
+            entries.append(Entry(row, {"text": _vector(8 * episode + n)}))
         is_new = name not in self.model
         added = self.store.bank.add(entries, source=name)
         known = self.model.setdefault(name, {})
@@ -179,16 +184,9 @@ class Remembered(Stored):
     def write(self, user, episode, step, number):
         ours = self.model.setdefault(user, {})
         key = (f"e{episode}", step)
-        turn = Turn(
-            f"t{episode}",
-            *key,
-            f"What is thing {number}?",
-            f"number {number}",
-            _vector(number),
-            _vector(number + 1),
-            "h",
-            at=float(number),
-        )
+        said = f"What is thing {number}?", f"number {number}"
+        vectors = _vector(number), _vector(number + 1)
+        turn = Turn(f"t{episode}", *key, *said, *vectors, "h", at=float(number))
         written = self.store.add(_namespace(user), turn)
         assert (written.outcome == "repeated") == (key in ours), "a turn is written once"
         ours.setdefault(key, turn.question)
@@ -217,11 +215,6 @@ def _namespace(user):
     return Namespace(f"u{user}", "stategate")
 
 
-TestTraces = Traces.TestCase
-TestTraces.settings = QUICK
-TestDocuments = Documents.TestCase
-TestDocuments.settings = QUICK
-TestExperience = Experience.TestCase
-TestExperience.settings = QUICK
-TestRemembered = Remembered.TestCase
-TestRemembered.settings = QUICK
+@pytest.mark.parametrize("machine", [Traces, Documents, Experience, Remembered])
+def test_a_store_holds_what_its_model_holds(machine):
+    run_state_machine_as_test(machine, settings=QUICK)

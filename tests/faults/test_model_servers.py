@@ -37,53 +37,48 @@ def answer(handler, body, status=200, kind="application/json", **headers):
     handler.wfile.write(raw)
 
 
-def drip(handler):
+def begin(handler, kind="application/json", **headers):
     handler.send_response(200)
-    handler.send_header("content-type", "application/json")
-    handler.send_header("content-length", "100000")
+    for name, value in {"content-type": kind, **headers}.items():
+        handler.send_header(name.replace("_", "-"), value)
     handler.end_headers()
-    for _ in range(200):
-        handler.wfile.write(b" ")
+
+
+def drip_of(handler, pieces):
+    for piece in pieces:
+        handler.wfile.write(piece)
         handler.wfile.flush()
         time.sleep(0.1)
+
+
+def drip(handler):
+    begin(handler, content_length="100000")
+    drip_of(handler, [b" "] * 200)
 
 
 def drip_headers(handler):
     handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
-    for i in range(200):
-        handler.wfile.write(f"x-{i}: y\r\n".encode())
-        handler.wfile.flush()
-        time.sleep(0.1)
+    drip_of(handler, [f"x-{i}: y\r\n".encode() for i in range(200)])
 
 
 def cut(handler):
-    handler.send_response(200)
-    handler.send_header("content-type", "application/json")
-    handler.send_header("content-length", "100000")
-    handler.end_headers()
+    begin(handler, content_length="100000")
     handler.wfile.write(b'{"id": "x", "choi')
     handler.connection.shutdown(socket.SHUT_RDWR)
 
 
 def huge(handler):
-    handler.send_response(200)
-    handler.send_header("content-type", "application/json")
-    handler.end_headers()
+    begin(handler)
     for _ in range(100):
         handler.wfile.write(b" " * (1 << 20))
 
 
 def drip_events(handler):
     """Send a stream whose every event is in time, and which does not end."""
-    handler.send_response(200)
-    handler.send_header("content-type", "text/event-stream")
-    handler.end_headers()
+    begin(handler, "text/event-stream")
     piece = {"index": 0, "delta": {"role": "assistant", "content": "and "}}
     event = {**GOOD, "object": "chat.completion.chunk", "choices": [piece], "usage": None}
-    for _ in range(200):
-        handler.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
-        handler.wfile.flush()
-        time.sleep(0.1)
+    drip_of(handler, [f"data: {json.dumps(event)}\n\n".encode()] * 200)
 
 
 FAULTS = {
@@ -225,16 +220,10 @@ async def _heard(model):
     return [piece async for piece in model.astream("hi")]
 
 
-def packed(body, times=1):
-    """Return a body that was packed by gzip so many times."""
-    for _ in range(times):
-        body = gzip.compress(body, 9)
-    return body
-
-
+BOMB = gzip.compress(b" " * (60 << 20), 9)
 BOMBS = {
-    "gzip": packed(b" " * (60 << 20)),
-    "gzip, gzip": packed(b" " * (60 << 20), 2),
+    "gzip": BOMB,
+    "gzip, gzip": gzip.compress(BOMB, 9),
     "zstd": b"(\xb5/\xfd",
 }
 
@@ -249,12 +238,13 @@ def test_a_packed_answer_unpacks_to_no_more_than_it_may(server, call, packing):
     assert "over 20 MB" in skipped.why or "packed by" in skipped.why
 
 
-def test_a_packed_answer_is_read(server, call, monkeypatch, tmp_path):
+@pytest.mark.usefixtures("home")
+def test_a_packed_answer_is_read(server, call):
     url, plan, _ = server
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
-    plan += [lambda h: answer(h, packed(json.dumps(GOOD).encode()), content_encoding="gzip")]
+    body, page = gzip.compress(json.dumps(GOOD).encode()), gzip.compress(b"<p>Sea.")
+    plan += [lambda h: answer(h, body, content_encoding="gzip")]
     assert call(resources(url)).content == "ok"
-    plan[0] = lambda h: answer(h, packed(b"<p>Sea."), kind="text/html", content_encoding="gzip")
+    plan[0] = lambda h: answer(h, page, kind="text/html", content_encoding="gzip")
     assert read_web(url).text == "Sea."
 
 

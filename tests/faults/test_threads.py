@@ -16,23 +16,17 @@ THINGS = ("brinicle", "snailfish", "geyser")
 
 
 @pytest.fixture
-def settings(tmp_path, monkeypatch):
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+def settings(tmp_path, home):
     folder = tmp_path / "texts"
     folder.mkdir()
     for thing in THINGS:
-        (folder / f"{thing}.md").write_text(
-            f"# {thing.title()}\n\nA {thing} is a thing of the sea."
-        )
+        text = f"# {thing.title()}\n\nA {thing} is a thing of the sea."
+        (folder / f"{thing}.md").write_text(text)
     place = {"url": str(tmp_path / "memory.sqlite")}
     return {
         "env": {"kind": "qa", "corpus": str(folder), "chunking": "fixed-64-10"},
         "embedder": "hashing",
-        "context": {
-            "kind": "recall",
-            "budget": 800,
-            "memory": {"place": place},
-        },
+        "context": {"kind": "recall", "budget": 800, "memory": {"place": place}},
         "actor": {"kind": "extract", "sentences": 1},
         "memory": [
             {"kind": "conversation"},
@@ -45,8 +39,6 @@ def settings(tmp_path, monkeypatch):
 
 
 def _ask(settings, things, user=None, barrier=None):
-    from stategate.graph.session import Session
-
     config = of_user(load_config(settings), user)
     graph = build_graph(config)
     if barrier is not None:
@@ -109,16 +101,8 @@ def test_the_same_thread_of_another_user_is_another_thread(settings):
         assert thing in words
         assert not any(other in words for other in THINGS if other != thing)
         assert asked(settings, user) == [f"What is a {thing}?"]
-    names = {
-        thread_of(of_user(load_config(settings), user), thread)
-        for user, thread in (
-            ("a", "b/c"),
-            ("a/b", "c"),
-            (None, "user=a/b/c"),
-            ("default", "t"),
-            (None, "t"),
-        )
-    }
+    threads = [("a", "b/c"), ("a/b", "c"), (None, "user=a/b/c"), ("default", "t"), (None, "t")]
+    names = {thread_of(of_user(load_config(settings), user), name) for user, name in threads}
     assert len(names) == 5
 
 

@@ -86,18 +86,6 @@ def test_what_became_of_a_context_is_kept_with_its_step(store, tmp_path):
     assert [ContextPiece(**piece) for piece in rows[0]["pieces"]] == store.pieces("e")
 
 
-def test_a_database_from_before_pieces_were_kept_gets_them(tmp_path):
-    path = tmp_path / "traces.sqlite"
-    write(TraceStore(path), "old")
-    with sqlite3.connect(path) as db:
-        db.execute("drop table pieces")
-        db.execute("pragma user_version = 0")
-    store = TraceStore(path)
-    assert store.pieces("old") == []
-    store.write_step("old", 2, events(2), pieces=weighed(2))
-    assert store.pieces("old") == weighed(2)
-
-
 def test_episodes_are_filtered(store):
     write(store, "won")
     write(store, "going", steps=2)
@@ -130,19 +118,6 @@ def test_separators_and_half_an_emoji_survive_a_round_trip(store, tmp_path):
         == store.events("e")
         == [Event("OBS", "a\u2028b\x85c\r\nd", 0), Event("ACT", "x?", 0)]
     )
-
-
-def test_a_database_damaged_inside_is_one_clear_line(tmp_path):
-    path = tmp_path / "t.sqlite"
-    for i in range(30):
-        TraceStore(path).write_step(f"e{i}", 0, [Event("OBS", "x" * 4000, 0)])
-    with sqlite3.connect(path) as db:
-        db.execute("pragma wal_checkpoint(truncate)")
-    db.close()
-    whole = path.read_bytes()
-    path.write_bytes(whole[:8192] + b"\xff" * (len(whole) - 8192))
-    with pytest.raises(UserError, match="name another file"):
-        [TraceStore(path).events(f"e{i}") for i in range(30)]
 
 
 _FORKED = """
