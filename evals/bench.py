@@ -201,7 +201,7 @@ def bank_parts(settings: BenchBank) -> Parts:
     Larger banks are made of the given bank's own vectors, each copy moved a little at random (the
     cosine with its original is about 0.9), because states are not spread like noise.
     """
-    blocks = [rows.copy() for _, rows in StateBank(settings.bank).bank.vectors("text")]
+    blocks = [rows.copy() for _, rows in StateBank(settings.bank).bank.vectors()]
     if not blocks:
         raise UserError("the bank is empty: build one first")
     seeds = np.concatenate(blocks)
@@ -212,14 +212,14 @@ def bank_parts(settings: BenchBank) -> Parts:
 def _of_size(seeds: Vector, size: int, seed: int) -> list[Row]:
     """Fill a bank of ``size`` states, and search ten and many in it."""
     with tempfile.TemporaryDirectory(prefix="stategate-", ignore_cleanup_errors=True) as folder:
-        store = Bank(Path(folder) / "bank", "state", {"text": "bench"}, create=True)
+        store = Bank(Path(folder) / "bank", "state", "bench", create=True)
         data = {"experience": "x" * 80, "state": _STATE}
         for block, vectors in enumerate(_moved(seeds, size, np.random.default_rng(seed))):
             store.add(
-                Entry(BankRow(f"{_BLOCK * block + i}", "t", 5.0, data), {"text": vector})
+                Entry(BankRow(f"{_BLOCK * block + i}", "t", 5.0, data), vector)
                 for i, vector in enumerate(vectors)
             )
-        searcher = Searcher(store, "text")
+        searcher = Searcher(store)
         started = time.perf_counter()
         searcher.refresh()
         indexed = time.perf_counter() - started
@@ -242,7 +242,7 @@ def _recall(store: Bank, queries: Vector, found: Sequence[set[int]]) -> float:
     import faiss
 
     exact = faiss.IndexIDMap(faiss.IndexFlatIP(queries.shape[1]))
-    for numbers, rows in store.vectors("text"):
+    for numbers, rows in store.vectors():
         exact.add_with_ids(np.ascontiguousarray(rows), numbers)
     _, nearest = exact.search(queries, 10)
     shares = [len({*ten} & own) / len(ten) for ten, own in zip(nearest, found, strict=True)]

@@ -70,7 +70,7 @@ def add_episode(
         }
         digest = hashlib.sha256(f"{episode.id}\n{i}\n{text}".encode("utf-8", "surrogatepass"))
         row = Row(id=digest.hexdigest()[:16], task=episode.task_id, q=note.q, data=data)
-        entries.append(Entry(row, {"text": vector}))
+        entries.append(Entry(row, vector))
     return bank.bank.add(entries, source=episode.id, folded=folded)
 
 

@@ -85,6 +85,8 @@ _BANK = Schema(
     fix="build another folder",
 )
 _FILE = "bank.sqlite"
+_KEY = "text"  # what a vector is of
+_MAKE = f"make:{_KEY}"
 #: Banks that ship, one packed file a world.
 SHIPPED = Path(__file__).parent / "sample"
 _BLOCK = 8192  # vectors read at once
@@ -114,10 +116,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Entry:
-    """A row to add and its vectors by key; each key may have several, shape ``(m, dimension)``."""
+    """A row to add and its vector; where it has several or none, shape ``(m, dimension)``."""
 
     row: Row
-    vectors: Mapping[str, Vector] = field(default_factory=dict)
+    vectors: Vector = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
 
 
 class Bank:
@@ -127,16 +129,12 @@ class Bank:
     (``$STATEGATE_POSTGRES#state``), where other machines may write too; search files are then in this
     machine's cache.
 
-    ``makes`` says what the bank's vectors are made with, such as ``{"text": "minilm/384/1"}``. A
-    new bank keeps it and its ``kind``, an old one must have them; what is None here is not checked.
+    ``make`` says what the bank's vectors are made with, such as ``minilm/384/1``. A new bank keeps it
+    and its ``kind``, an old one must have them; what is None here is not checked.
     """
 
     def __init__(
-        self,
-        place: str | Path,
-        kind: str | None,
-        makes: Mapping[str, str | None],
-        create: bool = False,
+        self, place: str | Path, kind: str | None, make: str | None, create: bool = False
     ) -> None:
         if is_database(place):
             url, name = split_place(place, kind or "state")
@@ -151,9 +149,9 @@ class Bank:
                 )
             self.db = Database(self.folder / _FILE, _BANK)
         self.path, self.close = self.db.path, self.db.close
-        facts = {"kind": kind, "format": "1"} | {f"make:{key}": make for key, make in makes.items()}
+        facts = {"kind": kind, "format": "1", _MAKE: make}
         self._check({key: value for key, value in facts.items() if value is not None})
-        self.kind = self.meta("kind")
+        self.kind, self.make = self.meta("kind"), self.meta(_MAKE, "")
 
     def add(
         self,
@@ -180,7 +178,7 @@ class Bank:
                 n = db.scalar(insert_row, values)
                 if n is not None:
                     added += 1
-                    if vectors := list(_vector_rows(n, entry.vectors)):
+                    if vectors := _vector_rows(n, entry.vectors):
                         db.execute(vector_table.insert(), vectors)
             changed = sum(_fold(db, id_, q) for id_, q in folded)
             if added or changed:
@@ -261,10 +259,10 @@ class Bank:
         query = sa.select(row_table.c.n).where(*conditions).order_by(row_table.c.n)
         return [row.n for row in self.db.rows(query)]
 
-    def vectors(self, key: str, after: int = 0) -> Iterator[tuple[NDArray[np.int64], Vector]]:
-        """Yield blocks of (row numbers, vectors) of ``key`` beyond row ``after``, by number."""
+    def vectors(self, after: int = 0) -> Iterator[tuple[NDArray[np.int64], Vector]]:
+        """Yield blocks of (row numbers, vectors) beyond row ``after``, by number."""
         n, place = vector_table.c.n, vector_table.c.place
-        query = sa.select(n, place, vector_table.c.vector).where(vector_table.c.key == key)
+        query = sa.select(n, place, vector_table.c.vector).where(vector_table.c.key == _KEY)
         query = query.order_by(n, place).limit(_BLOCK)
         last = (after, 1 << 40)
         while block := self.db.rows(query.where(sa.tuple_(n, place) > last)):
@@ -277,26 +275,25 @@ class Bank:
                 last = int(block[-1].n), int(block[-1].place)
             yield numbers, rows
 
-    def vectors_of(self, key: str, numbers: Iterable[int]) -> list[tuple[int, Vector]]:
-        """Return (row number, vector) of the given rows that have vectors of ``key``."""
+    def with_vectors(self, rows: Sequence[Row]) -> list[Entry]:
+        """Return rows with their vectors."""
         c = vector_table.c
-        query = sa.select(c.n, c.vector).where(c.key == key, c.n.in_([int(n) for n in numbers]))
-        query = query.order_by(c.n, c.place)
-        return [(row.n, np.frombuffer(row.vector, dtype="<f4")) for row in self.db.rows(query)]
+        query = sa.select(c.n, c.vector).where(c.key == _KEY, c.n.in_([row.n for row in rows]))
+        vectors: dict[int, list[Vector]] = {}
+        for n, vector in self.db.rows(query.order_by(c.n, c.place)):
+            vectors.setdefault(n, []).append(np.frombuffer(vector, dtype="<f4"))
+        return [
+            Entry(row, np.stack(vectors[row.n])) if row.n in vectors else Entry(row) for row in rows
+        ]
 
-    def count_vectors(self, key: str) -> int:
-        """Return the number of vectors of ``key``."""
+    def count_vectors(self) -> int:
+        """Return the number of vectors."""
         query = sa.select(sa.func.count()).select_from(vector_table)
-        return int(self.db.scalar(query.where(vector_table.c.key == key)))
+        return int(self.db.scalar(query.where(vector_table.c.key == _KEY)))
 
     def meta(self, key: str, default: str = "0") -> str:
         """Return one fact about the bank, such as ``version`` (counts changes)."""
         return self.db.scalar(sa.select(_facts.c.value).where(_facts.c.key == key)) or default
-
-    def makes(self) -> dict[str, str]:
-        """Return what the bank's vectors are made with, by key."""
-        query = sa.select(_facts).where(_facts.c.key.startswith("make:"))
-        return {row.key.removeprefix("make:"): row.value for row in self.db.rows(query)}
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -326,7 +323,7 @@ class Bank:
 
 def open_bank(place: str | Path) -> Bank:
     """Open a bank of either kind, without checking what its vectors are made with."""
-    return Bank(place, None, {})
+    return Bank(place, None, None)
 
 
 def merge(source: Bank, place: str | Path, trust: float = 1.0) -> int:
@@ -336,34 +333,20 @@ def merge(source: Bank, place: str | Path, trust: float = 1.0) -> int:
     already (by id) are left alone; returns how many are new. Raises ``UserError`` where the vectors are
     made with something else.
     """
-    target = Bank(place, source.kind, source.makes(), create=True)
+    target = Bank(place, source.kind, source.make or None, create=True)
     if (target.folder.resolve(), target.path) == (source.folder.resolve(), source.path):
         raise UserError("a bank cannot be merged into itself: name another --out")
-    if target.makes() != source.makes():
-        raise UserError(
-            f"'{place}' holds {sorted(target.makes())} vectors, '{source.folder}' "
-            f"{sorted(source.makes())}: merge into a new folder"
-        )
     rows = []
     for row in source.rows():
         least = min(float(row.data.get("trust", 1.0)), trust)
         rows.append(row if trust >= 1.0 else replace(row, data={**row.data, "trust": least}))
     # Places may be files or databases on any machine: rows pass through here, block by block.
     blocks = [rows[i : i + _MERGED] for i in range(0, len(rows), _MERGED)]
-    added = sum(target.add(with_vectors(source, block)) for block in blocks)
+    added = sum(target.add(source.with_vectors(block)) for block in blocks)
     for name in source.sources():
         target.add((), name)
     target.close()
     return added
-
-
-def with_vectors(bank: Bank, rows: Sequence[Row]) -> list[Entry]:
-    """Return rows with their vectors."""
-    vectors: dict[int, dict[str, list[Vector]]] = {row.n: {} for row in rows}
-    for key in bank.makes():
-        for n, vector in bank.vectors_of(key, vectors):
-            vectors[n].setdefault(key, []).append(vector)
-    return [Entry(row, {key: np.stack(own) for key, own in vectors[row.n].items()}) for row in rows]
 
 
 def bank_place(name: str | Path | None, kind: str = "state") -> str | Path:
@@ -398,7 +381,7 @@ def seeded(place: str | Path, world: str, make: str | None) -> str | Path:
         if not (folder / _FILE).exists():
             write_bytes(Path(new) / _FILE, lzma.decompress(packed.read_bytes()))
             with suppress(UserError):  # made with another embedder: of no use here
-                Bank(new, "state", {"text": make}).close()
+                Bank(new, "state", make).close()
                 (Path(new) / _FILE).replace(folder / _FILE)
     return folder
 
@@ -415,13 +398,14 @@ def _fold(db: sa.Connection, id_: str, q: float) -> bool:
     return True
 
 
-def _vector_rows(n: int, vectors: Mapping[str, Vector]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the vector table of row ``n``. Raises ``UserError`` without a direction."""
-    for key, rows in vectors.items():
-        for place, vector in enumerate(np.atleast_2d(rows)):
-            length = float(np.linalg.norm(vector))
-            if not np.isfinite(length) or length == 0:
-                raise UserError(f"a vector of '{key}' has no direction (zero or not finite)")
-            unit = vector if abs(length - 1.0) < _UNIT else vector / length  # a copy stays as it is
-            blob = np.asarray(unit, dtype="<f4").tobytes()
-            yield {"n": n, "key": key, "place": place, "vector": blob}
+def _vector_rows(n: int, vectors: Vector) -> list[dict[str, Any]]:
+    """Return the rows of the vector table of row ``n``. Raises ``UserError`` without a direction."""
+    rows = []
+    for place, vector in enumerate(np.atleast_2d(vectors)):
+        length = float(np.linalg.norm(vector))
+        if not np.isfinite(length) or length == 0:
+            raise UserError("a vector has no direction (zero or not finite)")
+        unit = vector if abs(length - 1.0) < _UNIT else vector / length  # a copy stays as it is
+        blob = np.asarray(unit, dtype="<f4").tobytes()
+        rows.append({"n": n, "key": _KEY, "place": place, "vector": blob})
+    return rows

@@ -27,6 +27,7 @@ PROBES = 32
 _TAIL = 2_000  # newer rows compared from memory before the file is made anew
 _SAMPLE = 40  # vectors a cell that k-means looks at
 _ROUNDS = 6
+_FILE = "text"  # how a search file is called
 
 Numbers = NDArray[np.int64]
 
@@ -59,11 +60,10 @@ class MappedIndex:
 
 
 class Searcher:
-    """Search of one key of a bank that may grow meanwhile."""
+    """Search of a bank that may grow meanwhile."""
 
-    def __init__(self, bank: Bank, key: str) -> None:
+    def __init__(self, bank: Bank) -> None:
         self._bank = bank
-        self._key = key
         self._seen = ""
         self._generation = ""
         self._base: MappedIndex | None = None
@@ -88,8 +88,8 @@ class Searcher:
                 found = self._nearest(unit, wanted)
             except ValueError as error:
                 raise UserError(
-                    f"the bank '{self._bank.folder}' does not hold '{self._key}' vectors of size "
-                    f"{len(vector)} ({error}): use the embedder it was built with"
+                    f"the bank '{self._bank.folder}' does not hold vectors of size {len(vector)} "
+                    f"({error}): use the embedder it was built with"
                 ) from None
             best: dict[int, float] = {}
             for n, score in found:
@@ -118,18 +118,18 @@ class Searcher:
             self._base, self._tail = self._open(generation), []
             self._generation = generation
         last = max([self._base.last, *(int(numbers[-1]) for numbers, _ in self._tail)])
-        self._tail += [(n.copy(), v.copy()) for n, v in self._bank.vectors(self._key, last)]
+        self._tail += [(n.copy(), v.copy()) for n, v in self._bank.vectors(last)]
         if sum(len(numbers) for numbers, _ in self._tail) > _TAIL:
             self._base, self._tail = self._open(generation, fresh=True), []
         self._seen = version
 
     def _open(self, generation: str, fresh: bool = False) -> MappedIndex:
-        prefix = f"{self._key}-{generation}-"
+        prefix = f"{_FILE}-{generation}-"
         for _ in range(3):  # another process may replace a file before it is open here
             paths = (self._bank.folder / "index").glob(f"{prefix}*.faiss")
             lasts = {int(path.stem.removeprefix(prefix)): path for path in paths}
             if not lasts or fresh:
-                path, last = write_index(self._bank, self._key, generation)
+                path, last = write_index(self._bank, generation)
             else:
                 last = max(lasts)
                 path = lasts[last]
@@ -140,13 +140,13 @@ class Searcher:
         raise UserError(f"cannot read the index in '{self._bank.folder / 'index'}': remove it")
 
 
-def write_index(bank: Bank, key: str, generation: str) -> tuple[Path, int]:
-    """Make the search file of ``key``; return it and its newest row's number. Older ones go."""
+def write_index(bank: Bank, generation: str) -> tuple[Path, int]:
+    """Make a bank's search file; return it and its newest row's number. Older ones go."""
     with require_extra("local"):
         import faiss
 
-    count = bank.count_vectors(key)
-    first = next(bank.vectors(key), None)
+    count = bank.count_vectors()
+    first = next(bank.vectors(), None)
     width = first[1].shape[1] if first else 1
     cells = int(2 * np.sqrt(count)) if count > FLAT else 1
     center = faiss.IndexFlatIP(width)
@@ -155,17 +155,17 @@ def write_index(bank: Bank, key: str, generation: str) -> tuple[Path, int]:
     index.cp.min_points_per_centroid, index.cp.max_points_per_centroid = 1, _SAMPLE
     rng = np.random.default_rng(0)
     share = min(1.0, _SAMPLE * cells / count) if count else 0.0
-    sample = [rows[rng.random(len(rows)) < share] for _, rows in bank.vectors(key)]
+    sample = [rows[rng.random(len(rows)) < share] for _, rows in bank.vectors()]
     index.train(np.concatenate(sample) if sample else np.eye(1, dtype=np.float32))
     last = 0
-    for numbers, rows in bank.vectors(key):
+    for numbers, rows in bank.vectors():
         index.add_with_ids(np.ascontiguousarray(rows), numbers)
         last = int(numbers[-1])
     folder = bank.folder / "index"
-    target = folder / f"{key}-{generation}-{last}.faiss"
+    target = folder / f"{_FILE}-{generation}-{last}.faiss"
     with atomic_path(target) as partial:
         faiss.write_index(index, str(partial))
-    for old in folder.glob(f"{key}-*-*.faiss"):
+    for old in folder.glob(f"{_FILE}-*-*.faiss"):
         if old != target:
             old.unlink(missing_ok=True)  # an open map outlives its name
     return target, last
@@ -179,18 +179,30 @@ class Hit:
     score: float
 
 
-class StateBank:
-    """A bank of states (see ``stores.bank.bank`` for the file and what is refused).
+class _Searched:
+    """A bank of one kind and its search.
 
     ``embedder`` names what makes the vectors; None reads a bank without checking (to show or prune
     it).
     """
 
+    kind: str
+
     def __init__(
         self, place: str | Path, embedder: str | None = None, create: bool = False
     ) -> None:
-        self.bank = Bank(place, "state", {"text": embedder}, create)
-        self._searcher = Searcher(self.bank, "text")
+        self.bank = Bank(place, self.kind, embedder, create)
+        self._searcher = Searcher(self.bank)
+
+    def refresh(self) -> None:
+        """Make the search files now rather than at the first search."""
+        self._searcher.refresh()
+
+
+class StateBank(_Searched):
+    """A bank of states (see ``stores.bank.bank`` for the file and what is refused)."""
+
+    kind = "state"
 
     def search(self, query: Vector, k: int, hidden: Collection[int] = ()) -> list[Hit]:
         """Return the ``k`` states nearest to ``query``, best first, without the rows ``hidden``."""
@@ -198,19 +210,11 @@ class StateBank:
         rows = {row.n: row for row in self.bank.rows([n for n, _ in scored])}
         return [Hit(rows[n], score) for n, score in scored if n in rows]
 
-    def refresh(self) -> None:
-        """Make the search files now rather than at the first search."""
-        self._searcher.refresh()
 
-
-class TraceBank:
+class TraceBank(_Searched):
     """A bank of whole episodes (see ``stores.bank.bank`` for the file and what is refused)."""
 
-    def __init__(
-        self, place: str | Path, embedder: str | None = None, create: bool = False
-    ) -> None:
-        self.bank = Bank(place, "trace", {"text": embedder}, create)
-        self._searcher = Searcher(self.bank, "text")
+    kind = "trace"
 
     def search(self, queries: Vector, k: int) -> list[Hit]:
         """Return ``k`` episodes, best first, no two of one task: each by its best cosine.
@@ -228,7 +232,3 @@ class TraceBank:
             if n in rows:
                 hits.setdefault(rows[n].task, Hit(rows[n], best[n]))
         return list(hits.values())[:k]
-
-    def refresh(self) -> None:
-        """Make the search files now rather than at the first search."""
-        self._searcher.refresh()

@@ -81,7 +81,7 @@ def test_two_workers_embed_what_one_process_embeds(tmp_path, monkeypatch):
         build_state_bank(tmp_path / name, episodes, resources, crew=crew)
         bank = open_bank(tmp_path / name)
         rows = [{**vars(row), "created": 0} for row in bank.rows()]
-        made[name] = rows, np.concatenate([vectors for _, vectors in bank.vectors("text")])
+        made[name] = rows, np.concatenate([vectors for _, vectors in bank.vectors()])
     assert made["one"][0] == made["two"][0] != []
     assert np.array_equal(made["one"][1], made["two"][1])
 

@@ -122,7 +122,7 @@ def test_experience_written_later_than_now_is_used_and_kept(tmp_path, clock):
 
     def entry(name):
         row = Row(name, name, 5.0, {"move": "go", "action": "a", "by": "return", "steps": 1})
-        return Entry(row, {"text": np.eye(8, dtype=np.float32)[0]})
+        return Entry(row, np.eye(8, dtype=np.float32)[0])
 
     bank = StateBank(tmp_path / "bank", "h/8", create=True)
     bank.bank.add([entry("now")])

@@ -35,15 +35,15 @@ def bank_of(kind):
         if not len(bank.bank):
             words = ("state", "action", "move", "experience", "episode", "question")
             data = {**dict.fromkeys(words, "1"), "plan": ["a"], "reward": 1.0, "correct": True}
-            rows = [Entry(Row(f"r{i}", "t", 1.0, data), {"text": UNIT[i]}) for i in range(6)]
+            rows = [Entry(Row(f"r{i}", "t", 1.0, data), UNIT[i]) for i in range(6)]
             bank.bank.add(rows, "source")
 
         def read():
             bank.search(UNIT[0], 3) if kind is StateBank else bank.search(UNIT[:1], 3)
             bank.bank.rows()
             bank.bank.count_use([1], 1.0)
-            bank.bank.add([Entry(Row("new", "t", 1.0, {}), {"text": UNIT[7]})], "other")
-            bank.bank.makes(), len(bank.bank)
+            bank.bank.add([Entry(Row("new", "t", 1.0, {}), UNIT[7])], "other")
+            bank.bank.make, len(bank.bank)
 
         return read
 

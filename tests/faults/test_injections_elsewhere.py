@@ -140,7 +140,7 @@ def test_experience_is_one_line_with_the_move_of_its_row(tmp_path):
             continue
         bank = StateBank(tmp_path / str(i), make_of(resources.embedder), create=True)
         data = {"experience": f"Read it. {payload}", "move": "features", "state": payload}
-        bank.bank.add([Entry(Row("r", "t", 9.0, data), {"text": vector})])
+        bank.bank.add([Entry(Row("r", "t", 9.0, data), vector)])
         bank.bank.close()
         built = Experience(bank=str(tmp_path / str(i))).build(resources)(request)
         advice = built.messages[-1].content
@@ -172,7 +172,7 @@ def test_a_tool_of_ours_gives_a_line_for_each_thing(tmp_path):
     embedder = Hashing().build(Resources())
     bank = StateBank(tmp_path / "bank", make_of(embedder), create=True)
     bank.bank.add(
-        Entry(Row(f"r{i}", "t", 5.0, {"experience": payload}), {"text": embedder.embed([payload])})
+        Entry(Row(f"r{i}", "t", 5.0, {"experience": payload}), embedder.embed([payload]))
         for i, payload in enumerate(chosen)
     )
     bank.bank.close()

@@ -134,7 +134,7 @@ class Experience(Stored):
         entries = []
         for n in range(rows):
             row = Row(f"{name}-{n}", name, worth, {"move": "m"})
-            entries.append(Entry(row, {"text": _vector(8 * episode + n)}))
+            entries.append(Entry(row, _vector(8 * episode + n)))
         is_new = name not in self.model
         added = self.store.bank.add(entries, source=name)
         known = self.model.setdefault(name, {})

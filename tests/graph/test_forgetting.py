@@ -50,7 +50,7 @@ def places(request, tmp_path, memory):
         checkpoint = {**empty_checkpoint(), "channel_values": {"events": text}}
         saver.put(config, checkpoint, {}, {"events": 1})
         saver.conn.close()
-    bank = Bank(bank_place, "state", {}, create=True)
+    bank = Bank(bank_place, "state", None, create=True)
     rows = [Row("a", "x", 1.0, {"said": SECRET}), Row("b", "x", 1.0, {"said": "The sky is blue."})]
     bank.add([Entry(row) for row in rows])
     bank.close()

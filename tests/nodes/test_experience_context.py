@@ -100,7 +100,7 @@ def put(bank, resources, request, rows):
     bank.bank.add(
         Entry(
             Row(name, "t", q, {"experience": f"Say {name}.", "move": move}),
-            {"text": vector + nudge * np.roll(vector, 1)},
+            vector + nudge * np.roll(vector, 1),
         )
         for name, q, move, nudge in rows
     )
@@ -164,7 +164,7 @@ def test_proven_advice_is_a_move_that_beat_others_in_the_same_past_tasks(tmp_pat
 
     def add(task, move, q, text=state):
         data = {"experience": f"{task} {move}.", "move": move, "state": text}
-        bank.bank.add([Entry(Row(f"{task} {move}", task, q, data), {"text": vector})])
+        bank.bank.add([Entry(Row(f"{task} {move}", task, q, data), vector)])
 
     def told(gate="proven"):
         params = Experience(bank=str(tmp_path / "b"), gate=gate, top_k=60, min_q=0)

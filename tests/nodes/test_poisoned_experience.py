@@ -9,7 +9,7 @@ from stategate.nodes.build_context.experience import Experience, ExperienceTrace
 from stategate.nodes.experience.episode import annotate, online_state
 from stategate.nodes.experience.grow import add_episode, make_of, trust_of
 from stategate.nodes.models.embedders import Hashing
-from stategate.stores.bank.bank import Entry, Row, merge, open_bank, with_vectors
+from stategate.stores.bank.bank import Entry, Row, merge, open_bank
 from stategate.stores.bank.search import StateBank
 from stategate.trainers.bank.build import build_trace_bank
 from tests.nodes.test_experience_context import TOLD, folder, item, resources, trajectory
@@ -27,7 +27,7 @@ def plant(bank, count, harm, trust):
         real = rng.choice(rows)
         data = {**real.data, "move": harm[real.data["move"]], "trust": trust, "by": "planted"}
         row = replace(real, id=f"planted-{i}", q=10.0, data=data, n=-1)
-        planted.append(Entry(row, with_vectors(bank, [real])[0].vectors))
+        planted.append(Entry(row, bank.with_vectors([real])[0].vectors))
     bank.add(planted)
     return [entry.row.id for entry in planted]
 
@@ -108,7 +108,7 @@ def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
     def add(task, **moves):
         for move, q in moves.items():
             data = {"experience": f"{move}.", "move": move, "state": state}
-            bank.bank.add([Entry(Row(f"{task} {move}", task, q, data), {"text": vector})])
+            bank.bank.add([Entry(Row(f"{task} {move}", task, q, data), vector)])
 
     def advised():
         params = Experience(bank=str(tmp_path / "b"), gate="proven", top_k=60)
@@ -138,7 +138,7 @@ def test_the_default_follows_one_record_of_a_trusted_source(folder, resources):
     before = Experience(bank=folder).build(resources)(request).text
     for trust, is_heard in ((0.2, False), (1.0, True)):
         data = {"experience": "Sit.", "move": "sit still", "state": state, "trust": trust}
-        bank.bank.add([Entry(Row(f"one {trust}", "t", 10.0, data), {"text": vector})])
+        bank.bank.add([Entry(Row(f"one {trust}", "t", 10.0, data), vector)])
         text = Experience(bank=folder).build(resources)(request).text
         assert ("Suggested next: sit still" in text) == is_heard
         assert (text == before) != is_heard

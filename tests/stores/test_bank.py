@@ -17,13 +17,13 @@ def vectors(count, width=16, seed=0):
 
 def entries(rows, first=0):
     return [
-        Entry(Row(f"r{i}", f"t{i % 5}", float(i % 10), {"i": i}), {"text": row})
+        Entry(Row(f"r{i}", f"t{i % 5}", float(i % 10), {"i": i}), row)
         for i, row in enumerate(rows, first)
     ]
 
 
 def bank(folder, make="m/16"):
-    return Bank(folder, "state", {"text": make}, create=True)
+    return Bank(folder, "state", make, create=True)
 
 
 @pytest.fixture(params=["files", "postgres"])
@@ -75,9 +75,9 @@ def test_a_vector_of_another_size_or_without_direction_is_refused(place):
     store = bank(place())
     store.add(entries(vectors(3)))
     with pytest.raises(UserError, match="size 4"):
-        Searcher(store, "text").search(np.ones(4, np.float32), 1)
+        Searcher(store).search(np.ones(4, np.float32), 1)
     with pytest.raises(UserError, match="no direction"):
-        store.add([Entry(Row("z", "t", 1, {}), {"text": np.full(16, np.nan, np.float32)})])
+        store.add([Entry(Row("z", "t", 1, {}), np.full(16, np.nan, np.float32))])
     assert len(store) == 3
 
 
@@ -89,7 +89,7 @@ def test_search_finds_what_brute_force_finds(place, monkeypatch, how):
     rows = vectors(600)
     store = bank(place())
     store.add(entries(rows[:500]))
-    searcher = Searcher(store, "text")
+    searcher = Searcher(store)
     for query in vectors(20, seed=1):
         found = searcher.search(query, 5)
         assert ids(store, found) == nearest_by_hand(rows[:500], query, 5)
@@ -113,17 +113,17 @@ def test_damaged_index_files_are_made_again(tmp_path):
     rows = vectors(50)
     store = bank(tmp_path)
     store.add(entries(rows))
-    assert Searcher(store, "text").search(rows[3], 1)[0][0] == 4
+    assert Searcher(store).search(rows[3], 1)[0][0] == 4
     (file,) = (tmp_path / "index").iterdir()
     file.write_bytes(file.read_bytes()[:100])
-    assert Searcher(store, "text").search(rows[3], 1)[0][0] == 4
+    assert Searcher(store).search(rows[3], 1)[0][0] == 4
 
 
 def test_a_row_with_many_vectors_comes_once_and_does_not_crowd_others_out(place):
     store = bank(place())
     close = vectors(1) + 0.001 * vectors(40, seed=5)
-    store.add([Entry(Row("many", "t", 1, {}), {"text": close}), *entries(vectors(3, seed=9))])
-    found = Searcher(store, "text").search(vectors(1)[0], 3)
+    store.add([Entry(Row("many", "t", 1, {}), close), *entries(vectors(3, seed=9))])
+    found = Searcher(store).search(vectors(1)[0], 3)
     assert len({n for n, _ in found}) == 3
     assert found[0][0] == 1
 
@@ -138,7 +138,7 @@ def test_processes_that_make_and_write_a_bank_at_once_lose_nothing(place):
     assert run_processes(_write, [(place(), n) for n in (0, 20, 40)]) == [0] * 3
     store = bank(place())
     assert sorted(row.id for row in store.rows()) == sorted(f"r{i}" for i in range(80))
-    assert store.count_vectors("text") == 80
+    assert store.count_vectors() == 80
 
 
 def _make(folder):
@@ -162,7 +162,7 @@ def test_merge_takes_each_row_once_with_its_vectors_and_refuses_another_make(pla
     both = open_bank(place("all"))
     assert both.is_read("one")
     assert both.is_read("two")
-    assert ids(both, Searcher(both, "text").search(rows[6], 1)) == ["r6"]
+    assert ids(both, Searcher(both).search(rows[6], 1)) == ["r6"]
     with pytest.raises(UserError, match="other"):
         merge(bank(place("c"), "other/16"), place("all"))
     with pytest.raises(UserError, match="itself"):
@@ -192,7 +192,7 @@ def test_a_source_that_was_read_is_not_folded_in_again(place):
 
 def _grow(folder, first):
     store = bank(folder)
-    searcher = Searcher(store, "text")
+    searcher = Searcher(store)
     search._TAIL = 5
     for i in range(first, first + 60):
         row = vectors(1, seed=i)

@@ -54,7 +54,7 @@ def test_the_cluster_keeps_all_on_the_servers(servers, tmp_path):
     assert len(collections(os.environ["STATEGATE_CHROMA"])) == 1
 
     bank = StateBank("$STATEGATE_POSTGRES#state", "m/4", create=True)
-    bank.bank.add([Entry(Row("r", "t", 5.0, {"move": "go"}), {"text": np.eye(4, dtype="f4")[0]})])
+    bank.bank.add([Entry(Row("r", "t", 5.0, {"move": "go"}), np.eye(4, dtype="f4")[0])])
     assert bank.search(np.eye(4)[0], 1)[0].row.id == "r"
 
     [mine] = open_long_term(url).namespaces()

@@ -82,7 +82,7 @@ def build_trace_bank(
                 built.problems.append(f"{episode.id}: there is no question to find it by")
                 continue
             vectors = np.asarray(embedder.embed([episode.question]))
-            entry = Entry(trace_row(episode, told), {"text": vectors})
+            entry = Entry(trace_row(episode, told), vectors)
             built.rows += bank.bank.add([entry], episode.id)
             built.read += 1
         bank.refresh()

@@ -30,7 +30,7 @@ def prepare():
 
     with tempfile.TemporaryDirectory() as place:  # faiss is loaded once
         bank = _open(Path(place))
-        bank.bank.add([Entry(Row("r", "t", 1.0, _DATA), {"text": _vector(0)})])
+        bank.bank.add([Entry(Row("r", "t", 1.0, _DATA), _vector(0))])
         bank.search(_vector(0), 1)
 
 
@@ -42,7 +42,7 @@ def work(folder, acknowledge):
         rows = [
             Entry(
                 Row(f"{name}-{step}", name, float(step), {**data, "step": step}),
-                {"text": _vector(10 * number + step)},
+                _vector(10 * number + step),
             )
             for step in range(3)
         ]
@@ -64,7 +64,7 @@ def work(folder, acknowledge):
 def check(folder, acknowledged):
     bank = _open(folder)
     rows = {row.id: row for row in bank.bank.rows()}
-    vectors = [int(n) for numbers, _ in bank.bank.vectors("text") for n in numbers]
+    vectors = [int(n) for numbers, _ in bank.bank.vectors() for n in numbers]
     assert sorted(vectors) == sorted(row.n for row in rows.values()), "rows without their vectors"
     read = set(bank.bank.sources())
     said = {(what, name) for what, name in acknowledged}

@@ -182,7 +182,7 @@ def test_a_bank_is_browsed(new_tab, place):
         told = {"state": f"Question: lamp {i}", "action": "click[x]", "experience": f"advice {i}"}
         made.append(Row(f"row{i}", f"task{i}", float(i), {**told, "episode": f"e{i}", "by": "me"}))
     vectors = np.eye(4, dtype=np.float32)
-    bank.add([Entry(row, {"text": vectors[i : i + 1]}) for i, row in enumerate(made)])
+    bank.add([Entry(row, vectors[i : i + 1]) for i, row in enumerate(made)])
     page = new_tab()
     tab(page, "Memory")
     page.locator("#sg-banks button, #sg-banks .label-wrap").first.click()

@@ -149,7 +149,7 @@ class BanksPanel(Tab):
             return {self.rows: [], self.status: note(hint)}
         bank = open_bank(bounds.require_place(folder))
         best = sorted(bank.rows(), key=lambda row: (-row.q, row.n))[:ROWS]
-        label = f"{len(best)} of {len(bank):,} rows: {bank.kind} bank made with {bank.makes()}"
+        label = f"{len(best)} of {len(bank):,} rows: {bank.kind} bank made with {bank.make}"
         return {self.rows: gr.update(value=[_row(r) for r in best], label=label), self.status: ""}
 
     def wire(self, opened: Any) -> None:
