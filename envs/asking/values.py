@@ -142,7 +142,6 @@ class _Compared:
         request, span, keys, n = self.request, self.spans[i], self.wanted[i], len(self.values)
         places, strength, whole = frozenset(span.places), self.strength, span.is_whole
         said, count = [request.tokens[p] for p in places], max(len(places), 1)
-        found = sum(q >= _ENOUGH for q in span.quality)
         missing = [key for key, q in zip(keys, span.quality, strict=True) if q < _ENOUGH]
         near = min((abs(p - q) for p in places for q in self.name_at), default=99)
         others = [sum(self.negations[j]) for j in range(n) if j != i and self.spans[j].places]
@@ -155,8 +154,8 @@ class _Compared:
             "plain coverage": sum(span.quality) / len(span.quality) if span.quality else 0.0,
             "all found": whole,
             "verbatim": whole and all(b - a == 1 for a, b in itertools.pairwise(span.places)),
-            "words found": min(found, 4) / 4,
-            "words missing": min(len(keys) - found, 4) / 4,
+            "words found": min(len(keys) - len(missing), 4) / 4,
+            "words missing": min(len(missing), 4) / 4,
             "numbers missing": min(sum(key.value is not None for key in missing), 3) / 3,
             "told apart": max(told, default=0.0) / 4,
             "swallowed": bool(places) and any(places < other for other in self.whole_sets),
