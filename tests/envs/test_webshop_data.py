@@ -1,6 +1,5 @@
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ SAMPLE = Path(data.__file__).parent / "sample"
 NAMES = {file.name for file in FILES}
 
 
-def official(monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+def official(monkeypatch):
     """Make the sample's files the official ones, and a publisher that serves them."""
     files = tuple(
         DataFile(f.name, f.name, sha256(SAMPLE / f.name), (SAMPLE / f.name).stat().st_size)
@@ -22,7 +21,7 @@ def official(monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     )
     served = {f.name: SAMPLE / f.name for f in FILES}
 
-    def download(url: str, target: Path, *_: Any, **__: Any) -> None:
+    def download(url, target, *_, **__):
         name = next(n for n in served if f"id={n}&" in url)
         target.write_bytes(served[name].read_bytes())
 
@@ -31,7 +30,7 @@ def official(monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     return served
 
 
-def test_local_files_are_copied(tmp_path: Path) -> None:
+def test_local_files_are_copied(tmp_path):
     fetched = fetch(tmp_path / "webshop", SAMPLE)
     assert {p.name for p in (tmp_path / "webshop").iterdir()} == NAMES
     assert [p.name for p in tmp_path.iterdir()] == ["webshop"]
@@ -39,9 +38,7 @@ def test_local_files_are_copied(tmp_path: Path) -> None:
     assert not any(fetched.values())
 
 
-def test_downloads_are_checked_and_official(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_downloads_are_checked_and_official(tmp_path, monkeypatch):
     official(monkeypatch)
     fetched = fetch(tmp_path / "webshop")
     assert all(fetched.values())
@@ -50,9 +47,7 @@ def test_downloads_are_checked_and_official(
     assert fetch(tmp_path / "webshop") == fetched
 
 
-def test_a_download_with_another_hash_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_with_another_hash_is_refused(tmp_path, monkeypatch):
     served = official(monkeypatch)
     served["items_human_ins.json"] = tmp_path / "page.html"
     served["items_human_ins.json"].write_text("<html>quota exceeded</html>")
@@ -63,8 +58,8 @@ def test_a_download_with_another_hash_is_refused(
     assert not (tmp_path / "webshop").exists()
 
 
-def test_no_network_names_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreachable(*_: Any, **__: Any) -> None:
+def test_no_network_names_the_way_out(tmp_path, monkeypatch):
+    def unreachable(*_, **__):
         raise SourceError("unreachable")
 
     monkeypatch.setattr(downloads, "download", unreachable)
@@ -73,7 +68,7 @@ def test_no_network_names_the_way_out(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list(tmp_path.iterdir()) == []
 
 
-def broken(folder: Path, name: str, text: str) -> Path:
+def broken(folder, name, text):
     folder.mkdir()
     for file in FILES:
         (folder / file.name).write_bytes((SAMPLE / file.name).read_bytes())
@@ -95,7 +90,7 @@ def broken(folder: Path, name: str, text: str) -> Path:
         ("items_human_ins.json", "[{", "cannot read"),
     ],
 )
-def test_bad_local_files_change_nothing(tmp_path: Path, name: str, text: str, problem: str) -> None:
+def test_bad_local_files_change_nothing(tmp_path, name, text, problem):
     fetch(tmp_path / "webshop", SAMPLE)
     before = {p.name: p.read_bytes() for p in (tmp_path / "webshop").iterdir()}
     with pytest.raises(UserError, match=problem) as caught:
@@ -104,12 +99,7 @@ def test_bad_local_files_change_nothing(tmp_path: Path, name: str, text: str, pr
     assert {p.name: p.read_bytes() for p in (tmp_path / "webshop").iterdir()} == before
 
 
-def test_missing_local_files_are_named(tmp_path: Path) -> None:
+def test_missing_local_files_are_named(tmp_path):
     with pytest.raises(UserError, match=r"has no items_shuffle_1000.json, .*--from"):
         fetch(tmp_path / "webshop", tmp_path)
     assert not (tmp_path / "webshop").exists()
-
-
-def test_the_table_names_the_publishers_files() -> None:
-    assert len({file.drive_id for file in FILES}) == 3
-    assert all(len(file.sha256) == 64 and len(file.drive_id) == 33 for file in FILES)

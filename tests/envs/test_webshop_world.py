@@ -1,16 +1,15 @@
 """The world as pure functions, on the sample catalogue and on small broken ones."""
 
 import json
-import shutil
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
-from stategate.envs.protocols import World, is_legal
+from stategate.envs.protocols import is_legal
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.bm25 import Bm25, analyze, lossy_length, stem
-from stategate.envs.webshop.catalogue import SAMPLE, read_catalogue, read_price
+from stategate.envs.webshop.catalogue import read_catalogue, read_price
 from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.reward import normal_color
 from stategate.stores.errors import UserError
@@ -29,16 +28,12 @@ def buy(shop, goal):
     for action in [f"search[{name}]", *(f"click[{target}]" for target in clicks)]:
         assert action in seen.actions or action.startswith("search[")
         session, seen = shop.step(session, action)
-    return seen
-
-
-def test_is_a_world(shop):
-    assert isinstance(shop, World)
+    return session, seen
 
 
 def test_buying_what_was_asked_for_earns_the_ceiling(shop):
     for goal in range(0, len(shop.goals), max(len(shop.goals) // 25, 1)):
-        seen = buy(shop, goal)
+        _, seen = buy(shop, goal)
         assert seen.done
         assert seen.reward == shop.oracle(goal)
         assert 0 < seen.info["reward"]["r_type"] <= 1
@@ -60,17 +55,8 @@ def test_step_is_pure_under_threads(shop):
     session, _ = shop.reset(goal=1)
     session, seen = shop.step(session, "search[lamp]")
     action = seen.actions[-1]
-    results = []
-
-    def work():
-        results.extend(shop.step(session, action) for _ in range(20))
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 80
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: shop.step(session, action), range(80)))
     assert all(result == results[0] for result in results)
 
 
@@ -84,18 +70,11 @@ def test_what_the_page_does_not_offer_changes_nothing(shop, action):
 
 
 def test_after_the_purchase_nothing_changes(shop):
-    wanted = shop.goals[0]
-    session, _ = shop.reset(goal=0)
-    for action in ("search[lamp]", None, "click[buy now]"):
-        if action is None:
-            action = next(a for a in shop.observe(session).actions if a.startswith("click[b0"))
-        session, seen = shop.step(session, action)
-    assert seen.done
+    session, seen = buy(shop, 0)
     assert not seen.actions
     again, after = shop.step(session, "search[lamp]")
     assert (again, after.reward, after.done) == (session, 0.0, True)
     assert shop.observe(session).reward == seen.reward
-    assert wanted == shop.goals[0]
 
 
 def test_pages_turn_and_options_are_replaced_and_cleared():
@@ -199,18 +178,11 @@ def test_special_searches(shop):
     assert "Total results: 0" in seen.text
 
 
-def test_missing_and_broken_data_are_named(tmp_path):
+def test_missing_data_are_named(tmp_path):
     with pytest.raises(UserError, match="stategate data webshop"):
         WebShop.load(tmp_path / "nothing")
     with pytest.raises(UserError, match="items_shuffle_1000.json"):
         WebShop.load(tmp_path)
-    shutil.copytree(SAMPLE, tmp_path / "broken")
-    (tmp_path / "broken" / "items_shuffle_1000.json").write_text('[{"asin": ')
-    with pytest.raises(UserError, match="items_shuffle_1000.json"):
-        WebShop.load(tmp_path / "broken")
-    (tmp_path / "broken" / "items_shuffle_1000.json").write_text('[{"asin": "B000000001"}]')
-    with pytest.raises(UserError, match="product 0 is malformed"):
-        WebShop.load(tmp_path / "broken")
 
 
 def test_gymnasium_accepts_the_sample():

@@ -80,9 +80,6 @@ def test_no_path_of_this_machine_gets_into_args(tmp_path):
     words = ["--goals", "0", "--agents", "full", "--set", f"env.data={data}", "--out", out]
     call("eval", "live", *words, "--set", "memory=[short_term]")
     assert str(tmp_path) not in (out / "args.json").read_text()
-    page = tmp_path / "docs" / "page.md"
-    call("eval", "report", out, "--out", page)
-    assert "| full " in page.read_text()
 
 
 def test_mistakes_end_with_code_2_and_one_line(tmp_path):

@@ -11,7 +11,6 @@ from stategate.graph.checkpoints import open_saver, prune, threads
 from stategate.stores.bank.bank import Entry, Row
 from stategate.stores.bank.search import StateBank
 from stategate.stores.memory.long_term import open_long_term
-from stategate.stores.sql import Database, Schema
 from stategate.stores.traces.store import TraceStore
 from tests.faults.scenarios.conversation import Passages
 
@@ -132,13 +131,3 @@ def test_experience_written_later_than_now_is_used_and_kept(tmp_path, clock):
     assert len(again.search(np.eye(8, dtype=np.float32)[0], 4)) == 2
     prune_bank(again.bank, older_than=60.0, clock=time.time)
     assert len(again.bank.rows()) == 2
-
-
-def test_locks_know_no_clock(tmp_path, clock):
-    built = build_graph(settings(str(tmp_path / "c.sqlite")))
-    with built.alone({"configurable": {"thread_id": "t"}}):
-        clock(-1000 * HOURS)
-    with built.alone({"configurable": {"thread_id": "t"}}):
-        clock(HOURS)
-    with Database(tmp_path / "x.sqlite", Schema("x", ())).write():
-        clock(-HOURS)

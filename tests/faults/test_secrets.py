@@ -124,11 +124,6 @@ def test_a_config_names_a_database_without_its_password(monkeypatch, tmp_path):
     assert from_environment("$AWS_SECRET_ACCESS_KEY") == "$AWS_SECRET_ACCESS_KEY"
 
 
-def test_no_error_of_ours_shows_a_password():
-    url = f"https://me:{SECRET}@models.example.org/v1"
-    assert SECRET not in str(UserError(f"the embedding server {url} does not answer"))
-
-
 def test_a_plug_in_s_error_tells_no_key(monkeypatch, tmp_path):
     key = "a-key-of-no-known-form-0123"
     monkeypatch.setenv("STRANGERS_API_KEY", key)

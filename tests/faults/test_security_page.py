@@ -28,8 +28,3 @@ def test_each_threat_has_a_test_that_there_is():
         for test in tests:
             there = "def test_" in (ROOT / test).read_text() if "/" in test else test in names
             assert there, f"{test} is no test ({threat})"
-
-
-def test_a_row_without_a_test_and_one_that_is_gone_are_seen():
-    page = "| threat | OWASP | defence | test |\n|---|---|---|---|\n| a | b | c | none |\n"
-    assert list(threats(page)) == [("a", [])]

@@ -35,15 +35,6 @@ def test_each_text_is_computed_once_also_across_runs(tmp_path):
     assert len(second) == 150
 
 
-def test_memory_is_bounded_and_the_file_answers_for_the_rest(tmp_path):
-    cache = EmbeddingCache(tmp_path / "c.sqlite", memory_rows=5)
-    texts = [f"t{i}" for i in range(20)]
-    cache.put("m", texts, vectors_of(texts))
-    assert len(cache._memory) == 5
-    found = cache.get("m", texts)
-    assert np.array_equal(np.stack([found[t] for t in texts]), vectors_of(texts))
-
-
 def test_what_comes_out_cannot_be_changed_in_place(tmp_path):
     cache = EmbeddingCache(tmp_path / "c.sqlite")
     cache.put("m", ["x"], np.ones((1, 3), dtype=np.float32))

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from stategate.stores.errors import extra_of, missing_extra
+
 REFUSE = """
 import sys
 
@@ -108,3 +110,18 @@ def test_a_command_without_its_extra_says_so_in_one_line(words, extra, tmp_path,
     assert code == 2, told
     assert "Traceback" not in told
     assert f"is not installed: pip install 'stategate[{extra}]'" in told.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("package", "extra"),
+    [("torch", "local"), ("tabulate", "eval"), ("sklearn", "train"), ("bs4", "qa"), ("ray", "ray")],
+)
+def test_any_package_of_an_extra_names_it_unasked(package, extra):
+    line = missing_extra(ModuleNotFoundError("gone", name=f"{package}.inside"))
+    assert str(line).endswith(f"pip install 'stategate[{extra}]'")
+
+
+def test_what_no_extra_brings_stays_a_fault():
+    assert missing_extra(ModuleNotFoundError("gone", name="nowhere")) is None
+    assert missing_extra(ImportError("gone", name="torch")) is None
+    assert extra_of("typer") is None

@@ -1,7 +1,7 @@
 """The one writer: all of a file or nothing, under a name of its own, with one line for a full disk."""
 
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -54,10 +54,7 @@ def test_a_folder_takes_the_place_of_a_folder(tmp_path):
 
 def test_threads_that_write_one_file_at_once_leave_one_whole_file(tmp_path):
     target, texts = tmp_path / "x", [str(i) * 200_000 for i in range(8)]
-    threads = [threading.Thread(target=write_text, args=(target, text)) for text in texts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda text: write_text(target, text), texts))
     assert target.read_text() in texts
     assert list(tmp_path.iterdir()) == [target]

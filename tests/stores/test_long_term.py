@@ -30,12 +30,6 @@ def found(memory, words, user=ME):
     return memory.recall(user, asked_of(words, EMBEDDER))[0]
 
 
-def test_a_turn_that_is_written_again_is_written_once(memory):
-    outcomes = [memory.add(ME, turn("Where is it?", "In Oslo.")).outcome for _ in range(2)]
-    assert outcomes == ["stored", "repeated"]
-    assert [f.times for f in memory.facts(ME)] == [1]
-
-
 def test_turns_of_the_same_words_are_one_fact_and_keep_every_turn_they_came_from(memory):
     memory.add(ME, turn("Where is the lake?", "In Cameroon.", 0))
     memory.add(ME, turn("where is the lake ?", "In Cameroon!", 1))
@@ -43,15 +37,6 @@ def test_turns_of_the_same_words_are_one_fact_and_keep_every_turn_they_came_from
     fact, other = memory.facts(ME)
     assert (fact.times, [t["step"] for t in fact.turns]) == (2, [0, 1])
     assert other.answer == "In Kenya."
-
-
-def test_facts_are_read_by_relevance_not_by_age(memory):
-    memory.add(ME, turn("Which stones move on the playa?", "Heavy stones on thin ice.", 0))
-    for step in range(1, 9):
-        memory.add(ME, turn(f"Topic number {step}?", f"Something else, {step}.", step))
-    best = found(memory, "stones that move on a playa")[0]
-    assert best.question == "Which stones move on the playa?"
-    assert best.turns[0]["episode_id"] == "e"
 
 
 def test_nobody_reads_or_forgets_what_another_user_said(memory):
@@ -80,13 +65,6 @@ def test_sql_in_a_question_is_text(memory):
     memory.add(Namespace(words), turn(words, words))
     assert "DROP TABLE facts" in memory.facts(Namespace(words))[0].question
     assert memory.facts(ME) == []
-
-
-def test_a_database_of_a_newer_version_is_refused(tmp_path, memory):
-    with sqlite3.connect(tmp_path / "memory.sqlite") as db:
-        db.execute("pragma user_version = 99")
-    with pytest.raises(UserError, match="update it"):
-        LongTerm(memory.url)
 
 
 def test_migrations_bring_an_older_database_up_without_losing_facts(tmp_path, memory):

@@ -84,14 +84,6 @@ def test_what_holds_since_a_day_has_no_end_and_what_holds_until_one_no_beginning
     assert (until.valid_from, until.valid_to is not None) == (None, True)
 
 
-def test_as_of_a_day_only_what_was_known_and_held_then_is_recalled(user_memory):
-    user_memory.remember("I live in Oslo.", at="2024-01-01", speaker="Ana")
-    user_memory.remember("I moved to Bergen.", at="2024-06-01", speaker="Ana")
-    for day, text in (("2024-03-01", "I live in Oslo."), ("2024-06-01", "I moved to Bergen.")):
-        assert words(user_memory.recall("Where does Ana live?", as_of=day)) == [text]
-    assert user_memory.recall("Where does Ana live?", as_of="2023-01-01") == []
-
-
 def test_turns_that_are_written_late_do_not_close_what_came_after(user_memory):
     user_memory.remember("I live in Bergen.", at="2024-06-01", speaker="Ana")
     user_memory.remember("I live in Oslo.", at="2024-01-01", speaker="Ana")

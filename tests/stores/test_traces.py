@@ -56,14 +56,6 @@ def test_stepping_back_forgets_the_old_future(store):
     assert (episode["steps"], episode["done"], episode["reward"]) == (2, False, 0.0)
 
 
-def test_a_fork_has_the_past_and_leaves_the_original(store):
-    write(store)
-    store.fork("e", "f", 2)
-    assert store.events("f") == store.events("e")[:4]
-    store.write_step("f", 2, [Event("ACT", "elsewhere", 2)])
-    assert store.events("e")[-1].kind == "DONE"
-
-
 def weighed(step):
     return [
         ContextPiece(step, "passage:a", "passage", 0.25, 40, 0),
@@ -78,6 +70,8 @@ def test_what_became_of_a_context_is_kept_with_its_step(store, tmp_path):
     assert store.pieces("e") == [*weighed(0), *weighed(1), *weighed(2)]
     store.fork("e", "f", 2)
     assert store.pieces("f") == [*weighed(0), *weighed(1)]
+    store.write_step("f", 2, [Event("ACT", "elsewhere", 2)])
+    assert store.events("e")[-1] == events(2)[-1]
     store.write_step("e", 1, events(1))
     assert store.pieces("e") == weighed(0), "the old future's pieces go with its events"
     assert store.pieces("no such episode") == []
