@@ -29,15 +29,6 @@ def graph(where):
     )
 
 
-def test_an_episode_goes_on_in_another_process_of_the_same_store(where):
-    here = Session(graph(where), "t", task=TASK["task"])
-    here.step()
-    there = Session(graph(where), "t")
-    assert there.values["steps"] == 1
-    assert there.run()[-1].done
-    assert here.done
-
-
 def test_every_earlier_state_is_read_back_as_it_was(where):
     kept, plain = graph(where), graph(None)
     for each in (kept, plain):
@@ -46,12 +37,6 @@ def test_every_earlier_state_is_read_back_as_it_was(where):
     assert len(histories[0]) > 10
     assert [s.values for s in histories[0]] == [s.values for s in histories[1]]
     assert [s.next for s in histories[0]] == [s.next for s in histories[1]]
-
-
-def test_async_calls_work_on_the_same_saver(where):
-    built = graph(where)
-    assert asyncio.run(built.ainvoke(TASK, thread("async")))["done"]
-    assert built.get_state(thread("async")).values["done"]
 
 
 @pytest.mark.parametrize("place", ["memory", "sqlite", "postgres"])
@@ -114,12 +99,6 @@ def test_a_server_that_was_restarted_is_found_again(postgres, postgres_server):
     here.step()
     postgres_server("restart")
     assert here.run()[-1].done
-
-
-def test_a_database_that_does_not_answer_is_one_clear_line():
-    with pytest.raises(UserError, match="cannot reach the checkpoint database") as error:
-        graph("postgresql://127.0.0.1:9/none?connect_timeout=2")
-    assert "\n" not in str(error.value)
 
 
 # Pruning ------------------------------------------------------------------------------------------

@@ -84,16 +84,6 @@ def test_what_is_forgotten_is_in_no_store_and_the_rest_stays(memory, places, nam
         assert [f.question for f in memory.store.facts(memory.namespace)] == ["The sky is blue."]
 
 
-def test_a_source_is_forgotten_and_another_users_memory_is_not(memory, tmp_path):
-    other = Memory(str(tmp_path / "memory.sqlite"), embedder=HashingEmbedder(), user="bo")
-    for one in (memory, other):
-        one.remember("Prices fell in the north.", source="tool:news")
-        one.remember("I like the north.")
-    assert memory.forget(source="tool:news") == 1
-    assert [f.question for f in memory.store.facts(memory.namespace)] == ["I like the north."]
-    assert len(other.store.facts(other.namespace)) == 2
-
-
 def test_what_was_made_from_a_fact_goes_with_it_and_is_trusted_no_more(memory):
     base = memory.remember("The web says the mill is haunted.", source="tool:web").fact
     yes = turn("Is it haunted?", "Yes, it is.", source="agent", lineage=(base,))

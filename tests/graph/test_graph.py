@@ -61,12 +61,6 @@ def test_ainvoke_astream_and_stream_agree_with_invoke():
         assert {**same, "episode_id": ""} == {**plain, "episode_id": ""}
 
 
-def test_every_node_streams_progress():
-    graph = build_graph(config())
-    told = {fact["node"] for fact in graph.stream(TASK, thread(), stream_mode="custom")}
-    assert told == set(NODES)
-
-
 def test_one_call_may_swap_the_context_builder():
     graph = build_graph(config())
     with_full = graph.invoke(TASK, config=thread("a"))

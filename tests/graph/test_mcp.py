@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stategate.graph.memory_tools import corpus_tool, memory_tools
+from stategate.graph.memory_tools import memory_tools
 from stategate.nodes.models.embedders import Hashing
 
 pytest.importorskip("mcp")
@@ -29,12 +29,6 @@ def test_tools_remember_and_find(tmp_path: Path) -> None:
     assert "pier nine" in search.invoke({"words": "the boat"})
     other = memory_tools(None, Hashing(), url=str(tmp_path / "m.sqlite"), user="bob")[0]
     assert other.invoke({"words": "the boat"}) == "nothing is remembered"
-
-
-def test_a_corpus_is_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
-    tool = corpus_tool(notes(tmp_path / "notes"), embedder=Hashing())
-    assert "pier nine" in tool.invoke({"words": "Where is the blue boat?", "k": 1})
 
 
 def _command(tmp_path: Path, *more: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -205,25 +205,6 @@ def test_as_a_hook_decisions_are_kept_where_the_state_has_room_for_them() -> Non
         for a, b in zip(model.prompts, model.prompts[1:], strict=False)
     ]
     assert sum(same) >= len(same) - out["stategate"]["cuts"]
-
-
-def test_one_tool_s_results_are_shortened_before_they_are_kept() -> None:
-    from langgraph.graph import START, MessagesState, StateGraph
-    from langgraph.prebuilt import ToolNode
-
-    from stategate.graph.tool_results import recalled, shorten_results
-
-    call = {"name": "read_page", "args": {"number": 3}, "id": "c"}
-    builder = StateGraph(MessagesState)
-    builder.add_node("tools", ToolNode([read_page], wrap_tool_call=shorten_results(200)))
-    builder.add_edge(START, "tools")
-    asked = [HumanMessage("What colour is item 3-7?"), AIMessage("", tool_calls=[call])]
-    out = builder.compile().invoke({"messages": asked})
-    result = out["messages"][-1]
-    assert len(result.text) < 1000
-    assert "item 3-7 is blue" in result.text
-    name = result.text.rpartition("recall ")[2].rstrip("]")
-    assert recalled(name, out["messages"], 5000) == read_page.invoke({"number": 3})
 
 
 class Billed(Recorder):

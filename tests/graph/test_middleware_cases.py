@@ -1,8 +1,6 @@
 """The middleware among what real agents have: other middleware, interrupts, subgraphs, odd messages."""
 
 import asyncio
-import threading
-import time
 from typing import Any
 
 import pytest
@@ -12,7 +10,6 @@ from langchain_core.messages import (
     BaseMessage,
     HumanMessage,
     RemoveMessage,
-    SystemMessage,
     ToolMessage,
 )
 from langchain_core.tools import tool
@@ -134,28 +131,6 @@ def test_blocks_that_are_no_text_pass_untouched() -> None:
     assert len(short.text) < len(LONG) / 2
 
 
-def test_parallel_calls_in_the_middle_and_one_that_never_came_back() -> None:
-    calls = [call("look", f"p{i}") for i in range(3)]
-    messages: list[BaseMessage] = [
-        HumanMessage("Look.", id="h"),
-        AIMessage("", tool_calls=calls, id="a"),
-        ToolMessage(LONG, tool_call_id="p0", id="t0"),
-        ToolMessage(LONG, tool_call_id="p2", id="t2", status="error"),
-        HumanMessage("Wait, what about pier nine?", id="h2"),
-        AIMessage("", id="empty"),
-        HumanMessage("Well?", id="h3"),
-    ]
-    shown = build_messages(messages, budget=1500)
-    ai = next(m for m in shown if m.id == "a")
-    assert isinstance(ai, AIMessage)
-    assert [c["id"] for c in ai.tool_calls] == ["p0", "p2"]
-    assert roles(shown)[:4] == ["human", "ai", "tool", "tool"]
-    failed = next(m for m in shown if m.id == "t2")
-    assert isinstance(failed, ToolMessage)
-    assert failed.status == "error"
-    assert shown[-1].text == "Well?"
-
-
 def test_calls_that_could_not_be_read_keep_their_results_too() -> None:
     broken: Any = [{"name": "look", "args": "{oops", "id": "x", "error": "no JSON"}]
     answered: list[BaseMessage] = [
@@ -176,26 +151,7 @@ def test_calls_that_could_not_be_read_keep_their_results_too() -> None:
     assert not shown[1].invalid_tool_calls  # providers refuse a call that nothing answers
 
 
-def test_a_budget_that_cannot_be_held_says_by_how_much() -> None:
-    asked = {"messages": [SystemMessage("Be kind."), HumanMessage("word " * 3000)]}
-    agent = agent_of(Scripted.of(pages(1, 2), "done"), [ContextMiddleware(budget=1000)])
-    audits = audits_of(agent.stream(asked, stream_mode="custom"))
-    assert all(a["over_by"] == a["tokens_after"] - 1000 > 2000 for a in audits)
-
-
 # Failure ------------------------------------------------------------------------------------------
-
-
-def test_builders_that_hang_for_good_leave_the_loop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    release = threading.Event()
-    middleware = ContextMiddleware(budget=1200, timeout=0.05)
-    monkeypatch.setattr(middleware.context, "_builder", lambda request: release.wait(60))
-    agent = agent_of(Recorder(calls=12, prompts=[]), [middleware])
-    started = time.perf_counter()
-    out = asyncio.run(agent.ainvoke(ASK))
-    release.set()
-    assert out["messages"][-1].text == "done"
-    assert time.perf_counter() - started < 20  # not one of the sixty seconds
 
 
 @pytest.mark.parametrize("kind", ["gru", "ssm"])

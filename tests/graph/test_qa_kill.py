@@ -9,6 +9,7 @@ from stategate.graph import build_graph, load_config
 from stategate.stores.memory import long_term
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import Namespace
+from tests.graph.test_qa_agent import folder, settings  # noqa: F401 - fixtures
 from tests.kit import run_processes
 
 CONFIG = {"configurable": {"thread_id": "k"}}
@@ -17,25 +18,12 @@ QUESTION = "What is a brinicle?"
 
 
 @pytest.fixture
-def settings(tmp_path, monkeypatch):
+def kept(settings, home, tmp_path):  # noqa: F811 - the agent of the other tests
     """Return a config as values; checkpoints and memory outlive the process."""
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    (folder / "a.md").write_text("# Brinicle\n\nA brinicle is a tube of ice under Antarctica.")
-    place = {"url": str(tmp_path / "memory.sqlite")}
-    return {
-        "env": {"kind": "qa", "corpus": str(folder), "chunking": "fixed-64-10"},
-        "embedder": "hashing",
-        "context": {"kind": "recall", "budget": 800, "memory": {"place": place}},
-        "actor": {"kind": "extract", "sentences": 1},
-        "memory": [{"kind": "conversation"}, {"kind": "long_term", "place": place}],
-        "checkpoints": str(tmp_path / "checkpoints.sqlite"),
-        "max_steps": 100,
-    }
+    return {**settings, "checkpoints": str(tmp_path / "checkpoints.sqlite")}
 
 
-def _answer_and_die(settings, when):
+def _answer_and_die(kept, when):
     """Ask, and be killed before the write, within its transaction, or after it was committed."""
 
     def die(*_args, **_more):
@@ -48,15 +36,15 @@ def _answer_and_die(settings, when):
         LongTerm.add = die
     else:
         LongTerm.add = lambda *args, **more: die(add(*args, **more))
-    build_graph(load_config(settings)).invoke({"task": {"question": QUESTION}}, CONFIG)
+    build_graph(load_config(kept)).invoke({"task": {"question": QUESTION}}, CONFIG)
 
 
 @pytest.mark.parametrize("when", ["before", "within", "after"])
-def test_a_kill_between_answer_and_write_loses_no_turn_and_writes_none_twice(settings, when):
-    assert run_processes(_answer_and_die, [(settings, when)]) == [-signal.SIGKILL]
-    memory = LongTerm(f"sqlite:///{settings['context']['memory']['place']['url']}")
+def test_a_kill_between_answer_and_write_loses_no_turn_and_writes_none_twice(kept, when):
+    assert run_processes(_answer_and_die, [(kept, when)]) == [-signal.SIGKILL]
+    memory = LongTerm(f"sqlite:///{kept['context']['memory']['place']['url']}")
     assert [len(fact.turns) for fact in memory.facts(MINE)] == [1] * (when == "after")
-    graph = build_graph(load_config(settings))
+    graph = build_graph(load_config(kept))
     assert graph.get_state(CONFIG).next == ("write_memory",)
     out = graph.invoke(None, CONFIG)
     assert out["done"]

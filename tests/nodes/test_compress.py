@@ -96,21 +96,6 @@ def test_above_the_page_it_is_the_page(pages):
         assert _build(request, whole.tokens).text == whole.text
 
 
-def test_asked_words_outlive_the_others(pages):
-    request = next(r for r in pages if any(c.kind == "product" for c in r.source.all()))
-    whole = _build(request, 10_000)
-    part = _build(request, round(whole.tokens * 0.7))
-    asked = request.instruction.lower().split()
-
-    def shares(context: BuiltContext) -> tuple[int, int]:
-        titles = " ".join(p.text for p in context.pieces if p.kind == "product").lower().split()
-        return sum(word in asked for word in titles), len(titles)
-
-    (all_asked, every), (asked_left, left) = shares(whole), shares(part)
-    assert left < every
-    assert asked_left / all_asked > left / every
-
-
 def test_of_an_instruction_only_talk_may_go(pages):
     request = next(r for r in pages if any(c.kind == "product" for c in r.source.all()))
     asked = request.instruction

@@ -16,7 +16,6 @@ from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.resources import Resources
 from stategate.stores.bank.bank import Entry, Row
 from stategate.stores.bank.search import StateBank
-from stategate.stores.errors import UserError
 from stategate.trainers.bank.build import build_trace_bank
 
 TOLD = WebShopEnv().experience()
@@ -122,14 +121,6 @@ def test_the_filters_are_worth_likeness_and_nearest_first(tmp_path, resources):
     assert not told(min_q=8, min_score=0.99).startswith("experience")
 
 
-def test_a_bank_of_another_embedder_and_an_unknown_inner_kind_are_refused(folder, resources):
-    other = Resources(None, Hashing(dimension=64))
-    with pytest.raises(UserError, match="hashing/256"):
-        Experience(bank=folder).build(other)
-    with pytest.raises(UserError, match="unknown context kind 'nothing'"):
-        Experience(inner={"kind": "nothing"})
-
-
 def test_trace_mode_tells_the_plan_of_the_nearest_task_once_an_episode(
     traces, resources, monkeypatch
 ):
@@ -154,31 +145,3 @@ def test_advice_to_search_says_what_it_comes_to_for_this_task(tmp_path, resource
     assert ": search[warm wool scarf red" in line
     assert "Suggested next: search" in line
     assert "lamp" not in line
-
-
-def test_proven_advice_is_a_move_that_beat_others_in_the_same_past_tasks(tmp_path, resources):
-    request = item(resources)
-    bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
-    state = online_state(TOLD, request)
-    vector = resources.embedder.embed([state])[0]
-
-    def add(task, move, q, text=state):
-        data = {"experience": f"{task} {move}.", "move": move, "state": text}
-        bank.bank.add([Entry(Row(f"{task} {move}", task, q, data), vector)])
-
-    def told(gate="proven"):
-        params = Experience(bank=str(tmp_path / "b"), gate=gate, top_k=60, min_q=0)
-        return params.build(resources)(request).pieces[-1].id.removeprefix("experience:")
-
-    for i in range(14):  # hard tasks: features is poor, and yet better than buying
-        add(f"hard{i}", "features", 4.0)
-        add(f"hard{i}", "buy now", 2.0)
-    add("easy", "buy now", 10.0)  # nothing else was tried there
-    assert told() == "hard0 features"
-    assert told(gate="none") == "easy buy now"
-    # States of another kind of situation do not count, however near they are.
-    elsewhere = "Question: Find me a lamp\nstart → Search"
-    for i in range(14):
-        add(f"other{i}", "< prev", 9.0, elsewhere)
-        add(f"other{i}", "description", 1.0, elsewhere)
-    assert told() == "hard0 features"

@@ -105,7 +105,7 @@ def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
     state = online_state(TOLD, request)
     vector = resources.embedder.embed([state])[0]
 
-    def add(task, **moves):
+    def add(task, moves, state=state):
         for move, q in moves.items():
             data = {"experience": f"{move}.", "move": move, "state": state}
             bank.bank.add([Entry(Row(f"{task} {move}", task, q, data), vector)])
@@ -115,11 +115,15 @@ def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
         built = params.build(resources)(request)
         return built.text.rpartition("Suggested next: ")[2].strip(), built.pieces[-1].id
 
+    add("easy", {"buy now": 10.0})  # nothing else was tried there
+    for i in range(14):  # another kind of situation does not count, however near it is
+        other = "Question: Find me a lamp\nstart → Search"
+        add(f"other{i}", {"< prev": 9.0, "description": 1.0}, other)
     for i in range(20):
-        add(f"own{i}", features=6.0, description=7.0)
+        add(f"own{i}", {"features": 6.0, "description": 7.0})
     assert advised() == ("description", "experience:own0 description")
     for i in range(10):  # each speaks in a past task of its own
-        add(f"planted{i}", features=10.0, description=0.0)
+        add(f"planted{i}", {"features": 10.0, "description": 0.0})
     words, why = advised()
     assert "Suggested" not in words
     assert (

@@ -41,21 +41,6 @@ def test_built_ins_come_through_the_entry_points():
     assert not [name for name in registry().broken if name.startswith("stategate:")]
 
 
-def test_unknown_kind_lists_the_known_ones():
-    with pytest.raises(UserError, match=r"unknown context kind 'fulll'.*full.*query_rag.*window"):
-        registry().parse("context", {"kind": "fulll"})
-
-
-def test_wrong_type_names_the_field():
-    with pytest.raises(UserError, match=r"context full: budget: .*integer.*'many'"):
-        registry().parse("context", {"kind": "full", "budget": "many"})
-
-
-def test_a_stranger_is_added_and_selected_by_kind():
-    loaded = load([point("stranger", f"{__name__}:Stranger")])
-    assert isinstance(loaded.parse("context", "stranger"), Stranger)
-
-
 def test_a_duplicate_kind_names_both_owners():
     found = Registry()
     found.add(Full, "stategate")

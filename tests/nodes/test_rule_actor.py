@@ -109,13 +109,6 @@ def test_the_features_decide(act, text, action):
     assert choose(act, lines, ON_DETAIL, [*OPENED, "click[features]"]) == action
 
 
-def test_chooses_each_option_once_then_buys(act):
-    history = [*OPENED, "click[features]", "click[< prev]"]
-    for wanted in ("click[black]", "click[x-large]", "click[buy now]"):
-        assert choose(act, ITEM, ON_ITEM, history, step=4) == wanted
-        history.append(wanted)
-
-
 def test_a_value_with_odd_spaces_is_clicked_as_it_is_and_only_once(act):
     legal = [*ON_ITEM, "click[wine\xa0red]"]
     lines = [line.replace("black |", "black | wine red |") for line in ITEM]
