@@ -67,7 +67,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.tokens import count_tokens, truncate
 
 #: Kinds of pieces that are no part of what is in place: they go after everything else.
-APPENDED_KINDS = ("passage", "memory", "fact", "entity", "relation", "experience")
+APPENDED_KINDS = ("passage", "memory", "fact", "experience")
 _QUERY_TOKENS = 120
 _PROFILE = WorldProfile(MessagesView())
 _KNOWN = 4096  # texts whose size is remembered, and schemas of tools
@@ -188,8 +188,8 @@ class HistoryPlanner:
             else:
                 rendering = slot.note(settings, history.count, why)
             if rendering.text != slot.text:
-                plan = plan.showing(slot, rendering)
-        return self._held(history, plan, results)
+                shortened[slot.place] = rendering
+        return self._held(history, replace(plan, renderings=shortened), results)
 
     def _held(self, history: History, plan: Plan, results: Sequence[Slot]) -> Plan:
         """Bring the prompt under the budget by what may still be shortened: old results, then new."""
@@ -294,16 +294,14 @@ def _repeated(history: History, previous: Decisions) -> Plan:
     """Return the plan that shows everything as earlier calls did."""
     keys = {slot.key for slot in history.slots}
     start = previous.window_start if previous.window_start in keys else ""
-    plan = Plan(
-        history.before(start, "before the window"),
-        appendices={key: text for key, text in previous.appendices.items() if key in keys},
-        window_start=start,
-    )
-    for slot in history.slots:
-        if slot.frozen is not None and slot.place not in plan.left_out:
-            size = history.count(slot.frozen)
-            plan = plan.showing(slot, Rendering(slot.frozen, size, "as before"))
-    return plan
+    left_out = history.before(start, "before the window")
+    renderings = {
+        slot.place: Rendering(slot.frozen, history.count(slot.frozen), "as before")
+        for slot in history.slots
+        if slot.frozen is not None and slot.place not in left_out
+    }
+    appendices = {key: text for key, text in previous.appendices.items() if key in keys}
+    return Plan(left_out, renderings, appendices, window_start=start)
 
 
 def _request(
