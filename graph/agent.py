@@ -121,8 +121,8 @@ def require_fit(config: Config) -> None:
         find_weights(name)
     for params in (config.updater, config.context, config.actor, *config.memory):
         if problem := params.misfit(config.env):
-            name, kinds = config.env.view().name, registry().kinds(params.slot)
-            fits = [kind for kind, k in kinds.items() if not k.cls.worlds or name in k.cls.worlds]
+            kinds = registry().kinds(params.slot)
+            fits = [kind for kind, k in kinds.items() if k.cls.fits(config.env)]
             raise UserError(
                 f"{problem}: set {params.slot}.kind to one of {', '.join(sorted(fits))}"
             )
