@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from stategate.stores.errors import UserError
 from stategate.stores.text import one_line, overlap, words_of
 from stategate.stores.traces import Event
 
@@ -126,6 +127,19 @@ class _Filled(PlayableWorld):
         return self._world.tasks() if isinstance(self._world, _ListsTasks) else ({},)
 
 
+def spoken(task: Mapping[str, Any]) -> str | None:
+    """Return the sentence under ``say`` that is shown for a task, None where the world's own is.
+
+    Raises ``UserError`` for one that is empty or no text.
+    """
+    if "say" not in task:
+        return None
+    words = one_line(task["say"]) if isinstance(task["say"], str) else ""
+    if not words:
+        raise UserError('"say" is empty: put the task into words, or leave it out')
+    return words
+
+
 def playable(world: World) -> PlayableWorld:
     """Return ``world`` as evaluations need it, with defaults for what it does not say."""
     return world if isinstance(world, PlayableWorld) else _Filled(world)
@@ -177,11 +191,12 @@ class Chunk:
 #: "quantity" (``amount`` is its number), another "fact" (shown whole or not at all), a "lead", which
 #: tells what follows and hardly ever goes. In a prompt's frame: what the user asks ("instruction"),
 #: what a follow-up refers to ("about"), an earlier step's "action", "outcome" and "note", a status
-#: "value", and of a conversation or a memory its "day", "speaker", "said", "question" and "answer".
+#: "value", a "move" that advice suggests, a "lesson" of past tasks, and of a conversation or a memory
+#: its "day", the day "until" which it held, "speaker", "said", "question" and "answer".
 FragmentRole: TypeAlias = "_PageRole | _FrameRole | _TalkRole"
 _PageRole = Literal["text", "title", "quantity", "fact", "lead"]
-_FrameRole = Literal["instruction", "about", "action", "outcome", "note", "value"]
-_TalkRole = Literal["day", "speaker", "said", "question", "answer"]
+_FrameRole = Literal["instruction", "about", "action", "outcome", "note", "value", "move", "lesson"]
+_TalkRole = Literal["day", "until", "speaker", "said", "question", "answer"]
 
 
 @dataclass(frozen=True)
@@ -189,7 +204,8 @@ class Fragment:
     """A stretch of a prompt line, and the affordance that it spells out, if any.
 
     One with an affordance is shown whole or not at all. ``label`` is the beginning of ``text`` that
-    names the value after it ("Price: "); ``name`` says of what a status "value" is. ``is_done`` marks
+    names the value after it ("Price: "); ``name`` says of what a status "value" is, and
+    which past action a "lesson" tells. ``is_done`` marks
     an affordance that was taken before.
     """
 
@@ -213,6 +229,7 @@ class Clause:
 
     ``text`` is what it asks for: a "thing", a "property" of it, a "value" (of the choice ``name``, ""
     where the instruction does not say of which), or a "limit" that amounts must not exceed.
+    ``probability`` is that of this reading, ``others`` are what else may be meant.
     """
 
     text: str
@@ -221,6 +238,8 @@ class Clause:
     role: Literal["thing", "property", "value", "limit"] = "property"
     name: str = ""
     limit: float | None = None
+    probability: float = 1.0
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -277,6 +296,13 @@ class ActionVocabulary:
             return commands[0]
         return fill(actions[0], one_line(instruction) or "help") if actions else "look"
 
+    def refuses(self, action: str, observation: Observation, instruction: str) -> str:
+        """Return why ``action`` would break a limit that ``instruction`` states, "" where none is.
+
+        What is refused is not taken, whoever chose it: :meth:`safe` is, in its place.
+        """
+        return ""
+
 
 class View:
     """What a world means to an agent; all methods are pure.
@@ -304,6 +330,19 @@ class View:
                 clauses.append(Clause(text, start, end))
                 start = end
         return clauses
+
+    def clauses_here(
+        self,
+        instruction: str,
+        steps: Sequence[tuple[str, str]],
+        page: str,
+        actions: Sequence[str],
+    ) -> Sequence[Clause]:
+        """Return the parts of what is asked, given past (action, answer) and the page shown.
+
+        Here they are the same on every page.
+        """
+        return self.clauses(instruction)
 
     def chunks(self, observation: Observation) -> Sequence[Chunk]:
         """Split a page into chunks whose texts, joined, are the page: lines, and commands by verb."""

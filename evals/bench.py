@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from stategate.envs.webshop.expert import play
 from stategate.envs.webshop.reward import nouns
 from stategate.evals.core.task import Parts, Row
 from stategate.evals.settings import BenchAlfworld, BenchBank, BenchStep, BenchWebshop
-from stategate.graph.build import build_graph
+from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import load_config
 from stategate.stores.bank.bank import Bank, Entry, Vector
 from stategate.stores.bank.bank import Row as BankRow
@@ -29,6 +29,8 @@ from stategate.stores.errors import UserError
 from stategate.stores.home import data_folder
 from stategate.stores.runs import parse_numbers, with_errors
 
+T = TypeVar("T")
+R = TypeVar("R")
 #: Steps a second of the original environments on this class of machine, idle.
 _ORIGINAL_WEBSHOP, _ORIGINAL_ALFWORLD = 34, 10
 _GOALS, _GAMES, _STEPS = 10, 100, 50
@@ -141,7 +143,7 @@ def _steps(kind: str, data: str, seed: int) -> list[Row]:
     return [{"agent": f"{kind}, warm", "n": len(times["step_ms"]), **with_errors(times)}]
 
 
-def _play(graph: Any, goal: int, times: dict[str, list[float]]) -> None:
+def _play(graph: Graph, goal: int, times: dict[str, list[float]]) -> None:
     """Play one episode; add the milliseconds of each step and of its ``build_context``."""
     before, busy = time.perf_counter(), time.process_time()
     last = before
@@ -180,7 +182,7 @@ def _bare_loop() -> list[Row]:
     return [{"agent": "bare LangGraph loop", "n": 5, **with_errors({"step_ms": values})}]
 
 
-def timed(call: Callable[[Any], Any], given: Iterable[Any]) -> tuple[dict[str, float], list[Any]]:
+def timed(call: Callable[[T], R], given: Iterable[T]) -> tuple[dict[str, float], list[R]]:
     """Return p50 and p95 of the milliseconds of ``call`` by clock and processor, and its answers."""
     clock, processor, answers = [], [], []
     for one in given:

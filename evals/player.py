@@ -4,18 +4,19 @@ The same player serves the experiments (each question a dialogue of its own) and
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from langchain_core.runnables import RunnableConfig
 
 from stategate.envs.protocols import answered
 from stategate.envs.qa.questions import Dialogue, DialogueTurn, says, token_f1
 from stategate.graph.build import Graph, build_graph
-from stategate.graph.config import Config, with_memory
+from stategate.graph.config import Config, load_config
 from stategate.nodes.build_context.recall import standalone
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.retrieval.corpus import CorpusIndex
-from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.errors import UserError
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.memory.records import Namespace
@@ -42,7 +43,7 @@ class Player:
         self.name = name
         self.config, self._env = config, config.env
         self._memory = f"{folder / 'memory.sqlite'}"
-        self.graph: Graph = build_graph(config)
+        self.graph: Graph = build_graph(_with_memory_at(config, self._memory))
 
     def index(self) -> CorpusIndex:
         """Return the corpus's index, made where that is not done."""
@@ -55,24 +56,23 @@ class Player:
         """
         empty_rows = iter(rows)
         user = f"{self.name}/{dialogue.id}"
-        part = MemoryPlace(url=self._memory, user=user)
-        own = with_memory(self.config, lambda _: part).model_dump(mode="json")
-        context = {"context": own["context"], "memory": own["memory"]}
         self._forget(user)
         for number, session in enumerate(dialogue.sessions):
-            thread: Any = {"configurable": {"thread_id": f"{user}/{number}"}}
+            thread: RunnableConfig = {
+                "configurable": {"thread_id": f"{user}/{number}", "user_id": user}
+            }
             for place, turn in enumerate(session):
                 row = next(empty_rows)
                 row |= {"session": number, "turn": place, "kind": turn.kind}
-                row |= self._turn(turn, thread, context)
+                row |= self._turn(turn, thread)
 
-    def _turn(self, turn: DialogueTurn, thread: Any, context: Mapping[str, Any]) -> dict[str, Any]:
+    def _turn(self, turn: DialogueTurn, thread: RunnableConfig) -> dict[str, Any]:
         events = self.graph.get_state(thread).values.get("events") or []
         started = time.perf_counter()
         built: Any = None
         act: dict[str, Any] = {}
         task = {"task": {"question": turn.question}}
-        for update in self.graph.stream(task, thread, context=context, stream_mode="updates"):
+        for update in self.graph.stream(task, thread, stream_mode="updates"):
             for node, change in update.items():
                 built = change["context"] if node == "build_context" else built
                 act.update(change if node == "act" else {})
@@ -100,3 +100,12 @@ class Player:
     def _forget(self, user: str) -> None:
         if any(item.kind == "long_term" for item in self.config.memory):
             open_long_term(self._memory).erase(Namespace(user))
+
+
+def _with_memory_at(config: Config, url: str) -> Config:
+    """Return ``config`` with its long-term memory, where it has one, in the database ``url``."""
+    values = config.model_dump(mode="json")
+    for node in (values["context"].get("memory"), *values["memory"]):
+        if node and "place" in node:
+            node["place"] = {"url": url}
+    return load_config(values)

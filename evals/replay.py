@@ -1,8 +1,8 @@
-"""Recorded threads under each arm: tokens, the billed cost, and whether what calls needed was shown.
+"""Recorded threads under each arm, without a model: bills, and what calls needed that was still shown.
 
-A call *needs* every value of its arguments that stands in an earlier tool result (words of three
-letters or more). ``needs_shown`` is the share of them that the prompt of that call still shows. A
-recorded agent cannot react to a shorter prompt, so this is no success rate.
+A call *needs* the values of its arguments that stand in earlier messages (``envs.messages.needs``).
+``readable`` is the share that its prompt still shows, ``readable_tool`` that of values that stand in
+results alone. A recorded agent cannot react to a shorter prompt, so this is no success rate.
 
 Bills follow the published rules of prefix caching. Anthropic: what stands before a breakpoint can be
 read again at a tenth, from 1024 tokens on, in whole blocks; what is new is written to the cache at one
@@ -10,34 +10,32 @@ and a quarter. OpenAI: automatic, from 1024 tokens on in steps of 128; nothing i
 Rates come from the public list (``cost_of``).
 """
 
-import gzip
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from langchain.agents.middleware import ClearToolUsesEdit
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
-from langchain_core.messages.utils import trim_messages
 
-from stategate.envs.messages.history import text_of, tokens_of
+from stategate.envs.messages.history import text_of, tokens_of, tool_of, tools_called
+from stategate.envs.messages.needs import calls_in, needs_of, places_of, readable_text, stands_in
 from stategate.evals import settings as evaluations
-from stategate.evals.core.statistics import paired_tests, summary_row, units_of
+from stategate.evals.arms import ORACLE, Reading, make_arm
+from stategate.evals.core.statistics import paired_tests, units_of
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from stategate.graph.exported import from_plain
-from stategate.nodes.build_context.messages.decisions import Audit, Decisions, untouched
-from stategate.nodes.build_context.messages.planner import HistoryPlanner
+from stategate.graph.exported import read_threads
 from stategate.nodes.models.asking import cost_of
 from stategate.stores.assets.downloads import sha256
-from stategate.stores.errors import UserError, user_error_context
-from stategate.stores.files import parse_json
-from stategate.stores.runs import public_path
+from stategate.stores.errors import UserError
+from stategate.stores.files import write_text
+from stategate.stores.runs import new_plot, public_path, save_plot
 from stategate.stores.tokens import count_tokens
 
 METRICS = (
-    "needs_shown",
+    "readable",
+    "readable_tool",
     "tokens_per_call",
     "cached_share",
     "dollars_anthropic",
@@ -46,8 +44,22 @@ METRICS = (
     "orphans",
     "calls",
 )
-_TESTED = ("needs_shown", "tokens_per_call", "dollars_anthropic")
-_SHORTEST = 3  # letters of a value that a call can be said to need
+_TESTED = ("readable", "readable_tool", "tokens_per_call", "dollars_anthropic")
+_SHARES = (
+    ("readable", "readable_needs", "needs"),
+    ("readable_tool", "tool_readable", "tool_needs"),
+)
+#: Metric, numerator, denominator, and whether that is the first arm's.
+_RATIOS = (
+    ("readable_tool", "tool_readable", "tool_needs", False),
+    ("readable", "readable_needs", "needs", False),
+    ("bill", "dollars_anthropic", "dollars_anthropic", True),
+    ("bill_openai", "dollars_openai", "dollars_openai", True),
+    ("tokens_per_call", "model_tokens", "calls", False),
+    ("cached_share", "cached_tokens", "model_tokens", False),
+    ("decide_ms", "decide_total_ms", "calls", False),
+)
+_LOSSES = 6  # of a thread and arm that are written down
 _LEAST = 1024  # tokens from which a prefix is cached
 _STEP = 128  # OpenAI counts a cached prefix in steps of so many
 
@@ -82,6 +94,11 @@ class Bill:
         self.cached += blocks
         self._last = rows
 
+    def add(self, tokens: int, out: int) -> None:
+        """Add a further call that reads ``tokens`` anew: a summariser's."""
+        for biller in self.dollars:
+            self.dollars[biller] += _dollars(biller, tokens, out, 0, 0) if tokens else 0.0
+
     def row(self, calls: int, orphans: int, seconds: float) -> dict[str, float]:
         """Return what a row says of a thread; ``seconds`` are those of all decisions together."""
         count = max(calls, 1)
@@ -93,6 +110,8 @@ class Bill:
             "model_tokens": float(self.read),
             "tokens_per_call": self.read / count,
             "cached_share": self.cached / max(self.read, 1),
+            "cached_tokens": float(self.cached),
+            "decide_total_ms": 1000 * seconds,
             "decide_ms": 1000 * seconds / count,
         }
 
@@ -109,18 +128,6 @@ def _face(message: BaseMessage) -> tuple[Any, ...]:
     calls = [str(c) for c in message.tool_calls] if isinstance(message, AIMessage) else []
     answers = message.tool_call_id if isinstance(message, ToolMessage) else None
     return message.type, text_of(message), *calls, answers
-
-
-#: The arms that are no context kind of ours: the messages as they are, and LangChain's two edits.
-NOTHING, LAST, CLEAR = "nothing", "last", "clear"
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The prompt of one call under one arm."""
-
-    messages: tuple[BaseMessage, ...]
-    audit: Audit
 
 
 @dataclass
@@ -143,47 +150,8 @@ class Replay:
         return sum(reading.audit.tokens_after for reading in self.readings)
 
 
-def sizes(messages: Sequence[BaseMessage]) -> int:
-    """Return the tokens of messages together."""
-    return sum(tokens_of(message, count_tokens) for message in messages)
-
-
-class Arm:
-    """What one thread's calls read: a context kind of ours, or an edit of the messages."""
-
-    def __init__(self, kind: str, budget: int) -> None:
-        self._kind, self._budget = kind, budget
-        self._decisions = Decisions()
-        is_ours = kind not in (NOTHING, LAST, CLEAR)
-        self._planner = HistoryPlanner(kind, budget) if is_ours else None
-
-    def read(self, history: list[BaseMessage], system: SystemMessage | None) -> Reading:
-        """Return what the next call reads of ``history``."""
-        if self._planner is not None:
-            result = self._planner(history, self._decisions, system)
-            self._decisions = result.decisions or self._decisions
-            return Reading(tuple(result.messages), result.audit)
-        shown: list[Any] = history
-        if self._kind == LAST:
-            first, rest = history[:1], history[1:]
-            room = self._budget - sizes(first)
-            how: dict[str, Any] = {"strategy": "last", "start_on": "ai", "token_counter": sizes}
-            recent = trim_messages(rest, max_tokens=room, **how)
-            shown = [*first, *(recent or rest[-2:])]  # a round that is too large alone stays
-        elif self._kind == CLEAR:
-            edit = ClearToolUsesEdit(trigger=self._budget, keep=3)
-            edit.apply(shown, count_tokens=sizes)
-        read = sizes([*([system] if system else []), *shown])
-        return Reading(tuple(shown), untouched(self._kind, self._budget, read, ""))
-
-
-def calls_in(messages: Sequence[BaseMessage]) -> list[int]:
-    """Return the places of the messages that a model said: each was one call."""
-    return [i for i, message in enumerate(messages) if isinstance(message, AIMessage) and i]
-
-
-def replay(messages: Sequence[BaseMessage], kind: str, budget: int) -> Replay:
-    """Return what arm ``kind`` would have shown at each call of the thread.
+def replay(messages: Sequence[BaseMessage], name: str, budget: int) -> Replay:
+    """Return what arm ``name`` would have shown at each call of the thread.
 
     Raises ``UserError`` for an unknown kind, or a thread in which no model said anything.
     """
@@ -192,71 +160,96 @@ def replay(messages: Sequence[BaseMessage], kind: str, budget: int) -> Replay:
         raise UserError("no model said anything in this thread: there is no call to look at")
     system = messages[0] if isinstance(messages[0], SystemMessage) else None
     start = int(system is not None)
-    arm, done = Arm(kind, budget), Replay(kind)
+    arm, done = make_arm(name, budget), Replay(name)
+    arm.begin(messages)
     for place in places:
         started = time.perf_counter()
         reading = arm.read(list(messages[start:place]), system)
         done.seconds += time.perf_counter() - started
         done.bill.call([*([system] if system else []), *reading.messages], messages[place])
+        done.bill.add(reading.extra_in, reading.extra_out)
         done.readings.append(reading)
     return done
 
 
-def read_threads(path: str) -> list[tuple[str, str, list[BaseMessage]]]:
-    """Return (id, task, messages) of each line of a JSON-lines file (.gz too).
+@dataclass
+class Readable:
+    """How many needed values of a thread's calls their prompts still show.
 
-    A line is ``{"id", "task", "messages"}``; threads of one task hang together. Raises ``UserError``.
+    ``tool_needs`` stand in results alone. ``recalls`` would bring back what is lost, ``losses`` says
+    where it stood.
     """
-    file = Path(path).expanduser()
-    with user_error_context(f"cannot read threads from '{path}'"):
-        raw = file.read_bytes()
-        text = (gzip.decompress(raw) if file.suffix == ".gz" else raw).decode("utf-8")
-        lines = [parse_json(line) for line in text.splitlines() if line.strip()]
-    threads: dict[str, tuple[str, str, list[BaseMessage]]] = {}
-    for i, line in enumerate(lines):
-        record = line if isinstance(line, Mapping) else {}
-        name = str(record.get("id", i))
-        name = f"{name}#{i + 1}" if name in threads else name
-        messages = from_plain(line, f"{path}, line {i + 1}")
-        if calls_in(messages):
-            threads[name] = (name, str(record.get("task", record.get("id", i))), messages)
-    if not threads:
-        raise UserError(f"'{path}' holds no thread in which a model said something")
-    return list(threads.values())
+
+    needs: int = 0
+    readable_needs: int = 0
+    tool_needs: int = 0
+    tool_readable: int = 0
+    recalls: int = 0
+    losses: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, messages: Sequence[BaseMessage], done: Replay) -> "Readable":
+        """Count the needs of every call of a replay."""
+        counts = cls()
+        system = messages[:1] if messages[0].type == "system" else []
+        for number, (place, reading) in enumerate(
+            zip(calls_in(messages), done.readings, strict=True)
+        ):
+            prompt = "\n".join(map(readable_text, [*system, *reading.messages]))
+            lost = []
+            for need in needs_of(messages[place], messages[:place]):
+                is_shown = stands_in(need.value, prompt)
+                counts.needs += 1
+                counts.readable_needs += is_shown
+                counts.tool_needs += need.tool_only
+                counts.tool_readable += need.tool_only and is_shown
+                if need.tool_only and not is_shown:
+                    lost.append(need.value)
+            counts.recalls += _recalls(lost, messages[:place])
+            counts.losses += [_loss(value, number + 1, messages[:place]) for value in lost]
+        return counts
 
 
-def needs_of(call: BaseMessage, earlier: Sequence[BaseMessage]) -> set[str]:
-    """Return the argument values of ``call`` that stand in the results of earlier calls."""
-    results = "\n".join(text_of(m) for m in earlier if isinstance(m, ToolMessage))
-    calls = call.tool_calls if isinstance(call, AIMessage) else []
-    values = {value for one in calls for value in _values(one["args"])}
-    return {value for value in values if len(value) >= _SHORTEST and value in results}
+def measure(messages: Sequence[BaseMessage], arm: str, budget: int) -> Row:
+    """Return the metrics of one thread under one arm; no shares where no call needs anything."""
+    done = replay(messages, arm, budget)
+    counts = Readable.of(messages, done)
+    orphans = sum(orphans_in(reading.messages) for reading in done.readings)
+    row: Row = done.bill.row(len(done.readings), orphans, done.seconds)
+    row |= vars(counts) | {"losses": counts.losses[:_LOSSES]}
+    row["over_budget"] = sum(bool(reading.audit.over_by) for reading in done.readings)
+    for share, part, whole in _SHARES:
+        if row[whole]:
+            row[share] = row[part] / row[whole]
+    return row
 
 
-def _values(args: Any) -> Iterator[str]:
-    """Yield the leaves of a call's arguments as text."""
-    if isinstance(args, Mapping):
-        args = list(args.values())
-    if isinstance(args, list):
-        for one in args:
-            yield from _values(one)
-    elif args is not None and not isinstance(args, bool):
-        yield str(args)
+def _recalls(values: Sequence[str], earlier: Sequence[BaseMessage]) -> int:
+    """Return how many results must be recalled so that all ``values`` are readable again."""
+    waiting, recalls = set(values), 0
+    for message in reversed(earlier):
+        if isinstance(message, ToolMessage) and waiting:
+            there = {value for value in waiting if stands_in(value, text_of(message))}
+            recalls += bool(there)
+            waiting -= there
+    return recalls
 
 
-def measure(messages: Sequence[BaseMessage], kind: str, budget: int) -> Row:
-    """Return the metrics of one thread under one arm; no ``needs_shown`` where no call needs any."""
-    done = replay(messages, kind, budget)
-    needed = covered = orphans = 0
-    for place, reading in zip(calls_in(messages), done.readings, strict=True):
-        needs = needs_of(messages[place], messages[:place])
-        prompt = "\n".join(text_of(m) for m in reading.messages)
-        prompt += "\n".join(str(m.tool_calls) for m in reading.messages if isinstance(m, AIMessage))
-        needed += len(needs)
-        covered += sum(value in prompt for value in needs)
-        orphans += orphans_in(reading.messages)
-    row = done.bill.row(len(done.readings), orphans, done.seconds)
-    return {**row, **({"needs_shown": covered / needed} if needed else {}), "needs": needed}
+def _loss(value: str, call: int, earlier: Sequence[BaseMessage]) -> str:
+    """Return one lost value in its place: the call that needs it, and where it stood."""
+    for message in reversed(earlier):
+        if isinstance(message, ToolMessage):
+            text = text_of(message)
+            at = next(places_of(value, text), None)
+            if at is not None:
+                before, after = (
+                    text[max(at - 50, 0) : at],
+                    text[at + len(value) : at + len(value) + 30],
+                )
+                quoted = " ".join(f"{before}>>{value}<<{after}".split())
+                tool = tool_of(message, tools_called(earlier)) or "a tool"
+                return f"call {call} takes '{value}' from {tool}: …{quoted}…"
+    return f"call {call} takes '{value}'"
 
 
 def orphans_in(messages: Sequence[BaseMessage]) -> int:
@@ -275,12 +268,16 @@ def orphans_in(messages: Sequence[BaseMessage]) -> int:
 
 
 def run_replay(settings: evaluations.Replay) -> dict[str, Any]:
-    """Replay the threads of ``data`` under each arm; resumes. Tests are against the first arm."""
+    """Replay the threads of ``data`` under each arm; resumes. Tests are against the first arm.
+
+    Writes ``frontier.png`` (bill against readable) and ``losses.txt`` beside the summary.
+    """
     arms, budget = settings.arms, settings.budget
     threads = read_threads(settings.data)[: settings.limit]
     for arm in arms:
-        Arm(arm, budget)  # an unknown kind fails here
-    digest = sha256(Path(settings.data).expanduser())
+        make_arm(arm, budget)  # an unknown kind fails here
+    file = Path(settings.data.partition("#")[0]).expanduser()
+    digest = sha256(file) if file.is_file() else ""
     args = {**settings.args(), "data": {"name": public_path(settings.data), "sha256": digest}}
     samples = [Sample({"thread": name}, messages, [{}]) for name, _, messages in threads]
     tasks = {name: task for name, task, _ in threads}
@@ -294,9 +291,101 @@ def run_replay(settings: evaluations.Replay) -> dict[str, Any]:
     def scorer(rows: Sequence[Row]) -> Summary:
         values = units_of(rows, arms, ("thread",), METRICS)
         groups = {unit: tasks[unit[0]] for units in values.values() for unit in units}
-        table = [summary_row(arm, units, METRICS, groups) for arm, units in values.items()]
         pairs = [(arms[0], arm) for arm in arms[1:]]
-        return table, paired_tests(values, pairs, _TESTED, settings.seed, groups)
+        tests = paired_tests(values, pairs, _TESTED, settings.seed, groups)
+        table = pooled_rows(rows, arms, tasks)
+        _draw(table, settings.out)
+        write_text(Path(settings.out) / "losses.txt", worst_losses(rows))
+        return table, tests
 
     task = Task(arms, lambda _: samples, solver, scorer, "threads", "thread")
     return run_task(task, settings.out, args)
+
+
+def pooled_rows(rows: Sequence[Row], arms: Sequence[str], tasks: Mapping[str, str]) -> list[Row]:
+    """Return a row an arm: ratios of sums, with errors by leaving out one task at a time.
+
+    ``bill`` is the share of what the first arm costs by Anthropic's rules, ``bill_openai`` by OpenAI's.
+    """
+    by_arm = {arm: {r["thread"]: r for r in rows if r["agent"] == arm} for arm in arms}
+    first = by_arm[arms[0]]
+    table: list[Row] = []
+    for arm in arms:
+        own = {
+            name: row for name, row in by_arm[arm].items() if not row.get("error") and name in first
+        }
+        line: Row = {"agent": arm, "n": len(own), "tasks": len({tasks[name] for name in own})}
+        for metric, part, whole, is_beside in _RATIOS:
+            ratio = {
+                name: (row.get(part, 0.0), (first[name] if is_beside else row).get(whole, 0.0))
+                for name, row in own.items()
+            }
+            line[metric], line[f"{metric}_se"] = _jackknife(ratio, tasks)
+        for total in ("recalls", "orphans", "over_budget", "needs", "tool_needs"):
+            line[total] = sum(row.get(total, 0) for row in own.values())
+        line["errors"] = sum(bool(row.get("error")) for row in by_arm[arm].values())
+        table.append(line)
+    return table
+
+
+def _jackknife(
+    ratio: Mapping[str, tuple[float, float]], tasks: Mapping[str, str]
+) -> tuple[float, float]:
+    """Return a ratio of sums and its standard error, tasks left out in turn."""
+    groups: dict[str, list[float]] = {}
+    for name, (part, whole) in ratio.items():
+        sums = groups.setdefault(tasks[name], [0.0, 0.0])
+        sums[0] += part
+        sums[1] += whole
+    parts, wholes = (sum(sums[i] for sums in groups.values()) for i in (0, 1))
+    if not wholes:
+        return float("nan"), float("nan")
+    left = [
+        (parts - part) / (wholes - whole) for part, whole in groups.values() if wholes - whole > 0
+    ]
+    count = len(left)
+    center = sum(left) / max(count, 1)
+    error = (
+        ((count - 1) / count * sum((x - center) ** 2 for x in left)) ** 0.5
+        if count > 1
+        else float("nan")
+    )
+    return parts / wholes, error
+
+
+def worst_losses(rows: Sequence[Row], count: int = 10) -> str:
+    """Return the losses of the threads that lost most, one a line, in their places."""
+    ordered = sorted(rows, key=lambda row: -len(row.get("losses", ())))
+    lines = [
+        f"{row['agent']}, thread {row['thread']}: {loss}"
+        for depth in range(_LOSSES)
+        for row in ordered
+        if row["agent"] != ORACLE
+        for loss in row.get("losses", ())[depth : depth + 1]
+    ]
+    return "\n".join(lines[:count]) + "\n"
+
+
+def _draw(table: Sequence[Row], out: str) -> None:
+    """Plot the bill against the share of needed values that stay readable."""
+    figure, axes = new_plot(figsize=(7, 4.5))
+    for row in table:
+        axes.errorbar(
+            100 * row["bill"],
+            100 * row["readable_tool"],
+            100 * row["readable_tool_se"],
+            100 * row["bill_se"],
+            fmt="*" if row["agent"] == ORACLE else "o",
+            capsize=2,
+        )
+        axes.annotate(
+            row["agent"],
+            (100 * row["bill"], 100 * row["readable_tool"]),
+            xytext=(4, 4),
+            textcoords="offset points",
+            fontsize=7,
+        )
+    axes.set_xlabel("bill, % of the untouched history (Anthropic's rules)")
+    axes.set_ylabel("needed values still readable, %")
+    axes.grid(alpha=0.3)
+    save_plot(figure, Path(out) / "frontier.png")

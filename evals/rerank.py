@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stategate.evals.core.statistics import paired, ranking_metrics, with_interval
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
@@ -204,7 +205,7 @@ class Scorer:
         return MiniLM().build(Resources())
 
 
-def _row(scores: "np.ndarray[Any, Any]", started: float) -> dict[str, Any]:
+def _row(scores: NDArray[np.floating], started: float) -> dict[str, Any]:
     seconds = round(time.perf_counter() - started, 4)
     return {"scores": [round(float(s), 6) for s in scores], "seconds": seconds, "calls": 0}
 

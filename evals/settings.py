@@ -5,6 +5,7 @@ What runs an evaluation is imported when it is needed.
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from stategate.stores.settings import (
@@ -85,6 +86,9 @@ class Worlds(SharedEvaluation, Configured):
     agents: CommaList = option((), "Context kinds, comma-separated.")
     agent: tuple[str, ...] = option((), "Your own; repeatable.", metavar="NAME=SLOT.FIELD=VALUE,…")
     goals: str = option("0-9", "Of the world's tasks: 0-499, 3,5,8, all.", "--goals", "--tasks")
+    say: Path | None = option(
+        None, 'Other sentences, JSON lines {"goal": 3, "say": "…"}: they name the goals.'
+    )
 
 
 class Qa(SharedEvaluation, Configured):
@@ -115,7 +119,7 @@ class Evidence(Configured):
 
     runner = "memory.evidence:run_evidence"
     config: str = option("qa", "A preset or a YAML file: the embedder.")
-    file: str = argument(..., "The published JSON; or home, work: made by rule.", metavar="FILE")
+    file: str = argument(..., "The published JSON; or home, work, which ship.", metavar="FILE")
     agents: CommaList = option(
         ("bm25", "minilm", "hybrid", "memory"), "Of bm25, minilm, hybrid, parent, memory."
     )
@@ -175,10 +179,22 @@ class Replay(SharedEvaluation):
     examples = (
         "stategate eval replay --data threads.jsonl --arms nothing,compress --out runs/replay",
     )
-    data: str = option(..., "JSON lines of {id, task, messages}.", metavar="FILE", exclude=True)
+    data: str = option(
+        ..., "JSON lines, JSON, or a checkpoint database.", metavar="FILE", exclude=True
+    )
     arms: CommaList = option(
-        ("nothing", "last", "clear", "compress", "window"),
-        "nothing, last (trim_messages), clear (ClearToolUsesEdit), or context kinds.",
+        (
+            "nothing",
+            "last",
+            "clear",
+            "mask",
+            "summary",
+            "window",
+            "compress:need=",
+            "compress",
+            "oracle",
+        ),
+        "KIND[@BUDGET][:FIELD=VALUE]; nothing, last, clear, mask, summary, oracle or a context kind.",
     )
     budget: int = option(8000, "Tokens of a prompt, the same for every arm.", ge=500)
     limit: Limit = None

@@ -4,6 +4,7 @@ For any world that has numbered goals or lists its tasks (``envs.protocols.World
 """
 
 import hashlib
+import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,8 @@ from stategate.evals.settings import Worlds
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import Config, load_config
 from stategate.nodes.protocols import BuiltContext
-from stategate.stores.errors import UserError
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import parse_json
 from stategate.stores.runs import parse_numbers, public_config, public_path
 
 METRICS: tuple[str, ...] = ("success", "score", "finished", "steps", "tokens_per_step")
@@ -28,7 +30,7 @@ _FAILURE = {"reward": 0.0, "done": False}
 def run_worlds(settings: Worlds) -> dict[str, Any]:
     """Play what is missing of a run, and return its summary."""
     agents = parse_agents(settings.agents, settings.agent)
-    how = (settings.out, settings.overrides, settings.seed)
+    how = (settings.out, settings.overrides, settings.seed, settings.say)
     return run_live(settings.config, agents, settings.goals, *how)
 
 
@@ -39,12 +41,14 @@ def run_live(
     out: str,
     overrides: Sequence[str] = (),
     seed: int = 0,
+    say: Path | None = None,
 ) -> dict[str, Any]:
     """Play ``goals`` with each agent and return the summary; resumes what ``out`` holds.
 
     ``agents`` maps a name to config overrides on top of ``overrides``. ``goals`` are numbers of the
     world's tasks, or such numbers as text ("0-9", "all"). An episode that fails is counted in
-    ``errors`` and in ``n`` (as no success, score 0), never dropped.
+    ``errors`` and in ``n`` (as no success, score 0), never dropped. ``say`` is a
+    file of sentences, which are played in the place of ``goals``; those of one goal are a cluster.
     """
     configs = {name: load_config(config, [*overrides, *extra]) for name, extra in agents.items()}
     if not configs or not goals:
@@ -58,7 +62,7 @@ def run_live(
     # Unknown kinds and missing checkpoints fail here, before anything is written.
     graphs = {name: build_graph(agent, checkpointer=False) for name, agent in configs.items()}
     world = playable(next(iter(graphs.values())).agent.world)
-    tasks = chosen_tasks(world, goals)
+    tasks = chosen_tasks(world, goals) if say is None else spoken_tasks(world, say)
     args = {
         "data": {
             "name": public_path(str(getattr(first.env, "data", "") or first.env.kind)),
@@ -70,7 +74,7 @@ def run_live(
         "checkpoints": {**checkpoint_hashes(configs.values()), **bank_hashes(configs.values())},
         "agents": {n: public_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
-    groups = groups_of(world, tasks)
+    groups = groups_of(world, tasks) if say is None else groups_of_spoken(tasks)
     samples = [Sample({"goal": number}, task, (_FAILURE,)) for number, task in tasks.items()]
 
     def solver(name: str) -> Solver:
@@ -80,7 +84,7 @@ def run_live(
         )
 
     def scored(rows: Sequence[Row]) -> Summary:
-        return summarise(rows, list(configs), world, seed)
+        return summarise(rows, list(configs), world if say is None else None, seed)
 
     return run_task(Task(list(configs), lambda _: samples, solver, scored), out, args)
 
@@ -113,6 +117,31 @@ def chosen_tasks(world: World, goals: Sequence[int] | str) -> dict[int, Mapping[
         if not 0 <= number < len(listed):
             raise UserError(f"no task {number}: this world has tasks 0-{len(listed) - 1}")
     return {number: listed[number] for number in numbers}
+
+
+def spoken_tasks(world: World, path: Path) -> dict[int, Mapping[str, Any]]:
+    """Return row: task, for the rows ``{"goal": number, "say": sentence}`` of a JSON lines file.
+
+    ``"task"`` names a task in the world's words where it has no number. Raises ``UserError``.
+    """
+    listed = list(playable(world).tasks())
+    tasks: dict[int, Mapping[str, Any]] = {}
+    hint = 'each line is {"goal": 3, "say": "…"} or {"task": {…}, "say": "…"}'
+    problems = (OSError, ValueError, KeyError, IndexError, TypeError)
+    with user_error_context(f"cannot read the sentences in '{path}'", hint, problems):
+        for number, line in enumerate(path.read_text("utf-8").splitlines()):
+            row = parse_json(line)
+            task = row["task"] if "task" in row else listed[row["goal"]]
+            tasks[number] = {**task, "say": row["say"]}
+    return tasks
+
+
+def groups_of_spoken(tasks: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:
+    """Return the cluster of each sentence: its task without the sentence."""
+    return {
+        number: json.dumps({k: v for k, v in task.items() if k != "say"}, sort_keys=True)
+        for number, task in tasks.items()
+    }
 
 
 def _play(
@@ -168,7 +197,7 @@ def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
         if config.context.checkpoints(kind) and not config.updater.checkpoints(kind):
             raise UserError(
                 f"context.kind={config.context.kind} reads the recurrent state: set updater.kind=gru "
-                "(or ssm), or what it does without one (allocator=uniform of compress)"
+                "(or ssm)"
             )
         for params in (config.updater, config.context, config.actor):
             names.update(params.checkpoints(kind))
@@ -221,7 +250,7 @@ def summarise(
     values: dict[str, dict[int, dict[str, float]]] = {name: {} for name in agents}
     for row in episodes:
         values[row["agent"]][row["goal"]] = _measured(row)
-    groups = groups_of(world, values[agents[0]])
+    groups = {row["goal"]: row["group"] for row in episodes if "group" in row} or None
     rows = [summary_row(name, units, METRICS, groups) for name, units in values.items()]
     goals = sorted(values[agents[0]]) if world is not None else []
     oracles = {goal: world.oracle(goal) for goal in goals} if world is not None else {}

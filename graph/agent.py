@@ -4,9 +4,12 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from stategate.envs.protocols import Observation, World
+from pydantic import BaseModel
+
+from stategate.envs.protocols import Observation, Session, World
 from stategate.graph.config import Config
 from stategate.graph.state import State, memory_owner, read_events
+from stategate.nodes.models.reader import read_by_model
 from stategate.nodes.protocols import SLOTS, Actor, BuiltContext, ContextRequest, Updater
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
@@ -32,10 +35,10 @@ class Agent:
         self.thread: str | None = None
         self.episode: str | None = None
         self.owner = ""
-        self._swapped: tuple[Any, Agent] | None = None
+        self._swapped: tuple[BaseModel, Agent] | None = None
 
     def for_call(
-        self, overrides: Any = None, configurable: Mapping[str, Any] | None = None
+        self, overrides: BaseModel | None = None, configurable: Mapping[str, Any] | None = None
     ) -> "Agent":
         """Return the agent of one call: ``overrides`` is an ``AgentContext`` or None, as most have."""
         agent, named = copy.copy(self._with_nodes(overrides)), configurable or {}
@@ -45,7 +48,7 @@ class Agent:
         agent.owner = memory_owner(named)
         return agent
 
-    def _with_nodes(self, overrides: Any) -> "Agent":
+    def _with_nodes(self, overrides: BaseModel | None) -> "Agent":
         """Return the agent with the caller's nodes; those of one call are looked up once."""
         if overrides is None:
             return self
@@ -81,6 +84,13 @@ class Agent:
             updater = self.resources.get(registry().parse("updater", "none"))
         return updater
 
+    def instruction(self, session: Session) -> str:
+        """Return what is asked; with ``reader: model`` the chat model has read it then."""
+        text = self.world.instruction(session)
+        if self.config.reader == "model":
+            read_by_model(self.resources, text)
+        return text
+
     def observation(self, state: State) -> Observation:
         """Return this step's observation, drawn again if the run was resumed."""
         return state.get("observation") or self.world.observe(state["session"])
@@ -94,7 +104,7 @@ class Agent:
             if resources.partially_observed:
                 source = source.after(read_events(state))
         request = ContextRequest(
-            self.world.instruction(state["session"]),
+            self.instruction(state["session"]),
             observation,
             source,
             read_events(state),
@@ -109,6 +119,10 @@ class Agent:
     def accepts(self, action: str, observation: Observation) -> bool:
         """Say whether the world will take ``action``."""
         return self.resources.view.actions.accepts(action, observation)
+
+    def refuses(self, action: str, observation: Observation, instruction: str) -> str:
+        """Return why ``action`` would break a limit that the instruction states, "" if it does not."""
+        return self.resources.view.actions.refuses(action, observation, instruction)
 
 
 def require_fit(config: Config) -> None:

@@ -12,12 +12,12 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from langchain_core.runnables import RunnableConfig
@@ -31,6 +31,9 @@ from stategate.stores.errors import UserError, require_extra, user_error_context
 from stategate.stores.http import from_environment
 from stategate.stores.sql import compact, connect_file
 from stategate.stores.text import storable
+
+if TYPE_CHECKING:
+    from psycopg_pool import ConnectionPool
 
 #: Seconds from the calendar of UUIDs (1582) to that of clocks (1970).
 _EPOCH = 12_219_292_800
@@ -62,18 +65,18 @@ class LocksThreads(Protocol):
 
 
 #: This process's locks by saver and thread, as long as somebody holds or awaits one.
-_locks: "WeakValueDictionary[tuple[int, str], Any]" = WeakValueDictionary()
+_locks: "WeakValueDictionary[tuple[int, str], threading.Lock]" = WeakValueDictionary()
 _guard = threading.Lock()
 
 
-def thread_name(thread: Any) -> str:
+def thread_name(thread: object) -> str:
     """Return a thread's id as text. Raises ``UserError`` where no store takes it."""
     if storable(str(thread)) != str(thread):
         raise UserError("a thread's name holds a NUL, or bytes that are no text: name another one")
     return str(thread)
 
 
-def lock_of(saver: Any, thread: str) -> AbstractContextManager[None]:
+def lock_of(saver: object, thread: str) -> AbstractContextManager[None]:
     """Return the lock of a thread: the saver's own, else one of this process."""
     if isinstance(saver, LocksThreads):
         return saver.thread_lock(thread, PATIENCE)
@@ -113,44 +116,27 @@ def _file_lock(folder: Path, thread: str, patience: float) -> Iterator[None]:
         lock.release()
 
 
-class _AdvisoryLocks:
-    """PostgreSQL's advisory locks of this process, all on one connection."""
+@contextmanager
+def _advisory_lock(pool: "ConnectionPool[Any]", thread: str, patience: float) -> Iterator[None]:
+    """Hold PostgreSQL's advisory lock of ``thread`` on the one connection of ``pool``."""
 
-    def __init__(self, url: str, errors: Callable[[], AbstractContextManager[None]]) -> None:
-        self._url = url
-        self._errors = errors
-        self._connection: Any = None
-        self._turn = threading.Lock()
-
-    @contextmanager
-    def hold(self, thread: str, patience: float) -> Iterator[None]:
-        """Hold the lock of ``thread``; raises :class:`Busy` after ``patience`` seconds."""
-        deadline = time.monotonic() + patience
-        with _local_lock(self, thread, patience):  # the server lets one connection lock twice
-            while not self._call("pg_try_advisory_lock", thread):
-                if time.monotonic() > deadline:
-                    raise Busy(thread, patience)
-                time.sleep(0.02)
-            try:
-                yield
-            finally:
-                with suppress(UserError):  # where the server is gone, so is the lock
-                    self._call("pg_advisory_unlock", thread)
-
-    def _call(self, function: str, thread: str) -> bool:
-        import psycopg
-
+    def call(function: str) -> bool:
         query = f"select {function}(hashtextextended(%s, 0))"
-        with self._turn, self._errors():
-            try:
-                if self._connection is None:
-                    raise psycopg.OperationalError
-                found = self._connection.execute(query, (f"stategate {thread}",))
-            except psycopg.OperationalError:  # the first call, or the server was restarted
-                self._connection = psycopg.Connection.connect(self._url, autocommit=True)
-                found = self._connection.execute(query, (f"stategate {thread}",))
-            return bool(found.fetchone()[0])
+        with _postgres_errors(), pool.connection() as connection:
+            return bool(connection.execute(query, (f"stategate {thread}",)).fetchone()[0])
         raise AssertionError("unreachable")
+
+    deadline = time.monotonic() + patience
+    with _local_lock(pool, thread, patience):  # the server lets one connection lock twice
+        while not call("pg_try_advisory_lock"):
+            if time.monotonic() > deadline:
+                raise Busy(thread, patience)
+            time.sleep(0.02)
+        try:
+            yield
+        finally:
+            with suppress(UserError):  # where the server is gone, so is the lock
+                call("pg_advisory_unlock")
 
 
 # Savers -------------------------------------------------------------------------------------------
@@ -296,19 +282,22 @@ def open_for_reading(path: Path) -> SqliteCheckpoints:
     return saver
 
 
+@contextmanager
+def _postgres_errors() -> Iterator[None]:
+    import psycopg
+    from psycopg_pool import PoolTimeout
+
+    errors = (psycopg.Error, PoolTimeout)
+    with user_error_context("cannot reach the checkpoint database", kinds=errors):
+        yield
+
+
 def _open_postgres(url: str) -> BaseCheckpointSaver[Any]:
     with require_extra("postgres"):
         import psycopg
         from langgraph.checkpoint.postgres import PostgresSaver
         from psycopg.rows import dict_row
-        from psycopg_pool import ConnectionPool, PoolTimeout
-
-    errors = partial(
-        user_error_context,
-        "cannot reach the checkpoint database",
-        kinds=(psycopg.Error, PoolTimeout),
-    )
-    locks = _AdvisoryLocks(url, errors)
+        from psycopg_pool import ConnectionPool
 
     class Pool(ConnectionPool):
         def __del__(self) -> None:
@@ -320,27 +309,33 @@ def _open_postgres(url: str) -> BaseCheckpointSaver[Any]:
 
         @contextmanager
         def _cursor(self, *, pipeline: bool = False) -> Iterator[Any]:
-            with errors(), super()._cursor(pipeline=pipeline) as cursor:
+            with _postgres_errors(), super()._cursor(pipeline=pipeline) as cursor:
                 yield cursor
 
         def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
             """Return the lock of ``thread``, to be held with ``with``."""
-            return locks.hold(thread, patience)
+            return _advisory_lock(locks, thread, patience)
 
         def rows(self, query: str) -> list[tuple[Any, ...]]:
             """Return the rows of a query."""
             with self._cursor() as cursor:
                 return [tuple(row.values()) for row in cursor.execute(query)]
 
-    with errors():
+    check, autocommit = ConnectionPool.check_connection, {"autocommit": True}
+    with _postgres_errors():
         # The pool itself would try again and again, and log each: one plain try says what is wrong.
         psycopg.Connection.connect(url, connect_timeout=10).close()
-        pool: Any = Pool(
+        settings = {**autocommit, "row_factory": dict_row, "prepare_threshold": 0}
+        pool: Any = Pool(url, min_size=1, max_size=16, kwargs=settings, check=check, open=True)
+        # Locks go with their connection, so theirs is never renewed while it works.
+        forever = float("inf")
+        locks = Pool(
             url,
             min_size=1,
-            max_size=16,
-            kwargs={"autocommit": True, "row_factory": dict_row, "prepare_threshold": 0},
-            check=ConnectionPool.check_connection,
+            max_size=1,
+            max_lifetime=forever,
+            kwargs=autocommit,
+            check=check,
             open=True,
         )
         saver = PostgresCheckpoints(pool, serde=Serializer())

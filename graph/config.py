@@ -2,10 +2,10 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator
@@ -21,7 +21,6 @@ from stategate.nodes.protocols import (
     UpdaterParams,
 )
 from stategate.nodes.registry import first_problem, registry
-from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import read_yaml
 
@@ -34,6 +33,7 @@ PLACES = frozenset(
 class Config(BaseModel):
     """One agent: what fills each slot, and the limits of an episode.
 
+    ``reader`` reads instructions: the learned one, or the llm, once each.
     ``checkpoints`` is None for checkpoints in memory, a file for SQLite, or a ``postgresql://`` URL.
     """
 
@@ -50,6 +50,7 @@ class Config(BaseModel):
     memory: tuple[SerializeAsAny[MemoryParams], ...] = Field(
         default=({"kind": "short_term"},), validate_default=True
     )
+    reader: Literal["learned", "model"] = "learned"
     max_steps: int = Field(default=20, ge=1, le=10_000)
     checkpoints: str | None = None
 
@@ -103,25 +104,6 @@ def presets() -> list[str]:
     return sorted(
         Path(f.name).stem for f in files("stategate.configs").iterdir() if f.name.endswith(".yaml")
     )
-
-
-def with_memory(config: Config, change: Callable[[MemoryPlace], MemoryPlace]) -> Config:
-    """Return ``config`` with what ``change`` makes of each place of long-term memory that it names."""
-
-    def changed(value: Any) -> Any:
-        if isinstance(value, MemoryPlace):
-            return change(value)
-        if isinstance(value, list | tuple):
-            return type(value)(changed(one) for one in value)
-        if not isinstance(value, BaseModel):
-            return value
-        before = {name: getattr(value, name) for name in type(value).model_fields}
-        after = {name: changed(one) for name, one in before.items()}
-        new = {name: one for name, one in after.items() if one != before[name]}
-        return value.model_copy(update=new) if new else value
-
-    after: Config = changed(config)
-    return after
 
 
 def _jsonable(value: Any) -> Any:

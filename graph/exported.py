@@ -1,18 +1,21 @@
-"""Another agent's thread, read from an exported file or from the checkpoints where it lies."""
+"""Other agents' threads, read from exported files or from the checkpoints where they lie."""
 
-from collections.abc import Mapping, Sequence
+import gzip
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import BaseMessage, convert_to_messages, messages_from_dict
+from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from stategate.envs.messages.needs import calls_in
 from stategate.graph.checkpoints import open_for_reading, open_saver
 from stategate.stores.errors import UNREADABLE, UserError, user_error_context
 from stategate.stores.files import parse_json
 from stategate.stores.sql import is_sqlite
 
 _EXPORT = "[{'role': 'user', 'content': …}, …], or {'messages': […]}"
-#: Keys under which a record keeps its messages.
+#: Keys under which a record keeps its messages, or what holds them.
 _KEYS = ("messages", "values", "channel_values", "traj", "history")
 
 
@@ -24,73 +27,101 @@ def read_messages(where: str) -> list[BaseMessage]:
     ``UserError`` for anything else.
     """
     place, _, thread = where.partition("#")
-    path = Path(place).expanduser()
-    if place.startswith(("postgresql://", "postgres://")):
-        return _of_thread(open_saver(place), place, thread)
-    with user_error_context(f"cannot read messages from '{place}'"):
-        if is_sqlite(path):
-            return _of_thread(open_for_reading(path), place, thread)
-        text = path.read_text(encoding="utf-8-sig")
-    return from_plain(_loaded(text, place, thread), place)
+    if (saver := _saver(place)) is not None:
+        return _of_thread(saver, place, thread)
+    records = _records(place)
+    if len(records) > 1 and not (thread.isdecimal() and 1 <= int(thread) <= len(records)):
+        raise UserError(f"'{place}' holds {len(records)} threads: name one as '{place}#1'")
+    return from_plain(records[int(thread) - 1 if len(records) > 1 else 0], place)
 
 
-def from_plain(values: Any, name: str = "the export") -> list[BaseMessage]:
+def read_threads(where: str) -> list[tuple[str, str, list[BaseMessage]]]:
+    """Return (id, task, messages) of each thread in which a model said something.
+
+    ``where`` is JSON lines of threads (.gz too), a JSON file of one or several, or a checkpoint
+    database, all of its threads or one. Threads of one "task" hang together. Raises ``UserError``.
+    """
+    place, _, thread = where.partition("#")
+    found: list[tuple[str, str, list[BaseMessage]]] = []
+    if (saver := _saver(place)) is not None:
+        names = [thread] if thread else _thread_names(saver)
+        found = [(name, name, _of_thread(saver, place, name)) for name in names]
+    else:
+        for number, line in enumerate(_records(place), 1):
+            record = line if isinstance(line, Mapping) else {}
+            name = str(record.get("id", number))
+            messages = from_plain(line, f"{place}, thread {number}")
+            found.append((name, str(record.get("task", name)), messages))
+    threads: dict[str, tuple[str, str, list[BaseMessage]]] = {}
+    for number, (name, task, messages) in enumerate(found, 1):
+        name = f"{name}#{number}" if name in threads else name
+        if calls_in(messages):
+            threads[name] = (name, task, messages)
+    if not threads:
+        raise UserError(f"'{place}' holds no thread in which a model said something")
+    return list(threads.values())
+
+
+def from_plain(values: object, name: str = "the export") -> list[BaseMessage]:
     """Return messages from plain values. Raises ``UserError`` where they are none.
 
-    Read are lists of messages in OpenAI's chat form or LangChain's, and records that hold such a list
+    Read are lists of messages in OpenAI's chat form or LangChain's, and mappings that hold such a list
     under "messages", "values", "traj" or "history".
     """
+    while isinstance(values, Mapping):
+        values = next((values[key] for key in _KEYS if values.get(key)), None)
+    if not isinstance(values, list) or not values or not all(map(_is_message, values)):
+        raise UserError(f"'{name}' holds no messages: export them as {_EXPORT}")
     kinds = (*UNREADABLE, NotImplementedError)
     with user_error_context(f"'{name}' holds a message that nobody can read", kinds=kinds):
-        rows = _rows(values)
-        if not rows:
-            raise UserError(f"'{name}' holds no messages: export them as {_EXPORT}")
-        return [message for row in rows for message in _messages(row)]
+        return [message for row in values for message in _messages(row)]
 
 
-def _rows(values: Any) -> list[Any]:
-    """Return the messages somewhere in ``values``; [] where there are none."""
-    if isinstance(values, Mapping):
-        return next(filter(None, (_rows(values.get(key)) for key in _KEYS)), [])
-    if isinstance(values, Sequence) and not isinstance(values, str):
-        if values and all(_is_message(row) for row in values):
-            return list(values)
-        return next(filter(None, map(_rows, values)), [])  # snapshots, the latest first
-    return []
-
-
-def _is_message(row: Any) -> bool:
+def _is_message(row: object) -> bool:
     return isinstance(row, Mapping) and ("role" in row or "type" in row or "lc" in row)
 
 
-def _messages(row: Mapping[str, Any]) -> list[BaseMessage]:
+def _messages(row: Mapping[str, object]) -> list[BaseMessage]:
+    """Return the messages of one row; ``messages_to_dict`` writes LangChain's with their ``data``."""
     if "role" not in row and isinstance(row.get("data"), Mapping):
         return messages_from_dict([dict(row)])
     return convert_to_messages([dict(row)])
 
 
-def _loaded(text: str, place: str, which: str) -> Any:
-    """Return the JSON of a file; of JSON lines the messages, or thread ``which`` (from 1)."""
+def _records(place: str) -> list[object]:
+    """Return the threads of a file: its lines, the members of its list, or it alone."""
+    path = Path(place).expanduser()
+    with user_error_context(f"cannot read messages from '{place}'"):
+        raw = path.read_bytes()
+        text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
     try:
-        return parse_json(text)
+        values = parse_json(text)
     except ValueError:
-        pass
-    try:
-        lines = [parse_json(line) for line in text.splitlines() if line.strip()]
-    except ValueError:
-        raise UserError(f"'{place}' is no JSON: export messages as {_EXPORT}") from None
-    if all(_is_message(line) for line in lines):
-        return lines
-    if which.isdecimal() and 1 <= int(which) <= len(lines):
-        return lines[int(which) - 1]
-    raise UserError(f"'{place}' holds {len(lines)} threads: name one as '{place}#1'")
+        try:
+            values = [parse_json(line) for line in text.splitlines() if line.strip()]
+        except ValueError:
+            raise UserError(f"'{place}' is no JSON: export messages as {_EXPORT}") from None
+    is_many = isinstance(values, list) and values and not any(map(_is_message, values))
+    return list(values) if is_many else [values]
 
 
-def _of_thread(saver: Any, place: str, thread: str) -> list[BaseMessage]:
+def _saver(place: str) -> BaseCheckpointSaver[Any] | None:
+    """Return the saver of a checkpoint database, None for another file."""
+    if place.startswith(("postgresql://", "postgres://")):
+        return open_saver(place)
+    path = Path(place).expanduser()
+    with user_error_context(f"cannot read messages from '{place}'"):
+        return open_for_reading(path) if is_sqlite(path) else None
+
+
+def _thread_names(saver: BaseCheckpointSaver[Any]) -> list[str]:
+    rows = saver.list(None, limit=5000)
+    return list(dict.fromkeys(str(row.config["configurable"]["thread_id"]) for row in rows))
+
+
+def _of_thread(saver: BaseCheckpointSaver[Any], place: str, thread: str) -> list[BaseMessage]:
     if not thread:
-        rows = saver.list(None, limit=500)
-        known = dict.fromkeys(str(row.config["configurable"]["thread_id"]) for row in rows)
-        listed = ", ".join(known) or "none"
+        listed = ", ".join(_thread_names(saver)) or "none"
         raise UserError(f"name a thread after a #, such as '{place}#ID'; there are: {listed[:300]}")
     found = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
     if found is None:

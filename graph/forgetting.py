@@ -9,7 +9,7 @@ turns goes together. A thread's checkpoints hold its recent turns: they go where
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from stategate.nodes.retrieval.remember import texts_of
 from stategate.stores.bank.bank import open_bank
 from stategate.stores.embeddings import embedding_cache
 from stategate.stores.errors import user_error_context
-from stategate.stores.home import home
+from stategate.stores.home import home, thread_of
 from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.memory.forget import Erased
 from stategate.stores.memory.long_term import LongTerm
@@ -51,14 +51,6 @@ class Places:
         return cls(trace, checkpoints or str(home() / "checkpoints.sqlite"), tuple(banks))
 
 
-@dataclass
-class Report:
-    """What went, by store."""
-
-    erased: Erased
-    counts: dict[str, int] = field(default_factory=dict)
-
-
 def forget_everywhere(
     memory: LongTerm,
     namespace: Namespace,
@@ -68,30 +60,34 @@ def forget_everywhere(
     source: str | None = None,
     places: Places | None = None,
     embedder: Callable[[], Embedder] | None = None,
-) -> Report:
-    """Erase facts by number, thread or source (all of the namespace without) from every store.
+) -> dict[str, int]:
+    """Erase facts by number, thread or source (else all of the namespace); return counts by store.
 
     ``embedder`` is asked for where a fact stays in the words of another turn, to be found by these.
     Raises ``UserError`` where a store cannot be written: what was cleared until then stays cleared.
     """
     places = Places.here() if places is None else places
     erased = memory.erase(namespace, ids, thread=thread, source=source)
-    report = Report(erased, {"facts": len(erased.facts), "turns": len(erased.turns)})
     everything = ids is None and thread is None and source is None
-    threads = {t for t in (*erased.threads, thread) if t}
+    named = {thread_of(namespace.user, thread)} if thread else set()
+    threads = {*filter(None, erased.threads), *named}
     texts = [text for text in erased.texts if len(text) >= _TELLING]
     # What a thread that is remembered holds is its own: others may say the same words.
     others = memory.threads() - threads
-    report.counts["store items"] = memory.erase_items(texts, namespace.user if everything else None)
-    report.counts["trace steps"] = _clear_traces(
-        places.traces, erased, threads if thread else set(), texts, others
-    )
-    report.counts["checkpoints"] = _clear_checkpoints(places, threads, texts, others)
-    report.counts["bank rows"] = sum(_clear_bank(place, erased, texts) for place in places.banks)
-    report.counts["cached vectors"] = embedding_cache().drop(_embedded(erased))
+    counts = {
+        "facts": len(erased.facts),
+        "turns": len(erased.turns),
+        "store items": memory.erase_items(texts, namespace.user if everything else None),
+        "trace steps": _clear_traces(
+            places.traces, erased, threads if thread else set(), texts, others
+        ),
+        "checkpoints": _clear_checkpoints(places, threads, texts, others),
+        "bank rows": sum(_clear_bank(place, erased, texts) for place in places.banks),
+        "cached vectors": embedding_cache().drop(_embedded(erased)),
+    }
     if erased.reworded and embedder is not None:
         memory.embed_again(namespace, erased, embedder())
-    return report
+    return counts
 
 
 def _is_there(place: Path | str | None) -> bool:

@@ -7,10 +7,11 @@ mcp_server([*memory_tools(user="ana")]).run("stdio")
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, StructuredTool
+from pydantic import Field
 
 from stategate.graph.state import memory_owner
 from stategate.nodes.models.embedders import MiniLM
@@ -19,16 +20,21 @@ from stategate.nodes.protocols import EmbedderParams
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace, owned_by
 from stategate.stores.errors import UserError, require_extra
+from stategate.stores.memory.records import TRUSTED, Fact, Namespace, Turn
 from stategate.stores.text import day_of, one_line
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from stategate.stores.memory.records import Fact
-
 _ABOUT = "Memory, documents and experience that outlive a conversation."
 
 _MOST = 20  # facts, passages or experiences that one call shows
+_LONGEST = 4_000  # characters of a question, an answer or of words that are looked for
+_SHOWN = 20_000  # characters that one call shows
+#: How many, within bounds.
+Count = Annotated[int, Field(ge=1, le=_MOST, description=f"how many, {_MOST} at most")]
+#: A text that says something, within bounds.
+Text = Annotated[str, Field(min_length=1, max_length=_LONGEST, pattern=r"\S")]
 
 
 def memory_tools(
@@ -47,20 +53,20 @@ def memory_tools(
     store = place.open()
     resources = Resources(None, embedder or MiniLM())
 
-    def memory_search(words: str, k: int = 5) -> str:
+    def namespace() -> Namespace:
+        with owned_by(memory_owner(ensure_config()["configurable"])):
+            return place.namespace
+
+    def memory_search(words: Text, k: Count = 5) -> str:
         """Find what is remembered from earlier conversations about these words."""
         from stategate.stores.memory.recall import Limits, asked_of
 
-        with owned_by(memory_owner(ensure_config()["configurable"])):
-            namespace = place.namespace
         asked = asked_of(words, resources.embedder)
-        facts, _ = store.recall(namespace, asked, Limits(facts=min(max(k, 1), _MOST)))
-        return "\n".join(map(_told, facts)) or "nothing is remembered"
+        facts, _ = store.recall(namespace(), asked, Limits(facts=min(max(k, 1), _MOST)))
+        return "\n".join(map(_told, facts))[:_SHOWN] or "nothing is remembered"
 
-    def memory_write(question: str, answer: str) -> str:
+    def memory_write(question: Text, answer: Text) -> str:
         """Remember for later conversations that this question has this answer."""
-        from stategate.stores.memory.records import Turn
-
         model = resources.embedder
         vectors = model.embed([question, answer])
         said = f"{question}\0{answer}".encode("utf-8", "surrogatepass")
@@ -68,8 +74,7 @@ def memory_tools(
         turn = Turn(
             "tools", name, 0, question, answer, vectors[0], vectors[1], model.name, source="agent"
         )
-        with owned_by(memory_owner(ensure_config()["configurable"])):
-            is_new = store.add(place.namespace, turn).outcome != "repeated"
+        is_new = store.add(namespace(), turn).outcome != "repeated"
         return "remembered" if is_new else "this was remembered already"
 
     tools: list[BaseTool] = [StructuredTool.from_function(memory_search)]
@@ -82,11 +87,11 @@ def corpus_tool(
     """Return a tool that finds passages of a corpus (a folder, or a name of ``stategate ingest``)."""
     retriever = CorpusRetriever(corpus=corpus, embedder=embedder or MiniLM())
 
-    def corpus_search(words: str, k: int = 4) -> str:
+    def corpus_search(words: Text, k: Count = 4) -> str:
         """Find passages of the documents about these words, with their titles."""
         found = retriever.model_copy(update={"k": min(max(k, 1), _MOST)}).invoke(words)
         quoted = [f"[{one_line(d.metadata['title'])}] {one_line(d.page_content)}" for d in found]
-        return "\n\n".join(quoted) or "no passage fits"
+        return "\n\n".join(quoted)[:_SHOWN] or "no passage fits"
 
     about = f"Find passages of the documents in '{Path(corpus).name}' about these words."
     return StructuredTool.from_function(corpus_search, name=name, description=about)
@@ -99,25 +104,22 @@ def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) ->
     """
     from stategate.nodes.experience.grow import make_of, untrusted
     from stategate.stores.bank.search import StateBank
-    from stategate.stores.memory.records import TRUSTED
 
     resources = Resources(None, embedder or MiniLM())
     states = StateBank(bank, make_of(resources.embedder))
 
-    def experience_search(situation: str, k: int = 3) -> str:
+    def experience_search(situation: Text, k: Count = 3) -> str:
         """Find what past attempts did in situations like this one, and how well it went."""
         vector = resources.embedder.embed([situation])[0]
         hidden = untrusted(states.bank, TRUSTED)
         hits = states.search(vector, min(max(k, 1), _MOST), hidden=hidden)
         lines = [f"{one_line(str(h.row.data['experience']))} (worth {h.row.q:.1f})" for h in hits]
-        return "\n".join(lines) or "there is no experience yet"
+        return "\n".join(lines)[:_SHOWN] or "there is no experience yet"
 
     return StructuredTool.from_function(experience_search)
 
 
-def _told(fact: "Fact") -> str:
-    from stategate.stores.memory.records import TRUSTED
-
+def _told(fact: Fact) -> str:
     answer = one_line(fact.answer) if fact.success else "(not answered)"
     doubt = f" [from {one_line(fact.source)}, unverified]" if fact.trust < TRUSTED else ""
     return f"{day_of(fact.updated)}{doubt}: {one_line(fact.question)} — {answer}"
@@ -127,12 +129,23 @@ def mcp_server(tools: Sequence[BaseTool]) -> "MCPServer[Any]":
     """Return a server of ``tools``. Raises ``MissingExtra`` without the SDK."""
     with require_extra("mcp"):
         from mcp.server import MCPServer
+        from mcp.types import ToolAnnotations
 
     server: MCPServer[Any] = MCPServer("stategate", instructions=_ABOUT, log_level="WARNING")
     for tool in tools:
         if not isinstance(tool, StructuredTool) or tool.func is None:
             raise UserError(f"tool '{tool.name}' is no plain function, and cannot be served")
+        hints = ToolAnnotations(
+            read_only_hint=tool.name != "memory_write",
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=False,
+        )
         server.add_tool(
-            tool.func, name=tool.name, description=tool.description, structured_output=False
+            tool.func,
+            name=tool.name,
+            description=tool.description,
+            annotations=hints,
+            structured_output=False,
         )
     return server

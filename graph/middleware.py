@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, NotRequired
 
@@ -25,13 +26,26 @@ from langchain.agents.middleware.types import (
     ModelResponse,
     PrivateStateAttr,
 )
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, SystemMessage, ToolMessage
 from langgraph.config import get_config, get_stream_writer
-from langgraph.types import Command
+from langgraph.types import Command, TracePolicy
 
-from stategate.envs.messages.history import tokens_of
+from stategate.envs.messages.history import (
+    LARGEST,
+    bounded,
+    bounded_count,
+    key_of,
+    name_of,
+    text_of,
+    tokens_of,
+    with_text,
+)
+from stategate.envs.messages.needs import calls_in
 from stategate.graph.tool_results import recall_tool
 from stategate.nodes.build_context.messages.decisions import (
+    OTHER_RECALL,
+    RECALL,
     Audit,
     Decisions,
     HistorySettings,
@@ -40,11 +54,17 @@ from stategate.nodes.build_context.messages.decisions import (
 )
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
 from stategate.nodes.models.asking import cached_of, cost_of, usage_of
-from stategate.stores.errors import describe_error, warn_once
+from stategate.stores.errors import UserError, describe_error, warn_once
 from stategate.stores.tokens import count_tokens
 
 _KEY = "stategate"
 __all__ = ["ContextMiddleware", "HistorySettings", "build_messages"]
+
+
+def _without_history(inputs: Any) -> dict[str, Any]:
+    """Return what a trace keeps of a hook's input: how many messages there were."""
+    messages = inputs.get("messages", ()) if isinstance(inputs, Mapping) else ()
+    return {"messages": len(messages)}
 
 
 class ContextState(AgentState[Any]):
@@ -66,12 +86,16 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     state for kinds that read it. All settings with their defaults: :class:`HistorySettings`; what is
     none of them is a parameter of the kind.
 
+    ``preview`` shows a plan without a model, ``restore`` brings a message back whole. A tool named
+    ``recall`` of the agent's own is left alone: ours is then ``recall_message``.
+
     What goes wrong here never stops the agent: after ``timeout`` seconds, or where a builder raises or
     lacks its checkpoint, the call reads the untouched messages, and an event and a warning say so.
     Raises ``UserError`` for an unknown kind or a wrong parameter.
     """
 
     state_schema = ContextState
+    trace_policy = TracePolicy(process_inputs=_without_history)
 
     def __init__(
         self, kind: str = "compress", budget: int = 16_000, *, timeout: float = 5.0, **settings: Any
@@ -79,13 +103,15 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         super().__init__()
         self.context = HistoryPlanner(kind, budget, **settings)
         self.timeout = timeout
-        self.tools = [recall_tool(budget // 2)] if self.context.settings.recall else []
+        names = (RECALL, OTHER_RECALL) if self.context.settings.recall else ()
+        self.tools = [recall_tool(budget // 2, name) for name in names]
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
         """Call the model once, with what the builder keeps."""
-        shown = self._shown(request.messages, lambda: self._decide(request))
+        request, recall = self._with_one_recall(request)
+        shown = self._shown(request.messages, lambda: self._decide(request, recall))
         response = handler(request.override(messages=list(shown.messages)))  # type: ignore[arg-type]
         return _kept(response, request, shown)
 
@@ -95,7 +121,8 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
         """Call the model once, with what the builder keeps; deciding does not block the loop."""
-        work = partial(self._shown, request.messages, lambda: self._decide(request))
+        request, recall = self._with_one_recall(request)
+        work = partial(self._shown, request.messages, lambda: self._decide(request, recall))
         shown = await asyncio.to_thread(work)
         reading = request.override(messages=list(shown.messages))  # type: ignore[arg-type]
         return _kept(await handler(reading), request, shown)
@@ -104,20 +131,71 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         """Do the same as ``pre_model_hook`` of a graph made by hand, or as a node before its model.
 
         Returns ``llm_input_messages`` for the model, and ``stategate`` for a state that keeps such a
-        key (a dict): without one every call decides anew.
+        key (a dict): without one every call decides anew. Give the graph's tool node ``tools`` too.
         """
         messages: Sequence[BaseMessage] = state["messages"]
         shown = self._shown(messages, lambda: self.context(messages, Decisions.of(state.get(_KEY))))
         kept = shown.decisions or Decisions()
         return {"llm_input_messages": list(shown.messages), _KEY: kept.plain()}
 
-    def _decide(self, request: ModelRequest[Any]) -> Shown:
+    def preview(
+        self,
+        messages: Sequence[BaseMessage],
+        system: SystemMessage | None = None,
+        tools: Sequence[Any] = (),
+    ) -> Shown:
+        """Return what the next call would read of ``messages``, with the audit: no model is called.
+
+        The calls of the thread so far are decided in turn, as they were when they happened.
+        """
+        decisions = Decisions()
+        for place in calls_in(messages):
+            decisions = (
+                self.context(messages[:place], decisions, system, tools).decisions or decisions
+            )
+        return self.context(messages, decisions, system, tools)
+
+    def restore(self, state: Mapping[str, Any], *names: str) -> dict[str, Any]:
+        """Return the update of the agent's state after which the messages ``names`` stay whole.
+
+        Names are ids, or the five letters of a note: ``agent.update_state(config, memory.restore(…))``.
+        Raises ``UserError`` for a name that no message has.
+        """
+        messages: Sequence[BaseMessage] = state["messages"]
+        keys = {name_of(m, i): key_of(m, i) for i, m in enumerate(messages)}
+        keys |= {key: key for key in keys.values()}
+        if unknown := [name for name in names if name not in keys]:
+            raise UserError(f"no message is called '{unknown[0]}'")
+        before = Decisions.of(state.get(_KEY))
+        restored = tuple(dict.fromkeys((*before.restored, *(keys[name] for name in names))))
+        return {_KEY: replace(before, restored=restored).plain()}
+
+    def _with_one_recall(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], str]:
+        """Return the request with one tool of ours, whose name no other tool has, and that name.
+
+        There is none for a model that takes no tools, as LangChain's fakes.
+        """
+        if not self.tools:
+            return request, ""
+        ours = {id(one) for one in self.tools}
+        others = [one for one in request.tools if id(one) not in ours]
+        names = {one.get("name") if isinstance(one, dict) else one.name for one in others}
+        recall = OTHER_RECALL if RECALL in names else RECALL
+        if recall != RECALL:
+            warn_once(f"the agent has a tool '{RECALL}': ours is called '{recall}'")
+        if not others and type(request.model).bind_tools is BaseChatModel.bind_tools:
+            return request.override(tools=[]), ""
+        mine = [one for one in self.tools if one.name == recall]
+        return request.override(tools=[*mine, *others]), recall
+
+    def _decide(self, request: ModelRequest[Any], recall: str) -> Shown:
         state: Mapping[str, Any] = request.state
         return self.context(
             request.messages,
             Decisions.of(state.get(_KEY)),
             request.system_message,
             request.tools,
+            recall,
         )
 
     def _shown(self, messages: Sequence[BaseMessage], decide: Callable[[], Shown]) -> Shown:
@@ -138,11 +216,10 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         warn_once(f"context {settings.kind}: messages pass untouched: {problem}")
         tokens = 0
         with suppress(Exception):  # what the builder could not read may not be countable either
-            tokens = sum(tokens_of(message, count_tokens) for message in messages)
-        audit = untouched(
-            self.context.settings.kind, self.context.settings.budget, tokens, problem[:300]
-        )
-        return Shown(tuple(messages), None, audit)
+            count = bounded_count(count_tokens)
+            tokens = sum(tokens_of(message, count) for message in messages)
+        audit = untouched(settings.kind, settings.budget, tokens, problem[:300])
+        return Shown(tuple(map(_bounded, messages)), None, audit)
 
     def _tell(self, audit: Audit) -> None:
         """Stream the audit as a custom event, and put its numbers on the traces of this call."""
@@ -151,6 +228,13 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
             add = getattr(get_config().get("callbacks"), "add_metadata", None)
             if callable(add):
                 add(audit.metadata())
+
+
+def _bounded(message: BaseMessage) -> BaseMessage:
+    """Return a message itself; a result that is too large for any model without its middle."""
+    text = text_of(message)
+    is_huge = isinstance(message, ToolMessage) and len(text) > LARGEST
+    return with_text(message, bounded(text)) if is_huge else message
 
 
 def build_messages(

@@ -13,6 +13,7 @@ from typing import Any
 
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
+from pydantic import BaseModel
 
 from stategate.graph.agent import Agent
 from stategate.graph.state import (
@@ -23,7 +24,7 @@ from stategate.graph.state import (
     read_events,
     require_task,
     to_plain,
-    turns_before,
+    unpack_decision,
 )
 from stategate.nodes.protocols import AsyncActor, BuiltContext, Decision, StepRecord
 from stategate.nodes.retrieval.memory import owned_by
@@ -34,9 +35,10 @@ from stategate.stores.traces import Event
 
 NODES = ("observe", "update_state", "build_context", "act", "write_memory")
 Update = dict[str, Any]
+Call = Runtime[BaseModel | None]
 
 
-def observe_world(agent: Agent, state: State, runtime: Runtime[Any]) -> Update:
+def observe_world(agent: Agent, state: State, runtime: Call) -> Update:
     """Begin the task that was passed, or return the page that the last step led to."""
     agent = _of_call(agent, runtime)
     talks = agent.config.env.conversational
@@ -56,7 +58,7 @@ def observe_world(agent: Agent, state: State, runtime: Runtime[Any]) -> Update:
         "session": to_plain(session),
         "before": None,
         "recurrent": packed(agent.updater.initial()),
-        "turns": turns_before(state) if talks else 0,
+        "turns": state.get("turns", 0) + state.get("steps", 0) if talks else 0,
         "events": state.get("events") or [] if talks else [],
         "decision": None,
         "action": None,
@@ -74,7 +76,7 @@ def observe_world(agent: Agent, state: State, runtime: Runtime[Any]) -> Update:
     return dict(started)
 
 
-def update_state(agent: Agent, state: State, runtime: Runtime[Any]) -> Update:
+def update_state(agent: Agent, state: State, runtime: Call) -> Update:
     """Fold the last action and this observation into the recurrent state."""
     agent = _of_call(agent, runtime)
     update, count = fold_events(agent, state)
@@ -85,33 +87,36 @@ def update_state(agent: Agent, state: State, runtime: Runtime[Any]) -> Update:
 def fold_events(agent: Agent, state: State) -> tuple[Update, int]:
     """Return the recurrent state after this step's new events, and how many they were."""
     step, last = state["steps"], state.get("action")
-    instruction = agent.world.instruction(state["session"])
+    instruction = agent.instruction(state["session"])
     events = [] if last is None else [Event("ACT", last, step - 1, instruction)]
     events.append(Event("OBS", agent.observation(state).text, step, instruction))
     vector = agent.updater.update(unpacked(state.get("recurrent")), events)
     return {"recurrent": packed(vector)}, len(events)
 
 
-def build_context(agent: Agent, state: State, runtime: Runtime[Any]) -> Update:
+def build_context(agent: Agent, state: State, runtime: Call) -> Update:
     """Build what the model gets to read."""
     agent = _of_call(agent, runtime)
     context = agent.context(state)
-    facts = [p for p in context.pieces if p.kind == "fact"]
-    recalled = [{"id": p.id, "score": p.score, "left_out": p.reason} for p in facts]
-    told: dict[str, Any] = {"recalled": recalled} if recalled else {}
-    told |= {"kind": agent.config.context.kind, "tokens": context.tokens}
-    _progress(runtime, "build_context", state, **told)
+    recalled = [
+        {"id": piece.id, "score": piece.score, "left_out": piece.reason}
+        for piece in context.pieces
+        if piece.kind == "fact"
+    ]
+    facts = {"recalled": recalled} if recalled else {}
+    kind = agent.config.context.kind
+    _progress(runtime, "build_context", state, kind=kind, tokens=context.tokens, **facts)
     return {"context": context}
 
 
-def choose_action(agent: Agent, state: State, runtime: Runtime[Any]) -> Update:
+def choose_action(agent: Agent, state: State, runtime: Call) -> Update:
     """Choose an action from the built context, and take it."""
     agent = _of_call(agent, runtime)
     context = state.get("context") or agent.context(state)
     return _act(agent, state, runtime, context, agent.actor(context, state["steps"]))
 
 
-async def achoose_action(agent: Agent, state: State, runtime: Runtime[Any]) -> Update:
+async def achoose_action(agent: Agent, state: State, runtime: Call) -> Update:
     """Do as :func:`choose_action` does; an actor that waits for a server keeps no thread meanwhile."""
     agent = _of_call(agent, runtime)
     context = state.get("context")
@@ -126,14 +131,18 @@ async def achoose_action(agent: Agent, state: State, runtime: Runtime[Any]) -> U
 
 
 def _act(
-    agent: Agent, state: State, runtime: Runtime[Any], context: BuiltContext, decision: Decision
+    agent: Agent, state: State, runtime: Call, context: BuiltContext, decision: Decision
 ) -> Update:
     if not isinstance(decision, Decision) or not isinstance(decision.action, str):
         kind = agent.config.actor.kind
         raise UserError(
             f"actor {kind}: it returned {decision!r:.80}, not a Decision with an action (a text)"
         )
-    legal = agent.accepts(decision.action, agent.observation(state))
+    observation = agent.observation(state)
+    if refusal := agent.refuses(decision.action, observation, context.instruction):
+        action = agent.resources.view.actions.safe(observation.actions, context.instruction)
+        decision = replace(decision, action=action, fallback=f"refused: {refusal}")
+    legal = agent.accepts(decision.action, observation)
     if decision.fallback is None and not legal:
         decision = replace(decision, fallback="illegal action: nothing happened")
     _progress(runtime, "act", state, action=decision.action, fallback=decision.fallback)
@@ -161,7 +170,7 @@ def apply_decision(agent: Agent, state: State, decision: Decision, context: Buil
     }
 
 
-def write_memory(agent: Agent, state: State, runtime: Runtime[Any]) -> Update:
+def write_memory(agent: Agent, state: State, runtime: Call) -> Update:
     """Give the finished step to every memory writer, and count it."""
     agent = _of_call(agent, runtime)
     record = _step_record(agent, state)
@@ -186,7 +195,6 @@ def _step_record(agent: Agent, state: State) -> StepRecord:
     earlier.pop("context", None)
     if "observation" not in state:
         earlier["observation"] = agent.world.observe(earlier["session"])
-    decision = Decision(**(state["decision"] or {"action": state["action"] or ""}))
     return StepRecord(
         thread_id=agent.thread or state["episode_id"],
         episode_id=state["episode_id"],
@@ -195,17 +203,17 @@ def _step_record(agent: Agent, state: State) -> StepRecord:
         instruction=agent.world.instruction(earlier["session"]),
         observation=earlier["observation"],
         context=state.get("context") or agent.context(earlier),
-        decision=decision,
+        decision=unpack_decision(state),
         outcome=state.get("outcome") or agent.world.observe(state["session"]),
         events=read_events(state),
         turn=state.get("turns", 0) + state["steps"],
     )
 
 
-def _of_call(agent: Agent, runtime: Runtime[Any]) -> Agent:
+def _of_call(agent: Agent, runtime: Call) -> Agent:
     return agent.for_call(runtime.context, get_config().get("configurable"))
 
 
-def _progress(runtime: Runtime[Any], node: str, state: State, **facts: Any) -> None:
+def _progress(runtime: Call, node: str, state: State, **facts: object) -> None:
     """Stream one line of progress to whoever listens with ``stream_mode="custom"``."""
     runtime.stream_writer({"node": node, "step": state.get("steps", 0), **facts})

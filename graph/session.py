@@ -4,7 +4,7 @@ import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -14,10 +14,12 @@ from stategate.graph.agent import Agent
 from stategate.graph.build import Graph
 from stategate.graph.checkpoints import thread_name
 from stategate.graph.nodes import NODES, apply_decision, fold_events
-from stategate.graph.state import UNTRACKED, State, overrides_of, validated
+from stategate.graph.state import UNTRACKED, State, overrides_of, unpack_decision, validated
 from stategate.nodes.act.replies import parse
 from stategate.nodes.protocols import BuiltContext, Decision, ForksEpisodes
 from stategate.stores.errors import UserError
+
+_GONE = "the checkpoint of step {} is gone: start the task again"
 
 
 def write_head(graph: Graph, config: RunnableConfig, values: Mapping[str, Any], next_: str) -> None:
@@ -73,7 +75,8 @@ class Session:
     """A thread of a graph, one step at a time. Needs a graph with a checkpointer.
 
     Another ``Session`` with the same thread id, in this process or a later one (with a checkpointer
-    that persists), goes on where this one stopped. Raises ``UserError`` for a graph without one.
+    that persists), goes on where this one stopped. ``user`` owns the long-term memory that names
+    nobody (default: the thread itself). Raises ``UserError`` for a graph without a checkpointer.
     """
 
     def __init__(
@@ -82,13 +85,15 @@ class Session:
         thread_id: str,
         task: Mapping[str, Any] | None = None,
         context: Mapping[str, Any] | None = None,
+        user: str | None = None,
     ) -> None:
         if not graph.checkpointer:
             raise UserError("a Session needs a checkpointer: build_graph(config) brings one")
         self.graph = graph
         self.thread_id = thread_name(thread_id)
+        self.user = user
         self.overrides = overrides_of(context)
-        #: What is written into the metadata of every checkpoint from now on (see :attr:`kept`).
+        #: What is written into the metadata of every checkpoint from now on.
         self.metadata: dict[str, str] = {}
         self._task: dict[str, Any] | None = None
         if task is not None:
@@ -97,13 +102,9 @@ class Session:
     @property
     def config(self) -> RunnableConfig:
         """The graph config of this thread."""
-        named: RunnableConfig = {"configurable": {"thread_id": self.thread_id}}
-        return {**named, "metadata": dict(self.metadata)} if self.metadata else named
-
-    @property
-    def kept(self) -> Mapping[str, Any]:
-        """The metadata of the thread's last checkpoint ({} before the first step)."""
-        return cast(Mapping[str, Any], self.graph.get_state(self.config).metadata or {})
+        owner = {"user_id": self.user} if self.user else {}
+        named = {"thread_id": self.thread_id, **owner}
+        return {"configurable": named, "metadata": dict(self.metadata)}
 
     @property
     def agent(self) -> Agent:
@@ -144,7 +145,7 @@ class Session:
         self._task = dict(inner)
         return self
 
-    def step(self, on_text: Callable[[str], Any] | None = None) -> StepResult:
+    def step(self, on_text: Callable[[str], object] | None = None) -> StepResult:
         """Take one step with the session's actor; ``on_text`` hears a model's words as they come.
 
         Raises ``UserError`` when there is none to take.
@@ -158,9 +159,10 @@ class Session:
 
     def last(self) -> StepResult:
         """Return the step taken last, drawn again. Raises ``UserError`` where none was."""
-        if not self.values.get("steps"):
+        steps = self.values.get("steps")
+        if not steps:
             raise UserError("no step was taken on this thread")
-        return self._result({}, time.perf_counter())
+        return self._redraw(self._boundary(steps - 1), self.values)
 
     def run(self) -> list[StepResult]:
         """Take steps until the episode is over; returns those taken."""
@@ -176,16 +178,14 @@ class Session:
         self._require_running()
         started = time.perf_counter()
         with self.graph.alone(self.config):
-            self._to_act()
-            state = self.values
             agent = self._agent()
-            observation = agent.observation(state)
-            decision = Decision(
-                _legal_form(agent, action, observation), reason="a person's own action"
-            )
-            context = agent.context(state)
+            state = self._at_acting(agent)
+            observation, context = agent.observation(state), agent.context(state)
+            action = _legal_form(agent, action, observation)
+            decision = Decision(action, reason="a person's own action")
             update = apply_decision(agent, state, decision, context)
             seen = {"observation": observation, "context": context, "outcome": update["outcome"]}
+            update["recurrent"] = state["recurrent"]
             write_head(self.graph, self.config, update, "write_memory")
             self._advance(interrupt_after=["write_memory"])
             return self._result(seen, started)
@@ -199,7 +199,7 @@ class Session:
         overrides of slots; ``act=False`` asks no actor.
         """
         agent = self._agent(context)
-        state = self._moment(agent, step)
+        state = self._at_acting(agent, step)
         agent.resources.get(agent.config.context)  # loading is not building
         actor = agent.actor if act else None
         started = time.perf_counter()
@@ -225,26 +225,14 @@ class Session:
 
         Each is as the actor found it: its recurrent state has read that step's page.
         """
-        known = self._boundaries()
+        states, agent = self._boundaries(), self._agent()
         if self.done:
-            known.pop(self.values["steps"], None)
-        return [_at_acting(self._agent(), state) for state in known.values()]
+            states.pop(self.values["steps"], None)
+        return [_at_acting(agent, state) for state in states.values()]
 
-    def replay(self, contexts: Mapping[int, Mapping[str, Any]] | None = None) -> list[StepResult]:
-        """Return the steps taken so far, drawn again from the checkpoints (``seconds`` is 0).
-
-        ``contexts`` names the overrides that steps were taken with, where they were not today's.
-        """
-        results = []
-        for before, after in itertools.pairwise(self._boundaries().values()):
-            step = before["steps"]
-            agent = self._agent((contexts or {}).get(step))
-            state = _at_acting(agent, before)
-            decision = Decision(**(after["decision"] or {"action": ""}))
-            outcome = agent.world.observe(after["session"])
-            seen, context = agent.observation(state), agent.context(state)
-            results.append(StepResult(step, seen, context, decision, outcome, 0.0))
-        return results
+    def replay(self) -> list[StepResult]:
+        """Return the steps taken so far, drawn again from the checkpoints (``seconds`` is 0)."""
+        return [self._redraw(*pair) for pair in itertools.pairwise(self._boundaries().values())]
 
     def back(self, n: int = 1) -> "Session":
         """Undo the last ``n`` steps; the undone ones stay in the checkpoint history."""
@@ -268,77 +256,74 @@ class Session:
         (``{"context": {...}, "actor": {...}}``). ``step`` forks where that step begins instead. The
         copy can go back as far as this session can, which is left as it was.
         """
-        new = Session(self.graph, thread_id or f"{self.thread_id}-{uuid.uuid4().hex[:8]}")
+        name = thread_id or f"{self.thread_id}-{uuid.uuid4().hex[:8]}"
+        new = Session(self.graph, name, user=self.user)
         new.overrides = {**self.overrides, **overrides_of(context)}
         if self._task is not None:
             return new.start(self._task)
-        snapshot = self.graph.get_state(self.config)
-        if "session" not in snapshot.values:
+        values = self.values
+        if "session" not in values:
             raise UserError("nothing to fork: start a task first")
-        last = snapshot.values["steps"] if step is None else step
-        if step is not None:
-            self._boundary(step)  # a fork of what is gone is refused
-        known = self._boundaries()
-        heads = [(state, _node_at(taken)) for taken, state in known.items() if taken <= last]
-        # After a look, now is in the middle of a step: the copy has that step's beginning as well.
-        following = (snapshot.next or ("observe",))[0]
-        if step is None and (not heads or following != heads[-1][1]):
-            heads.append((cast(State, snapshot.values), following))
-        name = uuid.uuid4().hex
-        for state, following in heads:
-            copied = {**state, "episode_id": name, "episodes": 1}
-            write_head(self.graph, new.config, copied, following)
+        last = values["steps"] if step is None else step
+        states, episode = self._boundaries(), uuid.uuid4().hex
+        if last not in states:
+            raise UserError(_GONE.format(last))
+        for taken in range(min(states), last + 1):
+            copied = {**states[taken], "episode_id": episode, "episodes": 1}
+            write_head(self.graph, new.config, copied, _node_at(taken))
         for params in self.agent.config.memory:
             writer = self.agent.resources.get(params)
             if isinstance(writer, ForksEpisodes):
-                writer.fork(snapshot.values["episode_id"], name, last, new.thread_id)
+                writer.fork(values["episode_id"], episode, last, new.thread_id)
         return new
 
-    def _boundaries(self) -> dict[int, State]:
-        """Return the tracked state before each of the episode's steps, from 0 to those taken.
+    def _newest_first(self) -> Iterator[tuple[int, State]]:
+        """Yield the episode's steps, the next one first, each with the tracked state before it.
 
         Undone steps remain in the history: of each step the newest snapshot counts.
         """
         if self._task is not None:
-            return {}
+            return
         values = self.values
-        found: dict[int, State] = {}
-        step = values.get("steps", -1)
+        step, episode = values.get("steps", -1), values.get("episode_id")
         for snapshot in self.graph.get_state_history(self.config):
             seen, following = snapshot.values, (snapshot.next or ("observe",))[0]
-            same = seen.get("episode_id") == values.get("episode_id") and seen.get("steps") == step
-            if same and following == _node_at(step):
-                found[step] = cast(State, seen)
+            is_same = seen.get("episode_id") == episode and seen.get("steps") == step
+            if is_same and following == _node_at(step):
+                yield step, cast(State, seen)
                 step -= 1
             if step < 0:
-                break
-        return dict(sorted(found.items()))
+                return
+
+    def _boundaries(self) -> dict[int, State]:
+        """Return the tracked state before each of the episode's steps, from 0 to those taken."""
+        return dict(sorted(self._newest_first()))
 
     def _boundary(self, step: int) -> State:
-        state = self._boundaries().get(step)
-        if state is None:
-            raise UserError(f"the checkpoint of step {step} is gone: start the task again")
-        return state
+        for number, state in self._newest_first():
+            if number == step:
+                return state
+        raise UserError(_GONE.format(step))
 
-    def _moment(self, agent: Agent, step: int | None) -> State:
+    def _at_acting(self, agent: Agent, step: int | None = None) -> State:
         """Return the state at the moment of acting: now, or at an earlier step."""
-        if step is not None and (self._task is None and step != self.values.get("steps")):
-            return _at_acting(agent, self._boundary(step))
-        self._require_running()
-        self._to_act()
-        return self.values
+        if step is None or self._task is not None or step == self.values.get("steps"):
+            self._require_running()
+            _ = self.observation  # a task that was set begins
+            snapshot = self.graph.get_state(self.config)
+            if snapshot.next == ("act",):  # where an interrupt waits, the events are folded in
+                return cast(State, snapshot.values)
+            step = snapshot.values["steps"]
+        return _at_acting(agent, self._boundary(step))
 
     def _agent(self, context: Mapping[str, Any] | None = None) -> Agent:
         """Return the agent of this thread with the session's overrides, and those of ``context``."""
         changed = validated({**self.overrides, **overrides_of(context)})
         return self.agent.for_call(changed, self.config["configurable"])
 
-    def _to_act(self) -> None:
-        """Run up to, not into, the actor."""
-        if self._task is not None or self.graph.get_state(self.config).next != ("act",):
-            self._advance(interrupt_before=["act"])
-
-    def _advance(self, on_text: Callable[[str], Any] | None = None, **where: Any) -> dict[str, Any]:
+    def _advance(
+        self, on_text: Callable[[str], object] | None = None, **where: Any
+    ) -> dict[str, Any]:
         entry = {"task": self._task} if self._task is not None else None
         if entry is None and not {"session", "task"} & self.values.keys():
             raise UserError('no task yet: session.start({"goal": 3})')
@@ -364,20 +349,33 @@ class Session:
         return seen
 
     def _result(self, seen: Mapping[str, Any], started: float) -> StepResult:
-        values, agent = self.values, self._agent()
-        decision = Decision(**(values["decision"] or {"action": values["action"] or ""}))
-        step = values["steps"] - 1
+        """Return the step taken last, of what its nodes returned (``seen``)."""
+        after = self.values
+        step = after["steps"] - 1
         if "context" not in seen or "observation" not in seen:
             # Nodes that had written before a kill do not run again: their step is drawn once more.
-            state = _at_acting(agent, self._boundary(step))
-            seen = {"observation": agent.observation(state), "context": agent.context(state)}
+            drawn = self._redraw(self._boundary(step), after)
+            return replace(drawn, seconds=time.perf_counter() - started)
         return StepResult(
             step=step,
             observation=seen["observation"],
             context=seen["context"],
-            decision=decision,
-            outcome=seen.get("outcome") or agent.world.observe(values["session"]),
+            decision=unpack_decision(after),
+            outcome=seen.get("outcome") or self._agent().world.observe(after["session"]),
             seconds=time.perf_counter() - started,
+        )
+
+    def _redraw(self, before: State, after: State) -> StepResult:
+        """Return the step between two states, drawn again."""
+        agent = self._agent()
+        state = _at_acting(agent, before)
+        return StepResult(
+            step=before["steps"],
+            observation=agent.observation(state),
+            context=agent.context(state),
+            decision=unpack_decision(after),
+            outcome=agent.world.observe(after["session"]),
+            seconds=0.0,
         )
 
     def _require_running(self) -> None:

@@ -90,6 +90,11 @@ def pack_decision(decision: Decision) -> dict[str, Any]:
     return {**vars(decision), "probabilities": dict(decision.probabilities)}
 
 
+def unpack_decision(state: State) -> Decision:
+    """Return the decision of the state's last step."""
+    return Decision(**(state["decision"] or {"action": state["action"] or ""}))
+
+
 def context_schema() -> type[BaseModel]:
     """Make the schema of per-call overrides from the registry: each slot a union over its kinds.
 
@@ -105,7 +110,7 @@ def context_schema() -> type[BaseModel]:
     return create_model("AgentContext", __config__=ConfigDict(extra="forbid"), **fields)
 
 
-def require_task(task: Any, env: EnvParams) -> dict[str, Any]:
+def require_task(task: object, env: EnvParams) -> dict[str, Any]:
     """Check the task's shape. Raises ``UserError`` naming the form."""
     if not isinstance(task, dict):
         form = (
@@ -139,7 +144,7 @@ def overrides_of(context: Mapping[str, Any] | None) -> dict[str, Any]:
     return parsed
 
 
-def validated(overrides: Mapping[str, Any]) -> Any:
+def validated(overrides: Mapping[str, Any]) -> BaseModel | None:
     """Return ``overrides`` as the graph's context, None where there are none."""
     return context_schema()(**overrides) if overrides else None
 
@@ -186,11 +191,6 @@ def pending_question(state: State) -> dict[str, Any] | None:
     is_running = state.get("session") is not None and not state.get("done", True)
     text = str(messages[-1].text).strip()
     return None if is_running or not text else {"question": text}
-
-
-def turns_before(state: State) -> int:
-    """Return how many steps the thread's earlier tasks took."""
-    return state.get("turns", 0) + state.get("steps", 0)
 
 
 def conversation_update(record: StepRecord, state: State) -> dict[str, Any]:

@@ -1,23 +1,23 @@
-"""Results of tools: shortened before they enter a graph's state, and shown whole again by ``recall``.
+"""Results of tools, shortened before they enter a graph's state; messages, shown whole by ``recall``.
 
 ToolNode(tools, wrap_tool_call=shorten_results(2000))
 create_agent(model, tools, middleware=[shorten_results(2000), ContextMiddleware()])
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from langchain.agents.middleware.types import AgentMiddleware
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.prebuilt import InjectedState
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from stategate.envs.messages.history import name_of, text_of, with_text
-from stategate.nodes.build_context.messages.decisions import RECALL, Decisions
-from stategate.nodes.build_context.messages.plan import SHORTENED
+from stategate.envs.messages.history import bounded, bounded_count, name_of, text_of
+from stategate.envs.messages.needs import readable_text
+from stategate.nodes.build_context.messages.decisions import OTHER_RECALL, RECALL, Decisions
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
 from stategate.nodes.retrieval.history import HistorySource, excerpt
 from stategate.stores.errors import describe_error, warn_once
@@ -47,13 +47,11 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
             parameters=parameters,
         )
 
-    def __call__(self, request: ToolCallRequest, handler: Handler) -> Result:
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Result:
         """Call the tool, and shorten what it returns."""
         return self._shortened(request, handler(request))
 
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Result:
-        """Do the same as a middleware's hook."""
-        return self(request, handler)
+    __call__ = wrap_tool_call
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Result]]
@@ -62,7 +60,9 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
         return await asyncio.to_thread(self._shortened, request, await handler(request))
 
     def _shortened(self, request: ToolCallRequest, result: Result) -> Result:
-        if not isinstance(result, ToolMessage) or result.status == "error" or result.name == RECALL:
+        if not isinstance(result, ToolMessage) or result.status == "error":
+            return result
+        if result.name in (RECALL, OTHER_RECALL):
             return result
         keeps = self.context.settings.recall
         if keeps and not isinstance(result.artifact, dict | None):  # no room for the original
@@ -71,19 +71,15 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
         try:
             asked = [m for m in messages_of(request.state) if m.type == "human"]
             shown = self.context([*asked, call, result], Decisions()).messages[-1]
-            short, whole = text_of(shown), text_of(result)
-            if short == whole:
-                return result
-            told = {**result.response_metadata, SHORTENED: True}
-            content = with_text(result, short).content
-            update: dict[str, Any] = {"content": content, "response_metadata": told}
-            if keeps:
-                update["artifact"] = {**(result.artifact or {}), _ORIGINAL: whole}
-            message = result.model_copy(update=update)
         except Exception as error:  # builders and stores may raise anything: the result is there
             warn_once(f"a result stays whole: {describe_error(error)}")
             return result
-        return message
+        whole = text_of(result)
+        if text_of(shown) == whole or not isinstance(shown, ToolMessage):
+            return result
+        if keeps:
+            shown.artifact = {**(result.artifact or {}), _ORIGINAL: whole}
+        return shown
 
 
 def shorten_results(
@@ -107,18 +103,24 @@ def messages_of(state: Any) -> list[BaseMessage]:
     return list(found or [])
 
 
+def artifact_of(message: BaseMessage) -> Mapping[str, Any]:
+    """Return the mapping in a tool message's artifact, {} where it has none."""
+    artifact = message.artifact if isinstance(message, ToolMessage) else None
+    return artifact if isinstance(artifact, Mapping) else {}
+
+
 # Recall -------------------------------------------------------------------------------------------
 
 
-def recall_tool(budget: int) -> BaseTool:
-    """Return the tool by which an agent sees earlier results whole, ``budget`` tokens at most."""
+def recall_tool(budget: int, name: str = RECALL) -> BaseTool:
+    """Return the tool by which an agent sees earlier messages whole, ``budget`` tokens at most."""
 
-    @tool
+    @tool(name)
     def recall(id: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
-        """Show an earlier tool result whole.
+        """Show an earlier message whole: a tool's result, or what somebody said.
 
         Results may end with a note such as "[cut 512 tokens: recall 9f3a1]": give the five letters
-        of the note as id. Words instead of an id find the parts of earlier results that hold them.
+        of the note as id. Words instead of an id find the parts of earlier messages that hold them.
         """
         return recalled(id, state["messages"], budget)
 
@@ -126,36 +128,43 @@ def recall_tool(budget: int) -> BaseTool:
 
 
 def recalled(wanted: str, messages: Sequence[BaseMessage], budget: int) -> str:
-    """Return the result named ``wanted``, or the parts of results that share its words."""
-    results = [
-        (name_of(message, place), _original(message))
+    """Return the message named ``wanted``, or the parts of messages that share its words."""
+    texts = [
+        (name_of(message, place), f"{message.type}: " * _is_said(message) + _original(message))
         for place, message in enumerate(messages)
-        if isinstance(message, ToolMessage) and message.name != RECALL
+        if message.name not in (RECALL, OTHER_RECALL) and not isinstance(message, SystemMessage)
     ]
-    name = wanted.strip().strip("[]\"'").removeprefix("recall").strip().lower()
-    whole = [text for known, text in results if known == name]
+    texts = [(name, text) for name, text in texts if text.strip()]
+    words = wanted.replace(OTHER_RECALL, "").strip().strip("[]\"'")
+    name = words.removeprefix(RECALL).strip().lower()
+    whole = [text for known, text in texts if known == name]
     if whole:
         return _fitting("\n\n".join(whole), budget)
-    source = HistorySource(results)
+    source = HistorySource([(known, bounded(text)) for known, text in texts])
     places: dict[str, list[int]] = {}
     for chunk, _ in source.find(wanted, _FOUND):
         result, _, place = chunk.id.rpartition("/")
         places.setdefault(result, []).append(int(place))
     if not places:
-        latest = ", ".join(known for known, _ in results[-20:]) or "none"
-        return f"no earlier result is called or holds '{wanted}'; the latest are: {latest}"
+        latest = ", ".join(known for known, _ in texts[-20:]) or "none"
+        return f"no earlier message is called or holds '{wanted}'; the latest are: {latest}"
     quoted = [f"{key}:\n{excerpt(source.by_result[key], found)}" for key, found in places.items()]
     return _fitting("\n\n".join(quoted), budget)
 
 
-def _original(message: ToolMessage) -> str:
-    """Return a result's text as the tool gave it; as it is shown where the original is gone."""
-    artifact = message.artifact if isinstance(message.artifact, dict) else {}
-    whole = artifact.get(_ORIGINAL)
-    return whole if isinstance(whole, str) else text_of(message)
+def _is_said(message: BaseMessage) -> bool:
+    return not isinstance(message, ToolMessage)
+
+
+def _original(message: BaseMessage) -> str:
+    """Return a message's text; a result's as the tool gave it, where the original is there."""
+    whole = artifact_of(message).get(_ORIGINAL) if isinstance(message, ToolMessage) else None
+    return whole if isinstance(whole, str) else readable_text(message)
 
 
 def _fitting(text: str, budget: int) -> str:
-    if count_tokens(text) <= budget:
+    count = bounded_count(count_tokens)
+    if count(text) <= budget:
         return text
-    return truncate(text, budget) + f"\n… ({count_tokens(text) - budget} more tokens; recall words)"
+    shown = truncate(text[: 12 * budget], budget)
+    return f"{shown}\n… ({count(text) - budget} more tokens; recall words)"

@@ -26,7 +26,7 @@ from stategate.envs.protocols import (
     takes_text,
     verb_of,
 )
-from stategate.graph.tool_results import messages_of
+from stategate.graph.tool_results import artifact_of, messages_of
 from stategate.nodes.act.replies import parse
 from stategate.nodes.protocols import EnvParams
 from stategate.nodes.registry import registry
@@ -76,10 +76,9 @@ def world_tools(
 def standing(messages: Sequence[BaseMessage], name: str = "") -> Standing | None:
     """Return where the agent of these messages stands, None where no task was begun."""
     for message in reversed(messages):
-        artifact = getattr(message, "artifact", None)
-        kept = artifact.get(_KEY) if isinstance(artifact, Mapping) else None
-        if isinstance(kept, Mapping) and kept.get("name") == name:
-            return Standing(kept["session"], kept["reward"], kept["done"], kept["steps"])
+        place = artifact_of(message).get(_KEY) or {}
+        if place.get("name") == name:
+            return Standing(place["session"], place["reward"], place["done"], place["steps"])
     return None
 
 
@@ -118,7 +117,7 @@ class _Tools:
         ]
 
     def _answer(
-        self, state: Any, call_id: str, verb: str, given: dict[str, Any]
+        self, state: Any, call_id: str, verb: str, given: Mapping[str, object]
     ) -> tuple[str, _Artifact]:
         """Return what a call says and the artifact that holds the session after it.
 
@@ -133,10 +132,10 @@ class _Tools:
 
     def _calls_until(
         self, messages: Sequence[BaseMessage], call_id: str
-    ) -> list[tuple[str, dict[str, Any]]]:
+    ) -> list[tuple[str, Mapping[str, object]]]:
         """Return this world's calls of the last message up to ``call_id``, [] where it has none."""
         last = next((m for m in reversed(messages) if isinstance(m, AIMessage)), None)
-        calls: list[tuple[str, dict[str, Any]]] = []
+        calls: list[tuple[str, Mapping[str, object]]] = []
         for call in last.tool_calls if last is not None else ():
             if call["name"] in (f"{self._lead}reset", f"{self._lead}step"):
                 calls.append((call["name"].removeprefix(self._lead), call["args"]))
@@ -145,7 +144,7 @@ class _Tools:
         return []
 
     def _take(
-        self, verb: str, given: Mapping[str, Any], at: Standing | None
+        self, verb: str, given: Mapping[str, object], at: Standing | None
     ) -> tuple[str, Standing | None]:
         """Return what one call says, and where the agent stands then."""
         if verb == "reset":
@@ -168,11 +167,11 @@ class _Tools:
         session, after = self._world.step(at.session, action)
         return shown(after), Standing(session, after.reward, after.done, at.steps + 1)
 
-    def _begin(self, number: Any) -> tuple[str, Standing | None]:
+    def _begin(self, number: object) -> tuple[str, Standing | None]:
         task = self._task
         if task is None:
             every = playable(self._world).tasks()
-            number = int(number) if str(number).isdecimal() else number  # models write "3" too
+            number = int(str(number)) if str(number).isdecimal() else number  # models write "3" too
             if not isinstance(number, int) or not 0 <= number < len(every):
                 return f"there is no task {number}: tasks are 0 to {len(every) - 1}", None
             task = every[number]

@@ -28,3 +28,22 @@ def sentences(text: str) -> list[str]:
         parts.append(" ".join(text[start:end].split()))
         start = end
     return [part for part in parts if part]
+
+
+def passages(text: str, words: int = 80) -> list[str]:
+    """Return ``text`` as runs of whole sentences of at most ``words`` words, in order.
+
+    A sentence that is longer by itself is cut between words. A short text is one passage.
+    """
+    found: list[str] = []
+    run: list[str] = []
+    for sentence in sentences(text):
+        tokens = sentence.split()
+        if run and len(run) + len(tokens) > words:
+            found.append(" ".join(run))
+            run = []
+        while len(tokens) > 2 * words:
+            found.append(" ".join(tokens[:words]))
+            tokens = tokens[words:]
+        run += tokens
+    return [*found, " ".join(run)] if run else found

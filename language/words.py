@@ -24,3 +24,11 @@ ORDINALS = {word: value for value, word in enumerate(_LISTS["ordinals"], 1)}
 def word_list(name: str) -> tuple[str, ...]:
     """Return a list of ``words.toml`` in its order."""
     return _LISTS[name]
+
+
+def stem(word: str) -> str:
+    """Return ``word`` without its commonest English endings."""
+    for ending in ("ing", "es", "ed", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
+            return word[: -len(ending)].removesuffix("e")
+    return word.removesuffix("e") if len(word) > 3 else word

@@ -118,6 +118,8 @@ def check_built(context: BuiltContext, request: ContextRequest, where: str = "co
     page = set(request.observation.actions)
     for piece in context.pieces:
         assert piece.tokens_after == count_tokens(piece.text), f"{where}: {piece.id} miscounts"
+        parts = text_of(piece.fragments)
+        assert parts in ("", piece.text), f"{where}: {piece.id}'s fragments are not its text"
         for action in piece.actions:
             assert action in page, f"{where}: {piece.id} offers {action}, which the page does not"
             spelled = any(f.action == action and f.text.strip() for f in piece.fragments)

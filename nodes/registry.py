@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 
 from stategate.nodes.protocols import SLOTS, ActorParams, ContextParams, EnvParams, Params
-from stategate.stores.errors import UserError, error_with_type
+from stategate.stores.errors import UserError, error_with_type, warn_once
 
 GROUP = "stategate.nodes"
 
@@ -68,7 +68,18 @@ class Registry:
             )
         self.slots[slot][kind] = Kind(cls, owner)
 
-    def parse(self, slot: str, values: Any) -> Params:
+    def _current(self, slot: str, kind: str) -> str:
+        """Return the name that a kind has now, with a warning once where ``kind`` is a former one."""
+        known = self.slots[slot]
+        named = (name for name, one in known.items() if kind in one.cls.aliases)
+        current = kind if kind in known else next(named, kind)
+        if current != kind:
+            warn_once(
+                f"{slot} kind '{kind}' is now called '{current}': write that, '{kind}' will go"
+            )
+        return current
+
+    def parse(self, slot: str, values: object) -> Params:
         """Turn ``{"kind": ..., **params}`` (or a bare kind, or params) into params.
 
         Raises ``UserError`` for an unknown kind (listing the known ones) or wrong parameters.
@@ -81,7 +92,7 @@ class Registry:
             values = {"kind": values}
         if not isinstance(values, Mapping) or not isinstance(values.get("kind"), str):
             raise UserError(f"{slot}: write a mapping with a kind, such as {{kind: ...}}")
-        kind = values["kind"]
+        kind = self._current(slot, values["kind"])
         if kind not in self.slots[slot]:
             names = ", ".join(sorted(self.slots[slot])) or "none"
             failed = [(name, why) for name, why in self.broken.items() if kind in name]
@@ -89,7 +100,7 @@ class Registry:
             raise UserError(f"unknown {slot} kind '{kind}': the known kinds are {names}{broken}")
         cls = self.slots[slot][kind].cls
         try:
-            return cls.model_validate(dict(values))
+            return cls.model_validate({**values, "kind": kind})
         except ValidationError as error:
             known = cls.model_fields
             raise UserError(f"{slot} {kind}: {first_problem(error, known)}") from None
@@ -140,7 +151,7 @@ def registry() -> Registry:
     return load(entry_points(group=GROUP))
 
 
-def _identity(cls: Any) -> tuple[str, str]:
+def _identity(cls: object) -> tuple[str, str]:
     if not (inspect.isclass(cls) and issubclass(cls, Params)):
         raise TypeError(f"{cls!r} is not a subclass of nodes.protocols.Params")
     slot = getattr(cls, "slot", None)
@@ -160,7 +171,7 @@ def _place(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _of(slot: str) -> Any:
+def _of(slot: str) -> BeforeValidator:
     return BeforeValidator(lambda value: registry().parse(slot, value))
 
 

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from stategate.envs.protocols import View
 from stategate.nodes.experience.adapter import ExperienceAdapter
@@ -22,6 +22,7 @@ from stategate.stores.errors import UserError, missing_extra
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+T = TypeVar("T")
 #: Slots whose nodes may lean on the configured models; the others depend on their params alone.
 _LEANING = ("updater", "context", "actor", "memory")
 #: Slots whose nodes may read the recurrent state, so that what they load must fit the updater.
@@ -46,7 +47,7 @@ class Resources:
         self._embedder = embedder
         self._updater = updater
         self._env = env
-        self._built: dict[tuple[str, ...], Any] = {}
+        self._built: dict[tuple[str, ...], object] = {}
         self._lock = threading.RLock()
 
     def with_models(self, *models: Any) -> "Resources":
@@ -59,7 +60,7 @@ class Resources:
         """Return what ``params.build`` makes, building at most once for equal params."""
         return self.once(self._key(params), lambda: params.build(self))
 
-    def once(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
+    def once(self, key: tuple[str, ...], make: Callable[[], T]) -> T:
         """Return what ``make`` makes, at most once for equal keys."""
         with self._lock:
             if key not in self._built:
@@ -67,7 +68,7 @@ class Resources:
                     self._built[key] = make()
                 except ModuleNotFoundError as error:
                     raise missing_extra(error) or error from None
-            return self._built[key]
+            return cast(T, self._built[key])
 
     def forget(self, params: Params) -> None:
         """Build ``params`` anew the next time, because what was built has died."""
@@ -90,7 +91,7 @@ class Resources:
         """What is known of the configured world; the plain defaults where none is configured."""
         make = WorldProfile if self._env is None else self._env.profile
         key = () if self._env is None else self._key(self._env)
-        return cast(WorldProfile, self.once(("profile", *key), make))
+        return self.once(("profile", *key), make)
 
     @property
     def view(self) -> View:

@@ -54,7 +54,7 @@ class DocumentStates:
         self.folder = Path(folder)
         self.dtype: Dtype = dtype
         self._db = Database(self.folder / "states.sqlite", _STATES)
-        made_with: Any = self._made_with()
+        made_with = self._made_with()
         if made_with is None:
             with self._db.write() as db:
                 if db.execute(sa.select(_made_with)).first() is None:
@@ -72,7 +72,7 @@ class DocumentStates:
                 f"ask for {made_with[1]}, or name another folder"
             )
 
-    def _made_with(self) -> sa.Row[Any] | None:
+    def _made_with(self) -> sa.Row[str, str] | None:
         return next(iter(self._db.rows(sa.select(_made_with))), None)
 
     def __len__(self) -> int:

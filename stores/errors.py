@@ -80,7 +80,6 @@ _CALLED = {
     "bs4": "beautifulsoup4",
     "faiss": "faiss-cpu",
     "pytrec_eval": "pytrec-eval-terrier",
-    "sklearn": "scikit-learn",
     "Stemmer": "PyStemmer",
 }
 

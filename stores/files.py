@@ -52,7 +52,7 @@ def write_text(path: str | Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8", "replace"))
 
 
-def write_json(path: str | Path, value: Any, indent: int | None = None) -> None:
+def write_json(path: str | Path, value: object, indent: int | None = None) -> None:
     """Write one JSON value (null for what is not a number), and a line break."""
     write_text(path, json.dumps(json_safe(value), indent=indent, ensure_ascii=False) + "\n")
 
@@ -65,7 +65,7 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("JSON nested too deeply") from None
 
 
-def json_safe(value: Any) -> Any:
+def json_safe(value: object) -> Any:
     """Return ``value`` with NaN and infinities as None: JSON has neither."""
     if isinstance(value, Mapping):
         return {key: json_safe(item) for key, item in value.items()}
@@ -74,7 +74,7 @@ def json_safe(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def write_lines(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
+def write_lines(path: str | Path, rows: Iterable[Mapping[str, object]]) -> int:
     """Write ``rows``, one JSON object a line; returns how many."""
     count = 0
     with (
@@ -100,7 +100,7 @@ class _PlainLoader(yaml.SafeLoader):
 
     _depth = 0
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Compose anything but an alias."""
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("write values out: aliases (*name) are not read")

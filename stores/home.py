@@ -3,6 +3,7 @@
 import getpass
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 from stategate.stores.errors import user_error_context
 
@@ -47,6 +48,16 @@ def this_user() -> str:
         return getpass.getuser()
     except (OSError, KeyError):  # a container's number without a name
         return f"user-{os.getuid()}"
+
+
+def thread_of(user: str, thread: str) -> str:
+    """Return the name of a user's thread in the stores that all users share (checkpoints, traces).
+
+    This system's user has plain names; equal names of two users are two threads.
+    """
+    if user == this_user() and not thread.startswith("user="):
+        return thread
+    return f"user={quote(user, safe='')}/{thread}"
 
 
 def _holds_data(folder: Path) -> bool:

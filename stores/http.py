@@ -100,7 +100,7 @@ def limited_answers(
         async def aclose(self) -> None:
             await self._inner.aclose()
 
-    def limit(response: Any) -> None:
+    def limit(response: httpx2.Response) -> None:
         packed = response.headers.pop("content-encoding", "identity").strip().lower()
         if packed not in ("identity", "gzip", "x-gzip", ""):
             raise httpx2.DecodingError(
@@ -108,7 +108,7 @@ def limited_answers(
             )
         response.stream = _Unpacked(response.stream, "gzip" in packed)
 
-    async def alimit(response: Any) -> None:
+    async def alimit(response: httpx2.Response) -> None:
         limit(response)
 
     hook = alimit if is_async else limit

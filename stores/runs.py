@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stategate.stores.errors import UserError, require_extra, user_error_context
 from stategate.stores.files import (
@@ -37,6 +37,9 @@ from stategate.stores.files import (
 )
 from stategate.stores.home import this_user
 from stategate.stores.text import without_password
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _PACKAGES = (
     "stategate langgraph langchain langchain-core langchain-openai torch sentence-transformers"
@@ -55,7 +58,7 @@ _MOST = 512 << 20
 class RunDirectory:
     """One run's folder; made, or reopened if its arguments are the same."""
 
-    def __init__(self, folder: str | Path, args: Mapping[str, Any]) -> None:
+    def __init__(self, folder: str | Path, args: Mapping[str, object]) -> None:
         self.folder = Path(folder)
         self._args = self.folder / "args.json"
         with user_error_context(f"cannot keep a run in '{folder}'", "name a new folder"):
@@ -85,7 +88,7 @@ class RunDirectory:
         finally:
             lock.release()
 
-    def note_resumption(self, args: Mapping[str, Any]) -> None:
+    def note_resumption(self, args: Mapping[str, object]) -> None:
         """Write to ``args.json`` under which commit and packages rows are added, if they changed."""
         old = parse_json(self._args.read_text(encoding="utf-8"))
         now = {key: args.get(key) for key in ("command", "commit", "versions")}
@@ -114,7 +117,7 @@ class RunDirectory:
         if len(kept) < len(rows):
             write_text(self.folder / f"{name}.jsonl", "".join(_line(row) for row in kept))
 
-    def append(self, name: str, *rows: Mapping[str, Any]) -> None:
+    def append(self, name: str, *rows: Mapping[str, object]) -> None:
         """Add rows to ``name``.jsonl and see them to the disk."""
         path = self.folder / f"{name}.jsonl"
         try:
@@ -129,7 +132,7 @@ class RunDirectory:
             ) from None
 
     def summarise(
-        self, rows: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]
+        self, rows: Sequence[Mapping[str, object]], tests: Sequence[Mapping[str, object]]
     ) -> dict[str, Any]:
         """Write ``summary.json`` and return what it holds (null for what is not a number)."""
         summary: dict[str, Any] = json_safe({"rows": list(rows), "tests": list(tests)})
@@ -142,8 +145,8 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
 
     Raises ``UserError`` naming the line if another one is no JSON.
     """
-    opener: Any = gzip.open if Path(path).suffix == ".gz" else open
-    with opener(path, "rb") as file:
+    is_packed = Path(path).suffix == ".gz"
+    with gzip.open(path) if is_packed else Path(path).open("rb") as file:
         raw = file.read(_MOST + 1)
     if len(raw) > _MOST:
         raise UserError(f"'{path}' holds more than {_MOST >> 20} MB of rows: split it")
@@ -180,7 +183,7 @@ def public_path(value: str) -> str:
     return _PASSWORD.sub("", value)
 
 
-def public_config(value: Any) -> Any:
+def public_config(value: object) -> Any:
     """Return a JSON-like value with every path in it shown as by :func:`public_path`."""
     if isinstance(value, Mapping):
         return {key: public_config(item) for key, item in value.items()}
@@ -223,7 +226,7 @@ def parse_numbers(text: str, what: str = "goals") -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-def _line(row: Mapping[str, Any]) -> str:
+def _line(row: Mapping[str, object]) -> str:
     return json.dumps(json_safe(row)) + "\n"  # ASCII: lone surrogates of a broken model fit in too
 
 
@@ -242,7 +245,7 @@ def _shown(word: str) -> str:
     return _PATH.sub(lambda found: public_path(found[0]), word)
 
 
-def _same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
+def _same(old: Mapping[str, object], new: Mapping[str, object], folder: Path) -> None:
     plain = json.loads(json.dumps(new))
     for key in sorted((set(old) | set(plain)) - set(_VOLATILE)):
         if old.get(key) != plain.get(key):
@@ -271,7 +274,7 @@ def _commit() -> str:
 # Plots ----------------------------------------------------------------------------------------------
 
 
-def new_plot(rows: int = 1, columns: int = 1, **how: Any) -> tuple[Any, Any]:
+def new_plot(rows: int = 1, columns: int = 1, **how: Any) -> "tuple[Figure, Any]":
     """Return a figure (``how`` is matplotlib's) and its axes: one, or an array of them.
 
     Raises ``UserError`` without matplotlib.
@@ -282,7 +285,7 @@ def new_plot(rows: int = 1, columns: int = 1, **how: Any) -> tuple[Any, Any]:
     return figure, figure.subplots(rows, columns)
 
 
-def save_plot(figure: Any, path: str | Path) -> None:
+def save_plot(figure: "Figure", path: str | Path) -> None:
     """Write a figure as PNG, whole or not at all."""
     with atomic_path(path) as partial:
         figure.savefig(partial, format="png", dpi=120, bbox_inches="tight")

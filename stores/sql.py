@@ -62,7 +62,7 @@ class _CheckedType(sa.TypeDecorator[Any]):
 
     python_types: tuple[type, ...] = ()
 
-    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
+    def process_result_value(self, value: object, dialect: sa.Dialect) -> Any:
         """Return the value. Raises ``DamagedValue``."""
         if value is None or isinstance(value, self.python_types):
             return value
@@ -76,7 +76,7 @@ class Text(_CheckedType):
     cache_ok = True
     python_types = (str,)
 
-    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> Any:
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> object:
         """Return text that can be stored."""
         return storable(value) if isinstance(value, str) else value
 
@@ -118,11 +118,11 @@ class Json(Text):
 
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> Any:
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> object:
         """Return the text; a comparison with text stays as it is."""
         return value if value is None or isinstance(value, str) else json.dumps(dict(value))
 
-    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
+    def process_result_value(self, value: object, dialect: sa.Dialect) -> Any:
         """Return the object. Raises ``DamagedValue``."""
         text = super().process_result_value(value, dialect)
         if text is None:

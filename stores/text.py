@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from functools import lru_cache
 
+from stategate.language.words import stem
+
 _WORD = re.compile(r"[a-z0-9]+(?:\.[0-9]+)?")
 _BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 #: What moves a terminal's cursor, paints, renames its window or turns a line around.
@@ -46,14 +48,6 @@ def overlap(wanted: Sequence[str], text: str) -> float:
         return 1.0
     there = set(words_of(text))
     return sum(word in there for word in wanted) / len(wanted)
-
-
-def stem(word: str) -> str:
-    """Return ``word`` without its commonest English endings."""
-    for ending in ("ing", "es", "ed", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
-            return word[: -len(ending)].removesuffix("e")
-    return word.removesuffix("e") if len(word) > 3 else word
 
 
 def one_line(text: str) -> str:

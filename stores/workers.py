@@ -42,7 +42,7 @@ from stategate.stores.errors import (
 
 Solve = Callable[[Any], Any]
 #: Called in a worker with ``serve``; it calls that with what solves a job.
-Start = Callable[[Callable[[Solve], None]], Any]
+Start = Callable[[Callable[[Solve], None]], object]
 TRIES = 3
 #: Seconds that a worker may take to be ready: models and catalogues are loaded in them.
 _START = 900.0
@@ -73,7 +73,7 @@ class Done(NamedTuple):
     problem: str | None
 
 
-def work(start: Start, jobs: Sequence[Any], crew: Crew | None) -> Iterator[Done]:
+def work(start: Start, jobs: Sequence[object], crew: Crew | None) -> Iterator[Done]:
     """Yield each job once, as it is done. Raises ``UserError`` where a worker cannot start.
 
     Without a ``crew``, or with one of one, they are done here, one after another: ``start`` need not be
@@ -105,7 +105,7 @@ def work(start: Start, jobs: Sequence[Any], crew: Crew | None) -> Iterator[Done]
         pool.close()
 
 
-def in_order(start: Start, jobs: Sequence[Any], crew: Crew | None, what: str) -> list[Any]:
+def in_order(start: Start, jobs: Sequence[object], crew: Crew | None, what: str) -> list[Any]:
     """Return what comes of each job, in the order of the jobs, whoever was quicker (see :func:`work`).
 
     Raises ``UserError`` for a job that fails in a worker.
@@ -141,7 +141,7 @@ class _Worker(Protocol):
 
     def ready(self) -> Answer: ...
 
-    def solve(self, job: Any, seconds: float) -> Answer: ...
+    def solve(self, job: object, seconds: float) -> Answer: ...
 
     def end(self) -> None: ...
 
@@ -178,7 +178,7 @@ class WorkerProcess:
         """Wait until it serves."""
         return self._receive(_START)
 
-    def solve(self, job: Any, seconds: float) -> Answer:
+    def solve(self, job: object, seconds: float) -> Answer:
         """Return the answer to a job, "died" after ``seconds``."""
         with contextlib.suppress(OSError):
             self._pipe.send(job)
@@ -205,7 +205,7 @@ class WorkerProcess:
 
 def serve_pipe() -> None:
     """Be a worker: read ``start``, then jobs, from the pipe that the command line names."""
-    pipe: Connection[Any, Any] = Connection(int(sys.argv[1]))
+    pipe: Connection[Answer, Any] = Connection(int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
@@ -240,7 +240,9 @@ def _die_with_parent() -> None:
 class _Pool:
     """Workers, each kept busy by a thread of the caller, and the ledger of jobs."""
 
-    def __init__(self, hire: Callable[[], _Worker], jobs: Sequence[Any], deadline: float) -> None:
+    def __init__(
+        self, hire: Callable[[], _Worker], jobs: Sequence[object], deadline: float
+    ) -> None:
         self.done: queue.Queue[Done | UserError] = queue.Queue()
         self._hire, self._jobs, self._deadline = hire, jobs, deadline
         self._left = deque((number, 1) for number in range(len(jobs)))
@@ -301,7 +303,7 @@ class _Actor:
     def ready(self) -> Answer:
         return self._get(self._handle.ready.remote(), _START)
 
-    def solve(self, job: Any, seconds: float) -> Answer:
+    def solve(self, job: object, seconds: float) -> Answer:
         return self._get(self._handle.solve.remote(job, seconds), seconds + 60)
 
     def end(self) -> None:

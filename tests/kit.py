@@ -3,7 +3,9 @@
 import asyncio
 import base64
 import inspect
+import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -66,37 +68,51 @@ Respond = Callable[[Request], tuple[int, str, bytes]]
 
 
 @contextmanager
-def http_server(respond: Respond) -> Iterator[tuple[str, list[Request]]]:
-    """Serve ``respond`` on a port of this machine; yields the URL and what was asked so far."""
-    asked: list[Request] = []
+def serving(do: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
+    """Serve requests of either method by ``do`` on a port of this machine; yields the URL."""
 
     class Handler(BaseHTTPRequestHandler):
-        def answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            request = Request(self.command, self.path, dict(self.headers), body)
-            asked.append(request)
-            status, kind, content = respond(request)
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+        def do_POST(self) -> None:
+            do(self)
 
-        do_GET = do_POST = answer  # noqa: N815
+        do_GET = do_POST  # noqa: N815
 
-        def log_message(self, *words: Any) -> None:
+        def log_message(self, *words: object) -> None:
             pass
 
     class Server(ThreadingHTTPServer):
         request_queue_size = 128
 
+        def handle_error(self, *about: object) -> None:
+            pass  # a client that went away
+
     server = Server(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextmanager
+def http_server(respond: Respond) -> Iterator[tuple[str, list[Request]]]:
+    """Serve ``respond`` on a port of this machine; yields the URL and what was asked so far."""
+    asked: list[Request] = []
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        request = Request(handler.command, handler.path, dict(handler.headers), body)
+        asked.append(request)
+        status, kind, content = respond(request)
+        handler.send_response(status)
+        handler.send_header("Content-Type", kind)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)
+
+    with serving(answer) as url:
+        yield url, asked
 
 
 def completion(text: str, tokens_in: int = 1, tokens_out: int = 1) -> dict[str, Any]:
@@ -238,3 +254,35 @@ def updates(moves: AsyncIterator[Any]) -> list[Any]:
         return [update async for update in moves]
 
     return asyncio.run(collect())
+
+
+class Stranger:
+    """A package outside this repository: the files that a page of ``docs/`` shows, installed apart."""
+
+    def __init__(self, page: str, folder: Path) -> None:
+        self.folder, root = folder, Path(__file__).parents[1]
+        text = (root / "docs" / page).read_text()
+        for name, content in re.findall(r"```\w+ file=(\S+)\n(.*?)```", text, re.DOTALL):
+            (folder / name).write_text(content)
+        words = ["pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target"]
+        target = [str(folder / "site"), str(folder)]
+        subprocess.run([sys.executable, "-m", *words, *target], check=True, timeout=200)
+        paths = os.pathsep.join([target[0], str(folder), str(root)])
+        self.environment = {**os.environ, "PYTHONPATH": paths}
+
+    def python(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run Python in the package's folder."""
+        return subprocess.run(
+            [sys.executable, *words],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=250,
+        )
+
+    def stategate(self, *words: str) -> str:
+        """Return what ``stategate WORDS`` prints there; it must succeed."""
+        done = self.python("-m", "stategate.ui.cli.main", *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout

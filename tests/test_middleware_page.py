@@ -19,7 +19,7 @@ def test_the_page_s_code_runs(
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
     page = (ROOT / "docs" / "middleware.md").read_text("utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 8
     calls = [("read_page", {"number": number}) for number in range(1, 7)]
     models = [Scripted.of([*calls], "7 coins."), Scripted.of(calls[:1], "Done.")]
     names: dict[str, Any] = {"MODEL": models[0]}

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from stategate.envs.protocols import Observation, View
+from stategate.envs.protocols import Observation, Session, View, World
+from stategate.envs.recorder import Choose
 from stategate.nodes.protocols import (
     BuiltContext,
     ContextRequest,
@@ -100,42 +101,16 @@ def make_resources(embedder: Named, updater: str, env: Params) -> Resources:
     return Resources(None, *behind)
 
 
-class Recorder:
-    """Records one episode, from its first page on."""
-
-    def __init__(self, page: Observation) -> None:
-        self._page, self._step = page, 0
-        self._events = [Event("OBS", page.text, 0)]
-        self._actions = [page.actions]
-
-    def took(self, action: str, outcome: Observation) -> None:
-        """Add an action and the page that it led to, which may be the last one."""
-        t = self._step
-        self._events.append(Event("ACT", action, t))
-        if outcome.done:
-            self._events.append(Event("REWARD", str(outcome.reward), t))
-            self._events += [Event("OBS", outcome.text, t), Event("DONE", "", t)]
-        else:
-            self._events.append(Event("OBS", outcome.text, t + 1))
-        self._actions.append(outcome.actions)
-        self._page, self._step = outcome, t + 1
-
-    def trajectory(
-        self, name: str, instruction: str, task: Mapping[str, Any], agent: Mapping[str, Any]
-    ) -> Trajectory:
-        """Return the episode ``name`` of ``task`` as ``agent`` played it."""
-        events, actions = tuple(self._events), tuple(self._actions)
-        return Trajectory(name, events, self._page.reward, instruction, task, agent, actions)
-
-
 @dataclass(frozen=True)
 class Reader:
     """How an episode is read: by which context builder, and at what budget in tokens."""
 
-    name: str
     context: Params
     budget: int
-    is_stateful: bool
+
+
+#: Returns the action on a page, from the episode's memory up to it.
+Decide = Callable[["Walk", Session, Observation], str]
 
 
 class Readers:
@@ -158,25 +133,32 @@ class Readers:
         self._low, self._high = low, high
         self._weights = list(builders.values())
         parse = registry().parse
-        self._kinds = [(text, parse("context", parse_builder(text))) for text in builders]
+        self._kinds = [parse("context", parse_builder(text)) for text in builders]
         self._source = lru_cache(_PAGES)(self._new_source)
 
     def draw(self, rng: random.Random) -> Reader:
         """Return a reader."""
-        (name, params), *_ = rng.choices(self._kinds, self._weights)
-        return self.reader(
-            name, params, round(self._low * (self._high / self._low) ** rng.random())
-        )
-
-    def reader(self, name: str, params: Params, budget: int) -> Reader:
-        """Return the reader with these params."""
-        updater = self.resources.updater_params
-        is_stateful = updater is not None and bool(params.checkpoints(updater.kind))
-        return Reader(name, params, budget, is_stateful)
+        (params,) = rng.choices(self._kinds, self._weights)
+        return Reader(params, round(self._low * (self._high / self._low) ** rng.random()))
 
     def start(self, reader: Reader, instruction: str) -> "Walk":
         """Return an episode that nothing has happened in yet."""
         return Walk(self, reader, instruction)
+
+    def chooser(self, reader: Reader, world: World, decide: Decide) -> Choose:
+        """Return what plays one episode of ``world`` by ``decide``, and remembers it as it goes."""
+        walk: Walk | None = None
+        last: tuple[Observation, str] | None = None
+
+        def choose(session: Session, page: Observation) -> str:
+            nonlocal walk, last
+            walk = walk or self.start(reader, world.instruction(session))
+            if last is not None:
+                walk.took(*last, page)
+            last = page, decide(walk, session, page)
+            return last[1]
+
+        return choose
 
     def source(self, observation: Observation) -> PageSource:
         """Return the page's chunks, made once for each of the latest few thousand pages."""
@@ -188,7 +170,7 @@ class Readers:
 
 
 def parse_builder(text: str) -> dict[str, Any]:
-    """Read "compress:allocator=uniform,ratio=0.4" as params; values are YAML."""
+    """Read "compress:ratio=0.4,budget=900" as params; values are YAML."""
     kind, _, rest = text.partition(":")
     pairs = (item.partition("=") for item in rest.split(",") if item)
     return {"kind": kind, **{key: read_yaml(value) for key, _, value in pairs}}
@@ -202,11 +184,14 @@ class Walk:
         self._readers = readers
         self._build = readers.resources.get(reader.context)
         self._remember = readers.remember
-        self._updater = readers.resources.updater if reader.is_stateful else None
+        updater = readers.resources.updater_params
+        is_stateful = updater is not None and bool(reader.context.checkpoints(updater.kind))
+        self._updater = readers.resources.updater if is_stateful else None
         self._state = self._updater.initial() if self._updater is not None else None
         self.events: tuple[Event, ...] = ()
+        #: Every action so far with the page that it led to, the first page with "".
+        self.past: list[tuple[str, str]] = []
         self.step = 0
-        self._last: str | None = None
 
     def look(self, observation: Observation) -> BuiltContext:
         """Return what the actor reads of ``observation``; call once a step."""
@@ -216,8 +201,11 @@ class Walk:
     def request(self, observation: Observation) -> ContextRequest:
         """Return what the builder is asked at ``observation``; call once a step."""
         asked = self.instruction
+        if not self.past:
+            self.past.append(("", observation.text))
         if self._updater is not None:
-            seen = [] if self._last is None else [Event("ACT", self._last, self.step - 1, asked)]
+            last = self.past[-1][0]
+            seen = [Event("ACT", last, self.step - 1, asked)] if last else []
             seen.append(Event("OBS", observation.text, self.step, asked))
             self._state = self._updater.update(self._state, seen)
         resources = self._readers.resources
@@ -249,5 +237,5 @@ class Walk:
             self.events,
         )
         self.events = tuple(self._remember(record) or ())
-        self._last = action
+        self.past.append((action, outcome.text))
         self.step += 1

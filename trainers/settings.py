@@ -70,13 +70,6 @@ class RetrieverSettings(RecordedSettings):
     state: str = Field(description="the state model's checkpoint, name or path")
 
 
-class AllocatorSettings(RecordedSettings):
-    """Shares of a page's room for its chunks; state and query stay frozen."""
-
-    state: str = Field(description="the state model's checkpoint")
-    retriever: str = Field(description="the retriever's checkpoint, which reads the mixtures")
-
-
 class DaggerSettings(Settings):
     """The ``policy`` actor plays, and learns what a teacher would have done.
 
@@ -91,7 +84,7 @@ class DaggerSettings(Settings):
         "with what of data, course, builders, games, exam and max_steps is set otherwise (FIELD=VALUE)",
     )
     builders: dict[str, float] = Field(
-        default={"full": 1, "window": 1, "compress:allocator=uniform": 1},
+        default={"full": 1, "window": 1, "compress": 1},
         description="what makes the contexts, KIND or KIND:FIELD=VALUE,…, and how often",
     )
     updater: str = Field(
@@ -113,12 +106,40 @@ class DaggerSettings(Settings):
     max_steps: int = Field(default=20, ge=1)
 
 
+class NeedSettings(Settings):
+    """What later turns need of earlier results, from recorded threads and made-up tool tasks."""
+
+    threads: Files = Field(
+        default=[], description="recorded threads, as `stategate replay` reads them; or several"
+    )
+    tool_tasks: int = Field(default=10, ge=0, description="made-up tasks of each of eight families")
+    folds: int = Field(default=4, ge=2, description="parts of the tasks that are held out in turn")
+    state: bool = Field(default=True, description="off for an ablation")
+
+
+class InstructionSettings(Settings):
+    """The reader of instructions: tagger, goals, choices and subjects, one after the other."""
+
+    people: str = Field(description="people's sentences with gold plans (people.tsv.gz)")
+    games: str = Field(
+        description="an archive of games: the goals of its valid_unseen are left out"
+    )
+    shop: str = Field(description="'sample', 'official' or a folder of WebShop's files")
+    held_out: tuple[str, ...] = Field(default=(), description="splits of wordings left out")
+    meanings: str = Field(description="the checkpoint whose meanings of words are kept")
+    rooms: int = Field(default=12000, ge=0, description="recombined sentences of tasks in rooms")
+    texts: int = Field(default=14000, ge=1, description="recombined texts of the shop")
+    pages: int = Field(default=6000, ge=1, description="goals whose pages are read")
+    taggers: int = Field(default=3, ge=1, description="taggers whose weights are averaged")
+
+
 #: Trainers by name: what follows ``stategate train``, and the name of the default YAML file.
 TRAINERS: dict[str, type[Settings]] = {
     "state": StateSettings,
     "retriever": RetrieverSettings,
-    "allocator": AllocatorSettings,
     "dagger": DaggerSettings,
+    "need": NeedSettings,
+    "instruction": InstructionSettings,
 }
 S = TypeVar("S", bound=Settings)
 

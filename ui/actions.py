@@ -51,7 +51,7 @@ def typed_action(text: str, observation: Observation, actions: ActionVocabulary)
     return next((guess for guess in guesses if actions.accepts(guess, observation)), words)
 
 
-def task_in_words(task: Mapping[str, Any]) -> str:
+def task_in_words(task: Mapping[str, object]) -> str:
     """Return a task without its world: ``goal 3``."""
     return ", ".join(f"{key} {value}" for key, value in task.items() if key != "env")
 
@@ -95,7 +95,7 @@ def unscored(observation: Observation) -> str:
     return str(outcome.get("unscored", "")) if isinstance(outcome, Mapping) else ""
 
 
-def outcome_cards(observation: Observation) -> Sequence[Mapping[str, Any]]:
+def outcome_cards(observation: Observation) -> Sequence[Mapping[str, object]]:
     """Return what a world lays side by side at the end: name, title, amount, facts, tags of each."""
     outcome = observation.info.get("outcome")
     return tuple(outcome.get("cards", ())) if isinstance(outcome, Mapping) else ()

@@ -1,47 +1,20 @@
 """Questions, whose memory, first fetches: shared by the command line and the app."""
 
 from collections.abc import Callable
-from typing import Any
-from urllib.parse import quote
 
-from stategate.graph.config import Config, with_memory
+from stategate.graph.config import Config
 from stategate.graph.session import Session, StepResult
 from stategate.nodes.protocols import Params
 from stategate.nodes.retrieval.memory import MemoryPlace
+from stategate.nodes.write_memory.long_term import LongTermMemory
 from stategate.stores.assets.fetch import ASSETS
-from stategate.stores.home import home, this_user
+from stategate.stores.home import home
 
 
-def of_user(config: Config, user: str | None) -> Config:
-    """Return ``config`` with the long-term memory of ``user`` in its reader and its writers.
-
-    Without a name those that name nobody are this system's user's: who types commands is one person.
-    """
-    return with_memory(
-        config,
-        lambda place: place.model_copy(update={"user": user or place.user or this_user()}),
-    )
-
-
-def memory_places(config: Config) -> list[MemoryPlace]:
-    """Return the long-term memories that a config reads, and then those that it writes."""
-    found: list[MemoryPlace] = []
-
-    def note(place: MemoryPlace) -> MemoryPlace:
-        found.append(place)
-        return place
-
-    with_memory(config, note)
-    return found
-
-
-def thread_of(config: Config, thread: str) -> str:
-    """Return the checkpoints' name of a conversation: equal names of two users are two threads."""
-    places = memory_places(config)
-    user = (places[-1].user if places else None) or this_user()
-    if user == this_user() and not thread.startswith("user="):
-        return thread
-    return f"user={quote(user, safe='')}/{thread}"
+def memory_place(config: Config) -> MemoryPlace:
+    """Return the long-term memory that a config writes (this machine's where it writes none)."""
+    places = (node.place for node in config.memory if isinstance(node, LongTermMemory))
+    return next(places, MemoryPlace())
 
 
 def durable(config: Config) -> Config:
@@ -52,7 +25,7 @@ def durable(config: Config) -> Config:
 
 
 def put_question(
-    session: Session, question: str, on_text: Callable[[str], Any] | None = None
+    session: Session, question: str, on_text: Callable[[str], object] | None = None
 ) -> StepResult:
     """Put a question on a thread; ``on_text`` hears the answer as it is written.
 

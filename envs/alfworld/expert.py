@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from stategate.envs.alfworld.goals import Goal, Room, goals_here, weigh
 from stategate.envs.alfworld.reading import (
     STATES,
-    Goal,
     carried_in,
     closed_in,
     command_of,
-    goal_of,
     held_by,
     kind_of,
     place_in,
@@ -45,6 +44,8 @@ class Knowledge:
     tried: dict[str, int] = field(default_factory=dict)
     #: Where one has been with what is in hand.
     been: set[str] = field(default_factory=set)
+    #: What was put where, or held under which lamp, with the states that it had.
+    placed: list[tuple[str, str, frozenset[str]]] = field(default_factory=list)
 
     def learn(self, action: str, answer: str) -> None:
         """Take in a command and what was said to it ("" where that is not known)."""
@@ -70,9 +71,15 @@ class Knowledge:
         elif command.verb == "put":
             self.hand = ""
             self.seen.setdefault(place, []).append(command.thing)
+            self._place(command.thing, place)
         elif command.verb in ("use", *STATES):
             self.states.setdefault(command.thing, set()).add(command.verb)
+            if command.verb == "use" and self.hand:
+                self._place(self.hand, command.thing)
         self.look(answer)
+
+    def _place(self, thing: str, place: str) -> None:
+        self.placed.append((thing, place, frozenset(self.states.get(thing, ()))))
 
     def look(self, page: str) -> None:
         """Take in what a page shows."""
@@ -118,7 +125,7 @@ def decide(
     ``usual`` says how likely things of the asked kind are at places, by name or by kind: the likeliest
     are searched first. Without it one place of each kind is searched, then a second of each, and so on.
     """
-    goal = goal_of(instruction)
+    goal = goal_here(instruction, known, actions)
     moment = _Moment(goal, known, actions, usual or {})
     if goal.is_light:
         return moment.light()
@@ -129,6 +136,34 @@ def decide(
     if known.hand:
         return moment.let_go()
     return moment.fetch()
+
+
+def goal_here(instruction: str, known: Knowledge, actions: Sequence[str]) -> Goal:
+    """Return what ``instruction`` asks most likely, given the room and what was tried in vain.
+
+    A goal that was reached while the game went on was not the one.
+    """
+    ways = {command_of(action).place for action in actions if action.startswith("go to ")}
+    places = {*ways, *known.seen, *known.closed, known.at} - {""}
+    things = {kind_of(thing) for here in known.seen.values() for thing in here}
+    things |= {kind_of(known.hand)} - {""}
+    kinds = frozenset(kind_of(place) for place in places)
+    searched = len(known.seen) / max(len(places), 1)
+    goals = goals_here(instruction, Room(kinds, frozenset(things), searched))
+    return max(goals, key=lambda pair: weigh(pair[1], _is_reached(pair[0], known)))[0]
+
+
+def _is_reached(goal: Goal, known: Knowledge) -> bool:
+    """Say whether a goal was reached at some time: by what was done, or by what lies there."""
+    done = {
+        (thing, place)
+        for thing, place, states in known.placed
+        if kind_of(thing) == goal.thing
+        and kind_of(place) == goal.target
+        and (not goal.state or goal.state in states)
+    }
+    most = max(Counter(place for _, place in done).values(), default=0)
+    return most >= goal.count or len(delivered(goal, known)) >= goal.count
 
 
 def delivered(goal: Goal, known: Knowledge) -> set[str]:

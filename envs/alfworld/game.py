@@ -13,9 +13,9 @@ al., 2021):
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from stategate.envs.alfworld.grammar import NOT, Grammar, Slot, Teller, Thing, read_grammar
 from stategate.envs.alfworld.logic import Compiler, Extent, Row, State, predicates_of
@@ -26,6 +26,7 @@ from stategate.envs.alfworld.pddl import (
     Atom,
     Domain,
     Effect,
+    Formula,
     Not,
     Problem,
     read_domain,
@@ -42,6 +43,14 @@ _TASK = "Your task is to: "
 
 #: A step that was taken: the action's place in the domain, and the objects that it is about.
 Move = tuple[int, Row]
+#: What is different from the start: rows of "+" or "-", a predicate, and names.
+Changes: TypeAlias = tuple[tuple[str, ...], ...]
+#: Lists the sorted solutions of a formula in a state, given the first values.
+Solutions: TypeAlias = Callable[[State, Row], list[Row]]
+#: Lists the rows that an effect of a step changes.
+EffectRows: TypeAlias = Callable[[State, Row], Iterable[Row]]
+#: Says of a binding that it could change nothing.
+IdleTest: TypeAlias = Callable[[Row], bool]
 
 
 class Game:
@@ -72,7 +81,7 @@ class Game:
         self._undone = frozenset(p for p in self.fluents if NOT + p in grammar.reads)
         self.start = State(self._extents(problem, read))
         self._goal = problem.goal
-        self._states: OrderedDict[Any, State] = OrderedDict()
+        self._states: OrderedDict[Changes, State] = OrderedDict()
         self._lock = threading.Lock()
         self._commands: dict[Move, str] = {}
 
@@ -131,7 +140,7 @@ class Game:
         changes: tuple[tuple[str, ...], ...] = state.memo["changes"]
         return changes
 
-    def _keep(self, key: Any, state: State) -> State:
+    def _keep(self, key: Changes, state: State) -> State:
         state.memo["changes"] = key
         with self._lock:
             self._states[key] = state
@@ -187,7 +196,7 @@ class Game:
         return known
 
     @cached_property
-    def _searches(self) -> list[Any]:
+    def _searches(self) -> list[tuple[Solutions, IdleTest | None]]:
         return [
             (self._compiler.solutions(action.parameters, action.precondition), _idle_test(action))
             for action in self.domain.actions
@@ -211,7 +220,7 @@ class Game:
         ]
 
     @cached_property
-    def _goal_check(self) -> Any:
+    def _goal_check(self) -> Callable[[State, Row], bool]:
         return self._compiler.check(self._goal)
 
     @cached_property
@@ -258,14 +267,14 @@ class Game:
         return self._keep(key, self._states.get(key, fresh))
 
     @cached_property
-    def _effect_rows(self) -> list[list[Any]]:
+    def _effect_rows(self) -> list[list[tuple[Effect, EffectRows]]]:
         """For each action: effects, each with a function of state and binding that lists its rows."""
         return [
             [(effect, self._rows_of(action, effect)) for effect in effects]
             for action, effects in zip(self.domain.actions, self._effects, strict=True)
         ]
 
-    def _rows_of(self, action: Action, effect: Effect) -> Any:
+    def _rows_of(self, action: Action, effect: Effect) -> EffectRows:
         variables = (*action.parameters, *effect.variables)
         places = {variable: i for i, (variable, _) in enumerate(variables)}
         terms = [(places.get(word, -1), self._numbers.get(word, -1)) for word in effect.atom.args]
@@ -364,7 +373,7 @@ def _reads(action: Action) -> set[str]:
     return {predicate for formula in formulas for predicate in predicates_of(formula)}
 
 
-def _idle_test(action: Action) -> Any:
+def _idle_test(action: Action) -> IdleTest | None:
     """Return a test of bindings that could change nothing, None where every one could.
 
     What an effect makes true is no change where the precondition has it; what it makes false is none
@@ -391,13 +400,14 @@ def _idle_test(action: Action) -> Any:
     return is_idle
 
 
-def _conjuncts(formula: Any) -> list[tuple[Atom, bool]]:
+def _conjuncts(formula: Formula) -> list[tuple[Atom, bool]]:
     if isinstance(formula, And):
         return [found for part in formula.parts for found in _conjuncts(part)]
     if isinstance(formula, Atom):
         return [(formula, True)]
-    is_negated = isinstance(formula, Not) and isinstance(formula.part, Atom)
-    return [(formula.part, False)] if is_negated else []
+    if isinstance(formula, Not) and isinstance(formula.part, Atom):
+        return [(formula.part, False)]
+    return []
 
 
 def _same(one: Atom, other: Atom, places: Mapping[str, int]) -> list[tuple[int, int]] | None:

@@ -33,21 +33,8 @@ _COMMANDS = (
     ("examine", re.compile(r"examine (?P<thing>.+)")),
     ("look", re.compile(r"look|inventory|help")),
 )
-#: What is done to a thing in hand, and the words by which people ask for what comes of it.
-STATES = {
-    "clean": ("clean", "cleaned", "washed", "wash", "rinse", "rinsed"),
-    "heat": ("hot", "heat", "heated", "warm", "warmed", "cooked", "cook", "microwaved"),
-    "cool": ("cool", "cooled", "cold", "chilled", "chill", "cooler"),
-}
-_SMALL = frozenset(
-    [
-        *"a an the some of it them its that this to and then two both one is be put place find".split(),
-        *"get take look leave move bring at examine in on into onto under with for using by".split(),
-        *"turn please".split(),
-    ]
-)
-_TO = re.compile(r"\b(?:in/on|into|onto|in|on|to|inside)\b")
-_LIGHT = re.compile(r"\b(?:under|with|by|using|beneath)\b")
+#: What is done to a thing in hand.
+STATES = ("clean", "heat", "cool")
 
 
 @dataclass(frozen=True)
@@ -57,22 +44,6 @@ class Command:
     verb: str
     thing: str = ""
     place: str = ""
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What an instruction asks: kinds of things, not where they are.
-
-    ``state`` is the verb that brings it about ("" for none); ``target`` the kind of place, or of lamp
-    where ``is_light``.
-    """
-
-    thing: str
-    target: str
-    state: str = ""
-    count: int = 1
-    is_light: bool = False
-    spans: tuple[tuple[str, int, int], ...] = ()
 
 
 @lru_cache(maxsize=4096)
@@ -118,36 +89,6 @@ def carried_in(text: str) -> str:
 def _bare(name: str) -> str:
     """Return the last word and number: sentences run into the names that end them."""
     return " ".join(name.split()[-2:])
-
-
-@lru_cache(maxsize=1024)
-def goal_of(instruction: str) -> Goal:
-    """Read what is asked; ``spans`` are (role, start, end) of the words that say it."""
-    text = instruction.lower()
-    words = [(m[0], m.start(), m.end()) for m in re.finditer(r"[a-z][a-z-]*", text)]
-    states = {word: verb for verb, known in STATES.items() for word in known}
-    stated = next(((states[w], s, e) for w, s, e in words if w in states), None)
-    two = next(((w, s, e) for w, s, e in words if w in ("two", "both", "2")), None)
-    joints = [*_TO.finditer(text)]
-    light = _LIGHT.search(text)
-    is_light = light is not None and (not joints or "lamp" in text or "light" in text)
-    joint = light if is_light else (joints[-1] if joints else None)
-    cut = joint.start() if joint else len(text)
-    nouns = [w for w in words if w[0] not in _SMALL and w[0] not in states and w[0] != "in/on"]
-    thing = next((w for w in nouns if w[1] < cut), None)
-    target = next((w for w in nouns if joint and w[1] >= joint.end()), None)
-    spans = [("state", stated[1], stated[2])] if stated else []
-    spans += [("count", two[1], two[2])] if two else []
-    spans += [("thing", thing[1], thing[2])] if thing else []
-    spans += [("target", joint.start() if joint else target[1], target[2])] if target else []
-    return Goal(
-        thing[0] if thing else "",
-        target[0] if target else "",
-        stated[0] if stated and not is_light else "",
-        2 if two else 1,
-        is_light,
-        tuple(sorted(spans, key=lambda span: span[1])),
-    )
 
 
 def page_text(page: str) -> str:

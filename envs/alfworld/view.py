@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
+from stategate.envs.alfworld.expert import goal_here, knowledge_of
+from stategate.envs.alfworld.goals import Goal, likeliest_goal, others_of
 from stategate.envs.alfworld.reading import (
     BANNER,
     STATES,
     TASK,
     command_of,
-    goal_of,
     held_by,
     kind_of,
     page_text,
@@ -25,8 +26,10 @@ from stategate.envs.protocols import (
     View,
     listed,
 )
+from stategate.language.instruction.goals import read_goal
 from stategate.stores.traces import Event
 
+_DOUBT = 0.1  # probability from which another name is one that may be meant
 _SEEN = 8  # things of a page that a state model reads one by one
 _BRIEF = """You are in a room and see it in text. Do what the instruction asks, step by step:
 1. Find the thing: go to places where you have not been, and open what is closed.
@@ -68,7 +71,18 @@ class AlfWorldView(View):
 
     def clauses(self, instruction: str) -> Sequence[Clause]:
         """Return the thing, the state that it is to reach, and where it is to go."""
-        return _clauses(instruction)
+        return _clauses(instruction, likeliest_goal(instruction))
+
+    def clauses_here(
+        self,
+        instruction: str,
+        steps: Sequence[tuple[str, str]],
+        page: str,
+        actions: Sequence[str],
+    ) -> Sequence[Clause]:
+        """Return what is asked most likely, by the room and by what was tried in vain."""
+        known = knowledge_of(steps, page, actions)
+        return _clauses(instruction, goal_here(instruction, known, actions))
 
     def chunks(self, observation: Observation) -> Sequence[Chunk]:
         """Return what the page says, sentence by sentence, and its commands by what they are about.
@@ -103,7 +117,7 @@ class AlfWorldView(View):
     def inputs(self, event: Event) -> Sequence[StateInput]:
         """Return the goal and its parts at the start; of a page its words, and asked things in it."""
         rows: list[StateInput] = []
-        goal = goal_of(event.instruction)
+        goal = likeliest_goal(event.instruction)
         if event.kind == "OBS":
             if event.t == 0 and event.instruction:
                 rows.append(StateInput("GOAL", event.instruction))
@@ -156,14 +170,29 @@ def _group(action: str, held: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=1024)
-def _clauses(instruction: str) -> tuple[Clause, ...]:
-    goal = goal_of(instruction)
-    clauses = []
-    for role, start, end in goal.spans:
-        if role == "thing":
-            clauses.append(Clause(goal.thing, start, end, "thing"))
-        elif role == "target":
-            clauses.append(Clause(goal.target, start, end, "value", "place"))
-        else:
-            clauses.append(Clause(instruction[start:end], start, end, "property"))
-    return tuple(clauses)
+def _clauses(instruction: str, goal: Goal) -> tuple[Clause, ...]:
+    """Return the parts of ``goal`` as ``instruction`` says them, by place in it."""
+    reading = read_goal(instruction)
+    things, places, sure = reading.thing(), reading.place(), reading.kind[0][1]
+    nowhere = (len(instruction), len(instruction))
+    found = [
+        Clause(
+            goal.thing,
+            *reading.spans.get("thing", nowhere),
+            "thing",
+            probability=things[0][1],
+            others=others_of(things, _DOUBT),
+        ),
+        Clause(
+            goal.target,
+            *reading.spans.get("place", nowhere),
+            "value",
+            "place",
+            probability=places[0][1],
+            others=others_of(places, _DOUBT),
+        ),
+    ]
+    if asked := goal.state or ("two" if goal.count > 1 else ""):
+        span = reading.spans.get("kind", nowhere)
+        found.append(Clause(asked, *span, "property", probability=sure))
+    return tuple(sorted(found, key=lambda clause: clause.start))

@@ -14,7 +14,7 @@ from typing import Any
 from stategate.envs.alfworld.files import Library, open_library
 from stategate.envs.alfworld.game import NOTHING, Game, fields_of
 from stategate.envs.alfworld.logic import State
-from stategate.envs.protocols import Observation, PlayableWorld, Session
+from stategate.envs.protocols import Observation, PlayableWorld, Session, spoken
 from stategate.stores.errors import UserError, user_error_context
 
 _GAMES = 64  # games that are kept ready to play
@@ -65,16 +65,21 @@ class AlfWorld(PlayableWorld):
     def reset(self, task: Mapping[str, Any]) -> tuple[Session, Observation]:
         """Start ``{"game": name}``, or ``{"game": number}`` of the split (or of ``"split"``, if given).
 
-        ``{"goal": number}`` is the same. Raises ``UserError`` for unknown and for broken games.
+        ``{"goal": number}`` is the same; ``say`` is another sentence for what the game asks.
+        Raises ``UserError`` for unknown and for broken games.
         """
         wanted = dict(task)
         if "goal" in wanted and "game" not in wanted:
             wanted["game"] = wanted.pop("goal")
+        words = spoken(wanted)
+        wanted.pop("say", None)
         if "game" not in wanted or not set(wanted) <= {"game", "split"}:
             raise UserError(
-                'an ALFWorld task is {"game": name or number}, with "split" if you like'
+                'an ALFWorld task is {"game": name or number}, with "split" or "say" if you like'
             )
-        session = {"game": self._named(**wanted), "changes": (), "last": None}
+        session: dict[str, Any] = {"game": self._named(**wanted), "changes": (), "last": None}
+        if words is not None:
+            session["say"] = words
         return session, self.observe(session)
 
     def step(self, session: Session, action: str) -> tuple[Session, Observation]:
@@ -87,21 +92,21 @@ class AlfWorld(PlayableWorld):
             raise UserError(f"an action is text such as 'go to desk 1', not {action!r}")
         game, state, last = self._restore(session)
         if game.has_won(state):
-            return session, replace(self._page(game, state, last), reward=0.0)
+            return session, replace(self._page(game, state, last, session), reward=0.0)
         move = game.commands(state).get(action.strip())
         after = state if move is None else game.after(state, move)
         taken = () if move is None else tuple(game.spelled(move))
         name = self._named(session["game"])
-        there = {"game": name, "changes": game.changes(after), "last": taken}
-        return there, self._page(game, after, taken)
+        there = {**session, "game": name, "changes": game.changes(after), "last": taken}
+        return there, self._page(game, after, taken, session)
 
     def observe(self, session: Session) -> Observation:
         """Draw the page of ``session``."""
-        return self._page(*self._restore(session))
+        return self._page(*self._restore(session), session)
 
     def instruction(self, session: Session) -> str:
-        """Return what is asked, as the game says it."""
-        return self._restore(session)[0].instruction
+        """Return what is asked: the sentence that the task came with, else the game's own."""
+        return str(session.get("say") or self._restore(session)[0].instruction)
 
     def walkthrough(self, name: str) -> tuple[str, ...]:
         """Return a list of commands that wins the game, () where its file has none."""
@@ -113,9 +118,13 @@ class AlfWorld(PlayableWorld):
         game, state, _ = self._restore(session)
         return game.contents(state)
 
-    def _page(self, game: Game, state: State, last: Sequence[str] | None) -> Observation:
+    def _page(
+        self, game: Game, state: State, last: Sequence[str] | None, session: Session
+    ) -> Observation:
         if not last:
             text = game.intro() if last is None else NOTHING
+            if "say" in session:
+                text = text.replace(game.instruction, str(session["say"]))
         else:
             with user_error_context(*_FOREIGN):
                 move = game.unspelled(last)

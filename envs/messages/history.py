@@ -7,14 +7,19 @@ import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from stategate.stores.traces import Event
 
+#: A part of a message: text, or a mapping with a "type".
+Block: TypeAlias = str | dict[str, Any]
 #: Tokens of one text.
 Count = Callable[[str], int]
+#: Characters of a result that are read; of a larger one its beginning and its end.
+LARGEST = 200_000
+_BEGINNING, _END = 80_000, 20_000
 #: What an image costs at most at the resolution that OpenAI and Anthropic scale it to.
 IMAGE_TOKENS = 1600
 #: Role, separators, name: what every message costs beside its contents.
@@ -47,20 +52,46 @@ def text_of(message: BaseMessage) -> str:
     return "\n".join(text for block in message.content if (text := _block_text(block)) is not None)
 
 
+def bounded(text: str) -> str:
+    """Return a text; of one that is larger than ``LARGEST`` its beginning and its end, by lines."""
+    if len(text) <= LARGEST:
+        return text
+    start, end = text[:_BEGINNING], text[-_END:]
+    return f"{start[: start.rfind(chr(10)) + 1] or start}…\n{end[end.find(chr(10)) + 1 :]}"
+
+
+def bounded_count(count: Count) -> Count:
+    """Return ``count`` for texts of any size: that of a large one is told from its beginning."""
+
+    def tokens(text: str) -> int:
+        if len(text) <= LARGEST:
+            return count(text)
+        return round(count(text[:_BEGINNING]) * len(text) / _BEGINNING)
+
+    return tokens
+
+
 def with_text(message: BaseMessage, text: str) -> BaseMessage:
-    """Return a copy of ``message`` whose text is ``text``; blocks that are no text stay."""
+    """Return a copy of ``message`` whose text is ``text``; blocks that are no text stay.
+
+    What stands beside the text of its last block (``cache_control``) stays with it.
+    """
     if isinstance(message.content, str):
         return message.model_copy(update={"content": text})
-    blocks: list[Any] = []
+    texts = [block for block in message.content if _block_text(block) is not None]
+    extra = texts[-1] if texts and isinstance(texts[-1], dict) and "text" in texts[-1] else {}
+    blocks: list[Block] = []
+    is_written = False
     for block in message.content:
         if _block_text(block) is None:
             blocks.append(block)
-        elif not any(b == {"type": "text", "text": text} for b in blocks):
-            blocks.append({"type": "text", "text": text})
+        elif not is_written:
+            blocks.append({**extra, "type": "text", "text": text})
+            is_written = True
     return message.model_copy(update={"content": blocks})
 
 
-def _block_text(block: Any) -> str | None:
+def _block_text(block: Block) -> str | None:
     if isinstance(block, str):
         return block
     if block.get("type") in ("text", "text-plain") and isinstance(block.get("text"), str):
@@ -88,7 +119,7 @@ def tokens_of(message: BaseMessage, count: Count) -> int:
     return total
 
 
-def _block_tokens(block: Any, count: Count) -> int:
+def _block_tokens(block: Block, count: Count) -> int:
     if isinstance(block, str) or _block_text(block) is not None:
         return 0
     kind = str(block.get("type", ""))

@@ -1,14 +1,13 @@
 """The catalogue: official WebShop files in, products as the original engine sees them out."""
 
 import hashlib
-import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stategate.stores.errors import UserError, error_with_type, user_error_context
+from stategate.language.amounts import prices_in
+from stategate.stores.errors import UserError, error_with_type, user_error_context, warn_once
 from stategate.stores.files import parse_json
 from stategate.stores.text import without_line_breaks
 
@@ -43,17 +42,22 @@ class Product:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Products in file order, by ASIN, and what identifies the files they came from."""
+    """Products in file order, by ASIN, and what identifies the files they came from.
+
+    ``skipped`` counts records that could not be read.
+    """
 
     products: dict[str, Product]
     human: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
+    skipped: int = 0
 
 
 def read_catalogue(folder: str | Path) -> Catalogue:
     """Read the official files from ``folder`` ("sample" is the one that ships with the code).
 
-    Raises ``UserError`` for a missing folder or file, broken JSON, or missing fields.
+    A record that cannot be read is skipped and counted. Raises ``UserError`` for a missing folder or
+    file, broken JSON, or files without any product.
     """
     path = SAMPLE if str(folder) == "sample" else Path(folder).expanduser()
     if not path.is_dir():
@@ -70,6 +74,7 @@ def read_catalogue(folder: str | Path) -> Catalogue:
             f"'{path}' does not hold WebShop's files: a list of items and their attributes"
         )
     products: dict[str, Product] = {}
+    problem, skipped = "", 0
     for number, item in enumerate(items):
         try:
             asin = str(item["asin"])
@@ -77,13 +82,14 @@ def read_catalogue(folder: str | Path) -> Catalogue:
                 continue
             products[asin] = _product(item, attributes.get(asin) or {})
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            name = _first(path, PRODUCT_FILES).name
-            raise UserError(
-                f"{name}: product {number} is malformed ({error_with_type(error)})"
-            ) from None
+            skipped += 1
+            problem = problem or f"product {number} is malformed ({error_with_type(error)})"
     if not products:
-        raise UserError(f"'{path}' holds no products")
-    return Catalogue(products, human if isinstance(human, dict) else {}, digest.hexdigest())
+        raise UserError(f"'{path}' holds no products{': ' * bool(problem)}{problem}")
+    if skipped:
+        warn_once(f"{path.name}: {skipped} of {len(items)} products were skipped: {problem}")
+    people = human if isinstance(human, dict) else {}
+    return Catalogue(products, people, digest.hexdigest(), skipped)
 
 
 def _first(folder: Path, names: tuple[str, ...]) -> Path:
@@ -129,8 +135,8 @@ def read_price(pricing: str | None) -> tuple[tuple[float, ...], str]:
     """Return the prices in "$5.00 to $9.00" (at most two) and the tag that pages show."""
     if not pricing:
         return (100.0,), "$100.0"
-    prices = tuple(float(re.sub(r"[^\d.]", "", part)) for part in pricing.split("$")[1:])
-    if not prices or not all(math.isfinite(price) for price in prices):
+    prices = prices_in(pricing)
+    if not prices:
         raise ValueError(f"pricing {pricing!r}")
     if len(prices) == 1:
         return prices, f"${prices[0]}"

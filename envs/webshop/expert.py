@@ -15,15 +15,16 @@ from what the expert has seen, so that a learner of its behaviour can in princip
 import random
 import re
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from stategate.envs.protocols import Observation, Session, target_of
+from stategate.envs.recorder import record_episode
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.pages import PER_PAGE
 from stategate.envs.webshop.view import BACK, BUY, FEATURES, NEXT, PREV
 from stategate.stores.text import overlap, words_of
-from stategate.stores.traces import Event
+from stategate.stores.traces.trajectories import Trajectory
 
 MAX_STEPS = 30
 _LAST_PAGE = 5
@@ -44,51 +45,30 @@ class Rates:
     careful: float = 0.0
 
 
-@dataclass
-class Episode:
-    """A played episode; ``detours`` names those that were really made.
+def play(world: WebShop, goal: int, seed: int, rates: Rates | None = None) -> Trajectory:
+    """Play ``goal`` to the purchase (or :data:`MAX_STEPS`); the same seed gives the same episode.
 
-    ``actions`` are the affordances of each OBS event's page.
+    The agent's ``detours`` name those that were really made.
     """
-
-    goal: int
-    asin: str
-    instruction: str
-    events: list[Event] = field(default_factory=list)
-    actions: list[tuple[str, ...]] = field(default_factory=list)
-    reward: float = 0.0
-    steps: int = 0
-    detours: list[str] = field(default_factory=list)
-
-
-def play(world: WebShop, goal: int, seed: int, rates: Rates | None = None) -> Episode:
-    """Play ``goal`` to the purchase (or :data:`MAX_STEPS`); the same seed gives the same episode."""
-    rng = random.Random(f"{seed} {goal}")
     wanted = world.goals[goal]
-    session, observation = world.reset(goal=goal)
-    episode = Episode(goal, wanted["asin"], wanted["instruction_text"])
-    expert = _Expert(world, wanted, rng, rates or Rates(), episode.detours)
-    moves = expert.moves()
-    action = next(moves)
-    while True:
-        t = episode.steps
-        episode.events += [Event("OBS", observation.text, t), Event("ACT", action, t)]
-        episode.actions.append(observation.actions)
-        session, observation = world.step(session, action)
-        episode.steps += 1
-        if observation.done or episode.steps >= MAX_STEPS:
-            break
-        action = moves.send((session, observation))
-    episode.reward = observation.reward
-    if observation.done:
-        episode.events.append(Event("REWARD", str(observation.reward), t))
-        episode.events += [Event("OBS", observation.text, t), Event("DONE", "", t)]
-        episode.actions.append(observation.actions)
-    return episode
+    detours: list[str] = []
+    rng = random.Random(f"{seed} {goal}")
+    moves = _Expert(world, wanted, rng, rates or Rates(), detours).moves()
+    next(moves)
+    played = record_episode(
+        world, {"goal": goal}, lambda session, page: moves.send((session, page)), MAX_STEPS
+    )
+    agent = {
+        "kind": "expert",
+        "detours": detours,
+        "asin": wanted["asin"],
+        "mode": world.observation,
+    }
+    return played.trajectory(f"expert/{goal}", {"env": "webshop", "goal": goal}, agent)
 
 
 _Seen = tuple[Session, Observation]
-_Moves = Generator[str, _Seen, None]  # yields actions and is sent what they led to
+_Moves = Generator[str, _Seen, None]  # yields actions and is sent the page on which to act next
 
 
 class _Expert:
@@ -112,7 +92,8 @@ class _Expert:
         self._rng = rng
 
     def moves(self) -> _Moves:
-        """Yield actions; is sent (session, observation) after each."""
+        """Yield actions; is sent (session, observation) before each."""
+        yield ""  # the first page says nothing that is not known
         asin = self._goal["asin"].lower()
         query = _plain(self._goal["query"]) if self._short else self._query()
         seen = yield f"search[{query}]"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from stategate.envs.webshop.catalogue import Product
+from stategate.language.amounts import prices_in
 
 PER_PAGE = 10
 SUB_PAGES = ("Description", "Features", "Reviews", "Attributes")
@@ -21,7 +22,7 @@ CLICKED = "You have clicked "  # leads the notes of rich mode
 RESULTS = re.compile(r"Page (\d+) \(Total results: (\d+)\)")
 #: A line of rich mode: its indent (of options), whether it was clicked, its label.
 MARKED = re.compile(r"^(\s*)\[(clicked )?button\] (.*?) \[(?:clicked )?button_\]\s*$", re.DOTALL)
-PRICE = re.compile(r"\$([\d,]+(?:\.\d+)?)(?: to \$([\d,]+(?:\.\d+)?))?\s*$")
+_FAR_APART = 5  # times a range's lower end, from which its upper end counts
 
 _RECEIPT = Path(__file__).with_name("receipt.txt").read_text("utf-8").splitlines()
 
@@ -139,9 +140,14 @@ def affordances(nodes: Sequence[Node]) -> tuple[str, ...]:
 
 
 def dollars(text: str) -> float | None:
-    """Return the price at the end of ``text`` (the lower end of a range), None if there is none."""
-    amount = PRICE.search(text)
-    return float(amount[1].replace(",", "")) if amount and amount[1].strip(",") else None
+    """Return the price that ``text`` names, the lower end of a range, None if there is none.
+
+    Of amounts that are far apart, which promise nothing, it is the highest: "$1 to $9,000" is 9000.
+    """
+    amounts = prices_in(text[text.find("$") :]) if "$" in text else ()
+    if not amounts:
+        return None
+    return max(amounts) if max(amounts) > _FAR_APART * min(amounts) else amounts[0]
 
 
 def _head(instruction: str) -> Iterator[Node]:

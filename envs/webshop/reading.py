@@ -8,14 +8,12 @@ from typing import Literal
 
 import numpy as np
 
-from stategate.envs.asking.request import Request, read_request
-from stategate.envs.asking.values import Asked, ask_choices, covered, locate
-from stategate.envs.asking.wanted import VALUED
-from stategate.envs.asking.wanted import Wanted as Asking
-from stategate.envs.asking.weights import ROLES
-from stategate.envs.asking.words import runs, word_roles
 from stategate.envs.protocols import Clause, StateInput, target_of
 from stategate.envs.webshop.pages import CLICKED, MARKED, RESULTS, SEPARATOR, dollars
+from stategate.language.instruction.choices import Asked, ask_choices, covered, locate
+from stategate.language.instruction.parsed import ROLES, ParsedInstruction, parse, phrases
+from stategate.language.instruction.wanted import VALUED
+from stategate.language.instruction.wanted import Wanted as Asking
 from stategate.stores.text import one_line
 from stategate.stores.traces import Event
 
@@ -141,9 +139,9 @@ def inputs_of(event: Event) -> list[StateInput]:
     A page becomes one line (a results page its titles, an item page title, price and what is chosen)
     and short facts: which asked values it offers and marks as chosen, what is missing, whether the
     price is within the limit. The instruction stands on every page but never changes, so it is read
-    once, at step 0: whole, and clause by clause. What is asked is told by the aligner
-    (``envs.asking``), and reaches the model as ``match``, since frozen embeddings cannot tell two
-    colours apart.
+    once, at step 0: whole, and clause by clause. What is asked is read by
+    ``language.instruction``, and reaches the model as ``match``,
+    since frozen embeddings cannot tell two colours apart.
     """
     if event.kind == "ACT":
         return [StateInput("ACT", _act(event.text), _asked(event.text, event.instruction))]
@@ -164,27 +162,32 @@ def inputs_of(event: Event) -> list[StateInput]:
 
 def clauses(instruction: str) -> list[Clause]:
     """Return the runs of words that the aligner takes for thing, properties, values; the limit."""
-    request = read_request(instruction)
+    parsed = parse(instruction)
     roles: tuple[Literal["thing", "property", "value"], ...] = ("thing", "property", "value")
     found = [
-        Clause(instruction[start:end], start, end, role)
+        Clause(instruction[start:end], start, end, role, probability=_sure_of(parsed, run, role))
         for role in roles
-        for run in runs(request, (role,))
-        for start, end in [(request.tokens[run[0]].start, request.tokens[run[-1]].end)]
+        for run in phrases(parsed, (role,))
+        for start, end in [(parsed.tokens[run[0]].start, parsed.tokens[run[-1]].end)]
     ]
-    limit = request.limit
+    limit = parsed.limit
     if limit is not None:
         words = instruction[limit.start : limit.end]
         found.append(Clause(words, limit.start, limit.end, "limit", limit=limit.high))
     return sorted(found, key=lambda clause: clause.start)
 
 
+def _sure_of(parsed: ParsedInstruction, run: Sequence[int], role: str) -> float:
+    """Return the mean probability that the words of ``run`` are of ``role``."""
+    return float(parsed.roles[list(run), ROLES.index(role)].mean())
+
+
 def _facts(page: Page) -> list[StateInput]:
     """Return what an item page says about the asked values and the price limit."""
     if page.kind != "item" or not page.price_at or not page.instruction:
         return []
-    request = read_request(page.instruction)
-    asked = asked_parts(request, page.options or page.labels[2 : page.price_at - 1], page.title)
+    parsed = parse(page.instruction)
+    asked = asked_parts(parsed, page.options or page.labels[2 : page.price_at - 1], page.title)
     chosen = {one_line(value.lower()) for value in page.chosen}
     rows = [
         StateInput("FACT", "an asked value is chosen", 1.0)
@@ -192,37 +195,37 @@ def _facts(page: Page) -> list[StateInput]:
         else StateInput("FACT", "an asked value is offered", 0.5)
         for one in asked
     ]
-    said = np.asarray(covered(request, page.title), dtype=np.float32)
+    said = np.asarray(covered(parsed, page.title), dtype=np.float32)
     for place in (p for one in asked for p in one.spans[0].places):
         said[place] = 1.0
-    values = word_roles(request)[:, ROLES.index("value")]
+    values = parsed.roles[:, ROLES.index("value")]
     if ((values > VALUED) & (said < VALUED)).any():
         rows.append(StateInput("FACT", "an asked value is not offered", 0.0))
     price = dollars(page.labels[page.price_at])
-    if price is not None and request.limit is not None and request.limit.excludes(price):
+    if price is not None and parsed.limit is not None and parsed.limit.excludes(price):
         rows.append(StateInput("FACT", "the price is beyond the limit", 0.25))
     return rows[:_MAX_FACTS]
 
 
 @lru_cache(maxsize=8192)
-def asked_parts(request: Request, parts: tuple[str, ...], title: str) -> tuple[Asked, ...]:
+def asked_parts(parsed: ParsedInstruction, parts: tuple[str, ...], title: str) -> tuple[Asked, ...]:
     """Return those of an item page's ``parts`` (names and values, in order) that are asked values.
 
     Text alone does not tell names from values nor one group from the next, so each part is aligned by
     itself. Of parts whose words lie within those of another the longer one counts; what most likely is
     no value and stands beside one that the page has further down ("size large") is its name.
     """
-    values = [part for part in parts[:_MANY] if locate(request, part).is_whole]
+    values = [part for part in parts[:_MANY] if locate(parsed, part).is_whole]
     single = tuple(("", (value,)) for value in dict.fromkeys(values))
-    likely = [one for one in ask_choices(request.text, single, title) if one.asked[0] >= one.none]
+    likely = [one for one in ask_choices(parsed.text, single, title) if one.asked[0] >= one.none]
     places = [frozenset(one.spans[0].places) for one in likely]
-    chances = word_roles(request)[:, ROLES.index("value")]
+    chances = parsed.roles[:, ROLES.index("value")]
 
     def is_name(i: int) -> bool:
         if max(chances[p] for p in places[i]) > _VALUE:
             return False
         return any(
-            abs(p - q) <= _BESIDE and not _STOP.search(_between(request, p, q))
+            abs(p - q) <= _BESIDE and not _STOP.search(_between(parsed, p, q))
             for later in places[i + 1 :]
             for q in later
             for p in places[i]
@@ -235,9 +238,9 @@ def asked_parts(request: Request, parts: tuple[str, ...], title: str) -> tuple[A
     )
 
 
-def _between(request: Request, one: int, other: int) -> str:
+def _between(parsed: ParsedInstruction, one: int, other: int) -> str:
     first, last = sorted((one, other))
-    return request.text[request.tokens[first].end : request.tokens[last].start]
+    return parsed.text[parsed.tokens[first].end : parsed.tokens[last].start]
 
 
 def _agreement(page: Page) -> float:

@@ -28,9 +28,11 @@ from stategate.envs.protocols import (
 )
 from stategate.envs.webshop.pages import CLICKED, LABELS, RESULTS, SEARCH, SEPARATOR, dollars
 from stategate.envs.webshop.reading import Part, Wanted, clauses, inputs_of, read_page
+from stategate.language.instruction.parsed import parse
 from stategate.stores.text import one_line
 from stategate.stores.traces import Event
 
+_HELD = 0.8  # probability from which a stated limit is held against any actor
 BACK, PREV, NEXT = "click[back to search]", "click[< prev]", "click[next >]"
 BUY, FEATURES = "click[buy now]", "click[features]"
 DETAILS = ("click[description]", FEATURES, "click[reviews]", "click[attributes]")
@@ -87,6 +89,17 @@ class WebShopActions(ActionVocabulary):
             plain = Wanted.of(instruction.removeprefix("Instruction:")).searched("search")
             return f"search[{plain or 'popular products'}]"
         return others[0]
+
+    def refuses(self, action: str, observation: Observation, instruction: str) -> str:
+        """Refuse to buy above the price that the instruction surely states as the most."""
+        limit = parse(instruction).limit if action.strip().lower() == BUY else None
+        if limit is None or limit.high is None or limit.probability < _HELD:
+            return ""
+        subjects = (c for c in chunk_page(observation) if c.role == "subject")
+        amounts = [f.amount for c in subjects for f in c.fragments or () if f.amount is not None]
+        if not amounts or amounts[0] <= limit.high:
+            return ""
+        return f"${amounts[0]:,.2f} is above the limit of ${limit.high:,.2f}"
 
 
 class WebShopView(View):

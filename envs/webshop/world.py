@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from stategate.envs.protocols import Observation, PlayableWorld, Session
+from stategate.envs.protocols import Observation, PlayableWorld, Session, spoken
 from stategate.envs.webshop import pages
 from stategate.envs.webshop.bm25 import Bm25
 from stategate.envs.webshop.catalogue import Catalogue, Product, read_catalogue, search_text
@@ -121,18 +121,24 @@ class WebShop(PlayableWorld):
     ) -> tuple[Session, Observation]:
         """Start goal number ``goal`` (or ``{"goal": i}``, or ``{"instruction": "free text"}``).
 
-        A free instruction has no goal: buying ends the episode with reward 0.
+        A free instruction has no goal: buying ends the episode with reward 0. Beside a goal, ``say``
+        is another sentence for it: pages show that one, the reward stays the goal's.
         """
         wish = {"goal": goal} if task is None else task
-        if not isinstance(wish, Mapping) or set(wish) not in ({"goal"}, {"instruction"}):
-            raise UserError('a WebShop task is {"goal": number} or {"instruction": "free text"}')
+        forms = ({"goal"}, {"goal", "say"}, {"instruction"})
+        if not isinstance(wish, Mapping) or set(wish) not in forms:
+            raise UserError(
+                'a WebShop task is {"goal": number}, with "say" if you like, '
+                'or {"instruction": "free text"}'
+            )
         if "instruction" in wish:
             text = " ".join(str(wish["instruction"]).split())
             if not text:
                 raise UserError("the instruction is empty: say what to buy")
             session = start(None, text)
         else:
-            session = start(self._goal_number(wish["goal"]), None)
+            words = spoken(wish)
+            session = start(self._goal_number(wish["goal"]), words)
         return session, self.observe(session)
 
     def step(self, session: Session, action: str) -> tuple[Session, Observation]:

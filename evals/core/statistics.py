@@ -235,6 +235,6 @@ def _bootstrap(parts: Sequence[tuple[Floats, Floats]], seed: int) -> Interval:
     return Interval(float(centre), float(drawn_means.standard_error), float(low), float(high))
 
 
-def _batch(*samples: NDArray[Any]) -> int:
+def _batch(*samples: NDArray[np.generic]) -> int:
     """Return how many draws fit into memory at once."""
     return max(1, 2_000_000 // sum(map(len, samples)))

@@ -45,6 +45,7 @@ from stategate.nodes.retrieval.remember import Memory
 from stategate.stores.errors import UserError
 from stategate.stores.memory.recall import Limits
 from stategate.stores.runs import public_path
+from stategate.stores.text import day_of
 from stategate.stores.tokens import count_tokens
 
 READERS: Mapping[str, Callable[[str], list[Conversation]]] = {
@@ -72,7 +73,8 @@ _TESTED = (
 )
 _DEPTH = 50
 #: A question's turns, best first, and the best score.
-Ranking = Callable[[Question], tuple[list[str], float | None]]
+#: and what stands in a prompt for each turn, where that is not all of it.
+Ranking = Callable[[Question], tuple[list[str], float | None, Mapping[str, str]]]
 
 
 def run_evidence(settings: Evidence) -> dict[str, Any]:
@@ -113,9 +115,12 @@ def run_evidence(settings: Evidence) -> dict[str, Any]:
 def _solve(ranking: Ranking, conversation: Conversation, rows: Sequence[Row]) -> None:
     lines = {turn.id: _line(turn, s) for s in conversation.sessions for turn in s.turns}
     for row, question in zip(rows, conversation.questions, strict=True):
-        turns, best = ranking(question)
+        turns, best, passages = ranking(question)
         row |= _facts_of(question, conversation.id)
-        row |= {"score": best, **measured(conversation, question, turns, _within(turns, lines))}
+        row |= {
+            "score": best,
+            **measured(conversation, question, turns, _within(turns, {**lines, **passages})),
+        }
 
 
 def _facts_of(question: Question, conversation: str) -> dict[str, Any]:
@@ -152,10 +157,10 @@ def ranking_by(name: str, conversation: Conversation, embedder: Embedder, folder
                 row[place] = score
             return row
 
-    def ranking(question: Question) -> tuple[list[str], float | None]:
+    def ranking(question: Question) -> tuple[list[str], float | None, Mapping[str, str]]:
         row = scores(question.text)
         order = np.argsort(-row, kind="stable")
-        return [ids[i] for i in order], float(row.max()) if len(row) else None
+        return [ids[i] for i in order], float(row.max()) if len(row) else None, {}
 
     return ranking
 
@@ -179,10 +184,15 @@ def _remembered(conversation: Conversation, embedder: Embedder, folder: str) -> 
         for turn in session.turns
     )
 
-    def ranking(question: Question) -> tuple[list[str], float | None]:
+    def ranking(question: Question) -> tuple[list[str], float | None, Mapping[str, str]]:
         facts = memory.recall(question.text, limits=Limits(facts=_DEPTH), at=question.at)
         turns = dict.fromkeys(turn["episode_id"] for fact in facts for turn in fact.turns)
-        return list(turns), max((fact.support for fact in facts[:5]), default=None)
+        shown = {
+            turn["episode_id"]: f"{day_of(turn['at'])} {fact.speaker}: {fact.passage}"
+            for fact in facts
+            for turn in fact.turns
+        }
+        return list(turns), max((fact.support for fact in facts[:5]), default=None), shown
 
     return ranking
 

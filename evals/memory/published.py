@@ -3,8 +3,14 @@
 Users fetch the files themselves: ``locomo10.json`` (Maharana et al., 2024, CC BY-NC 4.0) and
 ``longmemeval_s.json`` and its kin (Wu et al., 2025, MIT). Both become the same few records, so that
 everything after this module knows one form.
+
+Two families of conversations ship, in LoCoMo's format: ``home`` to develop with, ``work`` held out. A
+rule made them of templates (``evals/memory/generated.py`` at commit 5b04d35d): two persons talk over
+months in sixteen sessions about events, changes, series and small talk. They are easier and more alike
+than what people say.
 """
 
+import lzma
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from stategate.evals.memory.generated import FAMILIES, generated_text
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
 
@@ -26,6 +31,7 @@ LOCOMO = {
     5: "adversarial",
     6: "knowledge-update",
 }
+FAMILIES = ("home", "work")
 _EVIDENCE = re.compile(r"D:?\s*(\d+)\s*:\s*(\d+)")
 _SESSION = re.compile(r"session_(\d+)")
 _DATES = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d", "%Y/%m/%d")
@@ -175,9 +181,10 @@ def _history(value: Any, i: int, path: str | Path) -> Conversation:
 
 
 def text_of(path: str | Path) -> str:
-    """Return the text of a file, or of a family of generated conversations by its name."""
+    """Return the text of a file, or of a family of conversations that ships, by its name."""
     if str(path) in FAMILIES:
-        return generated_text(str(path))
+        packed = Path(__file__).parent / "families" / f"{path}.json.xz"
+        return lzma.decompress(packed.read_bytes()).decode("utf-8")
     with user_error_context(f"cannot read '{path}'", "name the published JSON file"):
         return Path(path).expanduser().read_text(encoding="utf-8")
 

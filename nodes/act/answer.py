@@ -81,11 +81,9 @@ class Answer(_Answering):
         """Return the actor; the model's server starts on the first question."""
 
         async def plan(context: BuiltContext, ask: Ask) -> Decision:
-            question = question_in(context)
-            if not question:
-                return unanswered(resources, context, "the context holds no question")
-            if is_statement(question):
-                return Decision(answer(NOTED), reason="nothing was asked")
+            question, decided = _question(resources, context)
+            if decided is not None:
+                return decided
             found = support(context, question, resources.embedder, WORDS)
             if self.threshold > 0 and asks_for_fact(question):
                 if found is None:
@@ -124,6 +122,15 @@ class Answer(_Answering):
         return _nothing(f"{doubt}{WROTE}{' '.join(text.split())[:_WRITTEN]}")
 
 
+def _question(resources: Resources, context: BuiltContext) -> tuple[str, Decision | None]:
+    """Return the question, and the decision where nothing is asked."""
+    question = question_in(context)
+    if not question:
+        return "", unanswered(resources, context, "the context holds no question")
+    noted = Decision(answer(NOTED), reason="nothing was asked")
+    return question, noted if is_statement(question) else None
+
+
 def _nothing(why: str) -> Decision:
     return Decision(answer(NOTHING_FOUND), reason=f"nothing found: {why}")
 
@@ -151,11 +158,9 @@ class Extract(_Answering):
         """Return the actor, which embeds through the shared embedder."""
 
         def act(context: BuiltContext, step: int) -> Decision:
-            question = question_in(context)
-            if not question:
-                return unanswered(resources, context, "the context holds no question")
-            if is_statement(question):
-                return Decision(answer(NOTED), reason="nothing was asked")
+            question, decided = _question(resources, context)
+            if decided is not None:
+                return decided
             found = support(context, question, resources.embedder, self.words)
             if found is None:
                 return _nothing("the context holds nothing to quote")

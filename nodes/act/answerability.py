@@ -125,15 +125,16 @@ def is_statement(text: str) -> bool:
     return is_own and not is_asking(text) and bool(extract_statements(text, "user", 0.0))
 
 
-def kind_asked(question: str) -> str:
-    """Return the kind of thing that a question asks for: name, time, number, "" for any other."""
-    return next((name for name, asks, _ in _KINDS if asks.search(question)), "")
+def answer_type(question: str) -> tuple[str, re.Pattern[str] | None]:
+    """Return the expected answer type of a question (name, time, number, "") and how it looks."""
+    return next(
+        ((name, looks) for name, asks, looks in _KINDS if asks.search(question)), ("", None)
+    )
 
 
 def holds(question: str, text: str) -> float:
     """Return 1 where ``text`` holds what is asked for beside the asked words, else 0; .5 unknown."""
-    kind, low = kind_asked(question), question.lower()
-    looks = next((looks for name, _, looks in _KINDS if name == kind), None)
+    low, (_, looks) = question.lower(), answer_type(question)
     if looks is None:
         return 0.5
     return float(any(match[0].lower() not in low for match in looks.finditer(text)))
@@ -306,4 +307,4 @@ def backing(
     if 2 * sources.count("no source found") > len(said):
         return sources, "most of it has no source"
     is_empty = asks_for_fact(question) and not holds(question, f"said {text}")
-    return sources, f"it names no {kind_asked(question)}" if is_empty else ""
+    return sources, f"it names no {answer_type(question)[0]}" if is_empty else ""

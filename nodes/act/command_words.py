@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import log
 
-from stategate.stores.text import one_line, stem, words_of
+from stategate.language.words import stem
+from stategate.stores.text import one_line, words_of
 
 _NAMED = re.compile(r"[a-z][a-z'-]*(?: \d+)?|\d+(?:\.\d+)?")
 

@@ -11,13 +11,13 @@ whether it is in the status or where it was asked to be. The few dozen sets that
 cost about a millisecond, which sentence embeddings of every command would not.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from stategate.envs.asking.request import read_request
-from stategate.envs.protocols import Clause, View, fill, takes_text, target_of, verb_of
+from stategate.envs.protocols import View, fill, takes_text, target_of, verb_of
+from stategate.language.instruction.parsed import parse
+from stategate.language.instruction.wanted import Wanted
 from stategate.nodes.act.command_words import (
     command_kind,
     hashed_words,
@@ -31,7 +31,7 @@ from stategate.nodes.act.command_words import (
     word_share,
     word_stems,
 )
-from stategate.nodes.act.page_features import Features, PageFeatures
+from stategate.nodes.act.page_features import Features, PageFeatures, texts_of
 from stategate.nodes.protocols import FRAME, BuiltContext, WorldProfile
 from stategate.stores.text import one_line, words_of
 
@@ -71,7 +71,6 @@ class _Asked:
     value: frozenset[str] = frozenset()
     quality: frozenset[str] = frozenset()
     values: tuple[frozenset[str], ...] = ()
-    clauses: Sequence[Clause] = field(default_factory=tuple)
 
     @property
     def any(self) -> frozenset[str]:
@@ -138,7 +137,7 @@ class _Reading:
 
     def __init__(self, context: BuiltContext, step: int, profile: WorldProfile) -> None:
         self._step = step
-        self._asked = _asked_of(profile.view, context.instruction)
+        self._asked = _asked_of(profile.view, context)
         self._offered = PageFeatures(context, step, profile, context.instruction)
         self._is_partial = profile.partially_observed
         self._steps = _steps_of(context)
@@ -164,7 +163,9 @@ class _Reading:
             amounts = tuple(f.amount for f in piece.fragments if f.amount is not None)
             for action in piece.actions:
                 if takes_text(action):
-                    for words in list(self._offered.texts) or _texts(self._asked):
+                    for words in self._offered.texts or texts_of(
+                        Wanted.of(self._asked.instruction)
+                    ):
                         written = fill(action, words)
                         found.setdefault(written, _Candidate(written))
                 else:
@@ -237,7 +238,7 @@ class _Reading:
             "any": asked.any,
         }
         said = word_share(asked.any, stems_of(one.text))
-        limit = read_request(asked.instruction).limit if one.amounts and asked.instruction else None
+        limit = parse(asked.instruction).limit if one.amounts and asked.instruction else None
         return {
             **{
                 f"says {name}": len(own & w) / len(own) if own else 0.0 for name, w in roles.items()
@@ -354,7 +355,7 @@ class _Reading:
         page = one_line(self._page)
         says_thing = [bool(word_share(asked.thing, stems_of(s.answer))) for s in steps]
         last = (verb_of(steps[-1].action),) if steps else ()
-        quality = tuple(w for w in word_stems(asked.instruction) if w in asked.quality)
+        quality = tuple(sorted(asked.quality))
         to_asked = tuple(verb_of(s.action) for s in self._to_asked)
         return {
             "step": min(self._step, 50) / 25,
@@ -415,16 +416,17 @@ class _Reading:
         return words if self._is_partial else ()
 
 
-def _asked_of(view: View, instruction: str) -> _Asked:
-    clauses = view.clauses(instruction) if instruction else ()
+def _asked_of(view: View, context: BuiltContext) -> _Asked:
+    instruction = context.instruction
+    steps = [(step.action, step.outcome) for step in context.steps]
+    page = " ".join(p.text for p in context.pieces if p.kind not in FRAME and not p.actions)
+    clauses = view.clauses_here(instruction, steps, page, context.actions) if instruction else ()
 
     def stems(role: str) -> frozenset[str]:
         return frozenset(w for c in clauses if c.role == role for w in words_of(c.text))
 
     values = tuple(frozenset(words_of(c.text)) for c in clauses if c.role == "value")
-    return _Asked(
-        instruction, stems("thing"), stems("value"), stems("property"), values, tuple(clauses)
-    )
+    return _Asked(instruction, stems("thing"), stems("value"), stems("property"), values)
 
 
 def _steps_of(context: BuiltContext) -> list[_Step]:
@@ -436,16 +438,3 @@ def _steps_of(context: BuiltContext) -> list[_Step]:
         )
         for i, s in enumerate(steps)
     ]
-
-
-def _texts(asked: _Asked) -> list[str]:
-    """Return texts to write where text is wanted, of what is asked; the whole of it last."""
-    parts = {
-        role: " ".join(clause.text for clause in asked.clauses if clause.role == role)
-        for role in ("thing", "property", "value")
-    }
-    thing, quality, value = parts["thing"], parts["property"], parts["value"]
-    made = [thing, f"{quality} {thing}", f"{thing} {value}", f"{quality} {thing} {value}"]
-    texts = [one_line(words).lower() for words in (*made, asked.instruction)]
-    clean = (re.sub(r"[\[\]]", " ", text).strip() for text in texts)
-    return list(dict.fromkeys(text for text in clean if text))

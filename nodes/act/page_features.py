@@ -1,7 +1,7 @@
 """What a page offers beside what is asked, as named numbers: entries that compete, choices, texts.
 
 Both encoders of the ``policy`` actor share these features. What is asked the aligner says
-(``envs.asking``); a feature that does not apply is absent, which counts as 0.
+(``language.instruction``); a feature that does not apply is absent, which counts as 0.
 :class:`PageFeatures` computes them for any world whose view tells the roles of a page's parts
 (``envs.protocols.Role``). No word of any world stands here.
 """
@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from stategate.envs.asking.values import Asked
-from stategate.envs.asking.wanted import Wanted, is_excluded
 from stategate.envs.protocols import target_of
+from stategate.language.instruction.choices import Asked
+from stategate.language.instruction.wanted import Wanted, is_excluded
 from stategate.nodes.experience.adapter import OPEN
 from stategate.nodes.protocols import BuiltContext, Piece, Step, WorldProfile
 from stategate.stores.text import one_line
@@ -293,8 +293,7 @@ class PageFeatures:
         self._text = " ".join(one_line(p.text) for p in pieces if p.role == "text")
         named = [(one_line(p.choice), tuple(map(_label, p.actions))) for p in self._choices]
         self._wanted = Wanted.of(instruction, named, self._title)
-        self.texts = {self._wanted.written(*roles): i for i, roles in enumerate(FORMS)}
-        self.texts.pop("", None)
+        self.texts = texts_of(self._wanted)
         self._walk([p.step for p in context.shown("history") if p.step is not None])
         self._chosen = context.status
         rivals = [
@@ -423,6 +422,13 @@ class PageFeatures:
             shown = self._title + self._text
             known |= met_features(wanted, shown, self._met, self._here.action)
         return known
+
+
+def texts_of(wanted: Wanted) -> dict[str, int]:
+    """Return the texts to write where text is wanted, each with the number of its form."""
+    texts = {wanted.written(*roles): i for i, roles in enumerate(FORMS)}
+    texts.pop("", None)
+    return texts
 
 
 def amount_of(*pieces: Piece) -> float | None:

@@ -52,14 +52,14 @@ class Offer:
     lengths: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def schema(offer: Offer, thought: int = 0) -> dict[str, Any]:
+def schema(offer: Offer, thought: int = 0) -> dict[str, object]:
     """Return a JSON schema that admits exactly the offered actions; free text stays free.
 
     ``verb[target]`` is written as ``{verb: target}``, any other command as ``{"action": command}``.
     ``thought`` > 0 lets the model first write that many characters of reasoning. The values of the
     offer's group are written as ``{group: value}``, which small models get right more often.
     """
-    choices: list[dict[str, Any]] = []
+    choices: list[dict[str, object]] = []
     targets: dict[str, list[str]] = {}
     for action in offer.actions:
         if not takes_text(action) and action not in offer.values:
@@ -71,7 +71,7 @@ def schema(offer: Offer, thought: int = 0) -> dict[str, Any]:
         choices.append(_object(key, {"type": "string", "enum": names}, thought))
     for action in filter(takes_text, offer.actions):
         low, high = offer.lengths.get(verb_of(action), (1, None))
-        words = {"type": "string", "minLength": low}
+        words: dict[str, object] = {"type": "string", "minLength": low}
         words |= {} if high is None else {"maxLength": high}
         choices.append(_object(verb_of(action), words, thought))
     return choices[0] if len(choices) == 1 else {"anyOf": choices}
@@ -82,8 +82,8 @@ def _key(action: str) -> str:
     return "action" if target_of(action) == action else verb_of(action)
 
 
-def _object(key: str, value: dict[str, Any], thought: int) -> dict[str, Any]:
-    properties: dict[str, Any] = {}
+def _object(key: str, value: dict[str, object], thought: int) -> dict[str, object]:
+    properties: dict[str, object] = {}
     if thought:
         properties["thought"] = {"type": "string", "maxLength": thought}
     properties[key] = value

@@ -1,4 +1,4 @@
-"""``seeker`` looks for things in rooms by fixed rules; ``guide`` plans there for a language model.
+"""``search_heuristic`` finds things in rooms by fixed rules; ``guide`` plans for a language model.
 
 It makes context builders comparable over hundreds of games: what a builder drops of the past, this
 actor does not know. It reads the instruction, the lines of earlier steps, the page and the commands,
@@ -6,29 +6,25 @@ and decides as the expert does (``envs.alfworld.expert``). A place marked as don
 looked at, where nothing asked for was seen.
 """
 
-import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from typing import ClassVar, Literal
 
-from stategate.envs.alfworld.expert import Knowledge, decide, delivered, knowledge_of
-from stategate.envs.alfworld.reading import Command, Goal, command_of, goal_of, kind_of
+from stategate.envs.alfworld.expert import Knowledge, decide, delivered, goal_here, knowledge_of
+from stategate.envs.alfworld.goals import Goal
+from stategate.envs.alfworld.reading import Command, command_of, kind_of
 from stategate.envs.alfworld.view import AlfWorldActions
 from stategate.nodes.act.replies import Offer
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.nodes.resources import Resources
 
-#: What experience says: "cup at shelf (3)", or a step of a like task: "Go to shelf."
-_TAUGHT = re.compile(r"([a-z -]+?) at ([a-z -]+) \((\d+)\)")
-_STEPPED = re.compile(r"\b(?:Go to|Open|Take [a-z -]+ from) ([a-z-]+)\b")
-_HOLDS = re.compile(r'"(?P<place>[a-z -]+ \d+) holds (?P<things>[^"]+)"')
 
-
-class Seeker(ActorParams):
+class SearchHeuristic(ActorParams):
     """Search, take, change and put by rule (see the module's docstring)."""
 
     hint: ClassVar[str] = "no model: searches rooms by fixed rules over what it can read"
-    kind: Literal["seeker"] = "seeker"
+    kind: Literal["search_heuristic"] = "search_heuristic"
+    aliases: ClassVar[tuple[str, ...]] = ("seeker",)
     worlds: ClassVar[tuple[str, ...]] = ("alfworld",)
 
     def build(self, resources: Resources) -> Actor:
@@ -44,8 +40,8 @@ def seek(context: BuiltContext, step: int) -> Decision:
         known.seen.setdefault(place, [])
         known.tried.setdefault(f"go to {place}", 1)
     known.hand = context.status.get("in hand", known.hand)
-    advice = "".join(piece.text for piece in context.shown("experience"))
-    usual = _remembered(context, instruction) | _usual(instruction, advice)
+    goal = goal_here(instruction, known, context.actions)
+    usual = _remembered(context, goal) | _usual(context, goal.thing)
     action, reason = decide(instruction, known, context.actions, usual)
     if action:
         return Decision(action, reason=reason)
@@ -54,32 +50,33 @@ def seek(context: BuiltContext, step: int) -> Decision:
     )
 
 
-def _usual(instruction: str, advice: str) -> dict[str, float]:
-    """Return how often experience saw what is asked, by kind of place; a hint counts once."""
-    usual: dict[str, float] = {}
-    asked = goal_of(instruction).thing
-    for thing, place, count in _TAUGHT.findall(advice):
-        if thing.strip().endswith(asked):
-            usual[place] = usual.get(place, 0.0) + float(count)
-    for place in _STEPPED.findall(advice):
-        usual[place] = usual.get(place, 0.0) + 1.0
-    return usual
+def _usual(context: BuiltContext, asked: str) -> dict[str, float]:
+    """Return how often experience saw what is asked, by kind of place; a past step counts once."""
+    usual: defaultdict[str, float] = defaultdict(float)
+    pieces = context.shown("experience")
+    for lesson in (f for piece in pieces for f in piece.fragments if f.role == "lesson"):
+        if lesson.amount is None:
+            command = command_of(lesson.name)
+            if command.verb in ("go", "open", "take"):
+                usual[command.place] += 1.0
+        else:
+            thing, _, place = lesson.name.partition(" at ")
+            usual[place] += lesson.amount if thing == asked else 0.0
+    return {place: count for place, count in usual.items() if count}
 
 
-def _remembered(context: BuiltContext, instruction: str) -> dict[str, float]:
+def _remembered(context: BuiltContext, goal: Goal) -> dict[str, float]:
     """Return how likely what is asked is at places, by what memory shows of earlier episodes.
 
     Where it was seen last comes first, then where it was seen before, then places of the same kind.
     """
-    goal, likely = goal_of(instruction), dict[str, float]()
-    for piece in context.pieces:
-        found = _HOLDS.search(piece.text) if piece.kind == "fact" else None
-        if found is None:
-            continue
-        kinds = {kind_of(thing) for thing in found["things"].split(", ")}
+    likely: dict[str, float] = {}
+    for piece in context.shown("fact"):
+        place, _, things = (piece.says("said") or piece.says("fact")).partition(" holds ")
+        kinds = {kind_of(thing) for thing in things.split(", ")}
         if kinds & {goal.thing, goal.target if goal.is_light else goal.thing}:
-            weight = 0.8 if "(until" in piece.text else 1.0
-            for name, worth in ((found["place"], weight), (kind_of(found["place"]), weight / 2)):
+            weight = 0.8 if piece.says("until") else 1.0
+            for name, worth in ((place, weight), (kind_of(place), weight / 2)):
                 likely[name] = max(likely.get(name, 0.0), worth)
     return likely
 
@@ -107,10 +104,10 @@ def guide(context: BuiltContext, actions: Sequence[str]) -> Offer:
     is offered. Else places: those where it was seen; or one of each kind that was searched least, none
     that was searched (with full hands: where one has been with it).
     """
-    goal = goal_of(context.instruction)
+    known = _known(context, actions)
+    goal = goal_here(context.instruction, known, actions)
     if not goal.thing:
         return Offer(tuple(actions))
-    known = _known(context, actions)
     done = delivered(goal, known)
     free = not known.hand
     wanted = {p for thing, p in known.where(goal.thing) if free and thing not in done}

@@ -1,4 +1,4 @@
-"""Actors that need no model: ``explore``, ``human``, ``scripted``, and ``slips`` around another."""
+"""Actors that need no model: ``explore``, ``human``, ``scripted``, and ``noisy`` around another."""
 
 import hashlib
 import random
@@ -93,14 +93,15 @@ class Scripted(ActorParams):
         return act
 
 
-class Slips(ActorParams):
+class Noisy(ActorParams):
     """Let ``inner`` decide, but at the rate ``rate`` take any command, to gather mistakes.
 
-    A slip is drawn by a hash of context and step: equal contexts give equal decisions.
+    Noise is drawn by a hash of context and step: equal contexts give equal decisions.
     """
 
     hint: ClassVar[str] = "another actor, which now and then does something at random"
-    kind: Literal["slips"] = "slips"
+    kind: Literal["noisy"] = "noisy"
+    aliases: ClassVar[tuple[str, ...]] = ("slips",)
     inner: InnerActor = Field(default={"kind": "rule"}, validate_default=True)
     rate: float = Field(default=0.15, ge=0, le=1)
     seed: int = 0
@@ -121,7 +122,7 @@ class Slips(ActorParams):
             others = [a for a in context.actions if a != decision.action and not takes_text(a)]
             if rng.random() >= self.rate or not others:
                 return decision
-            return replace(decision, action=rng.choice(others), reason="a slip, on purpose")
+            return replace(decision, action=rng.choice(others), reason="a mistake, on purpose")
 
         return act
 

@@ -154,14 +154,14 @@ def fit(fragments: Sequence[Fragment], budget: int) -> list[Fragment]:
 
 
 def head_of(fragments: Sequence[Fragment], length: int) -> list[Fragment]:
-    """Return the first ``length`` characters of ``fragments``; an amount that is cut is not known."""
+    """Return the first ``length`` characters; what a cut quantity or lesson says is not known."""
     head: list[Fragment] = []
     for fragment in fragments:
         if length <= 0:
             break
         cut = replace(fragment, text=fragment.text[:length])
-        if cut.text != fragment.text and cut.role == "quantity":
-            cut = replace(cut, amount=None)
+        if cut.text != fragment.text and cut.role in ("quantity", "lesson"):
+            cut = replace(cut, amount=None, name="")
         head.append(cut)
         length -= len(fragment.text)
     return head

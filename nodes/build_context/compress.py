@@ -1,9 +1,9 @@
-"""``compress``: every chunk and every affordance stays; the state decides how much detail each keeps.
+"""``compress``: all chunks and affordances stay; what is asked decides how much detail each keeps.
 
 Room is given in this order: the bare affordances; the instruction; then units of detail (see
-``nodes.build_context.detail``), tier by tier, each chunk in proportion to its weight. Units are
-ordered without regard to the budget, and what is shown is the longest head of that order that fits,
-so a larger budget never removes text.
+``nodes.build_context.detail``), tier by tier, all chunks alike. Units are ordered without regard to
+the budget, and what is shown is the longest head of that order that fits, so a larger budget never
+removes text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,30 +49,18 @@ class Compress(FramedContext):
 
     hint: ClassVar[str] = "every button stays; words that matter least are left out first"
     kind: Literal["compress"] = "compress"
-    allocator: Literal["learned", "uniform"] = Field(
-        default="learned", description="how room is shared among chunks"
+    allocator: Literal["uniform"] = Field(
+        default="uniform", description="how chunks share room: equally, the only rule there is"
     )
     ratio: float = Field(
-        default=1.0,
+        default=0.35,
         gt=0,
         le=1,
         description="of a page's own tokens to keep at most where it is clear what is asked of it",
     )
-    checkpoint: str = Field(
-        default="", description="of stategate train allocator; '' is the one that ships"
-    )
-
-    def checkpoints(self, updater: str) -> tuple[str, ...]:
-        """Name what the allocator loads."""
-        is_learned = self.allocator == "learned"
-        return (self.checkpoint or f"allocator-{updater}",) if is_learned else ()
 
     def build(self, resources: "Resources") -> ContextBuilder:
-        """Load what the allocator needs. Raises ``UserError`` where the updater does not fit."""
-        from stategate.nodes.build_context.heads import learned, uniform
-
-        is_learned = self.allocator == "learned"
-        allocate = learned(resources, self.checkpoint, self.kind) if is_learned else uniform
+        """Return the builder; nothing is loaded."""
 
         def build_context(request: ContextRequest) -> BuiltContext:
             chunks = request.source.all()
@@ -87,20 +75,13 @@ class Compress(FramedContext):
             allowed = min(request.budget, round(ratio * whole.tokens))
             if whole.tokens <= allowed:
                 return whole
-            visible = {piece.id for piece in whole.pieces}
-            weighed = [chunk for chunk in chunks if chunk.id in visible]
-            return squeeze(request, whole, allowed, allocate(request, weighed))
+            return squeeze(request, whole, allowed)
 
         return build_context
 
 
-def squeeze(
-    request: ContextRequest,
-    whole: BuiltContext,
-    allowed: int,
-    weights: Mapping[str, float],
-) -> BuiltContext:
-    """Fit ``whole`` into ``allowed`` tokens, giving each chunk room by its weight.
+def squeeze(request: ContextRequest, whole: BuiltContext, allowed: int) -> BuiltContext:
+    """Return ``whole`` with the first units of detail that fit ``allowed`` tokens (fair queueing).
 
     What an actor cannot do without (affordances, leads, instruction) may go past ``allowed`` but not
     past ``request.budget``; only the bare affordances may exceed that.
@@ -111,10 +92,10 @@ def squeeze(
     asked = focus_on(request.view, request.instruction, page, is_partial)
     ladders = [_ladder(request, whole.pieces, i, chunks, asked) for i in range(len(whole.pieces))]
     nothing: list[set[int]] = [set() for _ in ladders]
-    bare = _shown(request, whole.pieces, ladders, nothing, chunks, weights)
+    bare = _shown(request, whole.pieces, ladders, nothing, chunks)
     if bare.tokens >= request.budget:
         return replace(bare, over_budget=bare.tokens > request.budget)
-    order = _order(whole.pieces, ladders, weights)
+    order = _order(whole.pieces, ladders, chunks)
     # Of a short page nearly all is needed anyway: a share of it would leave nothing of what is asked.
     needed = bare.tokens + sum(cost for tier, _, cost, *_ in order if tier < 0)
     is_alone = not is_partial and all(chunk.role != "entry" for chunk in page)
@@ -130,42 +111,38 @@ def squeeze(
         spent += cost
         chosen[i].add(place)
         taken.append((i, place))
-    context = _shown(request, whole.pieces, ladders, chosen, chunks, weights)
+    context = _shown(request, whole.pieces, ladders, chosen, chunks)
     while context.tokens > request.budget and taken:  # the parts' costs are close, not exact
         i, place = taken.pop()
         chosen[i].discard(place)
-        context = _shown(request, whole.pieces, ladders, chosen, chunks, weights)
+        context = _shown(request, whole.pieces, ladders, chosen, chunks)
     return context
 
 
 def _order(
-    pieces: Sequence[Piece],
-    ladders: Sequence[Ladder],
-    weights: Mapping[str, float],
+    pieces: Sequence[Piece], ladders: Sequence[Ladder], chunks: Mapping[str, Chunk]
 ) -> list[tuple[float, float, int, int, int]]:
-    """Return (tier, virtual time, cost, piece, place), sorted: weighted fair queueing.
+    """Return (tier, virtual time, cost, piece, place), sorted: fair queueing.
 
-    A unit's virtual time is what its piece has used of its tier by then, over the piece's weight.
+    A unit's virtual time is what its piece has used of its tier by then. Lines of the history wait for
+    each other, newest first, and so do earlier steps; each of the two is one queue of its own weight.
     """
-    total = sum(weights.values()) or 1.0
+    visible = sum(piece.id in chunks for piece in pieces)
+    steps = sum(piece.kind == "event" for piece in pieces)
+    weight = {"history": max(visible, 1) / 3, "event": steps}
     order: list[tuple[float, float, int, int, int]] = []
-    past: dict[float, float] = {}  # history lines wait for each other, newest first
-    steps: dict[float, float] = {}  # and so do earlier steps
-    count = sum(piece.kind == "event" for piece in pieces)
+    queues: dict[str, dict[float, float]] = {"history": {}, "event": {}}
     newest_first = sorted(
         range(len(ladders)),
         key=lambda i: (pieces[i].kind == "history", pieces[i].id != "history", -i),
     )
     for i in newest_first:
-        piece = pieces[i]
-        is_history = piece.kind == "history"
-        weight = weights.get(piece.id, total / 3 if is_history else 1.0)
-        used: dict[float, float] = past if is_history else {}
-        if piece.kind == "event":
-            used, weight = steps, weight * count
+        kind = pieces[i].kind
+        used = queues.get(kind, {})
         for unit in ladders[i].units:
             used[unit.tier] = used.get(unit.tier, 0.0) + unit.cost
-            order.append((unit.tier, used[unit.tier] / weight, unit.cost, i, unit.place))
+            time = used[unit.tier] / weight.get(kind, 1)
+            order.append((unit.tier, time, unit.cost, i, unit.place))
     return sorted(order)
 
 
@@ -213,7 +190,6 @@ def _shown(
     ladders: Sequence[Ladder],
     chosen: Sequence[set[int]],
     chunks: Mapping[str, Chunk],
-    weights: Mapping[str, float],
 ) -> BuiltContext:
     """Build the context in which each piece shows its ``chosen`` units."""
     shown: list[Piece] = []
@@ -222,19 +198,12 @@ def _shown(
         fragments = ladder.show(places)
         if piece.id in chunks and piece.kind != "instruction":  # a world may call a chunk so, too
             chunk = chunks[piece.id]
-            whole = render(request.view, chunk)
             fragments = marked(fragments, done) if done else fragments
             if piece.kind not in FRAME:  # what is left of a line may begin as lines of the frame do
                 fragments = list(shielded(fragments))
-            shown.append(page_piece(chunk, whole, fragments, weights.get(chunk.id)))
+            shown.append(page_piece(chunk, render(request.view, chunk), fragments, None))
         else:
-            shown.append(
-                replace(
-                    piece,
-                    text=text_of(fragments),
-                    fragments=tuple(fragments),
-                    tokens_before=count_tokens(piece.text),
-                    tokens_after=count_tokens(text_of(fragments)),
-                )
-            )
+            text = text_of(fragments)
+            size = count_tokens(text)
+            shown.append(replace(piece, text=text, tokens_after=size, fragments=tuple(fragments)))
     return built(shown)

@@ -5,8 +5,8 @@ the inner builder gets the budget that the advice leaves. A line of advice reads
 
     Experience: Read the features. It ended in full reward 4 steps later. Suggested next: features
 
-The last part names the move (the adapter's ``moves``), for actors that follow advice by rule; a
-language model reads the sentence.
+The last part names the move (the adapter's ``moves``): a fragment of its own, for actors that follow
+advice by rule; a language model reads the sentence.
 """
 
 from collections import Counter
@@ -18,16 +18,18 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from stategate.nodes.build_context.assemble import cut_line, with_pieces
+from stategate.envs.protocols import Fragment
+from stategate.nodes.build_context.assemble import line_piece, with_pieces
 from stategate.nodes.experience.episode import online_state, situation
 from stategate.nodes.experience.grow import make_of, trust_of, untrusted
 from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Piece, Vector
 from stategate.nodes.registry import InnerContext
 from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.page import BREAK
 from stategate.stores.bank.bank import bank_place, seeded
 from stategate.stores.bank.search import Hit, StateBank, TraceBank
 from stategate.stores.text import one_line, words_of
-from stategate.stores.tokens import count_tokens, truncate
+from stategate.stores.tokens import truncate
 
 LEAD = "Experience: "
 NEXT = "Suggested next: "
@@ -38,7 +40,7 @@ PLAN = "Suggested plan: "
 class Advice:
     """Lines to show, the ids of the rows behind them, their likeness, and why others do not advise."""
 
-    lines: tuple[str, ...] = ()
+    lines: tuple[tuple[Fragment, ...], ...] = ()
     rows: tuple[str, ...] = ()
     score: float | None = None
     fallbacks: tuple[str, ...] = ()
@@ -47,15 +49,13 @@ class Advice:
         """Return the lines that fit ``room`` tokens (the first is cut), and fallbacks (no text)."""
         pieces: list[Piece] = []
         for i, line in enumerate(self.lines):
-            text = f"{one_line(line)}\n"
-            before = count_tokens(text)
-            if before > room:
-                text = cut_line(text, room) if i == 0 else ""
-                text = text if len(text) > len(LEAD) + 13 else ""
-            after = count_tokens(text)
-            room -= after
             id_ = f"experience:{self.rows[i] if i < len(self.rows) else i}"
-            pieces.append(Piece(id_, "experience", text, (), before, after, self.score))
+            piece = line_piece(id_, "experience", (*line, BREAK), room, self.score)
+            is_cut = piece.tokens_before > room
+            if is_cut and (i or len(piece.text) <= len(LEAD) + 13):
+                piece = piece.emptied()
+            room -= piece.tokens_after
+            pieces.append(piece)
         notes = [Piece(f"fallback:{note}", "fallback", "", (), 0, 0) for note in self.fallbacks]
         return [*pieces, *notes]
 
@@ -163,7 +163,12 @@ class _StateAdvisor:
             return Advice(fallbacks=notes)
         best, move = passed[0], _move(passed[0])
         words = self._spelled(request, str(best.row.data["experience"]), move)
-        return Advice((f"{LEAD}{words} {NEXT}{move}",), (best.row.id,), best.score, notes)
+        first, stop, rest = one_line(words).partition(". ")
+        action = self._told.general(str(best.row.data.get("action", "")))
+        lesson = Fragment(first, role="lesson", name=action if first.lower() == action else "")
+        suggested = Fragment(one_line(move), role="move")
+        line = (_lead(LEAD), lesson, _lead(f"{stop}{rest} {NEXT}"), suggested)
+        return Advice((line,), (best.row.id,), best.score, notes)
 
     def _search(self, query: Vector, k: int, hidden: frozenset[int] = frozenset()) -> list[Hit]:
         """Return the nearest rows that are not ``hidden``."""
@@ -292,20 +297,32 @@ class ExperienceTrace(AdvisedContext):
         return Advice(tuple(lines), tuple(hit.row.id for hit in hits), hits[0].score, notes)
 
 
-def _lessons(question: str, hits: Sequence[Hit]) -> list[str]:
+def _lead(text: str) -> Fragment:
+    return Fragment(text, role="lead")
+
+
+def _listed(fragments: Iterable[Fragment]) -> list[Fragment]:
+    """Return fragments with commas between them."""
+    return [part for one in fragments for part in (_lead(", "), one)][1:]
+
+
+def _lessons(question: str, hits: Sequence[Hit]) -> list[tuple[Fragment, ...]]:
     """Return the line of lessons that say something that is asked, most often first; [] without any."""
     asked = frozenset(words_of(question))
     taught = [str(lesson) for hit in hits for lesson in hit.row.data.get("lessons", ())]
     counts = Counter(lesson for lesson in taught if asked.intersection(words_of(lesson)[:1]))
-    told = ", ".join(f"{lesson} ({n})" for lesson, n in counts.most_common(_TAUGHT))
-    return [f"{LEAD}In like tasks: {told}."] if told else []
+    lessons = [
+        Fragment(f"{one_line(lesson)} ({n})", role="lesson", amount=n, name=lesson)
+        for lesson, n in counts.most_common(_TAUGHT)
+    ]
+    return [(_lead(f"{LEAD}In like tasks: "), *_listed(lessons), _lead("."))] if lessons else []
 
 
-def _plan(hits: Sequence[Hit]) -> list[str]:
+def _plan(hits: Sequence[Hit]) -> list[tuple[Fragment, ...]]:
     """Return a line for each similar task: its moves and how it ended; the best one's plan."""
-    plan = f"{PLAN}{', '.join(hits[0].row.data.get('plan', ()))}"
-    first, *others = (f"{LEAD}{_attempt(hit)}" for hit in hits)
-    return [f"{first} {plan}", *others]
+    plan = (Fragment(one_line(move), role="move") for move in hits[0].row.data.get("plan", ()))
+    first, *others = ((_lead(LEAD + one_line(_attempt(hit))),) for hit in hits)
+    return [(*first, _lead(f" {PLAN}"), *_listed(plan)), *others]
 
 
 def _attempt(hit: Hit) -> str:

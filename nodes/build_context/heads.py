@@ -1,4 +1,4 @@
-"""What trained networks read in the recurrent state: ``retrieve``'s query, ``compress``'s allocator.
+"""``retrieve``: chunks by a query that a trained network makes of the recurrent state.
 
 ``query_proj`` adds what the state knows to the instruction's own embedding, which the state need not
 carry: ``q = unit(g(s) * e(instruction) + P(s))``. Chunks keep their frozen embeddings, so a source's
@@ -19,7 +19,6 @@ from stategate.nodes.models.small import load_trained, small_inference
 from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Vector
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.align import FEATURES, match
-from stategate.nodes.retrieval.page import describe
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
 
@@ -96,12 +95,14 @@ def make_projection(
 
 def needs_state(resources: Resources, kind: str) -> "StateUpdater":
     """Return the learned updater that ``kind`` leans on. Raises ``UserError`` where there is none."""
+    from stategate.nodes.update_state.learned import StateUpdater
+
     updater = resources.updater
-    if updater is None or not hasattr(updater, "fingerprint"):
+    if not isinstance(updater, StateUpdater):
         raise UserError(
             f"context.kind={kind} reads the recurrent state: set updater.kind=gru (or ssm)"
         )
-    return updater  # type: ignore[return-value]
+    return updater
 
 
 def rank_by(
@@ -141,7 +142,15 @@ def trained_query(resources: Resources, checkpoint: str, kind: str) -> Query:
     """
     import torch
 
-    updater, projection = trained_head(resources, checkpoint, kind, "retriever", make_projection)
+    updater = needs_state(resources, kind)
+    fix = "train it again for this state model (stategate train retriever)"
+    projection, _ = load_trained(
+        checkpoint or f"retriever-{updater.model.kind}",
+        "retriever",
+        make_projection,
+        embedder=(resources.embedder.name, "set its embedder"),
+        state_sha256=(updater.fingerprint, fix),
+    )
 
     def query(request: ContextRequest) -> tuple[Vector, Vector]:
         wish = resources.embedder.embed([request.instruction])
@@ -154,21 +163,6 @@ def trained_query(resources: Resources, checkpoint: str, kind: str) -> Query:
     return query
 
 
-def trained_head(
-    resources: Resources, checkpoint: str, kind: str, role: str, make: "Callable[..., nn.Module]"
-) -> "tuple[StateUpdater, nn.Module]":
-    """Return the learned updater and the network that reads its state, from a checkpoint of ``role``.
-
-    Raises ``UserError`` where it was trained for another updater or embedder.
-    """
-    updater = needs_state(resources, kind)
-    name = checkpoint or f"{role}-{updater.model.kind}"
-    fix = f"train it again for this state model (stategate train {role})"
-    checks = {"embedder": (resources.embedder.name, "set its embedder")}
-    checks |= {"state_sha256": (updater.fingerprint, fix)}
-    return updater, load_trained(name, role, make, **checks)[0]
-
-
 def readout_of(request: ContextRequest, updater: "StateUpdater") -> Vector:
     """Return the state's readout (d_state,), zeros where no event was read yet."""
     if request.state is None:
@@ -176,75 +170,12 @@ def readout_of(request: ContextRequest, updater: "StateUpdater") -> Vector:
     return np.asarray(request.state[-updater.model.d_state :], dtype=np.float32)
 
 
-# Allocators ---------------------------------------------------------------------------------------
-# How much of the room for detail each chunk gets, as weights. A weight says nothing about the budget,
-# so the same weights serve every budget (which is what makes ``compress`` monotone): of the tokens that
-# are left, a chunk gets its share of the weights until all of it is shown.
-
-#: From the request and its chunks to a positive weight each.
-Allocator = Callable[[ContextRequest, Sequence[Chunk]], dict[str, float]]
 _LOWEST, _HIGHEST = 0.05, 20.0
 
 
-def uniform(request: ContextRequest, chunks: Sequence[Chunk]) -> dict[str, float]:
-    """Give every chunk the same."""
-    return {chunk.id: 1.0 for chunk in chunks}
-
-
-def learned(resources: Resources, checkpoint: str, kind: str) -> Allocator:
-    """Load a checkpoint of ``stategate train allocator``. Raises ``UserError`` for a mismatch."""
-    import torch
-
-    updater, weigher = trained_head(resources, checkpoint, kind, "allocator", make_weigher)
-
-    def allocate(request: ContextRequest, chunks: Sequence[Chunk]) -> dict[str, float]:
-        texts = [describe(request.view, chunk) for chunk in chunks]
-        rows = resources.embedder.embed([request.instruction, *texts])
-        with small_inference():
-            readout = torch.from_numpy(readout_of(request, updater))
-            vectors = torch.from_numpy(rows)
-            logits = weigher(readout, vectors[0], vectors[1:].unsqueeze(0)).squeeze(0)
-            weights = logits.softmax(-1).tolist()
-        return normalised({c.id: w for c, w in zip(chunks, weights, strict=True)})
-
-    return allocate
-
-
 def normalised(raw: Mapping[str, float]) -> dict[str, float]:
-    """Scale to a mean of one, within bounds, so that nobody starves and nobody takes all."""
+    """Return weights scaled to a mean of one and clipped, so that nobody starves or takes all."""
     mean = sum(raw.values()) / len(raw) if raw else 1.0
     if mean <= 0:
         return dict.fromkeys(raw, 1.0)
     return {key: min(max(value / mean, _LOWEST), _HIGHEST) for key, value in raw.items()}
-
-
-def make_weigher(d_state: int, d_text: int, hidden: int = 192) -> "nn.Module":
-    """Return an untrained weigher: (readout, instruction, chunks (B, n, d_text)) to logits (B, n)."""
-    import torch
-    from torch import Tensor, nn
-
-    class Weigher(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.query = nn.Sequential(
-                nn.LayerNorm(d_state),
-                nn.Linear(d_state, hidden),
-                nn.GELU(),
-                nn.Linear(hidden, d_text),
-            )
-            self.context = nn.Linear(d_state, hidden)
-            self.chunk = nn.Linear(2 * d_text, hidden)
-            self.score = nn.Sequential(nn.GELU(), nn.Linear(hidden, 1))
-            self.scale = nn.Parameter(torch.tensor([10.0, 10.0]))
-
-        def forward(self, readout: Tensor, instruction: Tensor, chunks: Tensor) -> Tensor:
-            readout = readout.view(-1, readout.shape[-1])
-            wish = instruction.view(-1, 1, instruction.shape[-1])
-            query = nn.functional.normalize(self.query(readout), dim=-1).unsqueeze(1)
-            hidden_ = self.context(readout).unsqueeze(1)
-            hidden_ = hidden_ + self.chunk(torch.cat([chunks, chunks * wish], dim=-1))
-            logits: Tensor = self.score(hidden_).squeeze(-1)
-            logits = logits + self.scale[0] * (chunks * wish).sum(-1)
-            return logits + self.scale[1] * (chunks * query).sum(-1)
-
-    return Weigher()

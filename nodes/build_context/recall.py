@@ -307,13 +307,16 @@ def fact_line(fact: "Fact") -> list[Fragment]:
     until = f" (until {day_of(fact.valid_to)})" if fact.valid_to is not None else ""
     source = "" if fact.trust >= TRUSTED else f" [from {one_line(fact.source)}, unverified]"
     if fact.is_told:
-        said = truncate(resolved(one_line(fact.question), at), _ANSWER_TOKENS).replace('"', "'")
+        said = truncate(
+            resolved(one_line(fact.passage or fact.question), at), _ANSWER_TOKENS
+        ).replace('"', "'")
         speaker = one_line(fact.speaker) or ("the user" if fact.source == "user" else "")
         # Who an untrusted source says it is, is a part of what it says.
         by = f"{speaker} said" if speaker and fact.trust >= TRUSTED else "it was noted"
         said = f"{speaker}: {said}" if speaker and fact.trust < TRUSTED else said
         told = Fragment(said, role="fact" if by == "it was noted" else "said")
-        return [*dated, _lead(f' {by}{until}{source}: "'), told, _lead('"\n')]
+        lead = (_lead(f" {by}"), Fragment(until, role="until"), _lead(f'{source}: "'))
+        return [*dated, *lead, told, _lead('"\n')]
     times = f" (asked {fact.times} times)" if fact.times > 1 else ""
     answer = truncate(one_line(fact.answer), _ANSWER_TOKENS) if fact.success else "(not answered)"
     asked = one_line(fact.question).replace('"', "'")

@@ -4,7 +4,8 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 
 from stategate.envs.alfworld.expert import knowledge_of
-from stategate.envs.alfworld.reading import command_of, goal_of, kind_of, page_text
+from stategate.envs.alfworld.goals import likeliest_goal
+from stategate.envs.alfworld.reading import command_of, kind_of, page_text
 from stategate.envs.protocols import Observation
 from stategate.nodes.experience.adapter import ExperienceAdapter, Fact
 from stategate.stores.traces import Event
@@ -64,7 +65,7 @@ class AlfWorldExperience(ExperienceAdapter):
     def move_of(self, instruction: str, action: str) -> str:
         """Return a key of ``moves``, else the command without numbers."""
         command = command_of(action.lower())
-        goal = goal_of(instruction)
+        goal = likeliest_goal(instruction)
         if command.verb == "go":
             return "go_target" if kind_of(command.place) == goal.target else "go"
         if command.verb == "take":
@@ -81,7 +82,7 @@ class AlfWorldExperience(ExperienceAdapter):
 
     def situation(self, instruction: str, last: str) -> Hashable:
         """Return the sort of goal, and the last move."""
-        goal = goal_of(instruction)
+        goal = likeliest_goal(instruction)
         return (goal.state or ("light" if goal.is_light else f"put {goal.count}"), last)
 
     def describe(self, instruction: str, page: str, action: str) -> str:
@@ -91,7 +92,7 @@ class AlfWorldExperience(ExperienceAdapter):
     def lessons(self, instruction: str, actions: Sequence[str]) -> tuple[str, ...]:
         """Return where the asked thing was taken: "cup at shelf"."""
         taken = [command_of(action.lower()) for action in actions]
-        asked = goal_of(instruction).thing
+        asked = likeliest_goal(instruction).thing
         return tuple(
             f"{kind_of(c.thing)} at {kind_of(c.place)}"
             for c in taken

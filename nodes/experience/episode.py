@@ -15,7 +15,6 @@ import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.protocols import ContextRequest
@@ -68,7 +67,7 @@ def parse_action(text: str) -> tuple[str, str]:
     return (parts[1].lower(), parts[2].strip()) if parts else ("", text.strip())
 
 
-def task_name(task: Mapping[str, Any]) -> str:
+def task_name(task: Mapping[str, object]) -> str:
     """Return a name that attempts at one task share, such as ``webshop/goal=3`` ("" if unknown)."""
     facts = [f"{key}={value}" for key, value in sorted(task.items()) if key != "env"]
     return f"{task.get('env', 'task')}/{','.join(facts)}" if facts else ""
@@ -108,7 +107,6 @@ def from_events(
     return Episode(episode_id, named, question, whole, reward, reward >= 1.0, source=source)
 
 
-NAME = "return"
 BLAME = 0.5  # what is left of the worth of decisions that led to a failure
 GAMMA = 0.97  # a step: a success ten steps away is worth 7.4
 _THOUGHT = 240  # characters of a thought that advice repeats
@@ -120,7 +118,6 @@ class Annotation:
 
     q: float
     experience: str
-    by: str = NAME
 
 
 def annotate(episode: Episode, told: ExperienceAdapter, gamma: float = GAMMA) -> list[Annotation]:

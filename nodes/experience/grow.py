@@ -1,4 +1,4 @@
-"""Put annotated episodes into a state bank, for offline builds and running agents, and let rows go.
+"""Put episodes into a state bank, for offline builds and running agents, and let rows go.
 
 A state that is nearly identical to one that the bank has (same move, cosine at least ``SAME``) adds
 no row: it is folded into that row's worth, so worth becomes a mean over what happened there.
@@ -6,12 +6,12 @@ no row: it is folded into that row's worth, so worth becomes a mean over what ha
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import sqlalchemy as sa
 
 from stategate.nodes.experience.adapter import ExperienceAdapter
-from stategate.nodes.experience.episode import FORMAT, Annotation, Episode, states_of
+from stategate.nodes.experience.episode import FORMAT, Episode, annotate, states_of
 from stategate.nodes.protocols import Embedder
 from stategate.stores.bank.bank import Bank, Entry, Row, row_table
 from stategate.stores.bank.search import StateBank
@@ -26,11 +26,7 @@ def make_of(embedder: Embedder) -> str:
 
 
 def add_episode(
-    bank: StateBank,
-    episode: Episode,
-    annotations: Sequence[Annotation],
-    embedder: Embedder,
-    told: ExperienceAdapter,
+    bank: StateBank, episode: Episode, embedder: Embedder, told: ExperienceAdapter
 ) -> int:
     """Add the decisions of ``episode``, unless it was added before; returns how many rows are new.
 
@@ -42,7 +38,9 @@ def add_episode(
     vectors = embedder.embed(texts)
     entries = []
     folded: list[tuple[str, float]] = []
-    for i, (text, vector, note) in enumerate(zip(texts, vectors, annotations, strict=True)):
+    for i, (text, vector, note) in enumerate(
+        zip(texts, vectors, annotate(episode, told), strict=True)
+    ):
         move = told.move_of(episode.question, episode.steps[i].action)
         near = [hit for hit in bank.search(vector, 3) if hit.score >= SAME]
         # A row is trusted as its least trusted source is: others are not folded into it.
@@ -59,7 +57,6 @@ def add_episode(
             "action": episode.steps[i].action,
             "move": move,
             "experience": note.experience,
-            "by": note.by,
             "episode": episode.id,
             "source": episode.source,
             "step": i,

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Hashable, Mapping, Sequence
 
-from stategate.envs.asking.values import covered
-from stategate.envs.asking.words import matters
 from stategate.envs.protocols import Chunk, Observation, target_of, verb_of
 from stategate.envs.webshop.reading import FORMS, Wanted
 from stategate.envs.webshop.view import BUTTONS, chunk_page, is_product
+from stategate.language.instruction.choices import covered
 from stategate.nodes.experience.adapter import OPEN, ExperienceAdapter
 from stategate.stores.text import one_line, overlap, words_of
 
@@ -150,21 +149,21 @@ def _matched(chunks: Sequence[Chunk], instruction: str) -> str:
         return ""
     choices = [(c.choice.name, c.choice.values) for c in chunks if c.choice and c.choice.values]
     wanted = Wanted.of(instruction, choices, title)
-    request = wanted.request
-    met = [quality > _MET for quality in covered(request, f"{title} {detail}")]
+    parsed = wanted.parsed
+    met = [quality > _MET for quality in covered(parsed, f"{title} {detail}")]
     for asked in wanted.choices:
         if asked.asked[asked.best] >= asked.none:
             for place in asked.spans[asked.best].places:
                 met[place] = True
     stretches: list[list[int]] = []
-    for i, token in enumerate(request.tokens):
-        if not met[i] or token.is_small or matters(request)[i] < _SEARCHED:
+    for i, token in enumerate(parsed.tokens):
+        if not met[i] or token.is_small or parsed.matters[i] < _SEARCHED:
             continue
         last = stretches[-1][-1] if stretches else -2
-        if last == i - 1 and request.clause[i] == request.clause[last]:
+        if last == i - 1 and parsed.clause[i] == parsed.clause[last]:
             stretches[-1].append(i)
         else:
             stretches.append([i])
-    words = request.tokens
-    said = [request.text[words[part[0]].start : words[part[-1]].end] for part in stretches]
+    words = parsed.tokens
+    said = [parsed.text[words[part[0]].start : words[part[-1]].end] for part in stretches]
     return ", ".join(dict.fromkeys(said)) or NOTHING

@@ -3,9 +3,9 @@
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -34,7 +34,7 @@ class Usage:
     tokens_in: int = 0
     tokens_out: int = 0
 
-    def count(self, answer: Any) -> None:
+    def count(self, answer: BaseMessage) -> None:
         """Add one answer's usage, where the server says it."""
         tokens_in, tokens_out = usage_of(answer)
         self.calls += 1
@@ -147,16 +147,16 @@ def json_in(reply: str) -> dict[str, Any]:
 # Usage and cost -----------------------------------------------------------------------------------
 
 
-def usage_of(answer: Any) -> tuple[int, int]:
+def usage_of(answer: BaseMessage) -> tuple[int, int]:
     """Return the tokens that a reply cost: read, written; 0 where the server does not say it."""
-    used = getattr(answer, "usage_metadata", None)
+    used = answer.usage_metadata if isinstance(answer, AIMessage) else None
     return (used["input_tokens"], used["output_tokens"]) if used else (0, 0)
 
 
-def cached_of(answer: Any) -> tuple[int, int]:
+def cached_of(answer: BaseMessage) -> tuple[int, int]:
     """Return how many of the tokens read came from a provider's cache, and how many went into it."""
-    used = getattr(answer, "usage_metadata", None) or {}
-    details = used.get("input_token_details") or {}
+    used = answer.usage_metadata if isinstance(answer, AIMessage) else None
+    details = cast("Mapping[str, int]", used.get("input_token_details") or {}) if used else {}
     written = (details.get(name) or 0 for name in _WRITES)
     return int(details.get("cache_read") or 0), int(sum(written))
 

@@ -204,10 +204,7 @@ def embed_ahead(params: EmbedderParams, texts: Sequence[str], crew: Crew | None)
     return len(missing)
 
 
-def _serve(params: EmbedderParams, serve: Callable[[Any], None]) -> None:
-    embedder = Resources(None, params).embedder
-
-    def embed(texts: Sequence[str]) -> Vector:
-        return embedder.embed(texts)
-
-    serve(embed)
+def _serve(
+    params: EmbedderParams, serve: Callable[[Callable[[Sequence[str]], Vector]], None]
+) -> None:
+    serve(Resources(None, params).embedder.embed)

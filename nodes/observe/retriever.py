@@ -29,7 +29,7 @@ class CorpusRetriever(BaseRetriever):
     chunking: str = "fixed-256-50"
     k: int = Field(default=4, ge=1)
     retrieval: Retrieval = "hybrid"
-    where: dict[str, Any] | None = None
+    where: dict[str, object] | None = None
     embedder: EmbedderParams = Field(default_factory=MiniLM)
     vectors: str | None = None
     resources: Resources | None = Field(default=None, exclude=True, repr=False)

@@ -1,9 +1,9 @@
 """The aligner: what is asked meets what a page offers, in the terms of its world's view.
 
-An instruction is read without a grammar (``envs.asking``): how much each word matters, limits, what is
-excluded; learned and calibrated, the same for every world. Here its scores become what nodes need of
-a page: match features of chunks for rankers, and for ``compress`` the tier of each word and amount, and
-which parts of the instruction are mere talk.
+``language.instruction`` reads an instruction: how much each word matters, limits, what is excluded;
+learned and calibrated, the same for every world. Here its scores become what nodes need of a page:
+match features of chunks for rankers, and for ``compress`` the tier of each word and amount, and which
+parts of the instruction are mere talk.
 """
 
 import itertools
@@ -16,11 +16,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.envs.asking.request import Request, read_request
-from stategate.envs.asking.text import content
-from stategate.envs.asking.values import Asked, ask_choices, covered, found_at
-from stategate.envs.asking.words import matters
-from stategate.envs.protocols import Choice, Chunk, Fragment, View
+from stategate.envs.protocols import Choice, Chunk, Clause, Fragment, View
+from stategate.language.amounts import content
+from stategate.language.instruction.choices import Asked, ask_choices, covered, found_at
+from stategate.language.instruction.parsed import ParsedInstruction, parse
 from stategate.nodes.retrieval.page import describe, render
 from stategate.stores.text import words_of
 
@@ -41,8 +40,6 @@ _STEPS = 8  # how finely words are told apart by what they tell
 
 #: Columns of :func:`match`. Only append: checkpoints hold a weight for each.
 FEATURES = ("asked words", "next choice", "next entry", "beyond the limit", "done before")
-#: Whether a feature can be seen of a chunk's affordances alone, without its text.
-SEEN_BARE = (False, True, False, False, True)
 
 
 def match(
@@ -56,15 +53,15 @@ def match(
     entries, by asked words in the title (rare ones on this page count more), without those opened
     before or beyond the limit.
     """
-    request = read_request(instruction)
-    weights = np.asarray(matters(request), dtype=np.float32)
+    parsed = parse(instruction)
+    weights = np.asarray(parsed.matters, dtype=np.float32)
     total = float(weights.sum()) or 1.0
     features = np.zeros((len(chunks), len(FEATURES)), dtype=np.float32)
     for i, chunk in enumerate(chunks):
-        said = np.asarray(covered(request, describe(view, chunk)), dtype=np.float32)
+        said = np.asarray(covered(parsed, describe(view, chunk)), dtype=np.float32)
         features[i, 0] = float(weights @ said) / total if len(weights) else 0.0
         features[i, 3] = float(
-            chunk.role == "entry" and any(is_excluded(request, f) for f in render(view, chunk))
+            chunk.role == "entry" and any(is_excluded(parsed, f) for f in render(view, chunk))
         )
         features[i, 4] = float(chunk.role == "entry" and _is_open(chunk, done))
     waiting = [
@@ -79,28 +76,28 @@ def match(
         for i, c in enumerate(chunks)
         if c.role == "entry" and not features[i, 3] and not features[i, 4]
     ]
-    scores = entry_scores(request, [title_of(view, chunks[i]) for i in fresh])
+    scores = entry_scores(parsed, [title_of(view, chunks[i]) for i in fresh])
     order = sorted(range(len(fresh)), key=lambda k: _PLACE_COST * k - scores[k])
     for place, k in enumerate(order):
         features[fresh[k], 2] = 1 / (1 + place)
     return features
 
 
-def entry_scores(request: Request, titles: Sequence[str]) -> list[float]:
+def entry_scores(parsed: ParsedInstruction, titles: Sequence[str]) -> list[float]:
     """Return the weighted share of the asked words in each title; rare ones on this page count more."""
-    if not titles or not request.tokens:
+    if not titles or not parsed.tokens:
         return [0.0] * len(titles)
-    said = np.array([covered(request, title) for title in titles], dtype=np.float32)
-    weights = word_weights(request, titles)
+    said = np.array([covered(parsed, title) for title in titles], dtype=np.float32)
+    weights = word_weights(parsed, titles)
     return [float(x) for x in said @ weights / (float(weights.sum()) or 1.0)]
 
 
-def word_weights(request: Request, titles: Sequence[str]) -> NDArray[np.float32]:
+def word_weights(parsed: ParsedInstruction, titles: Sequence[str]) -> NDArray[np.float32]:
     """Return how much each token of the instruction tells of a title; one that few say tells more."""
-    said = np.array([covered(request, title) for title in titles], dtype=np.float32)
-    holders = (said.reshape(len(titles), len(request.tokens)) > _SAID).sum(axis=0)
+    said = np.array([covered(parsed, title) for title in titles], dtype=np.float32)
+    holders = (said.reshape(len(titles), len(parsed.tokens)) > _SAID).sum(axis=0)
     rarity = np.log((len(titles) + 1) / (holders + 1)) + 0.2
-    return np.asarray(np.asarray(matters(request)) * rarity, dtype=np.float32)
+    return np.asarray(np.asarray(parsed.matters) * rarity, dtype=np.float32)
 
 
 def title_of(view: View, chunk: Chunk) -> str:
@@ -117,9 +114,9 @@ def asked_choices(view: View, instruction: str, chunks: Sequence[Chunk]) -> dict
     return dict(zip(places, ask_choices(instruction, named, title), strict=True))
 
 
-def is_excluded(request: Request, fragment: Fragment) -> bool:
+def is_excluded(parsed: ParsedInstruction, fragment: Fragment) -> bool:
     """Say whether a fragment's amount is beyond the limit that an instruction sets."""
-    limit = request.limit
+    limit = parsed.limit
     return limit is not None and fragment.amount is not None and limit.excludes(fragment.amount)
 
 
@@ -145,17 +142,17 @@ def parts_of(instruction: str) -> tuple[tuple[int, int, bool], ...]:
     A sentence is talk where no word of it matters and it sets no limit. Where nothing is surely asked
     the instruction is not understood, and no part is.
     """
-    request = read_request(instruction)
-    care = matters(request)
+    parsed = parse(instruction)
+    care = parsed.matters
     cuts = [0, *(m.start() for m in _SENTENCE.finditer(instruction)), len(instruction)]
     understood = max(care, default=0.0) >= _SURE
     parts = []
     for start, end in itertools.pairwise(cuts):
         if start == end:
             continue
-        inside = [i for i, t in enumerate(request.tokens) if start <= t.start < end]
-        matter = any(care[i] >= _TALK or i in request.in_limit for i in inside)
-        negates = any(i in request.negators for i in inside)
+        inside = [i for i, t in enumerate(parsed.tokens) if start <= t.start < end]
+        matter = any(care[i] >= _TALK or i in parsed.in_limit for i in inside)
+        negates = any(parsed.excluded[i] >= _SURE for i in inside)
         parts.append((start, end, understood and not matter and not negates))
     return tuple(parts)
 
@@ -169,11 +166,11 @@ class Focus:
 
     ``rivals`` are the entries among which a choice is to be made, by chunk id; ``worth`` says of each
     token of the instruction how far it tells their titles apart. ``telling`` are the stretches of the
-    page's running text that together name all asked words that it holds. Without a ``request`` every
+    page's running text that together name all asked words that it holds. Without a ``parsed`` every
     word is as good as another.
     """
 
-    request: Request | None = None
+    parsed: ParsedInstruction | None = None
     rivals: frozenset[str] = frozenset()
     worth: tuple[float, ...] = ()
     telling: frozenset[str] = frozenset()
@@ -183,9 +180,9 @@ class Focus:
 
     def tier(self, text: str) -> int:
         """Return the tier of words: 1 where they are asked, 3 for anything else."""
-        if self.request is None:
+        if self.parsed is None:
             return 1 if self.words.intersection(words_of(text)) else 3
-        return 1 if _asked_places(self.request, text) else 3
+        return 1 if _asked_places(self.parsed, text) else 3
 
     def title_tier(self, chunk: Chunk, word: str, said: set[int]) -> float:
         """Return the tier of a word of a title, and add what it says to ``said``.
@@ -193,9 +190,9 @@ class Focus:
         What a title says twice need not be shown twice. Of entries, the words come first that tell
         most, in all of them alike: they can be compared by what is shown.
         """
-        if self.request is None:
+        if self.parsed is None:
             return self.tier(word)
-        news = _asked_places(self.request, word) - said
+        news = _asked_places(self.parsed, word) - said
         said |= news
         if not news:
             return 3
@@ -209,7 +206,7 @@ class Focus:
 
     def amount_tier(self, fragment: Fragment) -> int:
         """Return the tier of an amount: who acts must know that it is beyond the limit."""
-        return 0 if self.request is not None and is_excluded(self.request, fragment) else 3
+        return 0 if self.parsed is not None and is_excluded(self.parsed, fragment) else 3
 
 
 def focus_on(
@@ -219,13 +216,19 @@ def focus_on(
     if partially_observed:
         clauses = view.clauses(instruction)
         things, values = (
-            frozenset(word for c in clauses if c.role in roles for word in words_of(c.text))
+            frozenset(
+                word
+                for c in clauses
+                if c.role in roles
+                for name in (c.text, *c.others)
+                for word in words_of(name)
+            )
             for roles in (("thing", "property"), ("value",))
         )
         return Focus(things=things, words=things | values)
-    request = read_request(instruction)
+    parsed = parse(instruction)
     entries = [chunk for chunk in chunks if chunk.role == "entry"]
-    rivals, worth = _rivals(view, request, entries)
+    rivals, worth = _rivals(view, parsed, entries)
     running = [
         stretch
         for chunk in chunks
@@ -235,11 +238,11 @@ def focus_on(
         for line in fragment.text.splitlines()
         for stretch in stretches(headed(line)[1])
     ]
-    return Focus(request, rivals, worth, _telling(request, running))
+    return Focus(parsed, rivals, worth, _telling(parsed, running))
 
 
 def _rivals(
-    view: View, request: Request, entries: Sequence[Chunk]
+    view: View, parsed: ParsedInstruction, entries: Sequence[Chunk]
 ) -> tuple[frozenset[str], tuple[float, ...]]:
     """Return the entries that compete, and how far (0 to 1) each asked word tells their titles apart.
 
@@ -248,11 +251,11 @@ def _rivals(
     fresh = [
         chunk
         for chunk in entries
-        if not chunk.is_visited and not any(is_excluded(request, f) for f in render(view, chunk))
+        if not chunk.is_visited and not any(is_excluded(parsed, f) for f in render(view, chunk))
     ]
     titles = [title_of(view, chunk) for chunk in fresh]
-    worth = word_weights(request, titles)
-    said = set().union(*(_asked_places(request, title) for title in titles))
+    worth = word_weights(parsed, titles)
+    said = set().union(*(_asked_places(parsed, title) for title in titles))
     top = max((float(worth[i]) for i in said), default=1.0)
     steps = (min(1.0, round(float(x) / top * _STEPS) / _STEPS) for x in worth)
     return frozenset(chunk.id for chunk in fresh), tuple(steps)
@@ -267,14 +270,14 @@ def clarity(
     each choice that the page offers is surely asked or surely open.
     """
     if partially_observed:
-        return 1.0
-    request = read_request(instruction)
-    weights = np.asarray(matters(request), dtype=np.float32)
+        return min((clause.probability for clause in view.clauses(instruction)), default=1.0)
+    parsed = parse(instruction)
+    weights = np.asarray(parsed.matters, dtype=np.float32)
     if not len(weights) or weights.max() < _SURE:
         return 0.0
     said = np.zeros_like(weights)
     for title in (title_of(view, chunk) for chunk in chunks if chunk.role in ("entry", "subject")):
-        said = np.maximum(said, covered(request, title))
+        said = np.maximum(said, covered(parsed, title))
     choices = [asked for asked in asked_choices(view, instruction, chunks).values() if asked.values]
     for asked in choices:
         for place, quality in zip(
@@ -288,20 +291,20 @@ def clarity(
 
 
 @lru_cache(maxsize=65536)
-def _asked_places(request: Request, text: str) -> frozenset[int]:
+def _asked_places(parsed: ParsedInstruction, text: str) -> frozenset[int]:
     """Return the tokens of the instruction that matter and that ``text`` says."""
-    care = matters(request)
+    care = parsed.matters
     return frozenset(
         place
         for token in content(text)
-        for place, quality in found_at(request, token)
+        for place, quality in found_at(parsed, token)
         if quality >= _SAID and care[place] >= _ASKED
     )
 
 
-def _telling(request: Request, offered: Sequence[str]) -> frozenset[str]:
+def _telling(parsed: ParsedInstruction, offered: Sequence[str]) -> frozenset[str]:
     """Choose few of ``offered`` that together name all asked words that any names (greedy cover)."""
-    holds = {stretch: _asked_places(request, stretch) for stretch in offered}
+    holds = {stretch: _asked_places(parsed, stretch) for stretch in offered}
     missing = set().union(*holds.values())
     chosen: set[str] = set()
     while missing:
@@ -331,7 +334,14 @@ def stretches(text: str) -> Iterator[str]:
 # For people: which words ask for which part of a page ------------------------------------------------
 
 Verdict = Literal[
-    "asked for", "excluded", "left open", "says so", "within", "beyond", "nowhere here"
+    "asked for",
+    "excluded",
+    "left open",
+    "says so",
+    "within",
+    "beyond",
+    "nowhere here",
+    "not surely understood",
 ]
 _ENTRIES = 3  # of competing things, the best are shown
 
@@ -351,18 +361,20 @@ class Pairing:
 
 def pairings(view: View, instruction: str, chunks: Sequence[Chunk]) -> list[Pairing]:
     """Return what each part of a page has to do with the instruction, and which words found nothing."""
-    request = read_request(instruction)
+    parsed = parse(instruction)
+    if not any(chunk.role in ("entry", "choice", "subject") for chunk in chunks):
+        return [_of_clause(clause) for clause in view.clauses(instruction)]
     found = [
-        *_of_choices(view, request, chunks),
-        *_of_titles(view, request, chunks),
-        *_of_amounts(view, request, chunks),
+        *_of_choices(view, parsed, chunks),
+        *_of_titles(view, parsed, chunks),
+        *_of_amounts(view, parsed, chunks),
     ]
     told = {place for one in found for place in one.places}
-    limited = request.in_limit if any(one.verdict in ("within", "beyond") for one in found) else ()
-    care = matters(request)
+    limited = parsed.in_limit if any(one.verdict in ("within", "beyond") for one in found) else ()
+    care = parsed.matters
     rest = tuple(
         (token.start, token.end)
-        for i, token in enumerate(request.tokens)
+        for i, token in enumerate(parsed.tokens)
         if care[i] >= _SURE and i not in limited and (token.start, token.end) not in told
     )
     if rest and found:
@@ -370,44 +382,63 @@ def pairings(view: View, instruction: str, chunks: Sequence[Chunk]) -> list[Pair
     return found
 
 
-def _words(request: Request, places: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    return tuple((request.tokens[p].start, request.tokens[p].end) for p in sorted(places))
+def _of_clause(clause: Clause) -> Pairing:
+    is_sure = clause.probability >= _SURE
+    verdict: Verdict = "asked for" if is_sure else "not surely understood"
+    return Pairing(((clause.start, clause.end),), clause.text, verdict, clause.probability)
 
 
-def _of_choices(view: View, request: Request, chunks: Sequence[Chunk]) -> Iterator[Pairing]:
-    for asked in asked_choices(view, request.text, chunks).values():
+def unsure_parts(view: View, instruction: str) -> list[str]:
+    """Return the words of an instruction that are read with too little probability."""
+    doubtful = [c for c in view.clauses(instruction) if c.probability < _SURE]
+    return [
+        f'"{instruction[c.start : c.end]}"' if c.end > c.start else f"which {c.name or c.role}"
+        for c in doubtful
+    ]
+
+
+def _words(parsed: ParsedInstruction, places: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    return tuple((parsed.tokens[p].start, parsed.tokens[p].end) for p in sorted(places))
+
+
+def _of_choices(
+    view: View, parsed: ParsedInstruction, chunks: Sequence[Chunk]
+) -> Iterator[Pairing]:
+    for asked in asked_choices(view, parsed.text, chunks).values():
         if not asked.values:
             continue
-        yield _best(request, asked)
+        yield _best(parsed, asked)
         for i, chance in enumerate(asked.excluded):
             if chance > _SURE and asked.spans[i].places:
-                places = _words(request, asked.spans[i].places)
+                places = _words(parsed, asked.spans[i].places)
                 yield Pairing(places, f"{asked.name}: {asked.values[i]}", "excluded", chance)
 
 
-def _best(request: Request, asked: Asked) -> Pairing:
+def _best(parsed: ParsedInstruction, asked: Asked) -> Pairing:
     i = asked.best
     if asked.asked[i] < asked.none:
         return Pairing((), asked.name, "left open", asked.none)
     part = f"{asked.name}: {asked.values[i]}"
-    return Pairing(_words(request, asked.spans[i].places), part, "asked for", asked.asked[i])
+    return Pairing(_words(parsed, asked.spans[i].places), part, "asked for", asked.asked[i])
 
 
-def _of_titles(view: View, request: Request, chunks: Sequence[Chunk]) -> Iterator[Pairing]:
+def _of_titles(view: View, parsed: ParsedInstruction, chunks: Sequence[Chunk]) -> Iterator[Pairing]:
     titled = [c for c in chunks if c.role in ("subject", "entry") and title_of(view, c)]
     titles = [title_of(view, chunk) for chunk in titled]
-    scores = entry_scores(request, titles)
-    care = matters(request)
+    scores = entry_scores(parsed, titles)
+    care = parsed.matters
     for i in sorted(range(len(titles)), key=lambda i: -scores[i])[:_ENTRIES]:
-        said = covered(request, titles[i])
+        said = covered(parsed, titles[i])
         places = [p for p, much in enumerate(said) if much >= _SAID and care[p] >= _ASKED]
         if places:
             title = titles[i].strip(" |\n")
-            yield Pairing(_words(request, places), title, "says so")
+            yield Pairing(_words(parsed, places), title, "says so")
 
 
-def _of_amounts(view: View, request: Request, chunks: Sequence[Chunk]) -> Iterator[Pairing]:
-    limit = request.limit
+def _of_amounts(
+    view: View, parsed: ParsedInstruction, chunks: Sequence[Chunk]
+) -> Iterator[Pairing]:
+    limit = parsed.limit
     if limit is None:
         return
     amounts = [

@@ -11,7 +11,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from filelock import FileLock
@@ -49,12 +49,16 @@ class PassageIndex(ABC):
 
     @abstractmethod
     def nearest(
-        self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
+        self, vector: Vector, k: int, where: Mapping[str, object] | None = None
     ) -> list[tuple[int, float]]:
         """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
 
     def find(
-        self, query: str, k: int, how: Retrieval = "hybrid", where: Mapping[str, Any] | None = None
+        self,
+        query: str,
+        k: int,
+        how: Retrieval = "hybrid",
+        where: Mapping[str, object] | None = None,
     ) -> list[tuple[int, float]]:
         """Return the places of the ``k`` best passages for ``query``, with scores, best first.
 
@@ -92,7 +96,7 @@ class PassageIndex(ABC):
         return ranked[:k]
 
     def _dense(
-        self, query: str, vector: Vector, k: int, where: Mapping[str, Any] | None
+        self, query: str, vector: Vector, k: int, where: Mapping[str, object] | None
     ) -> dict[int, float]:
         """Return the cosines of the passages that may matter for ``query``, by place."""
         return dict(self.nearest(vector, k, where))
@@ -145,7 +149,7 @@ class TextIndex(PassageIndex):
         self._rows = embedder.embed(readable)
 
     def nearest(
-        self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
+        self, vector: Vector, k: int, where: Mapping[str, object] | None = None
     ) -> list[tuple[int, float]]:
         """Return the nearest texts by place; ``where`` compares ``title`` and ``document`` alone."""
         if where and not where.keys() <= {"title", "document"}:
@@ -237,7 +241,7 @@ class CorpusIndex(PassageIndex):
         return len(new), len(gone)
 
     def nearest(
-        self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
+        self, vector: Vector, k: int, where: Mapping[str, object] | None = None
     ) -> list[tuple[int, float]]:
         """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
         with self._lock:
@@ -249,7 +253,7 @@ class CorpusIndex(PassageIndex):
         return [(self._place[id_], score) for id_, score in near if id_ in self._place]
 
     def _dense(
-        self, query: str, vector: Vector, k: int, where: Mapping[str, Any] | None
+        self, query: str, vector: Vector, k: int, where: Mapping[str, object] | None
     ) -> dict[int, float]:
         if self._pending is None or where:
             return super()._dense(query, vector, k, where)

@@ -8,9 +8,11 @@ memory.recall("Where does Ana live?")
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
+from stategate.language.sentences import passages
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import shared_resources
 from stategate.nodes.retrieval.corpus import sentences_of
@@ -104,11 +106,14 @@ class Memory:
         as_of: Moment | None = None,
         limits: Limits | None = None,
         at: float | None = None,
+        at_least: float = 0.0,
     ) -> list[Fact]:
         """Return the facts that answer ``question`` best, each with the turns that it came from.
 
-        ``as_of`` asks what was known and held on that day.
+        ``as_of`` asks what was known and held on that day. ``at_least`` is the probability of
+        answering (``Fact.support``) below which a fact is left out: with .5 nothing is an answer, too.
         """
+        limits = replace(limits or Limits(), at_least=at_least)
         return self.explain(question, as_of=as_of, limits=limits, at=at)[0]
 
     def explain(
@@ -134,11 +139,16 @@ class Memory:
 
 
 def texts_of(text: str, speaker: str = "", statements: Sequence[Statement] = ()) -> list[str]:
-    """Return what of a turn gets a vector: all of it under its speaker's name, sentences, states."""
-    parts = sentences_of(text)
+    """Return what of a turn gets a vector: all of it under its speaker's name, its parts, states.
+
+    The parts of a long text are its passages, of a short one its sentences.
+    """
+    parts = passages(text)
+    if len(parts) < 2:
+        parts = sentences_of(text)[:_SENTENCES]
     whole = f"{speaker}: {text}" if speaker else text
     states = [f"{s.subject} {s.relation} {s.value}" for s in statements if s.is_state]
-    return list(dict.fromkeys([whole, *(parts[:_SENTENCES] if len(parts) > 1 else []), *states]))
+    return list(dict.fromkeys([whole, *(parts if len(parts) > 1 else []), *states]))
 
 
 def seconds(at: Moment | None) -> float:

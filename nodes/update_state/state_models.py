@@ -2,7 +2,7 @@
 
 Events become inputs (the view's), inputs become frozen 384-d text embeddings plus a learned type
 embedding, projected to ``d_event``; a recurrent core of constant size reads them in order. The last
-``d_state`` numbers of the state vector are its readout: what heads, retrievers and allocators see.
+``d_state`` numbers of the state vector are its readout: what heads and retrievers see.
 """
 
 from abc import abstractmethod

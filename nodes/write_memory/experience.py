@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from stategate.nodes.experience.episode import Episode, annotate, from_events, task_name
+from stategate.nodes.experience.episode import Episode, from_events, task_name
 from stategate.nodes.experience.grow import add_episode, make_of, prune
 from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
@@ -69,8 +69,7 @@ class Writer:
         if self.bank.bank.is_read(last.episode_id):
             return
         episode = episode_of(records)
-        notes = annotate(episode, self._told)
-        add_episode(self.bank, episode, notes, self._embedder, self._told)
+        add_episode(self.bank, episode, self._embedder, self._told)
         advised = {
             piece.id.removeprefix("experience:")
             for record in records

@@ -21,7 +21,7 @@ _QUOTED = 0.8
 
 
 class LongTermMemory(MemoryParams):
-    """Write each turn once: found by question, answer and their sentences; small talk is left out."""
+    """Write what the user tells, once a turn; small talk, questions and answers are left out."""
 
     hint: ClassVar[str] = "keeps what was said, for later conversations"
     kind: Literal["long_term"] = "long_term"
@@ -29,6 +29,9 @@ class LongTermMemory(MemoryParams):
     statements: StatementKind = Field(
         default="rules",
         description="what reads who is or does what, and when: 'model' asks the language model",
+    )
+    answers: bool = Field(
+        default=False, description="also keep each question with the agent's answer, as one fact"
     )
 
     def build(self, resources: Resources) -> MemoryWriter:
@@ -39,14 +42,19 @@ class LongTermMemory(MemoryParams):
         def write_memory(record: StepRecord) -> None:
             namespace = self.place.namespace
             now = store.now(namespace, record.thread_id)
-            said = answered(record.decision.action)
-            if said is None:
+            answer = answered(record.decision.action)
+            if answer is None:
                 for turn in settled(record, resources, now):
                     store.add(namespace, turn)
-            elif record.decision.fallback is None:
-                statements = tuple(state(record.instruction, "user", now))
-                turn = _answered_turn(record, said, resources.embedder, statements, now)
-                store.add(namespace, turn, gated=True)
+                return
+            is_question = is_asking(record.instruction)
+            if record.decision.fallback is not None or (is_question and not self.answers):
+                return
+            # What was replied to a statement is the agent's, and no part of what was told.
+            said = answer if is_question else ""
+            statements = tuple(state(record.instruction, "user", now))
+            turn = _answered_turn(record, said, resources.embedder, statements, now)
+            store.add(namespace, turn, gated=True)
 
         return write_memory
 
@@ -58,15 +66,17 @@ def _answered_turn(
     statements: "tuple[Statement, ...]",
     at: float,
 ) -> "Turn":
-    """Return a question with its answer ``said``, and the vectors by which both are found."""
+    """Return a question with its answer, or a statement (``said`` is ""), and vectors to find it by."""
     from stategate.nodes.retrieval.remember import texts_of
     from stategate.stores.memory.records import Turn
 
     asked = record.instruction
     pieces = record.context.pieces if record.context is not None else ()
     about = " ".join(filter(None, (piece.says("about") for piece in pieces)))
-    more = [*texts_of(asked, "", statements)[1:], *texts_of(said)[1:]]
-    vectors = embedder.embed([f"{about} {asked}".strip(), said, *more])
+    answer = texts_of(said) if said else []
+    own = [f"{about} {asked}".strip(), *texts_of(asked, "", statements)[1:]]
+    vectors = embedder.embed([own[0], *answer[:1], *own[1:], *answer[1:]])
+    halves = 1 + len(answer[:1])
     failures = {text.rstrip(". ").lower() for text in (UNKNOWN, NOTHING_FOUND)}
     success = said.rstrip(". ").lower() not in failures
     source, lineage = _origin(record, said)
@@ -77,7 +87,7 @@ def _answered_turn(
         asked,
         said,
         vectors[0],
-        vectors[1],
+        vectors[1] if said else None,
         embedder.name,
         success,
         at=at,
@@ -85,7 +95,7 @@ def _answered_turn(
         source=source,
         lineage=lineage,
         statements=statements,
-        more=tuple(vectors[2:]),
+        more=tuple(vectors[halves:]),
     )
 
 

@@ -1,7 +1,7 @@
 """``short_term`` and ``conversation``: the last events, or turns, in graph state, within a budget."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import trim_messages
@@ -105,7 +105,7 @@ class Conversation(MemoryParams):
         return [Event(e.kind, truncate(e.text, half), e.t) for e in last]
 
 
-def newest(messages: Sequence[BaseMessage], budget: int) -> list[Any]:
+def newest(messages: Sequence[BaseMessage], budget: int) -> list[BaseMessage]:
     """Return the newest messages within ``budget`` tokens, beginning with a person's."""
     return trim_messages(
         list(messages),

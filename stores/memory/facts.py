@@ -176,20 +176,30 @@ def _write_statement(
     new = {**row, "trust": trust}
     rivals = [r for r in _rivals(db, namespace, new) if r["fact_id"] != place["fact_id"]]
     for old in rivals:
-        if old["valid_from"] <= start and old["closed_by"] is None and _ends(new, old):
-            _close(db, old["id"], start, place["fact_id"])
+        if old["closed_by"] is None and _is_earlier(old, start, now) and _ends(new, old):
+            _close(db, old["id"], max(start, old["valid_from"]), place["fact_id"])
             yield old["fact_id"]
     if statement.is_state and statement.valid_to is None:
-        later = next((r for r in rivals if r["valid_from"] > start and _ends(r, new)), None)
-        if later is not None:
-            row |= {"valid_to": later["valid_from"], "closed_by": later["fact_id"]}
+        later = (r for r in rivals if not _is_earlier(r, start, now) and _ends(r, new))
+        if (ender := next(later, None)) is not None:
+            row |= {"valid_to": ender["valid_from"], "closed_by": ender["fact_id"]}
     db.execute(tables.statements.insert().values(**place, **row))
+
+
+def _is_earlier(row: Row, start: float, now: float) -> bool:
+    """Say whether a statement held before one that holds from ``start`` and was made at ``now``.
+
+    "I live in Oslo" names no beginning: the day on which it was said is only the last day on which it
+    held for certain. "I moved to Bergen last month", said later, ends it.
+    """
+    names_no_start = row["valid_from"] == row["at"]
+    return bool(row["valid_from"] <= start or (names_no_start and row["at"] <= now))
 
 
 def reopen_statements(db: sa.Connection, namespace: Namespace) -> None:
     """Open what a forgotten statement had closed; the next one that is left closes it, if any does."""
     s, closer = tables.statements.c, tables.statements.alias().c
-    closes = sa.and_(closer.fact_id == s.closed_by, closer.valid_from == s.valid_to)
+    closes = sa.and_(closer.fact_id == s.closed_by, closer.valid_from <= s.valid_to)
     orphans = _select_statements(namespace).where(
         s.closed_by.is_not(None), ~sa.exists(sa.select(closer.id).where(closes))
     )
@@ -198,7 +208,7 @@ def reopen_statements(db: sa.Connection, namespace: Namespace) -> None:
             other
             for other in _rivals(db, namespace, row)
             if other["fact_id"] != row["fact_id"]
-            and other["valid_from"] >= row["valid_from"]
+            and _is_earlier(row, other["valid_from"], other["at"])
             and _ends(other, row)
         )
         next_one = next(enders, None)
@@ -216,7 +226,17 @@ def _close(db: sa.Connection, statement: int, at: float | None, fact: int | None
 def _select_statements(namespace: Namespace) -> sa.Select[Any]:
     s, f = tables.statements.c, tables.facts.c
     start = sa.func.coalesce(s.valid_from, 0.0).label("valid_from")
-    kept = (s.id, s.fact_id, s.subject, s.relation, s.value_key, s.negated, s.is_state, s.closed_by)
+    kept = (
+        s.id,
+        s.fact_id,
+        s.at,
+        s.subject,
+        s.relation,
+        s.value_key,
+        s.negated,
+        s.is_state,
+        s.closed_by,
+    )
     joined = tables.statements.join(tables.facts, f.id == s.fact_id)
     query = sa.select(*kept, start, f.trust).select_from(joined)
     return query.where(*within(tables.statements, namespace)).order_by(start, s.id)

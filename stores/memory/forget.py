@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from stategate.stores.home import thread_of
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import reopen_statements, told
 from stategate.stores.memory.records import Namespace
@@ -42,6 +43,7 @@ def erase_facts(
     """Delete facts and all that hangs on them; everything of the namespace where nothing is named.
 
     A thread or source is forgotten by its turns: a fact that other turns tell, too, stays with those.
+    A thread is named as its user names it, or as the checkpoints do (``home.thread_of``).
     """
     t, f, ft = tables.turns.c, tables.facts.c, tables.fact_turns.c
     facts: set[int] = set()
@@ -51,7 +53,8 @@ def erase_facts(
         facts = set(db.scalars(sa.select(f.id).where(*within(tables.facts, namespace), *named)))
         turns = set(db.scalars(sa.select(ft.turn_id).where(among(ft.fact_id, facts))))
     if ids is None:
-        of = [] if thread is None else [t.thread_id == thread]
+        names = {thread, thread_of(namespace.user, thread)} if thread is not None else set()
+        of: list[sa.ColumnElement[bool]] = [] if thread is None else [t.thread_id.in_(names)]
         of += [] if source is None else [t.source == source]
         turns |= set(db.scalars(sa.select(t.id).where(*within(tables.turns, namespace), *of)))
     doomed = _spread(db, facts, turns)

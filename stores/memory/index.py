@@ -7,6 +7,7 @@ whatever the database does not hold is not found.
 
 import re
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from stategate.language.dates import spans
+from stategate.language.sentences import passages
 from stategate.stores.corpus.lexical import GrowingLexical
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.extraction import content_share
@@ -41,6 +43,7 @@ class Known:
     text: str
     speaker: str
     at: float
+    passages: tuple[str, ...] = ()
 
 
 class NamespaceIndex:
@@ -59,6 +62,8 @@ class NamespaceIndex:
         self._last: dict[str, int] = {}
         self._same: dict[tuple[str, ...], list[int]] = {}
         self._lexical = GrowingLexical(k1=_K1)
+        self._by_passage = GrowingLexical(k1=_K1)
+        self._first_passage = array("q")  # of each fact
         self._rows: dict[str, _Rows] = {}
 
     def __len__(self) -> int:
@@ -95,7 +100,8 @@ class NamespaceIndex:
         at = row.updated if row.at is None else row.at
         named = spans(text[:_READ], at)
         times = (named[0].start, named[0].end) if named else (0.0, 0.0)
-        self.known.append(Known(row.id, text, row.speaker, at))
+        parts = tuple(passages(text)) or (text,)
+        self.known.append(Known(row.id, text, row.speaker, at, parts))
         self.place[row.id] = place
         self._same.setdefault(_same_key(row.question, row.answer, row.speaker), []).append(row.id)
         name = row.thread_id or f"\0{row.id}"  # what was said in no conversation has no neighbours
@@ -118,6 +124,9 @@ class NamespaceIndex:
         self._last[name] = place
         # What it states is found by the relation's words, too: "moved to" by "where does she live".
         self._lexical.add(f"{row.speaker} {text}{said}")
+        self._first_passage.append(len(self._by_passage))
+        for part in parts:
+            self._by_passage.add(f"{row.speaker} {part}{said if len(parts) == 1 else ''}")
         values = np.frombuffer(row.vector, dtype="<f2").astype(np.float32)
         # Memories of before keep two rows (question, answer) and do not say how wide they are.
         width = row.dimension or len(values) // 2
@@ -132,9 +141,26 @@ class NamespaceIndex:
         """Return the facts of ``speaker`` with these words, in any case and punctuation."""
         return self._same.get(_same_key(question, answer, speaker), [])
 
-    def words(self, query: str) -> Scores:
-        """Return BM25 of each fact, speaker's name included."""
-        return self._lexical.scores(query)
+    def words(self, query: str) -> tuple[Scores, Scores]:
+        """Return BM25 of each fact, and of its best passage, speaker's name included."""
+        first = np.array(self._first_passage)
+        best = np.maximum.reduceat(self._by_passage.scores(query), first)
+        return self._lexical.scores(query), best
+
+    def best_passage(self, place: int, asked: str, vector: Vector | None, embedder: str) -> str:
+        """Return the passage of a fact that is nearest to a question, in words and meaning."""
+        parts = self.known[place].passages
+        if len(parts) == 1:
+            return parts[0]
+        groups = [[self._first_passage[place] + i] for i in range(len(parts))]
+        scores = np.array(self._by_passage.coverage(asked, groups))
+        rows = self._rows.get(embedder)
+        if vector is not None and rows is not None and rows.width == len(vector):
+            own = rows.of(place)
+            # The whole text's vector comes first, then one a passage (``remember.texts_of``).
+            if len(own) > len(parts):
+                scores = scores + own[1 : 1 + len(parts)] @ np.asarray(vector, np.float32)
+        return parts[int(scores.argmax())]
 
     def coverage(self, query: str, places: Sequence[int]) -> list[float]:
         """Return which share of the query's words, by rarity, each fact and its neighbours hold."""
@@ -174,6 +200,14 @@ class _Rows:
         self.places.append(place)
         self.starts.append(self.count)
         self.count = end
+
+    def of(self, place: int) -> Vector:
+        """Return the rows of the fact at ``place``, none where it has none."""
+        number = bisect_left(self.places, place)
+        if number == len(self.places) or self.places[number] != place:
+            return self.matrix[:0]
+        ends = (*self.starts[number + 1 : number + 2], self.count)
+        return self.matrix[self.starts[number] : ends[0]]
 
 
 def packed(vectors: Sequence[Vector]) -> bytes:

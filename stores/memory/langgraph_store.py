@@ -9,7 +9,7 @@ mean what they mean to LangGraph's ``InMemoryStore``, which applies them.
 import asyncio
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -50,19 +50,29 @@ class LongTermStore(BaseStore):
         self._embedder = embedder
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Carry out ``ops`` in order. Raises ``UserError`` for a write below ``("facts", ...)``."""
-        return [self._carry_out(op) for op in ops]
+        """Carry out ``ops``: what is read is as before the batch, of writes of one key the last holds.
+
+        Raises ``UserError`` for a write below ``("facts", ...)``, ``TypeError`` for a value that is not
+        JSON (a date, bytes).
+        """
+        every = list(ops)
+        rows = [_row(op) if isinstance(op, PutOp) else None for op in every]
+        results = [None if isinstance(op, PutOp) else self._read_op(op) for op in every]
+        puts = {
+            (op.namespace, op.key): (op, row)
+            for op, row in zip(every, rows, strict=True)
+            if isinstance(op, PutOp)
+        }
+        self._write(list(puts.values()))
+        return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Do the same in a thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
-    def _carry_out(self, op: Op) -> Result:
+    def _read_op(self, op: Op) -> Result:
         if isinstance(op, GetOp):
             return self._get(op.namespace, op.key)
-        if isinstance(op, PutOp):
-            self._put(op)
-            return None
         if isinstance(op, SearchOp):
             return self._search(op)
         if isinstance(op, ListNamespacesOp):
@@ -81,31 +91,55 @@ class LongTermStore(BaseStore):
             found = [_fact_item(namespace, fact) for fact in facts if str(fact.id) == key]
         return found[0] if found else None
 
-    def _put(self, op: PutOp) -> None:
-        if op.namespace[:1] == (FACTS,):
-            place = _fact_place(op.namespace)
-            if op.value is not None or place is None or not op.key.isdigit():
-                raise UserError("facts are written by conversations: only delete takes them away")
-            self._memory.erase(place, [int(op.key)])
+    def _write(self, puts: Sequence[tuple[PutOp, dict[str, str] | None]]) -> None:
+        """Write items in one transaction; facts can be deleted only."""
+        for op, _ in puts:
+            if op.namespace[:1] == (FACTS,):
+                place = _fact_place(op.namespace)
+                if op.value is not None or place is None or not op.key.isdigit():
+                    raise UserError(
+                        "facts are written by conversations: only delete takes them away"
+                    )
+                self._memory.erase(place, [int(op.key)])
+        own = [(op, row) for op, row in puts if op.namespace[:1] != (FACTS,)]
+        if not own:
             return
-        label, now = _JOIN.join(op.namespace), time.time()
-        here = (items.c.namespace == label, items.c.key == op.key)
-        with self._memory.transaction(Namespace(label[:180], "items")) as db:
-            if op.value is None:
-                db.execute(items.delete().where(*here))
-                return
-            value = {"value": json.dumps(op.value), "searched": _searched(op), "updated": now}
-            if not db.execute(items.update().where(*here).values(**value)).rowcount:
-                row = {"namespace": label, "key": op.key, "created": now, **value}
-                db.execute(items.insert().values(**row))
+        with self._memory.transaction(
+            Namespace(_JOIN.join(own[0][0].namespace)[:180], "items")
+        ) as db:
+            now = time.time()
+            for number, (op, row) in enumerate(own):
+                label = _JOIN.join(op.namespace)
+                here = (items.c.namespace == label, items.c.key == op.key)
+                if row is None:
+                    db.execute(items.delete().where(*here))
+                    continue
+                at = now + number * 1e-6  # items come in the order in which they were put
+                value: dict[str, str | float] = {**row, "updated": at}
+                if not db.execute(items.update().where(*here).values(**value)).rowcount:
+                    new = {"namespace": label, "key": op.key, "created": at, **value}
+                    db.execute(items.insert().values(**new))
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
-        ranked = self._facts(op) if op.namespace_prefix[:1] == (FACTS,) else self._ranked(op)
-        store = _in_memory(PutOp(item.namespace, item.key, item.value) for item in ranked)
-        fit = store.search(op.namespace_prefix, filter=op.filter, limit=len(ranked))
-        kept = {(item.namespace, item.key) for item in fit}
-        ranked = [item for item in ranked if (item.namespace, item.key) in kept]
-        return ranked[op.offset : op.offset + op.limit]
+        """Return what fits, in the order in which LangGraph's own store has it."""
+        is_facts = op.namespace_prefix[:1] == (FACTS,)
+        found = (
+            [(item, []) for item in self._facts(op)]
+            if is_facts
+            else self._items(op.namespace_prefix)
+        )
+        store = _in_memory(PutOp(item.namespace, item.key, item.value) for item, _ in found)
+        fit = store.search(op.namespace_prefix, filter=op.filter, limit=len(found))
+        places = {(item.namespace, item.key): place for place, item in enumerate(fit)}
+        found = [row for row in found if (row[0].namespace, row[0].key) in places]
+        if is_facts:
+            return [item for item, _ in found][op.offset : op.offset + op.limit]
+        found.sort(key=lambda row: places[row[0].namespace, row[0].key])
+        if op.query is None or self._embedder is None:
+            return [item for item, _ in found][op.offset : op.offset + op.limit]
+        ranked = self._ranked(op.query, found)[op.offset : op.offset + op.limit]
+        others = [item for item, texts in found if not texts]
+        return ranked + others[: max(op.limit - len(ranked), 0)]
 
     def _items(self, prefix: Path) -> list[tuple[SearchItem, list[str]]]:
         label = _JOIN.join(prefix)
@@ -113,23 +147,26 @@ class LongTermStore(BaseStore):
         return self._read(*([sa.or_(items.c.namespace == label, below)] if prefix else []))
 
     def _read(self, *conditions: sa.ColumnElement[bool]) -> list[tuple[SearchItem, list[str]]]:
-        """Return items, the last changed first, each with the texts by which it is found."""
-        query = sa.select(items).where(*conditions).order_by(items.c.updated.desc(), items.c.key)
+        """Return items in the order in which they came, each with the texts by which it is found."""
+        query = sa.select(items).where(*conditions).order_by(items.c.created, items.c.key)
         with self._memory.transaction(None, writes=False) as db:
             rows = list(db.execute(query))
         return [(_item(row), parse_json(row.searched)) for row in rows]
 
-    def _ranked(self, op: SearchOp) -> list[SearchItem]:
-        found = self._items(op.namespace_prefix)
-        if op.query is None or self._embedder is None:
-            return [item for item, _ in found]
-        found = [(item, texts) for item, texts in found if texts]
-        flat = [text for _, texts in found for text in texts]
-        scores = iter(self._embedder.embed([op.query, *flat]) @ self._embedder.embed([op.query])[0])
+    def _ranked(
+        self, query: str, found: Sequence[tuple[SearchItem, list[str]]]
+    ) -> list[SearchItem]:
+        """Return the items that have texts, by their nearness to ``query``."""
+        embedder = self._embedder
+        known = [(item, texts) for item, texts in found if texts]
+        if not known or embedder is None:
+            return []
+        flat = [text for _, texts in known for text in texts]
+        scores = iter(embedder.embed([query, *flat]) @ embedder.embed([query])[0])
         next(scores)  # the query's own
-        for item, texts in found:
+        for item, texts in known:
             item.score = max(float(next(scores)) for _ in texts)
-        return sorted((item for item, _ in found), key=_score)
+        return sorted((item for item, _ in known), key=_score)
 
     def _facts(self, op: SearchOp) -> list[SearchItem]:
         ranked: list[SearchItem] = []
@@ -162,6 +199,13 @@ def _fact_place(namespace: Path) -> Namespace | None:
     return Namespace(namespace[1], namespace[2]) if is_place else None
 
 
+def _row(op: PutOp) -> dict[str, str] | None:
+    """Return the columns of an item, None for one to delete. Raises ``TypeError``."""
+    if op.value is None:
+        return None
+    return {"value": json.dumps(dict(op.value)), "searched": _searched(op)}
+
+
 def _searched(op: PutOp) -> str:
     """Return the texts by which an item is found, as JSON: of ``index``'s fields, else the value."""
     paths = op.index if isinstance(op.index, list) else ["$"] if op.index is None else []
@@ -176,7 +220,7 @@ def _item(row: Any) -> SearchItem:
 
 def _fact_item(path: Path, fact: Fact) -> SearchItem:
     kept = ("question", "answer", "success", "times")
-    value: dict[str, Any] = {name: getattr(fact, name) for name in kept}
+    value: dict[str, object] = {name: getattr(fact, name) for name in kept}
     value["turns"] = [dict(turn) for turn in fact.turns]
     created, updated = (datetime.fromtimestamp(t, UTC) for t in (fact.created, fact.updated))
     return SearchItem(path, str(fact.id), value, created, updated, fact.score)

@@ -100,10 +100,16 @@ class LongTerm:
         index.refresh(db, namespace)
         return index
 
-    def facts(self, namespace: Namespace) -> list[Fact]:
-        """Return every fact, oldest first."""
+    def facts(self, namespace: Namespace, episode: str | None = None) -> list[Fact]:
+        """Return every fact, or those that ``episode`` told, oldest first."""
+        of = list(within(tables.facts, namespace))
+        if episode is not None:
+            ft, t = tables.fact_turns.c, tables.turns.c
+            joined = tables.fact_turns.join(tables.turns, t.id == ft.turn_id)
+            told = sa.select(ft.fact_id).select_from(joined).where(t.episode_id == episode)
+            of.append(tables.facts.c.id.in_(told))
         with self.transaction(namespace, writes=False) as db:
-            return read_facts(db, *within(tables.facts, namespace))
+            return read_facts(db, *of)
 
     def threads(self) -> set[str]:
         """Return every thread, of any user, of which a turn is remembered."""

@@ -101,9 +101,10 @@ class Turn:
 class Fact:
     """What is remembered; times in Unix seconds. ``score`` is its nearness to what was asked (cosine).
 
-    ``support`` (0 to 1) says how well it bears the question out: the mean of its nearness and of the
-    share of the question's words, by rarity, that it and the turns beside it hold. Where no fact has
-    much of it, nothing is known.
+    ``support`` is the calibrated probability that it answers what was asked (``recall.answer_chance``).
+    Where no fact has much of it, nothing is known.
+
+    ``passage`` is the part of a long text that is nearest to what was asked, of a short one all of it.
 
     ``valid_to`` is when a later turn closed all that it states (None: it holds), ``closed_by`` the
     fact that did.
@@ -125,6 +126,7 @@ class Fact:
     valid_to: float | None = None
     closed_by: int | None = None
     support: float = 0.0
+    passage: str = ""
 
     @property
     def is_told(self) -> bool:
@@ -134,13 +136,14 @@ class Fact:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What recall looked at: its scores by signal, and why it was left out ("" if it was not)."""
+    """What recall looked at: scores by signal, why it was left out, the chance that it answers."""
 
     fact: int
     text: str
     score: float
     signals: Mapping[str, float]
     left_out: str = ""
+    chance: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -175,12 +175,14 @@ def bump(db: sa.Connection, namespace: Namespace) -> None:
         db.execute(epochs.insert().values(**vars(namespace), epoch=1))
 
 
-def within(table: sa.Table, namespace: Namespace) -> tuple[Any, Any]:
+def within(
+    table: sa.Table, namespace: Namespace
+) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
     """Return the conditions that keep a query to the namespace's own rows."""
     return table.c.user == namespace.user, table.c.agent == namespace.agent
 
 
-def among(column: Any, ids: Iterable[int]) -> Any:
+def among(column: sa.ColumnElement[int], ids: Iterable[int]) -> sa.ColumnElement[bool]:
     """Return the condition that a number is one of ``ids``, however many: they are no parameters."""
     given = sa.bindparam(
         "ids", sorted(ids), sa.Integer, expanding=True, literal_execute=True, unique=True

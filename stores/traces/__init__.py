@@ -21,7 +21,7 @@ class Event:
     t: int
     instruction: str = field(default="", compare=False, repr=False)
 
-    def to_list(self) -> list[Any]:
+    def to_list(self) -> list[str | int]:
         """Return the form held in graph state and in checkpoints."""
         return [self.kind, self.text, self.t]
 

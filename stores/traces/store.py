@@ -34,7 +34,7 @@ _episodes = sa.Table(
 _STEP = ("episode_id", "step", "place")
 
 
-def _step_table(name: str, *columns: sa.Column[Any]) -> sa.Table:
+def _step_table(name: str, *columns: sa.schema.SchemaItem) -> sa.Table:
     keys = (
         sa.Column(key, Text if key == "episode_id" else Whole, primary_key=True) for key in _STEP
     )
@@ -57,7 +57,7 @@ class EpisodeFacts(TypedDict, total=False):
     """What a step says of its episode."""
 
     thread_id: str
-    task: Mapping[str, Any]
+    task: Mapping[str, object]
     instruction: str
     reward: float | None
     done: bool
@@ -95,7 +95,7 @@ class TraceStore:
             ],
             _pieces: [{**key, "place": i, **_without_step(p)} for i, p in enumerate(pieces)],
         }
-        values: dict[str, Any] = {
+        values: dict[str, object] = {
             "thread_id": facts.get("thread_id", ""),
             "task": facts.get("task") or {},
             "instruction": facts.get("instruction", ""),
@@ -254,11 +254,11 @@ class TraceStore:
         return self._db.rows(query.order_by(table.c.step, table.c.place))
 
 
-def _without_step(piece: ContextPiece) -> dict[str, Any]:
+def _without_step(piece: ContextPiece) -> dict[str, object]:
     return {name: value for name, value in asdict(piece).items() if name != "t"}
 
 
-def _require_values(row: Mapping[str, Any], *names: str) -> None:
+def _require_values(row: Mapping[str, object], *names: str) -> None:
     for name in names:
         if row[name] is None:
             raise ValueError(f"no {name}")

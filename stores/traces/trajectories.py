@@ -28,12 +28,12 @@ class Trajectory:
     agent: Mapping[str, Any] = field(default_factory=dict)
     actions: tuple[tuple[str, ...], ...] = ()
 
-    def to_row(self) -> dict[str, Any]:
+    def to_row(self) -> dict[str, object]:
         """Return the episode as an export line holds it."""
         affordances = iter(self.actions)
-        rows: list[dict[str, Any]] = []
+        rows: list[dict[str, object]] = []
         for event in self.events:
-            row: dict[str, Any] = {"event_type": event.kind, "text": event.text, "t": event.t}
+            row: dict[str, object] = {"event_type": event.kind, "text": event.text, "t": event.t}
             if event.kind == "OBS" and (actions := next(affordances, ())):
                 row["actions"] = list(actions)
             rows.append(row)
@@ -60,8 +60,8 @@ def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
 def write_splits(
     folder: Path,
     splits: Mapping[str, Sequence[Trajectory]],
-    facts: Mapping[str, Any],
-    counted: Callable[[Sequence[Trajectory]], dict[str, Any]],
+    facts: Mapping[str, object],
+    counted: Callable[[Sequence[Trajectory]], Mapping[str, object]],
 ) -> dict[str, Any]:
     """Write ``NAME.jsonl`` for each split and ``collect.json``, which is returned.
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from stategate.envs.protocols import is_legal
-from stategate.envs.webshop import WebShop
+from stategate.envs.webshop import WebShop, reward
 from stategate.envs.webshop.bm25 import Bm25, analyze, lossy_length, stem
 from stategate.envs.webshop.catalogue import read_catalogue, read_price
 from stategate.envs.webshop.pages import SEARCH
-from stategate.envs.webshop.reward import normal_color
+from stategate.envs.webshop.reward import _ratio, normal_color
 from stategate.stores.errors import UserError
 
 
@@ -269,3 +269,49 @@ def test_prices_and_colours():
     assert normal_color("dark blue") == "blue"
     assert normal_color(("color", "dark blue")) == ("color", "dark blue")
     assert normal_color(("color", "blue")) == "blue"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "score"),
+    [
+        ("light weight", "lightweight", 96),
+        ("café au lait", "caf au lait", 100),  # Latin-1's letters are left out,
+        ("naïve", "nave", 100),
+        ("Ω red", "red", 100),  # others are not
+        ("size: 8 m us", "8 m us", 100),
+        ("navy blue | white", "navy blue", 100),
+        ("('color', 'black')", "black", 100),
+        ("XX-Large", "x-large", 93),
+        ("machine washable", "wash machine", 86),
+        ("3.5 ounce (pack of 1)", "3.5 ounce (pack of 2)", 95),
+        ("", "", 0),
+        ("—", "", 0),
+    ],
+)
+def test_words_are_compared_as_thefuzz_compares_them(first, second, score):
+    assert _ratio(first, second) == score
+
+
+def test_search_finds_most_goal_products_but_not_all_of_them(sample_shop):
+    goals = sample_shop.goals[::3]
+    top10 = [g["asin"] in sample_shop.search(g["instruction_text"], 10) for g in goals]
+    first = [g["asin"] in sample_shop.search(g["instruction_text"], 1) for g in goals]
+    assert 0.9 < sum(top10) / len(goals) < 1
+    assert 0.5 < sum(first) / len(goals) < 0.85
+
+
+def test_the_sample_is_played_without_the_parser(sample_shop, monkeypatch):
+    """The nouns of its titles ship: nobody needs a download for a first episode."""
+
+    def refuse():
+        raise AssertionError("the parser was asked for")
+
+    reward.nouns.cache_clear()
+    monkeypatch.setattr(reward, "_parser", refuse)
+    assert all(sample_shop.oracle(goal) == 1.0 for goal in range(0, len(sample_shop.goals), 9))
+
+
+def test_the_shipped_nouns_are_the_parsers(home):
+    parser = reward._parser()
+    for title, nouns in list(reward._known(home / "none").items())[::20]:
+        assert nouns == [t.text.lower() for t in parser(title) if t.pos_ in ("NOUN", "PROPN")]

@@ -41,22 +41,6 @@ def test_a_run_directory_holds_all_that_a_table_needs(tmp_path):
         assert sum(row["seconds"] for row in steps) <= episode["seconds"] + 0.001 * len(steps)
 
 
-def test_a_run_goes_on_after_a_kill_and_does_nothing_twice(tmp_path):
-    out = tmp_path / "run"
-    run_live(BASE, AGENTS, range(3), str(out))
-    whole, steps = rows(out, "episodes"), rows(out, "steps")
-    path = out / "episodes.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:4]) + lines[4][:25])  # as a kill in mid-write leaves it
-    run_live(BASE, AGENTS, range(3), str(out))
-    again = rows(out, "episodes")
-    assert len(rows(out, "steps")) == len(steps)
-    timeless = [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in again]
-    assert timeless == [
-        {k: v for k, v in row.items() if not k.endswith("seconds")} for row in whole
-    ]
-
-
 def test_agents_on_other_data_are_not_compared(tmp_path):
     agents = {"a": [], "b": ["env.kind=webshop", "env.data=elsewhere"]}
     with pytest.raises(UserError, match="same env.data"):

@@ -1,6 +1,5 @@
 """An evaluation on a real Ray cluster of two nodes, one of which is killed in the middle."""
 
-import json
 import threading
 import time
 from functools import partial
@@ -12,7 +11,7 @@ from stategate.evals.core.task import spread
 from stategate.stores.corpus.documents import read_folder
 from stategate.stores.errors import UserError
 from stategate.stores.workers import Crew, work
-from tests.evals.test_workers import evaluate, live, rows, timeless
+from tests.evals.jobs import evaluate, rows
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -30,13 +29,6 @@ def cluster():
     yield cluster
     ray.shutdown()
     cluster.shutdown()
-
-
-def test_a_cluster_makes_what_one_process_makes(cluster, tmp_path):
-    serial = spread(live(tmp_path / "one"), None)
-    shared = spread(live(tmp_path / "two"), Crew(2, cluster.address, 300.0))
-    assert timeless(serial) == timeless(shared)
-    assert rows(tmp_path / "one") == rows(tmp_path / "two")
 
 
 def test_files_are_found_from_the_folder_of_the_command(cluster, tmp_path, monkeypatch):
@@ -62,7 +54,7 @@ def test_a_node_killed_in_the_middle_loses_nothing_and_nothing_is_there_twice(cl
     summary = spread(run, Crew(2, cluster.address, 300.0))
     assert killed.wait(60)
     assert summary["rows"] == [{"agent": "a", "n": 400, "sum": 400 * 399}]
-    numbers = [json.loads(line)["number"] for line in table.read_text().splitlines()]
+    numbers = [row["number"] for row in rows(tmp_path / "run")]
     assert sorted(numbers) == list(range(400)), "each exactly once"
 
 

@@ -5,7 +5,8 @@ import json
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from stategate.evals.replay import NOTHING, Bill, orphans_in, replay, run_replay
+from stategate.evals.arms import NOTHING
+from stategate.evals.replay import Bill, orphans_in, replay, run_replay
 from stategate.evals.settings import Replay
 from stategate.graph.exported import from_plain, read_messages
 from stategate.stores.errors import UserError
@@ -84,16 +85,21 @@ def test_threads_are_measured_under_each_arm_and_go_on(tmp_path):
     lines = [{"id": i, "task": i // 2, "messages": messages} for i in range(4)]
     data = tmp_path / "threads.jsonl"
     data.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    arms = ("nothing", "last", "clear", "compress")
+    arms = ("nothing", "last", "clear", "mask@1000:keep=1", "summary", "compress", "oracle")
     settings = Replay(data=str(data), arms=arms, budget=1000, out=str(tmp_path / "run"))
     summary = run_replay(settings)
     rows = {row["agent"]: row for row in summary["rows"]}
     assert set(rows) == set(arms)
-    assert rows["nothing"]["needs_shown"] == 1.0
-    assert rows["compress"]["needs_shown"] < 1.0
+    assert rows["nothing"]["readable_tool"] == 1.0
+    assert rows["nothing"]["bill"] == 1.0
+    assert rows["compress"]["bill"] < 1.0
+    assert rows["oracle"]["readable_tool"] == 1.0
+    assert rows["oracle"]["bill"] < rows["nothing"]["bill"]
+    assert rows["mask@1000:keep=1"]["readable_tool"] == 1.0
+    assert (tmp_path / "run" / "frontier.png").stat().st_size > 1000
     assert rows["compress"]["tokens_per_call"] < rows["nothing"]["tokens_per_call"] / 2
     assert all(row["orphans"] == 0 and not row["errors"] for row in rows.values())
-    assert {row["groups"] for row in rows.values()} == {2}
+    assert {row["tasks"] for row in rows.values()} == {2}
     assert settings.run() == summary
     with pytest.raises(UserError):
         run_replay(Replay(data=str(data), arms=("other",), out=str(tmp_path / "other")))

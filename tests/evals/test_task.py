@@ -1,7 +1,6 @@
 """The one runner: resumed, interrupted, failures counted, nothing done twice."""
 
 import json
-import subprocess
 import sys
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from stategate.evals.core.statistics import paired_tests, summary_row
 from stategate.evals.core.task import Sample, Task, run_task
 from stategate.stores.errors import UserError
+from tests.kit import call
 
 ARGS = {"command": "x", "commit": "a", "versions": {}, "seed": 3}
 
@@ -147,12 +147,9 @@ def test_what_prepares_an_agent_ends_the_run(tmp_path):
     assert not (tmp_path / "run" / "errors.jsonl").exists()
 
 
-def test_a_benchmark_says_how_it_was_run(tmp_path):
-    words = [sys.executable, "-m", "stategate.ui.cli.main", "eval", "bench", "alfworld"]
-    words += ["--seed", "3", "--out"]
-    done = subprocess.run(
-        [*words, str(tmp_path / "run")], capture_output=True, text=True, check=True
-    )
-    assert "steps_per_cpu_s" in done.stdout
+def test_a_benchmark_says_how_it_was_run(tmp_path, monkeypatch):
+    words = ["eval", "bench", "alfworld", "--seed", "3", "--out", str(tmp_path / "run")]
+    monkeypatch.setattr(sys, "argv", ["stategate", *words])
+    assert "steps_per_cpu_s" in call(*words)
     args = json.loads((tmp_path / "run" / "args.json").read_text())
     assert args["command"].endswith("eval bench alfworld --seed 3 --out run")

@@ -1,8 +1,6 @@
 """Evaluations on several processes: the serial run's rows, each once, whatever dies."""
 
-import json
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -11,22 +9,14 @@ from functools import partial
 
 import pytest
 
-from stategate.evals.core.task import Sample, Task, run_task, spread
+from stategate.evals.core.task import spread
 from stategate.evals.worlds import run_live
-from stategate.stores.errors import ModelUnavailable, UserError
+from stategate.stores.errors import UserError
 from stategate.stores.workers import TRIES, Crew, work
+from tests.evals.jobs import broken, evaluate, rows
 
 AGENTS = {"full": ["context.kind=full"], "window": ["context.kind=window"]}
 SETTINGS = ["actor.kind=rule", "updater.kind=none", "memory=[short_term]"]
-TIMES = ("seconds", "cpu_seconds")
-
-
-def rows(folder, name="episodes"):
-    lines = (folder / f"{name}.jsonl").read_text().splitlines()
-    return sorted(
-        ({k: v for k, v in json.loads(line).items() if k not in TIMES} for line in lines),
-        key=str,
-    )
 
 
 def live(out):
@@ -35,7 +25,7 @@ def live(out):
 
 def timeless(summary):
     return [
-        {k: v for k, v in row.items() if not k.startswith(TIMES)} for row in summary["rows"]
+        {k: v for k, v in row.items() if "seconds" not in k} for row in summary["rows"]
     ], summary["tests"]
 
 
@@ -45,37 +35,6 @@ def test_two_workers_make_what_one_process_makes(tmp_path):
     assert timeless(serial) == timeless(shared)
     for table in ("episodes", "steps"):
         assert rows(tmp_path / "one", table) == rows(tmp_path / "two", table)
-
-
-# A task for tests: each sample tells which process solved it; some kill theirs.
-
-
-def _task(folder, numbers, deadly=(), slow=(), away=()):
-    samples = [Sample({"number": n}, n, ({"value": 0},)) for n in numbers]
-
-    def solver(agent):
-        def solve(sample, attempt):
-            mark = folder / f"tried-{sample.data}-{time.monotonic_ns()}"
-            mark.touch()
-            tries = len(list(folder.glob(f"tried-{sample.data}-*")))
-            if sample.data in deadly and tries <= deadly[sample.data]:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if sample.data in slow and tries == 1:
-                time.sleep(60)
-            if sample.data in away and not (folder / "server").exists():
-                raise ModelUnavailable("the server is away")
-            attempt.rows[0]["value"] = sample.data * 2
-
-        return solve
-
-    def scorer(table):
-        return [{"agent": "a", "n": len(table), "sum": sum(row["value"] for row in table)}], []
-
-    return Task(["a"], lambda _: samples, solver, scorer)
-
-
-def evaluate(folder, numbers, **kinds):
-    return run_task(_task(folder, numbers, **kinds), str(folder / "run"), {"seed": 0})
 
 
 def test_a_killed_worker_loses_nothing_and_nothing_is_there_twice(tmp_path):
@@ -121,7 +80,7 @@ from functools import partial
 from pathlib import Path
 from stategate.evals.core.task import spread
 from stategate.stores.workers import Crew
-from tests.evals.test_workers import evaluate
+from tests.evals.jobs import evaluate
 if __name__ == "__main__":
     print(spread(partial(evaluate, Path(sys.argv[1]), range(40), slow=()), Crew(2))["rows"])
 """
@@ -157,12 +116,8 @@ def test_a_second_writer_of_a_run_directory_is_refused(tmp_path):
         evaluate(tmp_path, range(2))
 
 
-def _broken(serve):
-    raise UserError("no model here: fetch it")
-
-
 def test_workers_that_cannot_start_are_one_line():
     with pytest.raises(UserError, match="no model here"):
-        list(work(_broken, [1, 2], Crew(2)))
+        list(work(broken, [1, 2], Crew(2)))
     with pytest.raises(UserError, match="leave --workers out"):
         list(work(lambda serve: None, [1], Crew(2)))

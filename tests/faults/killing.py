@@ -7,7 +7,7 @@ A scenario is a module of ``tests.faults.scenarios`` with three functions over a
 ``check(folder, acknowledged)``  raises where something acknowledged is lost, or is there twice
 
     python -m tests.faults.killing episode --every 7        # each 7th write
-    python -m tests.faults.killing memory --every 1 --random 200 --full 50 --out faults/memory.json
+    python -m tests.faults.killing memory --every 1 --random 200 --full 50
     python -m tests.faults.killing memory --postgres --every 1 --full 5
 
 Each trial works in a fork of one warmed process, is killed by the preloaded shim (half of the n-th
@@ -25,7 +25,6 @@ import importlib
 import json
 import os
 import random
-import shlex
 import shutil
 import signal
 import subprocess
@@ -56,28 +55,17 @@ def build_shim(folder: Path) -> Path:
     return library
 
 
-def run_trials(
-    name: str,
-    every: int = 1,
-    at_random: int = 0,
-    full: int = 0,
-    most: int = 0,
-    seed: int = 0,
-    part: str = "1/1",
-    server: str = "",
-) -> dict:
+def run_trials(name: str, server: str = "", **plan: int) -> dict:
     """Start a warmed process with the shim in it; returns its report.
 
-    ``server`` is the URL of a PostgreSQL server, by its socket, to keep the stores on.
+    ``plan`` is what :meth:`Inside.report` takes. ``server`` is the URL of a PostgreSQL server, by its
+    socket, to keep the stores on.
     """
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a kill needs no real disk
     with tempfile.TemporaryDirectory(prefix="faults-", dir=memory) as place:
         folder = Path(place).resolve()
         report = folder / "report.json"
-        words = [sys.executable, "-m", "tests.faults.killing", name, "--inside", str(folder)]
-        words += ["--every", str(every), "--random", str(at_random), "--most", str(most)]
-        words += ["--seed", str(seed), "--full", str(full), "--part", part]
-        words += ["--server", server]
+        inside = json.dumps([name, str(folder), server, plan])
         env = {
             **os.environ,
             "LD_PRELOAD": str(build_shim(folder)),
@@ -85,6 +73,7 @@ def run_trials(
             "OMP_NUM_THREADS": "1",
             "TOKENIZERS_PARALLELISM": "false",
         }
+        words = [sys.executable, "-m", "tests.faults.killing", "--inside", inside]
         done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
         if not report.exists():
             raise AssertionError(done.stderr[-3000:])
@@ -94,10 +83,10 @@ def run_trials(
 class Inside:
     """The warmed process: forks a child for each trial."""
 
-    def __init__(self, name: str, place: Path, seed: int, server: str) -> None:
+    def __init__(self, name: str, place: Path, server: str) -> None:
         self.scenario = importlib.import_module(f"tests.faults.scenarios.{name}")
         self.place, self.server = place, server
-        self.random = random.Random(seed)
+        self.random = random.Random(0)
         self.shim = ctypes.CDLL(None)
         self.shim.fault_arm.argtypes = [*[ctypes.c_char_p] * 2, ctypes.c_long, ctypes.c_int]
         self.shim.fault_count.restype = ctypes.c_long
@@ -106,10 +95,10 @@ class Inside:
         if server:
             importlib.import_module("psycopg_pool")
 
-    def report(self, every: int, at_random: int, full: int, most: int, part: str) -> dict:
-        """Try every ``every``-th write, random moments, full disks; returns counts and problems.
+    def report(self, every: int = 1, at_random: int = 0, full: int = 0, most: int = 0) -> dict:
+        """Try every ``every``-th write (``most`` of them), random moments, full disks.
 
-        ``part`` "2/3" is the second third of these.
+        Returns counts and problems.
         """
         whole, seconds = self.whole()
         ways = ("write", "sent") if self.server else ("write",)
@@ -118,9 +107,6 @@ class Inside:
             places = sorted(self.random.sample(places, most))
         places += [("moment", self.random.uniform(0, seconds)) for _ in range(at_random)]
         places += [("full", self.random.randint(1, whole)) for _ in range(full)]
-        number, parts = map(int, part.split("/"))
-        places = places[number - 1 :: parts]
-        full = sum(kind == "full" for kind, _ in places)
         problems, killed = [], 0
         for kind, at in places:
             problem, was_killed = self.trial(kind, at)
@@ -238,41 +224,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scenario", choices=SCENARIOS)
     parser.add_argument("--every", type=int, default=1)
-    parser.add_argument("--random", type=int, default=0)
-    parser.add_argument("--most", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--random", type=int, default=0, dest="at_random")
     parser.add_argument("--full", type=int, default=0, help="trials with a full disk")
-    parser.add_argument("--part", default="1/1", help="2/3: the second third of the trials")
     parser.add_argument("--postgres", action="store_true", help="keep the stores on a server")
-    parser.add_argument("--out", type=Path, help="where the report goes")
-    parser.add_argument("--inside", type=Path)
-    parser.add_argument("--server", default="")
-    args = parser.parse_args()
-    if args.inside is None:
-        with running("-c fsync=off") if args.postgres else nullcontext([""]) as (server, *_):
-            report = run_trials(
-                args.scenario,
-                args.every,
-                args.random,
-                args.full,
-                args.most,
-                args.seed,
-                args.part,
-                server,
-            )
-        command = f"python -m tests.faults.killing {shlex.join(sys.argv[1:])}"
-        shown = (
-            json.dumps({"command": command, "scenario": args.scenario, **report}, indent=1) + "\n"
-        )
-        if args.out:
-            args.out.parent.mkdir(parents=True, exist_ok=True)
-            args.out.write_text(shown)
-        sys.stdout.write(shown[-6000:])
-        sys.exit(bool(report["problems"]))
-    inside = Inside(args.scenario, args.inside, args.seed, args.server)
-    report = inside.report(args.every, args.random, args.full, args.most, args.part)
-    (args.inside / "report.json").write_text(json.dumps(report))
+    plan = vars(parser.parse_args())
+    name, is_shared = plan.pop("scenario"), plan.pop("postgres")
+    with running("-c fsync=off") if is_shared else nullcontext([""]) as (server, *_):
+        report = run_trials(name, server, **plan)
+    sys.stdout.write(json.dumps({"scenario": name, **report}, indent=1)[-6000:] + "\n")
+    sys.exit(bool(report["problems"]))
+
+
+def main_inside(name: str, place: str, server: str, plan: dict) -> None:
+    """Be the warmed process: write the report into its folder."""
+    report = Inside(name, Path(place), server).report(**plan)
+    (Path(place) / "report.json").write_text(json.dumps(report))
 
 
 if __name__ == "__main__":
-    main()
+    main_inside(*json.loads(sys.argv[2])) if sys.argv[1] == "--inside" else main()

@@ -98,7 +98,7 @@ def test_what_is_said_last_holds(tmp_path, clock, monkeypatch):
             "embedder": "hashing",
             "context": {"kind": "recall", "memory": {"place": place}},
             "actor": {"kind": "extract"},
-            "memory": ["conversation", {"kind": "long_term", "place": place}],
+            "memory": ["conversation", {"kind": "long_term", "place": place, "answers": True}],
         }
     )
     graph = build_graph(config, checkpointer=open_saver("memory"))

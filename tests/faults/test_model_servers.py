@@ -4,10 +4,8 @@ import asyncio
 import gzip
 import json
 import socket
-import threading
 import time
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from langchain_core.messages import HumanMessage
@@ -20,7 +18,7 @@ from stategate.nodes.resources import Resources
 from stategate.stores.corpus import web_pages
 from stategate.stores.corpus.web_pages import read_web
 from stategate.stores.errors import ModelUnavailable, UserError
-from tests.kit import completion
+from tests.kit import completion, serving
 
 GOOD = completion("ok")
 
@@ -113,32 +111,15 @@ def server():
     resources("http://127.0.0.1:9/v1").llm  # noqa: B018 - imports a client: not the call's seconds
     plan, asked = [], []
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def misbehave(handler):
+        handler.rfile.read(int(handler.headers.get("content-length") or 0))
+        asked.append(time.monotonic())
+        with suppress(OSError):
+            plan[min(len(asked), len(plan)) - 1](handler)
+        handler.close_connection = True
 
-        def do_GET(self):  # a redirect of 303 is followed so
-            self.do_POST()
-
-        def do_POST(self):
-            self.rfile.read(int(self.headers.get("content-length") or 0))
-            asked.append(time.monotonic())
-            with suppress(OSError):
-                plan[min(len(asked), len(plan)) - 1](self)
-            self.close_connection = True
-
-        def log_message(self, *_):
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_):
-            pass
-
-    server = Server(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1", plan, asked
-    server.shutdown()
+    with serving(misbehave) as url:
+        yield f"{url}/v1", plan, asked
 
 
 def resources(url, timeout=1.5):

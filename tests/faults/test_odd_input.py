@@ -1,10 +1,8 @@
 """Input made to stall, fill or crash what reads it: replies, actions, YAML, imports, downloads."""
 
 import hashlib
-import http.server
 import itertools
 import json
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +26,7 @@ from stategate.stores.files import read_yaml
 from stategate.stores.runs import read_rows
 from stategate.stores.traces.trajectories import read_trajectories
 from stategate.trainers.settings import StateSettings, read_settings
+from tests.kit import serving
 
 LEGAL = ("search[<words>]", "click[a]", "click[b]")
 REPLIES = {
@@ -141,39 +140,25 @@ def test_deep_json_is_told_in_one_line_whoever_reads_it(tmp_path, reads, depth):
         reads(str(tmp_path / "deep.json"))
 
 
-class Endless(http.server.BaseHTTPRequestHandler):
-    """Serves a file without an end, or of a size that it names."""
-
-    sent = 0
-
-    def do_GET(self):
-        self.send_response(200)
-        if self.path == "/large":
-            self.send_header("Content-Length", str(21 * 10**9))
-        self.end_headers()
-        try:
-            while Endless.sent < 200 << 20:
-                self.wfile.write(b"x" * (1 << 20))
-                Endless.sent += 1 << 20
-        except OSError:
-            return
-
-    def log_message(self, *_):
-        return
-
-
 @pytest.mark.parametrize("path", ["endless", "large"])
 def test_a_download_ends_where_the_file_should(tmp_path, path):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endless)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    Endless.sent = 0
-    try:
-        with pytest.raises(SourceError, match="3 MB"):
-            download(f"http://127.0.0.1:{server.server_port}/{path}", tmp_path / "x", 3_000_000)
-    finally:
-        server.shutdown()
+    """The server sends a file without an end, or of a size that it names."""
+    sent = []
+
+    def pour(handler):
+        handler.send_response(200)
+        if path == "large":
+            handler.send_header("Content-Length", str(21 * 10**9))
+        handler.end_headers()
+        with suppress(OSError):
+            while len(sent) < 200:
+                handler.wfile.write(b"x" * (1 << 20))
+                sent.append(1)
+
+    with serving(pour) as url, pytest.raises(SourceError, match="3 MB"):
+        download(f"{url}/{path}", tmp_path / "x", 3_000_000)
     assert not (tmp_path / "x").exists()
-    assert Endless.sent < 100 << 20
+    assert len(sent) < 100
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import pytest
 
 from stategate.graph import Session, build_graph, load_config
 from stategate.stores.errors import UserError
-from stategate.stores.home import this_user
+from stategate.stores.home import this_user, thread_of
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.memory.records import Namespace
 from stategate.stores.traces.store import TraceStore
-from stategate.ui.memory import of_user, put_question, thread_of
+from stategate.ui.memory import put_question
 
 THINGS = ("brinicle", "snailfish", "geyser")
 
@@ -30,7 +30,7 @@ def settings(tmp_path, home):
         "actor": {"kind": "extract", "sentences": 1},
         "memory": [
             {"kind": "conversation"},
-            {"kind": "long_term", "place": place},
+            {"kind": "long_term", "place": place, "answers": True},
             {"kind": "trace", "path": str(tmp_path / "traces.sqlite")},
         ],
         "checkpoints": str(tmp_path / "checkpoints.sqlite"),
@@ -39,12 +39,11 @@ def settings(tmp_path, home):
 
 
 def _ask(settings, things, user=None, barrier=None):
-    config = of_user(load_config(settings), user)
-    graph = build_graph(config)
+    graph, user = build_graph(load_config(settings)), user or this_user()
     if barrier is not None:
         barrier.wait(60)
     for thing in things:
-        put_question(Session(graph, thread_of(config, "t")), f"What is a {thing}?")
+        put_question(Session(graph, thread_of(user, "t"), user=user), f"What is a {thing}?")
 
 
 def _in_process(settings, *things, **more):
@@ -86,15 +85,14 @@ def test_the_same_thread_of_another_user_is_another_thread(settings):
     _ask(settings, THINGS[1:2], user="bob")
     graph = build_graph(load_config(settings))
     for user, thing in (("alice", "brinicle"), ("bob", "snailfish")):
-        config = of_user(load_config(settings), user)
-        thread = {"configurable": {"thread_id": thread_of(config, "t")}}
+        thread = {"configurable": {"thread_id": thread_of(user, "t")}}
         words = str(graph.get_state(thread).values["messages"])
         assert thing in words
         assert not any(other in words for other in THINGS if other != thing)
         assert asked(settings, user) == [f"What is a {thing}?"]
-    threads = [("a", "b/c"), ("a/b", "c"), (None, "user=a/b/c"), ("default", "t"), (None, "t")]
-    names = {thread_of(of_user(load_config(settings), user), name) for user, name in threads}
-    assert len(names) == 5
+    me = this_user()
+    threads = [("a", "b/c"), ("a/b", "c"), (me, "user=a/b/c"), ("default", "t"), (me, "t")]
+    assert len({thread_of(user, name) for user, name in threads}) == 5
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\udcffb"])

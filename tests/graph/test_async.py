@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-import threading
 import time
+from collections import Counter
 
 import pytest
 
@@ -16,16 +16,13 @@ SESSIONS = 64
 @pytest.fixture
 def slow_model():
     """Serve answers after half a second each; count how many are thought about at once."""
-    thinking, most = [0], [0]
-    lock = threading.Lock()
+    thinking, most = Counter(), [0]
 
-    def answer(_):
-        with lock:
-            thinking[0] += 1
-            most[0] = max(most[0], thinking[0])
+    def answer(request):
+        thinking[id(request)] = 1
+        most[0] = max(most[0], len(thinking))
         time.sleep(0.5)
-        with lock:
-            thinking[0] -= 1
+        del thinking[id(request)]
         return 200, "application/json", json.dumps(completion("A red lake.", 3, 4)).encode()
 
     with http_server(answer) as (url, _):
@@ -59,20 +56,3 @@ def test_sixty_four_sessions_wait_for_one_model_together(slow_model, tmp_path, w
     assert {out["action"] for out in answers} == {"answer[A red lake.]"}
     assert {out["model_tokens"] for out in answers} == {7}
     assert most[0] > 24, "threads of the default executor would be 6 on two cores"
-
-
-def test_an_actor_without_a_coroutine_is_played_all_the_same():
-    graph = build_graph(load_config({"actor": "rule", "memory": ["short_term"]}))
-    config = {"configurable": {"thread_id": "t"}}
-    assert asyncio.run(graph.ainvoke({"task": {"goal": 3}}, config))["done"]
-
-
-def test_a_person_is_asked_in_a_served_run_too():
-    from langgraph.types import Command
-
-    graph = build_graph(load_config({"actor": "human", "memory": ["short_term"]}))
-    config = {"configurable": {"thread_id": "t"}}
-    out = asyncio.run(graph.ainvoke({"task": {"goal": 3}}, config))
-    assert out["__interrupt__"][0].value["actions"]
-    asyncio.run(graph.ainvoke(Command(resume="search[lamp]"), config))
-    assert graph.get_state(config).values["action"] == "search[lamp]"

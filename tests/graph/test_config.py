@@ -13,23 +13,17 @@ def test_every_preset_loads():
         load_config(f"configs/{name}.yaml")
 
 
-def test_overrides_reach_every_slot():
+def test_overrides_reach_every_slot_and_survive_a_dump():
     overrides = ["context.kind=window", "context.events=3", "max_steps=7", "env.observation=text"]
     config = load_config("webshop", overrides)
-    assert (config.context.kind, config.max_steps) == ("window", 7)
-    assert config.env.model_dump()["observation"] == "text"
+    assert (config.context.kind, config.max_steps, config.env.observation) == ("window", 7, "text")
+    assert load_config(config.model_dump(mode="json")) == config
 
 
 def test_changing_the_kind_drops_old_parameters_but_keeps_the_budget():
     base = {"context": {"kind": "query_rag", "top_k": 2, "budget": 321}}
-    config = load_config(base, ["context.kind=full"])
-    assert config.context.model_dump()["budget"] == 321
-    assert "top_k" not in config.context.model_dump()
-
-
-def test_a_config_survives_its_own_dump():
-    config = load_config("webshop", ["context.kind=query_rag"])
-    assert load_config(config.model_dump(mode="json")) == config
+    context = load_config(base, ["context.kind=full"]).context.model_dump()
+    assert (context["budget"], "top_k" in context) == (321, False)
 
 
 @pytest.mark.parametrize(
@@ -51,17 +45,14 @@ def test_mistakes_are_one_line(source, overrides, why):
     assert "\n" not in str(error.value)
 
 
-def test_broken_yaml_names_the_file(tmp_path):
+@pytest.mark.parametrize("text", ["env: {kind: webshop", "- a\n- b\n"])
+def test_broken_yaml_names_the_file(tmp_path, text):
     path = tmp_path / "mine.yaml"
-    path.write_text("env: {kind: webshop")
-    with pytest.raises(UserError, match="cannot read config .*mine.yaml") as error:
-        load_config(path)
-    assert "\n" not in str(error.value)
-    path.write_text("- a\n- b\n")
-    with pytest.raises(UserError, match="not a mapping"):
+    path.write_text(text)
+    with pytest.raises(UserError, match="mine.yaml"):
         load_config(path)
 
 
 def test_an_override_of_a_slot_that_the_config_leaves_out_starts_from_its_default():
     config = load_config({"actor": "rule"}, ["context.budget=90"])
-    assert (config.context.kind, config.context.model_dump()["budget"]) == ("full", 90)
+    assert (config.context.kind, config.context.budget) == ("full", 90)

@@ -3,7 +3,6 @@
 import pytest
 
 from stategate.graph import Session, build_graph, load_config
-from stategate.stores.errors import UserError
 
 pytestmark = pytest.mark.model
 
@@ -18,11 +17,9 @@ def test_a_whole_episode_with_the_small_model(tmp_path):
     for step in steps:
         assert step.decision.tokens_in > 0
         assert step.decision.cost == 0.0
-        assert (
-            step.decision.fallback is not None
-            or step.decision.action in step.context.actions
-            or (step.decision.action.startswith("search["))
-        )
+        action = step.decision.action
+        is_legal = action in step.context.actions or action.startswith("search[")
+        assert is_legal or step.decision.fallback is not None
 
 
 def test_a_server_that_dies_in_mid_episode_is_started_again():
@@ -32,11 +29,3 @@ def test_a_server_that_dies_in_mid_episode_is_started_again():
     here.step()
     stop_all()
     assert here.step().step == 1
-
-
-def test_a_server_that_never_answers_is_one_clear_line():
-    overrides = ["llm.kind=openai", "llm.base_url=http://127.0.0.1:9/v1", "llm.timeout=2"]
-    here = Session(build_graph(load_config("smoke", overrides)), "dead", task={"goal": 3})
-    with pytest.raises(UserError, match="does not answer"):
-        here.step()
-    assert here.values["steps"] == 0

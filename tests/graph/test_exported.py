@@ -47,17 +47,7 @@ FORMS: dict[str, Any] = {
     "langchain flat": [m.model_dump() for m in THREAD],
     "langchain typed": messages_to_dict(THREAD),
     "langchain constructors": [dumpd(message) for message in THREAD],
-    "a record of a trajectory": {"id": 7, "traj": CHAT},
     "get_state": {"values": {"messages": [m.model_dump() for m in THREAD]}, "next": []},
-    "get_state as a tuple": [
-        {"messages": [m.model_dump() for m in THREAD]},
-        [],
-        {"configurable": {}},
-    ],
-    "get_state_history": [
-        {"values": {"messages": [m.model_dump() for m in THREAD[:n]]}, "next": []}
-        for n in (5, 3, 0)
-    ],
 }
 
 

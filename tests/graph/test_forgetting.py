@@ -74,12 +74,12 @@ def test_what_is_forgotten_is_in_no_store_and_the_rest_stays(memory, places, nam
     assert len(holding(SECRET, memory, places)) >= 2
     fact = next(f for f in memory.store.facts(memory.namespace) if "4711" in f.question)
     how = {"ids": {"ids": [fact.id]}, "thread": {"thread": "t1"}, "user": {}}[named]
-    report = forget_everywhere(memory.store, memory.namespace, places=places, **how)
+    counts = forget_everywhere(memory.store, memory.namespace, places=places, **how)
     assert holding("4711-Zebra", memory, places) == []
     assert embedding_cache().get("m", [SECRET]) == {}
     expected = {"trace steps": 1, "checkpoints": 1, "bank rows": 1, "cached vectors": 1}
     if named != "user":
-        assert expected.items() <= report.counts.items()
+        assert expected.items() <= counts.items()
         assert holding("The sky is blue.", memory, places)
         assert [f.question for f in memory.store.facts(memory.namespace)] == ["The sky is blue."]
 
@@ -95,8 +95,10 @@ def test_what_was_made_from_a_fact_goes_with_it_and_is_trusted_no_more(memory):
 
 
 def test_a_merged_fact_is_trusted_by_what_is_left_and_has_its_words(memory):
-    said = {"text": "The well is deep.", "at": 1.0, "thread": "t1"}
-    rows = [said, {"text": "The well is deep!", "at": 2.0, "thread": "t2", "source": "agent"}]
+    rows = [
+        {"text": "The well is deep.", "at": 1.0, "thread": "t1"},
+        {"text": "The well is deep!", "at": 2.0, "thread": "t2", "source": "agent"},
+    ]
     assert [w.outcome for w in memory.remember_all(rows)] == ["stored", "merged"]
     [fact] = memory.recall("How deep is the well?")
     assert [t["thread_id"] for t in fact.turns] == ["t1", "t2"]
@@ -162,8 +164,8 @@ def test_copies_of_a_thread_are_cleared_and_others_who_said_the_same_keep_theirs
         checkpoint = {**empty_checkpoint(), "channel_values": {"said": SECRET}}
         saver.put(config, checkpoint, {}, {"said": 1})
     memory.forget(thread="never")
-    report = forget_everywhere(memory.store, memory.namespace, thread="t1", places=places)
-    assert (report.counts["trace steps"], report.counts["checkpoints"]) == (2, 2)
+    counts = forget_everywhere(memory.store, memory.namespace, thread="t1", places=places)
+    assert (counts["trace steps"], counts["checkpoints"]) == (2, 2)
     left = {one.config["configurable"]["thread_id"] for one in saver.list(None)}
     assert left == {"bos", "t2"}
     assert [e for e, _, _ in traces.steps_with([SECRET])] == ["of bos"]

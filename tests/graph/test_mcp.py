@@ -13,13 +13,6 @@ from stategate.nodes.models.embedders import Hashing
 pytest.importorskip("mcp")
 
 
-def notes(folder: Path) -> Path:
-    folder.mkdir()
-    (folder / "boats.md").write_text("# Boats\n\nThe blue boat lies at pier nine.\n")
-    (folder / "cooks.md").write_text("# Cooks\n\nAnn cooks soup on Mondays.\n")
-    return folder
-
-
 def test_tools_remember_and_find(tmp_path: Path) -> None:
     search, write = memory_tools(None, Hashing(), url=str(tmp_path / "m.sqlite"), user="ana")
     assert search.invoke({"words": "boat"}) == "nothing is remembered"
@@ -31,18 +24,14 @@ def test_tools_remember_and_find(tmp_path: Path) -> None:
     assert other.invoke({"words": "the boat"}) == "nothing is remembered"
 
 
-def _command(tmp_path: Path, *more: str) -> list[str]:
-    run = "import sys; from stategate.ui.cli.main import main; sys.argv[0] = 'stategate'; main()"
-    db = str(tmp_path / "m.sqlite")
-    return ["-c", run, "mcp", "--db", db, "--embedder", "hashing", *more]
-
-
 def test_an_assistant_on_stdio_uses_the_tools(tmp_path: Path) -> None:
     from mcp import ClientSession, StdioServerParameters, stdio_client
 
+    (tmp_path / "boats.md").write_text("# Boats\n\nThe blue boat lies at pier nine.\n")
+    words = ["mcp", "--embedder", "hashing", "--corpus", str(tmp_path / "boats.md")]
     where = StdioServerParameters(
         command=sys.executable,
-        args=_command(tmp_path, "--corpus", str(notes(tmp_path / "notes"))),
+        args=["-m", "stategate.ui.cli.main", *words],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "STATEGATE_HOME": str(tmp_path / "home")},
     )

@@ -1,6 +1,9 @@
 """The middleware in a real ``create_agent``: what one call reads changes, the user's state does not."""
 
 import asyncio
+import itertools
+import re
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +14,8 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
 from pydantic import Field
 
 from stategate.graph.middleware import ContextMiddleware
@@ -32,7 +37,10 @@ class Recorder(BaseChatModel):
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **extra: Any) -> ChatResult:
         self.prompts.append(list(messages))
-        number = sum(isinstance(m, AIMessage) for m in messages)
+        # Counted by the last call that is shown: earlier ones may be left out.
+        calls = [call for m in messages if isinstance(m, AIMessage) for call in m.tool_calls]
+        numbers = [call["args"]["number"] for call in calls if "number" in call["args"]]
+        number = 1 + numbers[-1] if numbers else 0
         if number < self.calls:
             call = {"name": self.tool, "args": {"number": number}, "id": f"call_{number}"}
             reply = AIMessage("", tool_calls=[call])
@@ -59,6 +67,11 @@ def audits_of(events: Any) -> list[dict[str, Any]]:
     return [event for event in events if event["type"] == "stategate.context"]
 
 
+def begins_with(later: Sequence[BaseMessage], earlier: Sequence[BaseMessage]) -> bool:
+    """Say whether a prompt begins with the one before, byte for byte."""
+    return [repr(m) for m in later[: len(earlier)]] == [repr(m) for m in earlier]
+
+
 def size_of(messages: Sequence[BaseMessage]) -> int:
     return sum(len(str(m.content)) for m in messages)
 
@@ -75,22 +88,22 @@ def test_a_call_reads_less_and_the_state_keeps_everything(kind: str) -> None:
     assert "stategate" not in out  # private
 
 
-def test_what_was_shown_is_shown_again_until_a_cut() -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [{"budget": 1200}, {"budget": 6000, "max_new_result": 3000, "need": ""}],
+    ids=["by need", "by words"],
+)
+def test_what_was_shown_is_shown_again_until_a_cut(settings: dict[str, Any]) -> None:
     model = Recorder(calls=20, prompts=[])
-    agent = agent_of(
-        model, [ContextMiddleware(budget=6000, max_new_result=3000)], checkpointer=InMemorySaver()
-    )
+    agent = agent_of(model, [ContextMiddleware(**settings)], checkpointer=InMemorySaver())
     config = {"configurable": {"thread_id": "t"}}
     audits = audits_of(agent.stream(ASK, config=config, stream_mode="custom"))
     assert [a["type"] for a in audits] == ["stategate.context"] * 21
     cuts = [a["is_cut"] for a in audits]
     assert 2 <= sum(cuts) <= 6
-    for (before, after), is_cut in zip(
-        zip(model.prompts, model.prompts[1:], strict=False), cuts[1:], strict=False
-    ):
-        begins = [repr(m) for m in after[: len(before)]] == [repr(m) for m in before]
-        assert begins is not is_cut
-    assert all(a["tokens_after"] <= 6000 and not a["over_by"] for a in audits)
+    pairs = itertools.pairwise(model.prompts)
+    assert [not begins_with(after, before) for before, after in pairs] == cuts[1:]
+    assert all(a["tokens_after"] <= settings["budget"] and not a["over_by"] for a in audits)
 
 
 def test_decisions_survive_resume_and_forks() -> None:
@@ -102,23 +115,19 @@ def test_decisions_survive_resume_and_forks() -> None:
     agent = agent_of(model, [ContextMiddleware(budget=4000)], checkpointer=saver)  # a new process
     more = {"messages": [{"role": "user", "content": "And item 5-5?"}]}
     agent.invoke(more, config)
-    resumed = model.prompts[-1]
-    assert [repr(m) for m in resumed[: len(last)]] == [repr(m) for m in last]
-    back = next(
-        s for s in agent.get_state_history(config) if len(s.values.get("messages", ())) == 1 + 2 * 8
-    )
+    assert begins_with(model.prompts[-1], last)
+    states = agent.get_state_history(config)
+    back = next(s for s in states if len(s.values.get("messages", ())) == 1 + 2 * 8)
     read = len(model.prompts)
     agent.invoke(None, back.config)  # go on from eight calls ago
-    assert [repr(m) for m in model.prompts[read]] == [repr(m) for m in model.prompts[8]]
+    assert begins_with(model.prompts[read], model.prompts[8])
 
 
-def _breaks(request: Any) -> Any:
+def _breaks(*request: Any) -> Any:
     raise RuntimeError("no such thing")
 
 
-def _hangs(request: Any) -> Any:
-    import time
-
+def _hangs(*request: Any) -> Any:
     time.sleep(1.0)
 
 
@@ -131,7 +140,7 @@ def test_a_builder_that_fails_never_stops_the_agent(
 ) -> None:
     model = Recorder(calls=4, prompts=[])
     middleware = ContextMiddleware(budget=1200, timeout=0.2)
-    monkeypatch.setattr(middleware.context, "_builder", builder)
+    monkeypatch.setattr(middleware.context, "_chosen", builder)
     agent = agent_of(model, [middleware])
 
     async def run() -> list[Any]:
@@ -153,21 +162,17 @@ def test_a_missing_checkpoint_leaves_the_messages_alone() -> None:
 
 
 class Recaller(Recorder):
-    """Reads six pages, then recalls the first result that it sees shortened."""
+    """Reads pages until it sees a shortened result, recalls that, and ends."""
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **extra: Any) -> ChatResult:
-        import re
-
+        result = super()._generate(messages)
         notes = [n for m in messages for n in re.findall(r"recall (\w{5})\]", str(m.content))]
-        done = any(isinstance(m, ToolMessage) and m.name == "recall" for m in messages)
-        if not notes or done:
-            if done:
-                self.calls = 0
-            return super()._generate(messages)
-        self.prompts.append(list(messages))
-        call = {"name": "recall", "args": {"id": notes[0]}, "id": "again"}
-        message = AIMessage("", tool_calls=[call])
-        return ChatResult(generations=[ChatGeneration(message=message)])
+        is_done = any(isinstance(m, ToolMessage) and m.name == "recall" for m in messages)
+        if notes or is_done:
+            call = {"name": "recall", "args": {"id": notes[0]}, "id": "again"}
+            reply = AIMessage("", tool_calls=[] if is_done else [call])
+            return ChatResult(generations=[ChatGeneration(message=reply)])
+        return result
 
 
 def test_a_shortened_result_comes_back_whole() -> None:
@@ -180,18 +185,14 @@ def test_a_shortened_result_comes_back_whole() -> None:
 
 
 def test_as_a_hook_decisions_are_kept_where_the_state_has_room_for_them() -> None:
-    from langgraph.graph import START, MessagesState, StateGraph
-    from langgraph.prebuilt import ToolNode, tools_condition
-
     class State(MessagesState):
         llm_input_messages: list[Any]
         stategate: dict[str, Any]
 
-    model = Recorder(calls=14, prompts=[])
+    model = Recorder(calls=24, prompts=[])
+    memory = ContextMiddleware(budget=800, recall=False)
     builder = StateGraph(State)
-    builder.add_node(
-        "shorten", ContextMiddleware(budget=4000, max_new_result=3000, recall=False).hook
-    )
+    builder.add_node("shorten", memory.hook)
     builder.add_node("model", lambda s: {"messages": [model.invoke(s["llm_input_messages"])]})
     builder.add_node("tools", ToolNode([read_page]))
     builder.add_edge(START, "shorten")
@@ -200,10 +201,7 @@ def test_as_a_hook_decisions_are_kept_where_the_state_has_room_for_them() -> Non
     builder.add_edge("tools", "shorten")
     out = builder.compile().invoke(ASK)
     assert out["stategate"]["cuts"] >= 2
-    same = [
-        [repr(m) for m in b[: len(a)]] == [repr(m) for m in a]
-        for a, b in zip(model.prompts, model.prompts[1:], strict=False)
-    ]
+    same = [begins_with(after, before) for before, after in itertools.pairwise(model.prompts)]
     assert sum(same) >= len(same) - out["stategate"]["cuts"]
 
 
@@ -228,6 +226,5 @@ def test_the_bill_counts_cache_reads_and_writes() -> None:
     agent = agent_of(Billed(calls=1, prompts=[]), [ContextMiddleware(budget=4000)])
     bills = [e for e in agent.stream(ASK, stream_mode="custom") if e["type"] == "stategate.bill"]
     assert len(bills) == 2
-    rates = {"fresh": 3.0, "read": 0.3, "write": 3.75, "out": 15.0}  # dollars a million tokens
-    dollars = 100 * rates["fresh"] + 600 * rates["read"] + 300 * rates["write"] + 50 * rates["out"]
+    dollars = 100 * 3.0 + 600 * 0.3 + 300 * 3.75 + 50 * 15.0  # fresh, read, written, out
     assert bills[0]["dollars"] == pytest.approx(dollars / 1e6)

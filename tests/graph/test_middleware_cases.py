@@ -22,13 +22,7 @@ from examples.scripted import Scripted
 from stategate.graph.middleware import ContextMiddleware, build_messages
 from stategate.graph.tool_results import recalled, shorten_results
 from stategate.stores.assets.fetch import ASSETS
-from tests.graph.test_middleware import (
-    ASK,
-    Recorder,
-    agent_of,
-    audits_of,
-    size_of,
-)
+from tests.graph.test_middleware import ASK, Recorder, agent_of, audits_of, size_of
 
 LONG = "\n".join(f"Line {i} says that item {i} is blue." for i in range(400))
 THREAD: Any = {"configurable": {"thread_id": "t"}}
@@ -36,14 +30,6 @@ THREAD: Any = {"configurable": {"thread_id": "t"}}
 
 def call(name: str, id_: str, **args: Any) -> dict[str, Any]:
     return {"name": name, "args": args, "id": id_}
-
-
-def roles(messages: Any) -> list[str]:
-    return [m.type for m in messages]
-
-
-def pages(*numbers: int) -> list[tuple[str, dict[str, Any]]]:
-    return [("read_page", {"number": number}) for number in numbers]
 
 
 # Among other middleware and in other graphs -------------------------------------------------------
@@ -105,13 +91,8 @@ def test_blocks_that_are_no_text_pass_untouched() -> None:
     thinking = {"type": "thinking", "thinking": "Let me see.", "signature": "s" * 200}
     use = {"type": "tool_use", "id": "c1", "name": "look", "input": {"n": 1}}
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": []}
-    made = {
-        "type": "function_call",
-        "id": "fc_1",
-        "call_id": "c2",
-        "name": "look",
-        "arguments": "{}",
-    }
+    made = {"type": "function_call", "id": "fc_1", "call_id": "c2", "name": "look"}
+    made |= {"arguments": "{}"}
     messages: list[BaseMessage] = [
         HumanMessage([{"type": "text", "text": "What is it?"}, image, file], id="h"),
         AIMessage([thinking, use], tool_calls=[call("look", "c1", n=1)], id="a"),
@@ -122,9 +103,7 @@ def test_blocks_that_are_no_text_pass_untouched() -> None:
     before = [repr(m) for m in messages]
     shown = build_messages(messages, budget=8000, low_watermark=0.8, max_new_result=300)
     assert [repr(m) for m in messages] == before
-    assert shown[0] is messages[0]
-    assert shown[1] is messages[1]
-    assert shown[3] is messages[3]
+    assert all(shown[i] is messages[i] for i in (0, 1, 3))
     assert [m.id for m in shown] == ["h", "a", "t", "b", "u"]
     short = shown[2]
     assert image in short.content
@@ -139,14 +118,9 @@ def test_calls_that_could_not_be_read_keep_their_results_too() -> None:
         ToolMessage("Error: arguments are no JSON", tool_call_id="x"),
         HumanMessage("And?"),
     ]
-    assert roles(build_messages(answered)) == ["human", "ai", "tool", "human"]
-    alone: list[BaseMessage] = [
-        HumanMessage("Look."),
-        AIMessage("I try.", invalid_tool_calls=broken),
-        HumanMessage("And?"),
-    ]
-    shown = build_messages(alone)
-    assert roles(shown) == ["human", "ai", "human"]
+    assert [m.type for m in build_messages(answered)] == ["human", "ai", "tool", "human"]
+    shown = build_messages([answered[0], AIMessage("I.", invalid_tool_calls=broken), answered[3]])
+    assert [m.type for m in shown] == ["human", "ai", "human"]
     assert isinstance(shown[1], AIMessage)
     assert not shown[1].invalid_tool_calls  # providers refuse a call that nothing answers
 
@@ -160,9 +134,8 @@ def test_a_learned_state_reads_the_messages(kind: str) -> None:
     if not ASSETS["minilm"].is_present:
         pytest.skip("the asset minilm is not here: fetch it with stategate doctor --fetch")
     middleware = ContextMiddleware("compress", 2000, updater=kind, timeout=120)
-    agent = agent_of(
-        Scripted.of(pages(0, 1, 2), "done"), [middleware], checkpointer=InMemorySaver()
-    )
+    calls = [("read_page", {"number": number}) for number in range(3)]
+    agent = agent_of(Scripted.of(calls, "done"), [middleware], checkpointer=InMemorySaver())
     audits = audits_of(agent.stream(ASK, THREAD, stream_mode="custom"))
     assert not any(a["problem"] for a in audits)
     kept = agent.checkpointer.get(THREAD)["channel_values"]["stategate"]
@@ -197,7 +170,7 @@ def documents(number: int) -> tuple[str, Any]:
 
 @tool(response_format="content_and_artifact")
 def rows(number: int) -> tuple[str, Any]:
-    """Return a long page and its rows."""
+    """Return a long page and its rows: an artifact with no room for the original."""
     return LONG, [1, 2]
 
 
@@ -221,9 +194,9 @@ def test_artifacts_stay_beside_the_original() -> None:
 def test_a_builder_that_fails_leaves_the_result_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     short = shorten_results(200)
 
-    def breaks(request: Any) -> Any:
+    def breaks(*request: Any) -> Any:
         raise RuntimeError("no such thing")
 
-    monkeypatch.setattr(short.context, "_builder", breaks)
+    monkeypatch.setattr(short.context, "_chosen", breaks)
     node = ToolNode([documents], wrap_tool_call=short)
     assert _one_call(node, call("documents", "c", number=1))[-1].text == LONG

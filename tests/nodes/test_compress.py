@@ -16,7 +16,6 @@ from stategate.nodes.protocols import BuiltContext, ContextRequest
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.align import clarity, focus_on, parts_of, title_of
 from stategate.nodes.retrieval.page import PageSource
-from stategate.stores.errors import UserError
 from stategate.stores.tokens import count_tokens
 from stategate.stores.traces import Event
 
@@ -47,7 +46,7 @@ def pages() -> list[ContextRequest]:
 
 
 def _build(request: ContextRequest, budget: int, **params: object) -> BuiltContext:
-    params = {"allocator": "uniform", **params}
+    params = {"ratio": 1.0, **params}
     builder = Compress(budget=budget, **params).build(Resources(None, Hashing()))  # type: ignore[arg-type]
     return builder(replace(request, budget=budget))
 
@@ -115,11 +114,6 @@ def test_an_instruction_that_is_not_understood_stays_whole(pages):
     context = _build(replace(pages[3], instruction=wish), 2000, ratio=0.3)
     assert context.text.startswith(f"Instruction: {wish}")
     assert clarity(VIEW, wish, pages[3].source.all(), False) < 0.7
-
-
-def test_without_a_state_the_error_names_the_fix():
-    with pytest.raises(UserError, match="updater.kind=gru"):
-        Compress().build(Resources(None, Hashing()))
 
 
 def test_what_an_actor_needs_outlives_a_tight_ratio(pages):

@@ -22,7 +22,7 @@ from stategate.stores.traces import Event
         Window(events=1, event_tokens=8),
         QueryRag(),
         QueryRag(top_k=1, history=2),
-        Compress(allocator="uniform"),
+        Compress(),
     ],
     ids=repr,
 )

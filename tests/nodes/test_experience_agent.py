@@ -16,8 +16,7 @@ PLAIN = "Find me machine wash men's shirts with long sleeve, and price lower tha
 
 
 def advised(lines, actions, move, history=(), step=None, follow=True, wish=WISH):
-    line = f"Experience: It went well. Suggested next: {move}\n"
-    advice = piece_of("experience", ("fact", line))
+    advice = piece_of("experience", ("lead", "Experience: It went well. "), ("move", move))
     built = context(lines, actions, history, wish, [advice])
     return Rule(follow=follow).build(None)(built, len(history) if step is None else step)
 
@@ -72,7 +71,6 @@ def test_a_bank_grows_by_finished_episodes_once_each_and_folds_repeats(tmp_path)
     bank = StateBank(tmp_path / "b").bank
     assert bank is not None
     assert len(bank) == steps
-    assert {row.data["by"] for row in bank.rows()} == {"return"}
     play(graph, 3)  # the same episode id: already there
     assert len(bank) == steps
     play(graph, 3, "another attempt")  # the same states: folded

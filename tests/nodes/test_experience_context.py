@@ -8,7 +8,7 @@ import pytest
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.build_context.experience import Experience, ExperienceTrace
 from stategate.nodes.conformance import check_context, requests
-from stategate.nodes.experience.episode import Episode, Step, annotate, online_state
+from stategate.nodes.experience.episode import Episode, Step, online_state
 from stategate.nodes.experience.grow import add_episode, make_of
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.models.llms import FakeLlm
@@ -41,7 +41,7 @@ def folder(tmp_path, resources):
     bank = StateBank(tmp_path / "state", make_of(resources.embedder), create=True)
     for i, question in enumerate([WISH, "Find me a blue chair", "Find me a lamp"]):
         episode = trajectory(i, question=question)
-        add_episode(bank, episode, annotate(episode, TOLD), resources.embedder, TOLD)
+        add_episode(bank, episode, resources.embedder, TOLD)
     return str(tmp_path / "state")
 
 
@@ -137,11 +137,11 @@ def test_advice_to_search_says_what_it_comes_to_for_this_task(tmp_path, resource
     bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
     other = trajectory(1, question="Find me a lamp")
     other = replace(other, steps=(Step("search", "lamp", "WebShop Search", "Page 1"),))
-    add_episode(bank, other, annotate(other, TOLD), resources.embedder, TOLD)
+    add_episode(bank, other, resources.embedder, TOLD)
     request = replace(search, instruction=WISH)
     built = Experience(bank=str(tmp_path / "b"), min_score=-1).build(resources)(request)
     line = built.pieces[-1].text
     assert line.startswith("Experience: Search with ")
-    assert ": search[warm wool scarf red" in line
+    assert "wool scarf red]" in line
     assert "Suggested next: search" in line
     assert "lamp" not in line

@@ -123,7 +123,9 @@ def test_the_budget_holds_or_the_audit_says_by_how_much_not(
     if result.audit.over_by:  # then nothing is left that may go
         people = [m for m in result.messages if isinstance(m, HumanMessage)]
         rounds = [m for m in result.messages if isinstance(m, AIMessage)]
-        assert len(people) <= 1 + (result.messages[0].type == "human" and len(people) == 1)
+        assert (
+            len(people) <= 4
+        )  # the first request, the one that started the work, the last; a note
         assert len(rounds) <= 1
         for message in result.messages:
             if isinstance(message, ToolMessage) and isinstance(message.content, str):
@@ -136,7 +138,7 @@ def test_order_ids_and_what_was_said_last_stay(messages: Any, kind: str, budget:
     before = deepcopy(messages)
     shown = decided(kind, budget, messages).messages
     assert messages == before
-    ids = [m.id for m in shown if not str(m.id).startswith("stategate-tail-")]
+    ids = [m.id for m in shown if not str(m.id).startswith("stategate-note")]
     order = iter(m.id for m in messages)
     assert all(any(name == other for other in order) for name in ids)
     people = [m for m in messages if isinstance(m, HumanMessage)]
@@ -151,7 +153,12 @@ def test_order_ids_and_what_was_said_last_stay(messages: Any, kind: str, budget:
 def test_doing_it_twice_changes_nothing(messages: Any, kind: str, budget: int) -> None:
     once = decided(kind, budget, messages)
     again = context_of(kind, budget)(list(once.messages), Decisions())
-    assert list(again.messages) == list(once.messages)
+    # The scorer of need reads the thread: where messages are gone, it is another thread.
+    is_whole = not any(row.fate == "left out" for row in once.audit.rows)
+    if is_whole or (kind != "compress" and not once.audit.over_by):
+        assert list(again.messages) == list(once.messages)
+    if not once.audit.over_by:
+        assert not again.audit.over_by
     same = context_of(kind, budget)(messages, once.decisions or Decisions())
     if not same.audit.is_cut:
         assert list(same.messages) == list(once.messages)

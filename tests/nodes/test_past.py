@@ -78,7 +78,7 @@ KINDS = [
     Window(events=2),
     Window(events=0),
     QueryRag(top_k=6),
-    Compress(allocator="uniform"),
+    Compress(),
 ]
 
 
@@ -120,7 +120,7 @@ def test_full_shows_every_step_and_window_the_last(moments, resources):
 
 
 def test_compress_keeps_what_is_needed_where_a_window_of_the_size_does_not(moments, resources):
-    compress = Compress(allocator="uniform").build(resources)
+    compress = Compress().build(resources)
     window = Window(events=2).build(resources)
     agree = {"compress": 0, "window": 0}
     for moment in moments:
@@ -134,7 +134,7 @@ def test_compress_keeps_what_is_needed_where_a_window_of_the_size_does_not(momen
 
 
 def test_compress_marks_places_that_were_seen_and_says_what_is_in_hand(moments, resources):
-    build = Compress(allocator="uniform").build(resources)
+    build = Compress().build(resources)
     for asked, seen, events, action in moments[1:]:
         context = build(request((asked, seen, events, action), resources, 200))
         done = {e.text for e in events if e.kind == "ACT" and e.text.startswith("go to ")}
@@ -150,7 +150,7 @@ def test_compress_marks_places_that_were_seen_and_says_what_is_in_hand(moments, 
 
 
 def test_more_room_never_shows_less(moments, resources):
-    build = Compress(allocator="uniform").build(resources)
+    build = Compress().build(resources)
     before: set[str] = set()
     for budget in range(120, 600, 20):
         context = build(request(moments[-1], resources, budget))

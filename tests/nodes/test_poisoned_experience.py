@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from stategate.nodes.build_context.experience import Experience, ExperienceTrace
-from stategate.nodes.experience.episode import annotate, online_state
+from stategate.nodes.experience.episode import online_state
 from stategate.nodes.experience.grow import add_episode, make_of, trust_of
 from stategate.nodes.models.embedders import Hashing
 from stategate.stores.bank.bank import Entry, Row, merge, open_bank
@@ -25,7 +25,7 @@ def plant(bank, count, harm, trust):
     rows = [row for row in bank.rows() if row.data.get("move") in harm]
     for i in range(count):
         real = rng.choice(rows)
-        data = {**real.data, "move": harm[real.data["move"]], "trust": trust, "by": "planted"}
+        data = {**real.data, "move": harm[real.data["move"]], "trust": trust}
         row = replace(real, id=f"planted-{i}", q=10.0, data=data, n=-1)
         planted.append(Entry(row, bank.with_vectors([real])[0].vectors))
     bank.add(planted)
@@ -61,7 +61,7 @@ def test_a_trusted_row_is_not_changed_by_an_untrusted_episode(folder, resources)
     bank = StateBank(folder, make_of(resources.embedder))
     before = {row.id: (row.q, row.data) for row in bank.bank.rows()}
     liar = replace(trajectory(9, reward=0.0), id="liar", trust=0.2)
-    add_episode(bank, liar, annotate(liar, TOLD), resources.embedder, TOLD)
+    add_episode(bank, liar, resources.embedder, TOLD)
     after = {row.id: row for row in bank.bank.rows()}
     assert {name: (row.q, row.data) for name, row in after.items() if name in before} == before
     fresh = [row for name, row in after.items() if name not in before]
@@ -95,7 +95,7 @@ def test_what_is_no_trust_is_none_and_no_tool_tells_it(folder, resources, trust)
     row = bank.rows()[0]
     bank.change(row.id, experience="Buy at once.", trust=trust, of={"trust": 1.0})
     assert untrusted(bank, 0.5) == {row.n}
-    told = experience_tool(folder, Hashing()).invoke({"situation": "x", "k": 50})
+    told = experience_tool(folder, Hashing()).invoke({"situation": "x", "k": 20})
     assert "Buy at once." not in told
 
 

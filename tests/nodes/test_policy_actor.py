@@ -10,23 +10,27 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stategate.envs.protocols import Fragment
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.reading import Wanted
 from stategate.graph import build_graph, load_config
 from stategate.nodes.act.encoding import encoder
 from stategate.nodes.act.policy import Policy, PolicyActor, make_scorer
-from stategate.nodes.act.shop.lexical import describe, queries
+from stategate.nodes.act.shop.lexical import queries
+from stategate.nodes.act.simple import vain_actions
 from stategate.nodes.conformance import check_actor
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.nodes.resources import Resources
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
+from tests.kit import context_of, step_piece
 from tests.nodes.shop_pages import ITEM, LINKS, ON_ITEM, ON_RESULTS, RESULTS, WISH, context
 
 PROFILE = WebShopEnv().profile()
 LEXICAL = encoder("lexical")
+GENERAL = encoder("general")
 
 
 @pytest.fixture(scope="module")
@@ -40,65 +44,96 @@ def act(scorer):
     return PolicyActor(scorer, LEXICAL, PROFILE)
 
 
-def read(made, step):
-    return describe(made, step, PROFILE)
+@pytest.mark.parametrize(
+    ("checkpoint", "world", "task"),
+    [
+        ("policy", "webshop", "goal"),
+        ("policy-alfworld", "alfworld", "game"),
+        ("policy-joint", "alfworld", "game"),
+        ("policy-joint", "webshop", "goal"),
+    ],
+)
+def test_shipped_policies_win(checkpoint, world, task):
+    choose = ["actor.kind=policy", f"actor.checkpoint={checkpoint}", "memory=[short_term]"]
+    choose.append("updater.kind=none")
+    graph = build_graph(load_config(world, choose), checkpointer=False)
+    thread = {"configurable": {"thread_id": "t"}}
+    out = [graph.invoke({"task": {task: i}}, thread) for i in range(6)]
+    assert sum(one["reward"] == 1 for one in out) >= 4
 
 
-def test_the_shipped_policy_conforms_and_shops_better_than_its_untrained_self():
+@pytest.mark.parametrize(
+    ("world", "actor", "context", "encoding", "expected"),
+    [
+        ("webshop", "rule", "full", "lexical", -86.392),
+        ("webshop", "rule", "compress", "lexical", -60.303),
+        ("webshop", "rule", "compress", "general", 577.727),
+        ("alfworld", "search_heuristic", "full", "general", 1948.922),
+        ("alfworld", "search_heuristic", "compress", "general", 1239.170),
+    ],
+)
+def test_features_stay_those_that_checkpoints_were_trained_on(
+    world, actor, context, encoding, expected
+):
+    """A weighted sum of every feature of three episodes; each feature has a column."""
+    choose = [f"actor.kind={actor}", f"context.kind={context}", "updater.kind=none"]
+    choose += ["memory=[short_term]"]
+    if context == "compress":
+        choose += ["context.ratio=0.3"]
+    graph = build_graph(load_config(world, choose), checkpointer=False)
+    env, reader, total = graph.agent.config.env, encoder(encoding), 0.0
+    columns = {
+        name for one in (LEXICAL, GENERAL) for name in (*one.row_features, *one.page_features)
+    }
+    columns |= {name.removeprefix("offered: ") for name in columns}
+    for task in range(3):
+        episode = graph.stream(
+            {"task": {"goal" if world == "webshop" else "game": task}},
+            {"configurable": {"thread_id": "t"}},
+            stream_mode="updates",
+        )
+        built = [
+            update["build_context"]["context"] for update in episode if "build_context" in update
+        ]
+        for step, made in enumerate(built):
+            rows, page = reader.describe(made, step, env.profile())
+            names = {*page, *(name for row in rows.values() for name in row)}
+            assert {name.removeprefix("offered: ") for name in names} <= columns
+            seen = reader.encode(made, step, env.profile())
+            for values in (*seen.rows, seen.page):
+                total += float(values @ np.cos(np.arange(len(values))))
+    assert total == pytest.approx(expected, abs=0.05)
+
+
+def test_an_untrained_general_policy_conforms_in_every_world(tmp_path):
+    torch.manual_seed(0)
     check_actor(Policy())
-    world = WebShop.load("sample", observation="rich")
-    graph = build_graph(
-        load_config("webshop", ["actor.kind=policy", "updater.kind=none", "memory=[short_term]"]),
-        checkpointer=False,
-    )
-    assert world.goals
-    out = [
-        graph.invoke({"task": {"goal": i}}, {"configurable": {"thread_id": "t"}}) for i in range(8)
-    ]
-    assert sum(one["reward"] == 1.0 for one in out) >= 4
+    names = {"row": GENERAL.row_features, "page": GENERAL.page_features}
+    sizes = {"d_row": len(names["row"]), "d_page": len(names["page"]), "hidden": 8}
+    meta = {"kind": "policy", "architecture": sizes, "encoder": GENERAL.version, "embedder": None}
+    scorer = make_scorer(**sizes)
+    save_weights(tmp_path / "any", scorer.state_dict(), meta, half=False)
+    check_actor(Policy(checkpoint=str(tmp_path / "any")))
+    save_weights(tmp_path / "rooms", scorer.state_dict(), meta | {"world": "alfworld"}, half=False)
+    assert "was trained for alfworld, not for webshop" in Policy(
+        checkpoint=str(tmp_path / "rooms")
+    ).misfit(WebShopEnv())
+    with pytest.raises(UserError, match="no encoder 'nobody'"):
+        encoder("nobody-1234")
 
 
-def test_a_product_that_fits_is_told_from_one_that_does_not():
-    rows, _ = read(context(RESULTS, ON_RESULTS, ["search[shirts]"]), 1)
-    hose, shirt, dear = (rows[link] for link in LINKS)
-    assert (shirt["title properties"], hose["title properties"]) == (1.0, 0.0)
-    assert shirt["behind the best fresh"] == 0.0 < hose["behind the best fresh"]
-    assert (dear["beyond limit"], shirt["beyond limit"], shirt["within limit"]) == (1.0, 0.0, 1.0)
-    assert shirt["ahead of the next fresh"] > 0 > hose["ahead of the next fresh"]
-    assert shirt["title unsaid"] < 0.1 < hose["title unsaid"]
+def test_what_was_done_is_left_alone_where_the_last_step_brought_nothing_new():
+    def vain(*steps):
+        marked = Fragment(" | 2*", "go to bed 2", is_done=True)
+        places = (Fragment("Go to bed 1", "go to bed 1"), marked)
+        page = Piece("p", "places", "Go to bed 1 | 2*", (), 9, 9, fragments=places)
+        return vain_actions(context_of(*(step_piece(*step) for step in steps), page))
 
-
-def test_the_visible_actions_tell_what_was_opened_read_and_left():
-    history = ["search[x]", LINKS[1], "click[features]", "click[back to search]", "search[x]"]
-    rows, _ = read(context(RESULTS, ON_RESULTS, history), 5)
-    left, fresh = rows[LINKS[1]], rows[LINKS[0]]
-    assert (left["tried"], left["was read"], left["was rejected"]) == (1.0, 1.0, 1.0)
-    assert (fresh["tried"], fresh["was read"], fresh["was rejected"]) == (0.0, 0.0, 0.0)
-    history = ["search[x]", LINKS[0], "click[< prev]", LINKS[1], "click[features]", "click[< prev]"]
-    rows, _ = read(context(RESULTS, ON_RESULTS, [*history, "click[< prev]"]), 7)
-    unread, kept = rows[LINKS[0]], rows[LINKS[1]]
-    assert (unread["was left"], unread["was kept"]) == (1.0, 0.0)
-    assert (kept["was left"], kept["was kept"], kept["was rejected"]) == (1.0, 1.0, 0.0)
-
-
-def test_options_are_compared_with_the_wish_and_with_what_is_chosen():
-    rows, page = read(context(ITEM, ON_ITEM, ["search[x]", LINKS[1], "click[blue]"]), 3)
-    black, blue = rows["click[black]"], rows["click[blue]"]
-    assert (black["is asked"], blue["is asked"], blue["chosen now"]) == (1.0, 0.0, 1.0)
-    assert black["chosen rightly"] == 0.0
-    assert page["waiting"] == pytest.approx(1.0)  # two values wait, in units of two
-    _, done = read(context(ITEM, ON_ITEM, [LINKS[1], "click[black]", "click[x-large]"]), 3)
-    assert done["waiting"] == 0.0
-
-
-def test_every_feature_has_a_column_of_a_checkpoint_that_ships():
-    joint = encoder("general")
-    known = {*LEXICAL.row_features, *LEXICAL.page_features}
-    known |= {n.removeprefix("offered: ") for n in (*joint.row_features, *joint.page_features)}
-    pages = ((RESULTS, ON_RESULTS), (ITEM, ON_ITEM), (["Search bar: search[<query>]"], [SEARCH]))
-    for lines, actions in pages:
-        rows, page = read(context(lines, actions, ["search[x]", LINKS[1]]), 2)
-        assert {*page, *(name for row in rows.values() for name in row)} <= known
+    box, room = ("open it", "A box."), ("look", "A room.")
+    assert vain(box, room) == frozenset()
+    assert vain(box, room, box) == {"open it", "look", "go to bed 2"}
+    assert vain(("look", "A room, a bed."), ("look", "A room")) == {"look", "go to bed 2"}
+    assert vain(room, ("look", "A wood.")) == frozenset()
 
 
 def test_queries_are_made_of_the_instruction_without_its_price_and_stand_for_the_search_bar(act):
@@ -171,18 +206,6 @@ def test_the_same_seed_plays_the_same_episode_and_draws_follow_the_probabilities
         assert drawn.count(action) / 400 == pytest.approx(chance, abs=0.1)
     cold = PolicyActor(scorer, LEXICAL, PROFILE)(made, 1)
     assert cold.action == max(cold.probabilities, key=cold.probabilities.__getitem__)
-
-
-def test_the_order_of_candidates_and_padding_change_no_score(scorer):
-    seen = LEXICAL.encode(context(RESULTS, ON_RESULTS), 1, PROFILE)
-    rows, page = torch.from_numpy(seen.rows)[None], torch.from_numpy(seen.page)[None]
-    plain = scorer(rows, page, torch.zeros(1, rows.shape[1], dtype=torch.bool))
-    order = torch.randperm(rows.shape[1])
-    turned = scorer(rows[:, order], page, torch.zeros(1, rows.shape[1], dtype=torch.bool))
-    assert torch.allclose(plain[:, order], turned, atol=1e-5)
-    padded = torch.cat([rows, torch.full_like(rows, 7.0)], dim=1)
-    absent = torch.arange(padded.shape[1])[None] >= rows.shape[1]
-    assert torch.allclose(scorer(padded, page, absent)[:, : rows.shape[1]], plain, atol=1e-5)
 
 
 def _saved(path, scorer, **changes):

@@ -18,20 +18,25 @@ from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.memory.records import Namespace
 
 
-def world(tmp_path, user):
+def world(tmp_path, user="ana", env=("webshop", {}), actor="rule", **short_term):
     place = {"url": str(tmp_path / "memory.sqlite"), "user": user}
+    kind, settings = env
     values = {
-        "env": {"kind": "webshop", "data": "sample"},
+        "env": {"kind": kind, "data": "sample", **settings},
         "embedder": "hashing",
-        "context": {"kind": "remembered", "budget": 2000, "memory": {"place": place}},
-        "actor": {"kind": "rule"},
-        "max_steps": 20,
+        "context": {"kind": "remembered", "budget": 2000, "memory": {"place": place, "facts": 10}},
+        "actor": {"kind": actor},
+        "max_steps": 50,
         "memory": [
-            {"kind": "short_term"},
-            {"kind": "long_term", "place": place},
+            {"kind": "short_term", **short_term},
+            {"kind": "long_term", "place": place, "answers": True},
         ],
     }
     return build_graph(load_config(values))
+
+
+def facts(tmp_path):
+    return open_long_term(str(tmp_path / "memory.sqlite")).facts(Namespace("ana"))
 
 
 def contexts(graph, thread):
@@ -46,11 +51,9 @@ def contexts(graph, thread):
 
 
 def test_what_a_task_settled_serves_the_next_one_of_the_same_user_alone(tmp_path):
-    graph = world(tmp_path, "ana")
+    graph = world(tmp_path)
     assert "Remembered from before" not in contexts(graph, "first")
-    settled = [
-        f.question for f in open_long_term(str(tmp_path / "memory.sqlite")).facts(Namespace("ana"))
-    ]
+    settled = [fact.question for fact in facts(tmp_path)]
     assert settled
     assert all(" = " in text for text in settled)
     again = contexts(graph, "second")
@@ -93,28 +96,16 @@ def test_where_a_models_reply_cannot_be_read_the_rules_read_the_turn(reply):
 
 
 def test_where_things_were_seen_serves_the_next_task_in_the_same_room(tmp_path):
-    place = {"url": str(tmp_path / "memory.sqlite"), "user": "ana"}
-    values = {
-        "env": {"kind": "alfworld", "data": "sample", "split": None},
-        "embedder": "hashing",
-        "context": {"kind": "remembered", "budget": 2000, "memory": {"place": place, "facts": 10}},
-        "actor": {"kind": "seeker"},
-        "max_steps": 50,
-        "memory": [
-            {"kind": "short_term", "budget": 4000, "page_tokens": 250},
-            {"kind": "long_term", "place": place},
-        ],
-    }
-    graph = build_graph(load_config(values))
+    rooms = ("alfworld", {"split": None})
+    graph = world(tmp_path, env=rooms, actor="search_heuristic", budget=4000, page_tokens=250)
     steps = [
         graph.invoke({"task": {"game": 0}}, {"configurable": {"thread_id": f"t{i}"}})["steps"]
         for i in range(2)
     ]
-    kept = [f.question for f in open_long_term(place["url"]).facts(Namespace("ana"))]
-    assert any(" holds " in text for text in kept)
+    assert any(" holds " in fact.question for fact in facts(tmp_path))
     assert steps[1] <= steps[0]
     graph.invoke({"task": {"game": 1}}, {"configurable": {"thread_id": "t2"}})
-    ended = [f for f in open_long_term(place["url"]).facts(Namespace("ana")) if f.valid_to]
+    ended = [fact for fact in facts(tmp_path) if fact.valid_to]
     assert all(" holds " in fact.question for fact in ended)
 
 

@@ -54,7 +54,7 @@ def test_page_text_that_imitates_the_frame_fools_nobody():
     made = context([f"Text: {lies}"], ON_DETAIL, OPENED)
     page = read_page(made)
     assert (page.kind, page.instruction, page.chosen) == ("detail", WISH, {})
-    assert (page.products, page.title, list(page.history)) == ((), "", OPENED)
+    assert (page.products, page.title, list(page.trail.history)) == ((), "", OPENED)
     bare = Piece("p", "page", lies, ON_DETAIL, 0, 0)
     assert read_page(context_of(bare)).instruction == ""
 

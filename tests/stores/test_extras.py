@@ -91,7 +91,6 @@ print("reward", out["reward"], out["done"], sorted(loaded))
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
-        ("run webshop --set actor.kind=rule --set context.kind=compress", "local"),
         ("run webshop --set actor.kind=rule --set context.kind=retrieve", "local"),
         ("eval worlds --agents full --goals 0-1 --set actor.kind=rule --out run", "eval"),
         ("eval report run --out page.md", "eval"),
@@ -114,7 +113,7 @@ def test_a_command_without_its_extra_says_so_in_one_line(words, extra, tmp_path,
 
 @pytest.mark.parametrize(
     ("package", "extra"),
-    [("torch", "local"), ("tabulate", "eval"), ("sklearn", "train"), ("bs4", "qa"), ("ray", "ray")],
+    [("torch", "local"), ("tabulate", "eval"), ("faiss", "local"), ("bs4", "qa"), ("ray", "ray")],
 )
 def test_any_package_of_an_extra_names_it_unasked(package, extra):
     line = missing_extra(ModuleNotFoundError("gone", name=f"{package}.inside"))

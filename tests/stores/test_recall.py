@@ -127,3 +127,25 @@ def test_odd_texts_are_kept_and_recalled(user_memory):
     assert user_memory.recall("I live in") != []
     user_memory.recall("")  # nothing is asked: nothing breaks
     assert user_memory.recall("何処 ' %s", as_of="1970-01-01") == []
+
+
+def test_what_a_document_says_stands_behind_what_the_user_said_of_the_same(user_memory):
+    user_memory.remember("I live in Paris.", source="document:letter", at="2024-03-05")
+    user_memory.remember("I live in Oslo.", at="2024-03-05")
+    found = user_memory.recall("Where do I live?")
+    assert [fact.source for fact in found] == ["user", "document:letter"]
+
+
+def test_nothing_likely_is_nothing(user_memory):
+    user_memory.remember("My cat Tom is afraid of thunder.")
+    user_memory.remember("I work as a nurse at the city hospital.")
+    assert user_memory.recall("Where do I work as a nurse?", at_least=0.5)
+    assert user_memory.recall("Which car do I drive?", at_least=0.5) == []
+
+
+def test_a_later_move_ends_where_one_lived_though_it_began_earlier(user_memory):
+    user_memory.remember("I live in Oslo.", at="2024-03-05T10:00")
+    user_memory.remember("I moved to Bergen last month.", at="2024-03-05T12:00")
+    first, second = user_memory.recall("Where do I live?")
+    assert "Bergen" in first.question
+    assert second.closed_by == first.id

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.reward import has_attribute
 from stategate.envs.webshop.view import FEATURES, OPENED, PREV
 from stategate.graph import build_graph, load_config
 from stategate.nodes.act.policy import load_scorer, make_scorer
@@ -14,7 +15,7 @@ from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.stores.errors import UserError
 from stategate.trainers.episodes import Readers, make_resources, parse_builder
 from stategate.trainers.policy.rollout import Player, Start, collate, sized_batches
-from stategate.trainers.webshop.course import good_actions
+from stategate.trainers.webshop.course import good_actions, invent, weight, with_lookalikes
 from stategate.trainers.webshop.goals import practice
 
 
@@ -23,12 +24,16 @@ def shop():
     return WebShop.load("sample", observation="rich")
 
 
+@pytest.fixture(scope="module")
+def plan(shop):
+    return practice(shop)
+
+
 def readers_of(builders, *budgets):
     return Readers(builders, make_resources("hashing", "none", WebShopEnv()), *budgets)
 
 
-def test_practice_goals_are_of_no_product_that_an_earlier_goal_or_the_other_side_uses(shop):
-    plan = practice(shop)
+def test_practice_goals_are_of_no_product_that_an_earlier_goal_or_the_other_side_uses(shop, plan):
     tested = {goal["asin"] for goal in shop.goals[: min(plan.heldout + plan.training) // 2]}
     sides = [
         {plan.world.goals[i]["asin"] for i in part}
@@ -46,9 +51,8 @@ def test_practice_goals_are_of_no_product_that_an_earlier_goal_or_the_other_side
 
 
 def test_a_walk_builds_the_contexts_that_the_graph_builds(shop):
-    readers = readers_of({"window:events=4": 1.0})
-    name, params = readers._kinds[0]
-    walk = readers.start(readers.reader(name, params, 220), shop.goals[2]["instruction_text"])
+    readers = readers_of({"window:events=4": 1.0}, 220, 220)
+    walk = readers.start(readers.draw(random.Random(0)), shop.goals[2]["instruction_text"])
     overrides = [
         "updater.kind=none",
         "embedder.kind=hashing",
@@ -74,9 +78,8 @@ def test_a_walk_builds_the_contexts_that_the_graph_builds(shop):
 
 def test_a_rollout_is_the_episode_that_the_graph_plays(shop):
     scorer, reading, _ = load_scorer("policy")
-    readers = readers_of({"full": 1.0})
-    name, params = readers._kinds[0]
-    starts = [Start({"goal": g}, "rich", readers.reader(name, params, 2000)) for g in range(4)]
+    readers = readers_of({"full": 1.0}, 2000, 2000)
+    starts = [Start({"goal": g}, "rich", readers.draw(random.Random(0))) for g in range(4)]
     played = Player({"rich": shop}, readers, reading, scorer).play(starts)
     overrides = [
         "updater.kind=none",
@@ -93,15 +96,15 @@ def test_readers_are_drawn_by_their_weights_at_budgets_within_bounds():
     readers = readers_of({"full": 3.0, "window:events=2": 1.0}, 80, 400)
     rng = random.Random(0)
     drawn = [readers.draw(rng) for _ in range(400)]
-    assert 0.65 < sum(reader.name == "full" for reader in drawn) / 400 < 0.85
+    assert 0.65 < sum(reader.context.kind == "full" for reader in drawn) / 400 < 0.85
     assert all(80 <= reader.budget <= 400 for reader in drawn)
     assert parse_builder("window:events=2") == {"kind": "window", "events": 2}
     with pytest.raises(UserError, match="unknown context kind"):
         readers_of({"nonsense": 1.0})
 
 
-def test_the_teacher_reads_features_leaves_what_is_wrong_and_buys_what_is_right(shop):
-    shop = practice(shop).world
+def test_the_teacher_reads_features_leaves_what_is_wrong_and_buys_what_is_right(plan):
+    shop = plan.world
     readers = readers_of({"full": 1.0})
     rewards, done = [], Counter()
     for goal in range(30):
@@ -137,3 +140,35 @@ def test_batches_hold_every_page_once(shop):
     rows, page, absent = collate(seen[:3], torch.device("cpu"))
     assert (~absent).sum(1).tolist() == [len(one.actions) for one in seen[:3]]
     make_scorer(rows.shape[2], page.shape[1], 8)(rows, page, absent)
+
+
+def test_an_invented_product_has_what_its_own_texts_say_and_offers_what_kin_offer(plan):
+    own = [product for product in plan.world.products.values() if product.options]
+    made = [
+        product
+        for i, base in enumerate(own)
+        if (product := invent(base, own, f"X{i:09d}", random.Random(i)))
+    ]
+    assert made
+    offered = {str(v) for product in own for values in product.options.values() for v in values}
+    for product in made:
+        assert all(has_attribute(product, attribute) for attribute in product.attributes)
+        assert {v for values in product.options.values() for v in values} <= offered
+        assert all(product.options.values())
+
+
+def test_invented_products_are_found_and_stay_on_their_side(plan):
+    more = with_lookalikes(plan, 0, "template", "template")
+    before = len(plan.world.goals)
+    new = {asin for asin in more.world.products if asin not in plan.world.products}
+    assert new
+    sides = [
+        {more.world.goals[i]["asin"] for i in goals if i >= before}
+        for goals in (more.training, more.made_heldout)
+    ]
+    assert sides[0] | sides[1] == new
+    assert not sides[0] & sides[1]
+    asin = sorted(new)[0]
+    assert asin in more.world.search(more.world.products[asin].name)
+    assert len(plan.world.goals) == before
+    assert all(weight(plan.world, goal) >= 1 for goal in plan.training[:20])

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from stategate.nodes.experience.episode import Episode, Step, annotate
+from stategate.nodes.experience.episode import Episode, Step
 from stategate.nodes.experience.grow import add_episode, prune
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
@@ -101,11 +101,11 @@ def test_what_another_process_added_meanwhile_is_not_counted_twice(tmp_path, res
 
     def late(source):  # both asked before either had written
         known = real(source)
-        add_episode(fast, again, annotate(again, told), resources.embedder, told)
+        add_episode(fast, again, resources.embedder, told)
         return known
 
     slow.bank.is_read = late
-    add_episode(slow, again, annotate(again, told), resources.embedder, told)
+    add_episode(slow, again, resources.embedder, told)
     last = StateBank(tmp_path).bank.rows()[-1]
     assert (last.q, last.data["seen"]) == (pytest.approx(5.0), 2)
 

@@ -1,4 +1,4 @@
-"""Trainers end to end on a few sample episodes: collect, both phases, allocator, table."""
+"""Trainers end to end on a few sample episodes: collect, both phases, table."""
 
 import json
 from typing import Literal
@@ -20,12 +20,11 @@ from stategate.stores.traces.trajectories import Trajectory, read_trajectories, 
 from stategate.trainers.alfworld.collect import collect as collect_rooms
 from stategate.trainers.episodes import split_by_group
 from stategate.trainers.settings import (
-    AllocatorSettings,
     RetrieverSettings,
     StateSettings,
     read_settings,
 )
-from stategate.trainers.state import allocator, model, retriever
+from stategate.trainers.state import model, retriever
 from stategate.trainers.webshop.collect import collect
 
 
@@ -50,20 +49,16 @@ def test_sides_share_no_product_and_no_wording(folder):
     assert sum(limits) < len(limits) / 2  # the template's words are few among many
 
 
-def test_the_expert_is_the_same_again_and_mostly_right(folder, tmp_path):
-    told = json.loads((folder / "collect.json").read_text())
-    assert told["splits"]["train"]["success"] > 0.9
-    assert 0.2 < told["splits"]["train"]["with_detour"] < 0.9
-    again = collect("sample", tmp_path / "again", n=40, heldout=10)
-    hashes = {name: split["sha256"] for name, split in again["splits"].items()}
-    assert hashes == {name: split["sha256"] for name, split in told["splits"].items()}
+def test_the_expert_is_mostly_right(folder):
+    split = json.loads((folder / "collect.json").read_text())["splits"]["train"]
+    assert split["success"] > 0.9
+    assert 0.2 < split["with_detour"] < 0.9
 
 
 HASHED = "embedder={kind: hashing, dimension: 64}"
 TRAINERS = {
     "state": (model, StateSettings),
     "retriever": (retriever, RetrieverSettings),
-    "allocator": (allocator, AllocatorSettings),
 }
 
 
@@ -80,8 +75,7 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
     data = [f"data={folder / 'train.jsonl'}", f"heldout={folder / 'heldout.jsonl'}"]
     whole = ("state", *data, "epochs=3", "patience=9", "d_state=24", "d_event=16")
     summary = trained(tmp_path, *whole)
-    simple = ["majority class", "bag of last observation"]
-    assert [row["agent"] for row in summary["rows"]] == ["gru", *simple]
+    assert [row["agent"] for row in summary["rows"]] == ["gru", "majority class"]
     meta = read_meta(str(tmp_path / "state"))
     assert meta["world"] == "webshop"
     assert tuple(meta["classes"]) == WebShopView().actions.classes
@@ -96,8 +90,6 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
     assert 0 < row["recall@1"] <= row["recall@5"] <= 1
     _, meta = load_weights(str(tmp_path / "retriever"), "retriever")
     assert meta["state_sha256"] == first
-    rows = trained(tmp_path, "allocator", *data, "epochs=2")["rows"]
-    assert {r["agent"] for r in rows} == {"learned", "uniform"}
     with pytest.raises(UserError, match="is a 'retriever'"):
         load_weights(str(tmp_path / "retriever"), "state")
 

@@ -4,13 +4,9 @@ import pytest
 
 from stategate.graph import load_config
 from stategate.stores.errors import UserError
-from stategate.stores.home import this_user
-from stategate.stores.memory.long_term import open_long_term
-from stategate.stores.memory.records import Namespace
 from stategate.ui.app.agents import Agents
-from stategate.ui.app.conversation import Conversations
+from stategate.ui.app.tabs.common import App
 from stategate.ui.app.tabs.qa import sources_of
-from stategate.ui.memory import memory_places, of_user
 
 ZORB = "# Zorbling\n\nThe zorbling is a lamp made in Quentin Bay. It hums at 440 hertz.\n"
 
@@ -19,7 +15,7 @@ ZORB = "# Zorbling\n\nThe zorbling is a lamp made in Quentin Bay. It hums at 440
 def server(tmp_path, home):
     where = f"checkpoints={tmp_path / 'checkpoints.sqlite'}"
     config = load_config("webshop", ["embedder.kind=hashing", "updater.kind=none", where])
-    return Conversations(Agents(config), lambda tab: config)
+    return App(Agents(config))
 
 
 def add(talk, *files):
@@ -29,7 +25,7 @@ def add(talk, *files):
 
 @pytest.fixture
 def talk(server, tmp_path):
-    made = server.of("one")
+    made = server.of("one").conversation
     file = tmp_path / "zorb.md"
     file.write_text(ZORB)
     add(made, file)
@@ -42,7 +38,8 @@ def test_a_question_over_a_file_and_the_a_new_conversation(talk, server):
     assert [m["role"] for m in talk.messages] == ["user", "assistant"]
     chunks = talk.config.env.source(result.observation, talk.graph.agent.resources).all()
     assert "zorb.md" in sources_of(result.context, chunks)
-    assert server.of("one") is talk
+    assert server.of("one").conversation is talk
+    assert server.of("two").conversation.messages == []
     talk.restart()
     assert talk.messages == []
 
@@ -55,30 +52,6 @@ def test_a_question_that_hangs_is_left_with_the_turns_before_it(talk):
     assert talk.messages == before
     assert "440" in talk.ask("At how many hertz does the zorbling hum?").decision.action
     assert len(talk.messages) == 4
-
-
-def test_tabs_share_this_users_memory_unless_they_name_another(talk, server):
-    talk.ask("Where is the zorbling made?")
-    other = server.of("two")
-    assert other.settings["user"] == this_user() == talk.config.memory[1].place.user
-    other.choose(user="zoe", corpus=talk.settings["corpus"])
-    other.ask("Where is the zorbling made?")
-    memory = open_long_term()
-    assert [len(memory.facts(Namespace(user))) for user in (this_user(), "zoe")] == [1, 1]
-    assert server.of("two").config.memory[1].place.user == "zoe"
-
-
-def test_a_user_is_given_however_deep_the_memory_lies():
-    inner = {"kind": "recall", "memory": {"place": {}}}
-    config = load_config(
-        {
-            "env": "webshop",
-            "context": {"kind": "experience", "bank": "none", "inner": inner},
-            "memory": [{"kind": "long_term", "place": {"user": "ann"}}],
-        }
-    )
-    assert [place.user for place in memory_places(config)] == [None, "ann"]
-    assert [place.user for place in memory_places(of_user(config, "zoe"))] == ["zoe", "zoe"]
 
 
 def test_choices_that_do_not_fit_are_refused_and_forgotten(talk):
@@ -113,14 +86,14 @@ def test_a_server_that_answers_questions_uses_its_own_stores_in_its_tabs(tmp_pat
             "env.vectors=null",
             f"checkpoints={tmp_path / 'c.sqlite'}",
             f"context.memory.place.url={memory}",
-            f"memory=[conversation, {{kind: long_term, place: {{url: '{memory}'}}}},"
+            f"memory=[conversation, {{kind: long_term, answers: true, place: {{url: '{memory}'}}}},"
             f" {{kind: trace, path: '{traces}'}}]",
         ],
     )
     agents = Agents(config)
-    talk = Conversations(agents, lambda tab: config).of("one")
+    talk = App(agents).of("one").conversation
     talk.ask("My boat is called Halcyon.")
-    (fact,) = agents.memory().facts(Namespace(talk.settings["user"]))
+    (fact,) = agents.memory.open().facts(agents.memory.namespace)
     assert fact.question == "My boat is called Halcyon."
     assert str(agents.places().traces) == traces
     assert not (tmp_path / "home" / "long_term.sqlite").exists()

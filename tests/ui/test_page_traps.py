@@ -4,7 +4,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from stategate.graph import Session, build_graph, load_config
-from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.nodes.protocols import SLOTS, BuiltContext, Piece
 from stategate.nodes.registry import registry
 from stategate.stores.bank.bank import bank_place, known_banks, seeded
 from stategate.stores.home import home
@@ -14,12 +14,10 @@ from stategate.ui.app.tabs.episode import quick
 from stategate.ui.cli.transcript import kept_line
 
 PLAIN = ["updater.kind=none", "embedder.kind=hashing", "memory=[short_term]"]
-SQUEEZE = [*PLAIN, "context.kind=compress", "context.allocator=uniform", "context.budget=300"]
+SQUEEZE = [*PLAIN, "context.kind=compress", "context.budget=300"]
 
 
-@pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 def test_a_long_wish_is_read_as_far_as_it_fits():
@@ -38,7 +36,6 @@ def test_a_wish_of_ones_own_ends_without_a_figure_and_says_why():
     session.run()
     end = session.observation
     assert "nobody can score it" in end.info["outcome"]["unscored"]
-    assert "everything wanted is chosen" not in session.last().decision.reason
 
 
 def test_what_is_kept_is_never_more_than_there_was():
@@ -54,10 +51,8 @@ def test_what_is_kept_is_never_more_than_there_was():
 def test_cuts_stand_where_they_were_made():
     whole = "Lamp, red shade, with a long cord, 12 inches"
     stretches = cuts(whole, "Lamp, with a cord,")
-    assert (
-        "".join(text for text, gone in stretches if not gone).split()
-        == "Lamp, with a cord,".split()
-    )
+    shown = "".join(text for text, gone in stretches if not gone)
+    assert shown.split() == "Lamp, with a cord,".split()
     assert "red shade," in " ".join(text for text, gone in stretches if gone)
     assert things(["click[a]"]) == "buttons and links"
     assert things(["go hall"]) == "commands"
@@ -65,13 +60,10 @@ def test_cuts_stand_where_they_were_made():
 
 def test_only_what_fits_the_world_is_offered_each_with_a_hint():
     config = load_config("webshop", PLAIN)
-    assert not {"learned_state", "answer", "extract", "human"} & set(
-        quick("actor", config)["choices"]
-    )
-    assert "recall" not in quick("context", config)["choices"]
-    assert "experience" in quick("context", config)["choices"]
-    assert quick("context", config)["info"]
-    for slot in ("context", "actor", "memory", "env", "llm", "embedder", "updater"):
+    actors, contexts = (quick(slot, config)["choices"] for slot in ("actor", "context"))
+    assert not {"learned_state", "answer", "extract", "human"} & set(actors)
+    assert ("recall" in contexts, "experience" in contexts) == (False, True)
+    for slot in SLOTS:
         for name, kind in registry().kinds(slot).items():
             assert 5 < len(kind.hint) < 110, f"{slot} {name}: {kind.hint}"
 

@@ -10,7 +10,8 @@ from markupsafe import Markup
 from stategate.envs.protocols import ActionVocabulary, Chunk, Observation, View
 from stategate.envs.webshop.view import WebShopView
 from stategate.graph import Session, build_graph, load_config
-from stategate.graph.session import Preview
+from stategate.graph.session import Preview, StepResult
+from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.protocols import BuiltContext, Decision, Piece
 from stategate.nodes.retrieval.align import pairings
 from stategate.ui.actions import label, reward_parts, split_action, typed_action
@@ -23,9 +24,9 @@ from stategate.ui.app.context import (
     shading,
 )
 from stategate.ui.app.html import brief, macros, note, percent, safe
-from stategate.ui.app.page import render_page
-from stategate.ui.app.tabs.episode_view import Stop, highlighted, render_trail
+from stategate.ui.app.tabs.episode_view import PageLook, highlighted, render_page, render_trail
 from stategate.ui.app.tabs.state import StateTrajectory, allocation, foreseen, project
+from stategate.ui.app.workspace import Seen
 
 EVIL = '<img src=x onerror="alert(1)">${alert(2)}{{alert(3)}}`'
 
@@ -97,8 +98,8 @@ def test_a_page_draws_cards_chips_and_the_chosen_one():
     first = session.observation
     session.step()
     seen = session.observation
-    how = {"taken": seen.actions[2], "hidden": seen.actions[3:4], "forms": first.actions}
-    page = render_page(view, seen, EVIL, **how)
+    look = PageLook(seen.actions[2], seen.actions[3:4], forms=first.actions)
+    page = render_page(view, seen, EVIL, look)
     assert "<img" not in page
     assert page.count("sg-entry") == 10
     assert page.count("sg-taken") == page.count("sg-unseen") == 1
@@ -107,11 +108,11 @@ def test_a_page_draws_cards_chips_and_the_chosen_one():
     session.act(next(a for a in seen.actions if a.startswith("click[b0")))
     choices = [c for c in view.chunks(session.observation) if c.choice is not None]
     session.act(choices[0].actions[0])
-    chosen = render_page(view, session.observation, "x")
+    chosen = render_page(view, session.observation, "x", PageLook())
     assert chosen.count("sg-chosen") == 1
     assert 'aria-pressed="true"' in chosen
     assert chosen.count("sg-primary") == 1
-    past = render_page(view, session.observation, "x", live=False)
+    past = render_page(view, session.observation, "x", PageLook(is_live=False))
     assert past.count("<button") == past.count("disabled")
 
 
@@ -125,13 +126,13 @@ class Riddles(View):
 def test_an_unknown_worlds_page_is_text_with_buttons():
     seen = Observation(EVIL, ("open[door]", "say[<words>]"))
     for view in (Riddles(), View()):
-        page = render_page(view, seen, "get out")
+        page = render_page(view, seen, "get out", PageLook())
         assert 'data-action="open[door]"' in page
         assert 'data-verb="say"' in page
         assert page.count("<button") == 2
         assert "<img" not in page
-    assert "A door" in render_page(Riddles(), seen, "get out")
-    past = render_page(View(), seen, "x", taken="say[mellon]", live=False)
+    assert "A door" in render_page(Riddles(), seen, "get out", PageLook())
+    past = render_page(View(), seen, "x", PageLook("say[mellon]", is_live=False))
     assert 'value="mellon"' in past
 
 
@@ -213,13 +214,18 @@ def test_rewards_tell_their_parts():
 
 
 def test_a_trail_marks_the_step_that_is_looked_at():
-    stops = [Stop(0, "search[x]", "full · 12 tokens"), Stop(1, "click[y]", "you · 9 tokens")]
-    trail = render_trail(stops, 1, over=True)
+    kept, page = context(piece("a", "product", "x")), Observation("", ())
+    steps = [
+        Seen(StepResult(step, page, kept, Decision(action, reason), page, 0.0), Full())
+        for step, (action, reason) in enumerate([("search[x]", ""), ("click[y]", EVIL)])
+    ]
+    trail = render_trail(steps, 1, is_over=True)
     assert trail.count("data-look") == 3
     assert 'aria-pressed="true"' in trail
     assert "the end" in trail
-    assert "you" in trail
-    assert not render_trail([], None, over=False)
+    assert "full · 1 tokens" in trail
+    assert "<img" not in trail
+    assert not render_trail([])
 
 
 def test_state_tables_have_a_column_a_step():
@@ -251,4 +257,5 @@ def test_the_alignment_says_which_words_ask_for_which_part():
     assert told["desk lamp"].startswith("says so Product: Desk Lamp")
     assert told["under $40"] == "beyond Price: $55.00"
     nothing = View().chunks(Observation("A dark room.", ("look",)))
-    assert highlighted("find the key", pairings(View(), "find the key", nothing)) == []
+    plain = highlighted("find the key", pairings(View(), "find the key", nothing))
+    assert plain == [("find the key", "asked for find the key")]

@@ -46,35 +46,19 @@ def run(*words):
 def test_flags_become_settings():
     _, plain = run("lamp")
     assert plain == Recipe(name="lamp")
-    words = ["lamp", "a", "b", "--mode", "slow", "--with", "x, y,x", "--set", "k=1", "--set", "l=2"]
-    _, settings = run(
-        *words, "--quick", "--no-clicks", "--size", "2", "--count", "3", "--seed", "4"
+    words = (
+        "lamp a b --mode slow --set k=1 --set l=2 --quick --no-clicks --size 2 --count 3 --seed 4"
     )
-    assert settings.model_dump() == {
-        "name": "lamp",
-        "rest": ("a", "b"),
-        "mode": "slow",
-        "builders": ("x", "y"),
-        "changes": ("k=1", "l=2"),
-        "quick": True,
-        "clicks": False,
-        "size": 2.0,
-        "count": 3,
-        "seed": 4,
-    }
+    _, settings = run(*words.split(), "--with", "x, y,x")
+    lists = {"rest": ("a", "b"), "builders": ("x", "y"), "changes": ("k=1", "l=2")}
+    others = {"mode": "slow", "quick": True, "clicks": False, "size": 2.0, "count": 3, "seed": 4}
+    assert settings == Recipe(name="lamp", **lists, **others)
 
 
 def test_help_has_defaults_limits_and_examples():
     shown = run("--help")[0].output
-    for words in (
-        "Cook.",
-        "full,window",
-        "1<=x<=9",
-        "REST",
-        "--no-clicks",
-        "recipe lamp --count 2",
-    ):
-        assert words in shown
+    parts = ("Cook.", "full,window", "1<=x<=9", "REST", "--no-clicks", "recipe lamp --count 2")
+    assert all(words in shown for words in parts)
     assert "--no-quick" not in shown
     assert shown.index("--count") < shown.index("--seed")  # a model's own fields come first
 

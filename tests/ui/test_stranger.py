@@ -11,9 +11,8 @@ from stategate.graph import load_config
 from stategate.nodes import registry
 from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
+from stategate.ui.app.tabs.common import App
 from stategate.ui.app.tabs.episode import quick, task_choices, task_of
-from stategate.ui.app.tabs.episode_view import draw
-from stategate.ui.app.workspace import Workspaces
 from tests.ui import garden
 from tests.ui.test_cli import call, refused
 
@@ -34,43 +33,18 @@ def stranger(tmp_path, monkeypatch):
 def workspace(stranger):
     config = load_config({**garden.CONFIG, "checkpoints": str(stranger / "c.sqlite")})
     agents = Agents(config)
-    return Workspaces(config, agents).of("one")
+    return App(agents).of("one")
 
 
 def test_its_tasks_are_listed_found_and_drawn(workspace):
     tasks = playable(workspace.world).tasks()
-    choices = task_choices(workspace.world, tasks)
+    choices = task_choices(workspace.world)
     assert choices[1] == ("#1 Light the lantern in the garden.", 1)
     assert len(choices) == 6
     assert task_of(1, tasks) == task_of("#1", tasks) == tasks[1]
     assert task_of("light it", tasks) == {"instruction": "light it"}
     with pytest.raises(UserError, match="choose 0 to 5"):
         task_of("99", tasks)
-
-
-def test_it_is_stepped_played_by_hand_compared_and_replayed(workspace):
-    workspace.start(playable(workspace.world).tasks()[1])
-    drawn = draw(workspace)
-    assert "Light the lantern in the garden." in drawn.page
-    assert 'data-action="go cellar"' in drawn.page
-    assert 'data-verb="say"' in drawn.page
-    assert "garden / thing lantern / room garden / step 1" in drawn.page
-    workspace.step()
-    workspace.act("say[good evening]")
-    assert "You said: good evening" in draw(workspace).page
-    seen = workspace.look({"kind": "window", "budget": 90}, 0)
-    assert seen.decision.action == "go cellar"
-    workspace.looked_at = 1
-    past = draw(workspace).page
-    assert 'value="good evening"' in past
-    assert "sg-page-past" in past
-    workspace.looked_at = None
-    workspace.fork(step=1)
-    for _ in garden.WINNING[1:]:
-        workspace.step()
-    end = draw(workspace)
-    assert "right room" in end.page
-    assert "sg-reward-good" in end.page
 
 
 def test_only_kinds_that_fit_are_offered(workspace):

@@ -4,20 +4,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
 import pytest
+from langchain.agents import create_agent
 
-pytest.importorskip("gradio")
-
+from examples.scripted import Scripted
 from stategate.graph.checkpoints import open_saver
+from stategate.ui.app.tabs.threads import ThreadsTab
 from tests.evals.test_replay import OPENAI
+from tests.graph.test_middleware import ASK, read_page
 
 
 @pytest.fixture
 def tab() -> Any:
-    import gradio as gr
-
-    from stategate.ui.app.tabs.threads import ThreadsTab
-
     with gr.Blocks():
         return ThreadsTab()
 
@@ -43,18 +42,26 @@ def test_a_thread_is_drawn_with_its_bill(tab: Any, tmp_path: Path) -> None:
     assert "line 17" not in str(first[tab.reading])
 
 
-def test_a_thread_comes_out_of_a_checkpoint_database(tab: Any, tmp_path: Path) -> None:
-    from langchain.agents import create_agent
-
-    from examples.scripted import Scripted
-    from tests.graph.test_middleware import ASK, read_page
-
-    where = tmp_path / "agent.sqlite"
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_thread_comes_out_of_a_checkpoint_database(
+    tab: Any, tmp_path: Path, kind: str, request: Any
+) -> None:
+    files = str(tmp_path / "agent.sqlite")
+    where = files if kind == "sqlite" else request.getfixturevalue("postgres")
     model = Scripted.of([("read_page", {"number": i}) for i in range(3)], "Blue.")
-    agent = create_agent(model, [read_page], checkpointer=open_saver(str(where)))
+    agent = create_agent(model, [read_page], checkpointer=open_saver(where))
     agent.invoke(ASK, {"configurable": {"thread_id": "t"}})
-    assert "of 4" in drawn(tab, tab.open(f"{where}#t", ["compress"], 2000))
-    assert "there are: t" in str(tab.open(str(where), [], 2000)[tab.status])
+    update = tab.open(f"{where}#t", ["compress"], 2000)
+    assert "of 4" in drawn(tab, update)
+    assert "page 2" in drawn(tab, update)
+    assert "there are: t" in str(tab.open(where, [], 2000)[tab.status])
+
+
+def test_a_thread_that_the_start_names_is_opened_with_the_page() -> None:
+    with gr.Blocks() as blocks:
+        ThreadsTab("thread.json").wire(blocks)
+    opens = [f for f in blocks.fns.values() if f.fn is not None and f.fn.__name__ == "open"]
+    assert "load" in {event for f in opens for _, event in f.targets}
 
 
 def test_what_is_wrong_is_told(tab: Any) -> None:

@@ -7,8 +7,8 @@ import pytest
 from stategate.graph import load_config
 from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
+from stategate.ui.app.tabs.common import App
 from stategate.ui.app.tabs.episode_view import draw
-from stategate.ui.app.workspace import Workspaces
 from tests.kit import updates
 
 PLAIN = ["updater.kind=none", "embedder.kind=hashing", "context.kind=full", "memory=[short_term]"]
@@ -18,7 +18,7 @@ PLAIN = ["updater.kind=none", "embedder.kind=hashing", "context.kind=full", "mem
 def server(tmp_path):
     """A server's workspaces."""
     config = load_config("webshop", [*PLAIN, f"checkpoints={tmp_path / 'checkpoints.sqlite'}"])
-    return Workspaces(config, Agents(config))
+    return App(Agents(config))
 
 
 def test_a_tab_goes_back_to_an_episode_with_what_its_steps_were_read_with(server):
@@ -111,11 +111,11 @@ def test_the_last_update_changes_nothing(server):
     """Gradio sends a generator's last update twice: the second would undo what came in between."""
     import gradio as gr
 
-    from stategate.ui.app.tabs.common import App
     from stategate.ui.app.tabs.episode import EpisodeTab
 
     with gr.Blocks():
-        episode = EpisodeTab(App(server, gr.Textbox()), gr.HTML())
+        server.tab = gr.Textbox()
+        episode = EpisodeTab(server, gr.HTML())
     for move in (episode.load, episode.take_step, episode.auto_run):
         *_, drawn, last = updates(move("one"))
         assert str(drawn[episode.page])

@@ -16,9 +16,10 @@ from typing import Any
 
 from stategate.envs.alfworld import AlfWorld
 from stategate.envs.alfworld.expert import decide, knowledge_of
+from stategate.envs.protocols import Observation, Session
+from stategate.envs.recorder import record_episode
 from stategate.stores.traces.trajectories import Trajectory, write_splits
 from stategate.stores.workers import Crew, in_order
-from stategate.trainers.episodes import Recorder
 
 STEPS = 50  # an episode's at most, as in the published results
 _AS_PUBLISHED = "published"  # the seed of what needs none
@@ -37,23 +38,24 @@ def play(
 
     ``commands`` are what to do, where that is known.
     """
-    session, seen = world.reset({"game": game})
-    asked, recorder = world.instruction(session), Recorder(seen)
-    past = [("", seen.text)]
+    past: list[tuple[str, str]] = []
     mistakes: list[str] = []
-    for t in range(len(commands) or limit):
+    taken = [""]
+
+    def choose(session: Session, page: Observation) -> str:
+        past.append((taken[-1], page.text))
         if commands:
-            action = commands[t]
+            action = commands[len(past) - 1]
         else:
-            action, _ = decide(asked, knowledge_of(past, seen.text, seen.actions), seen.actions)
+            known = knowledge_of(past, page.text, page.actions)
+            action, _ = decide(world.instruction(session), known, page.actions)
         if not action or rng.random() < stray:
-            action = rng.choice(seen.actions)
+            action = rng.choice(page.actions)
             mistakes.append(action)
-        session, seen = world.step(session, action)
-        recorder.took(action, seen)
-        past.append((action, seen.text))
-        if seen.done:
-            break
+        taken.append(action)
+        return action
+
+    played = record_episode(world, {"game": game}, choose, len(commands) or limit)
     sort, *_, room = game.split("/")[-2].split("-")
     agent = {
         "kind": "published" if commands else "expert",
@@ -62,7 +64,7 @@ def play(
         "sort": sort,
         "room": room,
     }
-    return recorder.trajectory(game, asked, {"env": "alfworld", "game": game}, agent)
+    return played.trajectory(game, {"env": "alfworld", "game": game}, agent)
 
 
 def _serve(data: str, stray: float, serve: Callable[[Any], None]) -> None:

@@ -10,9 +10,16 @@ import random
 from collections.abc import Sequence
 
 from stategate.envs.alfworld import AlfWorld
-from stategate.envs.alfworld.expert import Knowledge, decide, delivered, knowledge_of
+from stategate.envs.alfworld.expert import (
+    Knowledge,
+    decide,
+    delivered,
+    goal_here,
+    knowledge_of,
+)
 from stategate.envs.alfworld.files import Library, open_library
-from stategate.envs.alfworld.reading import Goal, command_of, goal_of, kind_of
+from stategate.envs.alfworld.goals import Goal
+from stategate.envs.alfworld.reading import command_of, kind_of
 from stategate.envs.alfworld.sample.make import domain, invent_game
 from stategate.envs.protocols import Observation, Session, World
 from stategate.nodes.observe.alfworld import AlfWorldEnv
@@ -30,7 +37,8 @@ def good_commands(
     """Return the good commands at ``page``, none where the expert knows of nothing to do."""
     assert isinstance(world, AlfWorld)  # noqa: S101 - the course's own world
     asked = world.instruction(session)
-    goal, known = goal_of(asked), knowledge_of(past, page.text, page.actions)
+    known = knowledge_of(past, page.text, page.actions)
+    goal = goal_here(asked, known, page.actions)
     carries = kind_of(known.hand) == goal.thing
     wanted = goal.target if goal.is_light and carries else goal.thing
     done = delivered(goal, known)

@@ -10,7 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 from stategate.nodes.experience.adapter import ExperienceAdapter
-from stategate.nodes.experience.episode import Episode, annotate, states_of
+from stategate.nodes.experience.episode import Episode, states_of
 from stategate.nodes.experience.grow import add_episode, make_of
 from stategate.nodes.models.embedders import embed_ahead
 from stategate.stores.bank.bank import Entry, Row
@@ -55,7 +55,7 @@ def build_state_bank(
         embed_ahead(resources.embedder_params, texts, crew)
     with closing(bank.bank):
         for episode in tqdm(todo, unit="episode", disable=None):
-            built.rows += add_episode(bank, episode, annotate(episode, told), embedder, told)
+            built.rows += add_episode(bank, episode, embedder, told)
         bank.refresh()
     return built
 

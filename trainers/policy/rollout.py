@@ -1,4 +1,4 @@
-"""Encoded pages as batches, and episodes played many side by side: one forward pass a step for all."""
+"""Encoded pages as batches, and episodes that a scorer plays."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from stategate.envs.protocols import Observation, Session, World
+from stategate.envs.recorder import record_episode
 from stategate.nodes.act.encoding import Encoded, Encoder
 from stategate.nodes.protocols import EnvParams
 from stategate.stores.traces import Event
@@ -20,8 +21,6 @@ from stategate.trainers.episodes import Reader, Readers, Walk
 Teacher = Callable[
     [World, Session, Sequence[tuple[str, str]], Observation, Sequence[Event]], Sequence[str]
 ]
-_TOGETHER = 48  # episodes played side by side: worlds keep a few dozen tasks ready
-_BLOCK = 64  # pages a forward pass; sorted by size, so that little is padding
 
 
 def collate(seen: Sequence[Encoded], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
@@ -87,25 +86,15 @@ class Rollout:
     start: Start
     seen: list[Encoded] = field(default_factory=list)
     picks: list[int] = field(default_factory=list)
+    good: list[tuple[int, ...]] = field(default_factory=list)
     reward: float = 0.0
     steps: int = 0
     done: bool = False
-    good: list[tuple[int, ...]] = field(default_factory=list)
-
-
-@dataclass
-class _Live:
-    world: World
-    walk: Walk
-    session: Session
-    page: Observation
-    rollout: Rollout
-    past: list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Player:
-    """Plays episodes side by side with one scorer: worlds by name, how pages are read, and limits."""
+    """Plays episodes with a scorer: worlds by name, how pages are read, and limits."""
 
     worlds: Mapping[str, World]
     readers: Readers
@@ -124,87 +113,43 @@ class Player:
 
         ``teacher`` says at each decision which candidates are good, and helps as ``starts`` say.
         """
-        parts = [starts[at : at + _TOGETHER] for at in range(0, len(starts), _TOGETHER)]
-        return [one for part in parts for one in self._play(part, generator, teacher)]
+        return [self._play(start, generator, teacher) for start in starts]
 
     def _play(
-        self,
-        starts: Sequence[Start],
-        generator: torch.Generator | None,
-        teacher: Teacher | None,
-    ) -> list[Rollout]:
-        live: list[_Live] = []
-        for start in starts:
-            world = self.worlds[start.world]
-            session, page = world.reset(start.task)
-            walk = self.readers.start(start.reader, world.instruction(session))
-            live.append(_Live(world, walk, session, page, Rollout(start), [("", page.text)]))
-        played = [one.rollout for one in live]
+        self, start: Start, generator: torch.Generator | None, teacher: Teacher | None
+    ) -> Rollout:
+        world, rollout = self.worlds[start.world], Rollout(start)
         profile = self.readers.resources.profile
-        for step in range(self.max_steps):
-            seen = [self.reading.encode(one.walk.look(one.page), step, profile) for one in live]
-            picks = choose(self.scorer, seen, generator, self.device)
-            for one, what, pick in zip(live, seen, picks, strict=True):
-                if what.actions:
-                    _take(one, what.actions[_decided(one, what, pick, generator, teacher)])
-                else:
-                    _take(one, profile.view.actions.safe((), one.walk.instruction))
-            live = [one for one in live if not one.rollout.done]
-            if not live:
-                break
-        return played
 
+        def decide(walk: Walk, session: Session, page: Observation) -> str:
+            seen = self.reading.encode(walk.look(page), walk.step, profile)
+            if not seen.actions:
+                return profile.view.actions.safe((), walk.instruction)
+            pick = self._pick(seen, generator)
+            rollout.seen.append(seen)
+            rollout.picks.append(pick)
+            if teacher is None:
+                return seen.actions[pick]
+            good = teacher(world, session, walk.past, page, walk.events)
+            places = tuple(i for i, action in enumerate(seen.actions) if action in good)
+            rollout.good.append(places)
+            if places and _chance(generator) < start.helped:
+                pick = places[int(_chance(generator) * len(places))]
+            return seen.actions[pick]
 
-def _decided(
-    one: _Live,
-    seen: Encoded,
-    pick: int,
-    generator: torch.Generator | None,
-    teacher: Teacher | None,
-) -> int:
-    """Record a decision; return the place of the action to take: the pick, or the teacher's help."""
-    one.rollout.seen.append(seen)
-    one.rollout.picks.append(pick)
-    if teacher is None:
-        return pick
-    good = teacher(one.world, one.session, one.past, one.page, one.walk.events)
-    places = tuple(i for i, action in enumerate(seen.actions) if action in good)
-    one.rollout.good.append(places)
-    if places and _chance(generator) < one.rollout.start.helped:
-        return places[int(_chance(generator) * len(places))]
-    return pick
+        choose = self.readers.chooser(start.reader, world, decide)
+        played = record_episode(world, start.task, choose, self.max_steps)
+        rollout.steps, rollout.done = played.steps, played.page.done
+        rollout.reward = played.page.reward
+        return rollout
 
-
-def choose(
-    scorer: nn.Module,
-    seen: Sequence[Encoded],
-    generator: torch.Generator | None,
-    device: torch.device | None = None,
-) -> list[int]:
-    """Return the place of the action picked on each page, -1 where there is none."""
-    picks = [-1] * len(seen)
-    order = sorted((i for i, s in enumerate(seen) if s.actions), key=lambda i: len(seen[i].actions))
-    for at in range(0, len(order), _BLOCK):
-        block = order[at : at + _BLOCK]
+    def _pick(self, seen: Encoded, generator: torch.Generator | None) -> int:
+        """Return the place of a drawn candidate, or of the most probable one."""
         with torch.inference_mode():
-            rows, page, absent = collate([seen[i] for i in block], device or torch.device("cpu"))
-            logp: Tensor = scorer(rows, page, absent).log_softmax(-1).cpu()
-            if generator is None:
-                picked = logp.argmax(-1)
-            else:
-                picked = torch.multinomial(logp.exp(), 1, generator=generator).squeeze(-1)
-        for i, pick in zip(block, picked.tolist(), strict=True):
-            picks[i] = pick
-    return picks
-
-
-def _take(one: _Live, action: str) -> None:
-    session, outcome = one.world.step(one.session, action)
-    one.walk.took(one.page, action, outcome)
-    one.session, one.page = session, outcome
-    one.past.append((action, outcome.text))
-    one.rollout.steps += 1
-    one.rollout.done, one.rollout.reward = outcome.done, outcome.reward
+            logits: Tensor = self.scorer(*collate([seen], self.device))[0].cpu()
+        if generator is None:
+            return int(logits.argmax())
+        return int(torch.multinomial(logits.softmax(-1), 1, generator=generator))
 
 
 def _chance(generator: torch.Generator | None) -> float:

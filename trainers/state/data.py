@@ -23,7 +23,7 @@ from stategate.stores.runs import RunDirectory
 from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory
 from stategate.trainers.episodes import embedder_of, group_of, read_sides, views_of
-from stategate.trainers.settings import AllocatorSettings, RetrieverSettings, open_run
+from stategate.trainers.settings import RetrieverSettings, open_run
 from stategate.trainers.trainer import pick_device
 
 T = TypeVar("T")
@@ -182,7 +182,7 @@ class Frozen:
         }
 
 
-def freeze(settings: RetrieverSettings | AllocatorSettings) -> Frozen:
+def freeze(settings: RetrieverSettings) -> Frozen:
     """Read episodes, run the state model over them. Raises ``UserError`` where they hold too little."""
     device = pick_device(settings.device)
     model, state = load_model(settings.state)

@@ -1,7 +1,7 @@
 """Phase 1: train a state model to foresee the class of the next action.
 
-Reports accuracy and macro-F1 on held-out episodes beside the majority class and a classifier of the
-last page's words. Resumes after a stop; runs on the GPU if there is one.
+Reports accuracy and macro-F1 on held-out episodes beside the majority class. Resumes after a stop; runs
+on the GPU if there is one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy, dropout
 
@@ -72,8 +73,8 @@ def train(settings: StateSettings) -> dict[str, Any]:
             continue
         rows.append(scored(settings.model + of, guessed(own), settings.group))
         if learnt:
-            simple = baselines(learnt, own, classes, settings.group)
-            rows += [{**row, "agent": row["agent"] + of} for row in simple]
+            row = majority(learnt, own, classes, settings.group)
+            rows.append({**row, "agent": row["agent"] + of})
     meta = {"kind": "state", "architecture": model.architecture, "embedder": embedder.name}
     meta |= {"world": ", ".join(worlds), "classes": list(classes)}
     meta |= result(settings, len(history) - 1, rows[0])
@@ -90,12 +91,13 @@ def classes_of(worlds: Mapping[str, View], episodes: Sequence[Sequenced]) -> tup
     return tuple(classes)
 
 
-def truth(episode: Sequenced, classes: Sequence[str]) -> "np.ndarray[Any, Any]":
+def truth(episode: Sequenced, classes: Sequence[str]) -> "Labels":
     """Return the class (its place in ``classes``) of each decision."""
     return np.array([classes.index(label) for label in episode.labels], dtype=np.int64)
 
 
-Predicted = tuple[Sequenced, "np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]
+Labels = NDArray[np.int64]  # of one episode's decisions
+Predicted = tuple[Sequenced, Labels, Labels]
 
 
 def predictions(
@@ -132,28 +134,14 @@ def scored(name: str, predicted: Sequence[Predicted], group: str) -> dict[str, A
     return row
 
 
-def baselines(
+def majority(
     training: Sequence[Sequenced], reported: Sequence[Sequenced], classes: Sequence[str], group: str
-) -> list[dict[str, Any]]:
-    """Return rows for the majority class and for a linear classifier of the last page's words."""
-    from sklearn.dummy import DummyClassifier
-    from sklearn.feature_extraction.text import CountVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-
-    words = CountVectorizer(max_features=20_000, binary=True)
-    rows = []
-    for name, model in (
-        ("majority class", DummyClassifier(strategy="most_frequent")),
-        ("bag of last observation", make_pipeline(words, LogisticRegression(max_iter=300))),
-    ):
-        labels = np.concatenate([truth(e, classes) for e in training])
-        model.fit([page.text for e in training for page in e.pages], labels)
-        told = [e for e in reported if e.labels]
-        guesses = [model.predict([page.text for page in e.pages]) for e in told]
-        made = zip(told, guesses, strict=True)
-        rows.append(scored(name, [(e, guess, truth(e, classes)) for e, guess in made], group))
-    return rows
+) -> dict[str, Any]:
+    """Return the row of the baseline that always predicts the commonest class of ``training``."""
+    counts = np.bincount(np.concatenate([truth(e, classes) for e in training]))
+    labelled = [(e, truth(e, classes)) for e in reported if e.labels]
+    guessed = [(e, np.full_like(true, counts.argmax()), true) for e, true in labelled]
+    return scored("majority class", guessed, group)
 
 
 def _accuracy(predicted: Sequence[Predicted]) -> float:

@@ -15,6 +15,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from stategate.envs.protocols import Observation, Session
+from stategate.envs.recorder import record_episode
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.expert import Rates, play
 from stategate.nodes.observe.webshop import WebShopEnv
@@ -22,7 +24,7 @@ from stategate.nodes.protocols import Actor
 from stategate.nodes.registry import registry
 from stategate.stores.traces.trajectories import Trajectory, write_splits
 from stategate.stores.workers import Crew, Start, in_order
-from stategate.trainers.episodes import Reader, Readers, Recorder, make_resources
+from stategate.trainers.episodes import Reader, Readers, Walk, make_resources
 from stategate.trainers.webshop.goals import (
     MODES,
     Practice,
@@ -155,22 +157,8 @@ def _play(worlds: Mapping[str, WebShop], job: Job) -> Trajectory | None:
     world = worlds[job.mode]
     if job.rates is None:
         return _acted(world, job)
-    episode = play(world, job.goal, job.seed, job.rates)
-    agent = {
-        "kind": "expert",
-        "detours": episode.detours,
-        "asin": episode.asin,
-        "mode": job.mode,
-    }
-    return Trajectory(
-        job.name,
-        tuple(episode.events),
-        episode.reward,
-        episode.instruction,
-        {"env": "webshop", "goal": job.goal},
-        {**agent, **job.facts},
-        tuple(episode.actions),
-    )
+    played = play(world, job.goal, job.seed, job.rates)
+    return replace(played, episode_id=job.name, agent={**played.agent, **job.facts})
 
 
 @lru_cache(maxsize=4)
@@ -186,20 +174,17 @@ def _actor(kind: str) -> tuple[Readers, Reader, Actor]:
 def _acted(world: WebShop, job: Job) -> Trajectory | None:
     """Let an actor play a goal on whole pages; return the episode if it succeeded."""
     readers, reader, actor = _actor(job.actor)
-    session, page = world.reset(goal=job.goal)
-    walk, recorder = readers.start(reader, world.instruction(session)), Recorder(page)
-    while not page.done and walk.step < _STEPS:
-        action = actor(walk.look(page), walk.step).action
-        session, outcome = world.step(session, action)
-        walk.took(page, action, outcome)
-        recorder.took(action, outcome)
-        page = outcome
-    if page.reward != 1.0:
+
+    def decide(walk: Walk, session: Session, page: Observation) -> str:
+        return actor(walk.look(page), walk.step).action
+
+    choose = readers.chooser(reader, world, decide)
+    played = record_episode(world, {"goal": job.goal}, choose, _STEPS)
+    if played.page.reward != 1.0:
         return None
     asin = world.goals[job.goal]["asin"]
     agent = {"kind": job.actor, "mode": world.observation, "asin": asin, "detours": []}
-    task = {"env": "webshop", "goal": job.goal}
-    return recorder.trajectory(job.name, walk.instruction, task, agent)
+    return played.trajectory(job.name, {"env": "webshop", "goal": job.goal}, agent)
 
 
 def _counted(played: Sequence[Trajectory]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 from stategate.envs.protocols import Observation, Session, World
 from stategate.envs.webshop import WebShop
@@ -29,7 +28,13 @@ from stategate.nodes.act.shop.lexical import queries
 from stategate.nodes.act.shop.rule import Rule, RuleActor
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.observe.webshop import WebShopEnv
-from stategate.nodes.protocols import BuiltContext, ContextRequest, WorldProfile
+from stategate.nodes.protocols import (
+    BuiltContext,
+    ContextBuilder,
+    ContextRequest,
+    Embedder,
+    WorldProfile,
+)
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource
 from stategate.stores.traces import Event
@@ -71,7 +76,7 @@ def _rule() -> RuleActor:
 
 
 @lru_cache(maxsize=1)
-def _reading() -> tuple[Any, WorldProfile]:
+def _reading() -> tuple[ContextBuilder, WorldProfile]:
     resources = Resources(env=WebShopEnv())
     return Full().build(resources), resources.profile
 
@@ -89,7 +94,7 @@ def _whole(
     return context
 
 
-def _no_embedder() -> Any:
+def _no_embedder() -> Embedder:
     raise AssertionError("a whole page is not searched")
 
 

@@ -24,7 +24,7 @@ STYLES: Mapping[str, Sequence[str]] = {
     "no_options": ["actor.kind=rule", "actor.search=search_no_options"],
     "kind_options": ["actor.kind=rule", "actor.search=search_kind_options"],
     "kind": ["actor.kind=rule", "actor.search=search_kind"],
-    "slips": ["actor.kind=slips"],
+    "slips": ["actor.kind=noisy"],
 }
 
 

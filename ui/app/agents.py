@@ -1,4 +1,4 @@
-"""What one server holds: the graphs of its configs, and what its browser tabs work with."""
+"""What one server holds: the graphs of its configs; and how moves of one browser tab take turns."""
 
 import threading
 import time
@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Generic, TypeVar
 
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.checkpoints import open_saver
@@ -16,8 +15,7 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
-from stategate.stores.memory.long_term import LongTerm
-from stategate.ui.memory import memory_places
+from stategate.ui.memory import memory_place
 
 #: Seconds that a move waits for another one of the same tab.
 PATIENCE = 2.0
@@ -46,9 +44,10 @@ class Agents:
         """The config of conversations: the server's own where it answers questions, else ``qa``."""
         return self.config if self.config.env.kind == "qa" else load_config("qa")
 
-    def memory(self) -> LongTerm:
-        """Return the long-term memory that conversations of this server read and write."""
-        return [MemoryPlace(), *memory_places(self.questions)][-1].open()
+    @property
+    def memory(self) -> MemoryPlace:
+        """The long-term memory that conversations of this server read and write."""
+        return memory_place(self.questions)
 
     def places(self) -> Places:
         """Return the stores that hold what was said here, to be cleared of what is forgotten."""
@@ -84,25 +83,6 @@ class Turns:
     def leave_turn(self) -> None:
         """Wait no longer for the move that is being made; it may still end by itself."""
         self._turn = threading.Lock()
-
-
-Work = TypeVar("Work")
-
-
-class OpenTabs(Generic[Work]):
-    """What every tab works with: open, or made by ``load``."""
-
-    def __init__(self, load: Callable[[str], Work]) -> None:
-        self._load = load
-        self._open: dict[str, Work] = {}
-
-    def of(self, tab: str | None) -> Work:
-        """Return what ``tab`` works with. Raises ``UserError`` for a page without a name."""
-        if not tab:
-            raise UserError("this page has lost its name: reload it")
-        if tab not in self._open:
-            self._open.setdefault(tab, self._load(tab))
-        return self._open[tab]
 
 
 def new_thread(prefix: str) -> str:

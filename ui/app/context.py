@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from typing import Any
 
 from markupsafe import Markup
 
@@ -55,14 +54,10 @@ class Shown:
         return self.piece.score is not None and self.piece.kind not in _SCAFFOLD
 
     @property
-    def whole(self) -> int:
-        """The tokens of the piece when whole."""
-        return whole_size(self.piece)
-
-    @property
     def kept(self) -> float:
         """The share of the piece's tokens that stand in the prompt."""
-        return self.piece.tokens_after / self.whole if self.whole else float(bool(self.piece.text))
+        whole = whole_size(self.piece)
+        return self.piece.tokens_after / whole if whole else float(bool(self.piece.text))
 
 
 def cuts(whole: str, shown: str) -> list[tuple[str, bool]]:
@@ -145,7 +140,7 @@ class Lane:
     name: str
     kind: str
     budget: int
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
     seen: Preview | None = None
     problem: str = ""
     waiting: bool = False

@@ -2,21 +2,23 @@
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import cast
+
+from langchain_core.messages import AIMessage, AnyMessage
 
 from stategate.graph.build import Graph
 from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session, StepResult, write_head
+from stategate.nodes.observe.qa import QaEnv
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names, titled
 from stategate.stores.corpus.documents import read_documents
 from stategate.stores.errors import UserError
 from stategate.stores.home import this_user
-from stategate.ui.app.agents import Agents, OpenTabs, Turns, new_thread
+from stategate.ui.app.agents import Agents, Turns, new_thread
 from stategate.ui.app.guard import bounds
-from stategate.ui.memory import of_user, put_question
+from stategate.ui.memory import put_question
 
 #: Passages embedded at once while files are indexed.
 _BATCH = 16
@@ -29,14 +31,9 @@ class Conversation(Turns):
         super().__init__()
         self._agents, self._models = agents, models
         self.last: StepResult | None = None
-        env: Any = agents.questions.env
         self.thread = new_thread("ui-qa")
-        self.settings: dict[str, str] = {
-            "corpus": env.corpus,
-            "context": "recall",
-            "actor": "extract",
-            "user": this_user(),
-        }
+        corpus = cast(QaEnv, agents.questions.env).corpus
+        self.settings = {"corpus": corpus, "context": "recall", "actor": "extract"}
 
     @property
     def config(self) -> Config:
@@ -46,8 +43,7 @@ class Conversation(Turns):
         base = self._agents.questions.model_dump(mode="json")
         config = load_config(base, [*kinds, f"env.corpus={own['corpus']}"])
         models = self._models()
-        config = config.model_copy(update={"llm": models.llm, "embedder": models.embedder})
-        return of_user(config, own["user"])
+        return config.model_copy(update={"llm": models.llm, "embedder": models.embedder})
 
     @property
     def graph(self) -> Graph:
@@ -55,21 +51,25 @@ class Conversation(Turns):
         return self._agents(self.config)
 
     @property
+    def session(self) -> Session:
+        """The thread of this conversation, with this user's long-term memory."""
+        return Session(self.graph, self.thread, user=this_user())
+
+    @property
     def messages(self) -> list[dict[str, str]]:
         """The recent end of the conversation, as role, content and the answer's reason."""
-        values = Session(self.graph, self.thread).values
-        said: Sequence[Any] = values.get("messages") or ()
+        messages: Sequence[AnyMessage] = self.session.values.get("messages") or ()
         return [
             {
-                "role": "assistant" if m.type == "ai" else "user",
-                "content": str(m.text),
-                "reason": str(m.response_metadata.get("reason", "")),
+                "role": "assistant" if isinstance(message, AIMessage) else "user",
+                "content": str(message.text),
+                "reason": str(message.response_metadata.get("reason", "")),
             }
-            for m in said
+            for message in messages
         ]
 
     def choose(self, **settings: str | None) -> None:
-        """Set corpus, context, actor or user; the conversation goes on."""
+        """Set corpus, context or actor; the conversation goes on."""
         before = self.settings
         self.settings = {**before, **{k: v for k, v in settings.items() if v}}
         try:
@@ -79,7 +79,7 @@ class Conversation(Turns):
             self.settings = before
             raise
 
-    def ask(self, question: str, on_text: Callable[[str], Any] | None = None) -> StepResult:
+    def ask(self, question: str, on_text: Callable[[str], object] | None = None) -> StepResult:
         """Put a question; ``on_text`` hears the answer as it is written.
 
         A question that an error cut short is answered when it is asked again.
@@ -88,7 +88,7 @@ class Conversation(Turns):
         if not asked:
             raise UserError("the question is empty: ask something")
         with self.taking_turn("a question is being answered: wait for it, or stop it") as is_mine:
-            result = put_question(Session(self.graph, self.thread), asked, on_text)
+            result = put_question(self.session, asked, on_text)
             if is_mine():
                 self.last = result
             return result
@@ -96,11 +96,10 @@ class Conversation(Turns):
     def abandon(self) -> None:
         """Leave a question that is not answered: the conversation goes on without it, on a copy."""
         self.leave_turn()
-        old = Session(self.graph, self.thread)
+        values = self.session.values
         self.thread = new_thread("ui-qa")
-        values = old.values
         if values.get("messages"):
-            new = Session(old.graph, self.thread)
+            new = self.session
             write_head(new.graph, new.config, {**values, "done": True}, "observe")
 
     def restart(self) -> None:
@@ -127,17 +126,10 @@ class Conversation(Turns):
             raise UserError(f"nothing could be read ({why})")
         config = load_config(self.config.model_dump(mode="json"), [f"env.corpus={corpus.name}"])
         resources = self._agents(config).agent.resources
-        env: Any = config.env
-        texts = [titled(p) for p in corpus.passages(Chunking.parse(env.chunking))]
+        chunking = Chunking.parse(cast(QaEnv, config.env).chunking)
+        texts = [titled(passage) for passage in corpus.passages(chunking)]
         for start in range(0, len(texts), _BATCH):  # small batches, which are kept
             yield "embedding passages", start, len(texts)
             resources.embedder.embed(texts[start : start + _BATCH])
         self.choose(corpus=corpus.name)
         yield changes
-
-
-class Conversations(OpenTabs[Conversation]):
-    """All tabs' conversations; ``models`` names the config whose models a tab's agent uses."""
-
-    def __init__(self, agents: Agents, models: Callable[[str], Config]) -> None:
-        super().__init__(lambda tab: Conversation(agents, partial(models, tab)))

@@ -9,13 +9,13 @@ import contextlib
 import ipaddress
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stategate.graph.config import PLACES
 from stategate.stores.errors import UserError
@@ -33,9 +33,6 @@ CONTENT_POLICY = (
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
     "connect-src 'self'; worker-src 'self' blob:; frame-ancestors 'self'; form-action 'self'"
 )
-Scope = MutableMapping[str, Any]
-Send = Callable[[Any], Awaitable[None]]
-App = Callable[[Scope, Any, Send], Awaitable[None]]
 
 
 @dataclass
@@ -48,19 +45,16 @@ class Bounds:
 
     is_local: bool = True
     is_open: bool = False
-    hosts: frozenset[str] = frozenset()
+    hosts: frozenset[str] = LOOPBACK
     named: frozenset[str] = frozenset()
 
     def knows(self, host: str) -> bool:
         """Say whether ``host`` (a Host header) is a name that this app is served under."""
         name = named_host(host)
-        if name in LOOPBACK or name in self.hosts:
-            return True
-        if not self.is_open:
-            return False
-        with contextlib.suppress(ValueError):  # an address cannot be rebound
-            return bool(ipaddress.ip_address(name))
-        return name == socket.gethostname().lower()
+        if self.is_open:
+            with contextlib.suppress(ValueError):  # an address cannot be rebound
+                return bool(ipaddress.ip_address(name))
+        return name in self.hosts
 
     def require_place(self, place: str) -> str:
         """Return ``place``, which a browser names. Raises ``UserError`` where it may not.
@@ -69,21 +63,21 @@ class Bounds:
         a store inside it stands behind ``#``.
         """
         where = place.partition("#")[0].removeprefix("sqlite:///")
-        if self.is_local or place in self.named or where in self.named:
-            return place
         is_path = "/" in where or "\\" in where or where.startswith(("~", ".", "$"))
-        if where and (is_path or Path(where).exists()):
-            real = Path(os.path.expandvars(where)).expanduser().resolve()
-            named = [Path(part) for part in os.environ.get(ROOTS, "").split(os.pathsep) if part]
-            roots = [*named, home(), cache(), Path("runs"), Path("banks"), PUBLISHED]
-            inside = (real.is_relative_to(root.expanduser().resolve()) for root in roots)
-            if "://" in where or not any(inside):
-                raise UserError(
-                    f"'{place[:200]}' is outside of this app's folders: set {ROOTS} to allow it"
-                )
+        is_named = place in self.named or where in self.named
+        if self.is_local or is_named or not where or not (is_path or Path(where).exists()):
+            return place
+        real = Path(os.path.expandvars(where)).expanduser().resolve()
+        named = [Path(part) for part in os.environ.get(ROOTS, "").split(os.pathsep) if part]
+        roots = [*named, home(), cache(), Path("runs"), Path("banks"), PUBLISHED]
+        inside = (real.is_relative_to(root.expanduser().resolve()) for root in roots)
+        if "://" in where or not any(inside):
+            raise UserError(
+                f"'{place[:200]}' is outside of this app's folders: set {ROOTS} to allow it"
+            )
         return place
 
-    def require_config(self, values: Any) -> None:
+    def require_config(self, values: object) -> None:
         """Check every place that the plain values of a config name. Raises ``UserError``."""
         for place in places_in(values):
             self.require_place(place)
@@ -93,16 +87,17 @@ class Bounds:
 bounds = Bounds()
 
 
-def bind(host: str, *, has_accounts: bool = False, config: Any = None) -> None:
+def bind(host: str, *, has_accounts: bool = False, config: object = None) -> None:
     """Set the bounds of a server that listens on ``host`` and starts as ``config`` (plain values)."""
     hosts = {name.strip().lower() for name in os.environ.get(HOSTS, "").split(",")} - {""}
     bounds.is_open = host not in LOOPBACK
     bounds.is_local = not (bounds.is_open or has_accounts or hosts)
-    bounds.hosts = frozenset({*hosts, host.lower()} - {"0.0.0.0"})  # noqa: S104
-    bounds.named = frozenset(places_in(config or {}))
+    own = {host.lower(), socket.gethostname().lower()} if bounds.is_open else set()
+    bounds.hosts = frozenset({*LOOPBACK, *hosts, *own})
+    bounds.named = frozenset(places_in(config))
 
 
-def places_in(values: Any, key: str = "") -> Iterator[str]:
+def places_in(values: object, key: str = "") -> Iterator[str]:
     """Yield every place that the plain values of a config name."""
     if isinstance(values, Mapping):
         for name, value in values.items():
@@ -117,31 +112,24 @@ def places_in(values: Any, key: str = "") -> Iterator[str]:
 class Guard:
     """Refuses requests of other hosts and of other sites' pages; sends the content policy."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 403."""
-        problem = ""
-        if scope["type"] in ("http", "websocket"):
-            problem = refusal(Headers(scope=scope), scope.get("method", "GET"))
-        if problem and scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})
-        elif problem:
+
+        async def send_with_policy(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers["content-security-policy"] = CONTENT_POLICY
+                headers["referrer-policy"] = "no-referrer"
+            await send(message)
+
+        is_asked = scope["type"] in ("http", "websocket")
+        if is_asked and (problem := refusal(Headers(scope=scope), scope.get("method", "GET"))):
             await PlainTextResponse(problem, 403)(scope, receive, send)
         else:
-            await self._app(scope, receive, _with_policy(send))
-
-
-def _with_policy(send: Send) -> Send:
-    async def send_with_policy(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            headers["content-security-policy"] = CONTENT_POLICY
-            headers["referrer-policy"] = "no-referrer"
-        await send(message)
-
-    return send_with_policy
+            await self._app(scope, receive, send_with_policy)
 
 
 def refusal(headers: Mapping[str, str], method: str) -> str:

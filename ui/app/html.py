@@ -121,8 +121,3 @@ def note(text: object, kind: str = "info", lead: str = "") -> Markup:
 def empty(title: str, hint: object = "") -> Markup:
     """Return what stands where there is nothing yet, and says how to get something."""
     return macros("parts").empty(title, hint)
-
-
-def join(*parts: Markup | None) -> Markup:
-    """Return parts one after the other."""
-    return Markup("").join(part for part in parts if part is not None)

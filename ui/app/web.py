@@ -1,8 +1,9 @@
 """The Gradio app: composes the tabs, and serves them from this machine to this machine."""
 
 import os
+import time
 from collections.abc import Callable
-from typing import Any
+from hmac import compare_digest
 
 import gradio as gr
 from starlette.middleware import Middleware
@@ -10,10 +11,9 @@ from starlette.middleware import Middleware
 from stategate.graph.config import Config
 from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
-from stategate.ui.app.conversation import Conversations
 from stategate.ui.app.guard import Guard, bind
 from stategate.ui.app.html import macros
-from stategate.ui.app.tabs.common import QUIET, App, Updates, asset
+from stategate.ui.app.tabs.common import QUIET, App, asset
 from stategate.ui.app.tabs.compare import CompareTab
 from stategate.ui.app.tabs.episode import EpisodeTab
 from stategate.ui.app.tabs.memory import MemoryTab
@@ -21,10 +21,14 @@ from stategate.ui.app.tabs.qa import QaTab
 from stategate.ui.app.tabs.runs import RunsTab
 from stategate.ui.app.tabs.settings import SettingsTab
 from stategate.ui.app.tabs.threads import ThreadsTab
-from stategate.ui.app.workspace import Workspaces
+
+#: Seconds that a wrong password takes.
+SLOWED = 2.0
+#: Seconds between two looks for uploads that are too old, and their age: a day.
+UPLOADS = (3600, 86_400)
 
 
-def make_theme() -> Any:
+def make_theme() -> gr.themes.Base:
     """Return the theme: fonts that ship with Gradio, so that none is fetched; the rest is CSS."""
     local = gr.themes.utils.fonts.LocalFont
     sans, mono = (local(f"IBM Plex {name}", weights=(400, 700)) for name in ("Sans", "Mono"))
@@ -41,9 +45,11 @@ def make_theme() -> Any:
 
 def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
     """Return the app for agents that start as ``config``; ``messages`` names a thread to open."""
-    app = App(Workspaces(config, agents))
-    talks = Conversations(agents, lambda tab: app.of(tab).config)
-    with gr.Blocks(title="Stategate", analytics_enabled=False, fill_width=True) as blocks:
+    app = App(agents)
+    blocks = gr.Blocks(
+        title="Stategate", analytics_enabled=False, fill_width=True, delete_cache=UPLOADS
+    )
+    with blocks:
         app.tab = gr.Textbox(visible="hidden", elem_id="sg-tab", container=False)
         with gr.Row(elem_classes="sg-top"):
             gr.HTML(macros("frame").head(), scale=3, min_width=300)
@@ -55,30 +61,39 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
             with gr.Tab("Episode", id="episode"):
                 episode = EpisodeTab(app, pipeline)
             with gr.Tab("QA", id="qa") as tab:
-                QaTab(app, talks).wire(tab)
+                QaTab(app).wire(tab)
             with gr.Tab("Memory", id="memory") as tab:
-                MemoryTab(app, talks, agents).wire(tab)
+                MemoryTab(agents).wire(tab)
             with gr.Tab("Threads", id="threads"):
                 ThreadsTab(messages).wire(blocks)
             with gr.Tab("Runs", id="runs") as tab:
                 RunsTab().wire(tab)
             with gr.Tab("Settings", id="settings") as tab:
-                SettingsTab(app, episode.show, episode.outputs).wire(tab)
+                SettingsTab(app, episode).wire(tab)
+        compare.wire(compare_tab, episode, places)
 
-        def show_episode(workspace: Any) -> dict[Any, Any]:
-            return {**episode.show(workspace), places: gr.Tabs(selected="episode")}
+        opened = blocks.load(lambda tab: tab, [app.tab], [app.tab], js=asset("tab.js"), **QUIET)
+        shown = opened.then(episode.load, [app.tab], episode.outputs, **QUIET)
+        inputs = [app.tab, compare.kinds, compare.budget]
+        shown.then(compare.begin, inputs, compare.outputs, **QUIET)
+    return blocks
 
-        compare.wire(compare_tab, show_episode, [*episode.outputs, places])
 
-        async def open_page(tab: str) -> Updates:
-            async for update in episode.load(tab):
-                yield {app.tab: tab, **update}
+#: Says whether a name and a password open the door.
+Login = Callable[[str, str], bool]
 
-        drawn = [app.tab, *episode.outputs]
-        opened = blocks.load(open_page, [app.tab], drawn, js=asset("tab.js"), **QUIET)
-        asked = [app.tab, compare.kinds, compare.budget]
-        opened.then(compare.begin, asked, compare.outputs, **QUIET)
-    return blocks  # type: ignore[no-any-return]
+
+def login_of(user: str, password: str) -> Login:
+    """Return the check of one name and password; a wrong guess waits for :data:`SLOWED` seconds."""
+
+    def is_right(name: str, guess: str) -> bool:
+        right, given = f"{user}\0{password}", f"{name}\0{guess}"
+        if compare_digest(right.encode(), given.encode()):
+            return True
+        time.sleep(SLOWED)
+        return False
+
+    return is_right
 
 
 def serve(
@@ -86,11 +101,10 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int | None = None,
-    auth: tuple[str, str] | Callable[[str, str], bool] | None = None,
-    block: bool = True,
+    auth: tuple[str, str] | None = None,
     messages: str = "",
 ) -> str:
-    """Serve the app and return its address; ``block`` waits until it is interrupted.
+    """Serve the app beside this thread and return its address.
 
     ``port`` None takes the first free one from 7860 on. Raises ``UserError`` if the port is taken.
     """
@@ -101,13 +115,12 @@ def serve(
     os.environ.setdefault("LANGSMITH_TRACING", "false")
     named = {**config.model_dump(mode="json"), "path": messages.partition("#")[0]}
     bind(host, has_accounts=auth is not None, config=named)
-    agents = Agents(config)
-    blocks = make_app(config, agents, messages)
+    blocks = make_app(config, Agents(config), messages)
     try:
         _, url, _ = blocks.queue(default_concurrency_limit=16).launch(
             server_name=host,
             server_port=port,
-            auth=auth,
+            auth=login_of(*auth) if auth else None,
             ssr_mode=False,
             share=False,
             quiet=True,
@@ -125,6 +138,4 @@ def serve(
         where = f"port {port}" if port else "a port from 7860 on"
         problem = error.strerror or "none is free"
         raise UserError(f"cannot listen on {host}, {where} ({problem}): choose another") from None
-    if block:
-        blocks.block_thread()
     return str(url)

@@ -10,13 +10,14 @@ from typing import Any
 
 from stategate.envs.protocols import View, World
 from stategate.graph.agent import Agent
-from stategate.graph.build import Graph
 from stategate.graph.config import Config
 from stategate.graph.session import Preview, Session, StepResult
 from stategate.graph.state import overrides_of
 from stategate.nodes.protocols import ContextParams
 from stategate.stores.errors import UserError
-from stategate.ui.app.agents import OpenTabs, Turns, new_thread
+from stategate.ui.app.agents import Agents, Turns, new_thread
+from stategate.ui.app.conversation import Conversation
+from stategate.ui.app.html import brief
 
 _BUSY = "a step is being taken: wait for it, or stop it"
 #: Episodes and forks that a tab can go back to.
@@ -31,6 +32,13 @@ class Seen:
 
     result: StepResult
     context: ContextParams
+
+    @property
+    def facts(self) -> str:
+        """Who acted, on how many tokens, for how long."""
+        is_own = self.result.decision.reason == "a person's own action"
+        took = f" · {brief(self.result.seconds)}" if self.result.seconds else ""
+        return f"{'you' if is_own else self.context.kind} · {self.result.tokens:,} tokens{took}"
 
 
 @dataclass(frozen=True)
@@ -62,16 +70,17 @@ class Ending:
 
 
 class Workspace(Turns):
-    """One tab's agent and episode. Moves take turns; a second one at once is refused."""
+    """One tab's agent, episode and conversation. A second move at once is refused."""
 
-    def __init__(self, tab: str, graph: Graph) -> None:
+    def __init__(self, tab: str, agents: Agents) -> None:
         super().__init__()
-        self.tab = tab
+        self.tab, self.agents = tab, agents
         self.is_new = True  # nothing was ever started here
-        self._take_agent(graph)
+        self.conversation = Conversation(agents, lambda: self.config)
+        self._take_agent(agents.config)
 
-    def _take_agent(self, graph: Graph) -> None:
-        self.graph = graph
+    def _take_agent(self, config: Config) -> None:
+        self.graph = self.agents(config)
         self.session: Session | None = None
         self.trail: list[Seen] = []
         self.looked_at: int | None = None
@@ -121,7 +130,7 @@ class Workspace(Turns):
         """What the running episode asks for."""
         return self.world.instruction(self.running.values["session"])
 
-    def start(self, task: Mapping[str, Any]) -> None:
+    def start(self, task: Mapping[str, object]) -> None:
         """Begin an episode on a thread of its own."""
         with self._move():
             session = Session(self.graph, new_thread("ui"))
@@ -145,33 +154,33 @@ class Workspace(Turns):
             self.running.back(n)
             self._cut(len(self.trail) - n)
 
-    def look(self, context: Mapping[str, Any], step: int | None) -> Preview:
+    def look(self, context: Mapping[str, object], step: int | None) -> Preview:
         """Say what a builder makes of this moment, or of where ``step`` began."""
         with self._move():
             asks = self.config.actor.kind != "human"
             return self.running.look({"context": context}, step, act=asks)
 
-    def swap(self, slots: Mapping[str, Any]) -> None:
+    def swap(self, slots: Mapping[str, object]) -> None:
         """Go on with other nodes in the slots of context and actor (``{"context": {...}}``)."""
         with self._move():
             self.overrides = {**self.overrides, **overrides_of(slots)}
             if self.session is not None:
                 self.session.use(slots)
 
-    def fork(self, context: Mapping[str, Any] | None = None, step: int | None = None) -> None:
+    def fork(self, context: Mapping[str, object] | None = None, step: int | None = None) -> None:
         """Go on from this moment (or where ``step`` began) on a copy, perhaps with other nodes."""
         with self._move():
             at = len(self.trail) if step is None else step
             self.session = self._forked(context, at)
             self.overrides = dict(self.session.overrides)
             self._cut(at)
-            self._note(self.session, self.trail, None, at)
+            self._note(self.session, self.trail, at)
 
-    def _forked(self, context: Mapping[str, Any] | None, at: int) -> Session:
+    def _forked(self, context: Mapping[str, object] | None, at: int) -> Session:
         now = at == len(self.trail)
         return self.running.fork(context, new_thread("ui"), None if now else at)
 
-    def play_out(self, context: Mapping[str, Any], step: int | None) -> Ending:
+    def play_out(self, context: Mapping[str, object], step: int | None) -> Ending:
         """Play a copy on from this moment (or where ``step`` began) to its end, with a builder."""
         with self._move() as is_mine:
             at = len(self.trail) if step is None else step
@@ -185,7 +194,7 @@ class Workspace(Turns):
             if is_mine():
                 read_with = copy.overrides["context"]
                 trail = [*self.trail[:at], *(Seen(result, read_with) for result in results)]
-                self._note(copy, trail, float(values["reward"]), at)
+                self._note(copy, trail, at)
             return Ending(
                 float(values["reward"]),
                 bool(values["done"]),
@@ -213,12 +222,12 @@ class Workspace(Turns):
             steps = len(self.trail)
             at = steps if self.session.values.get("steps", 0) > steps else None
             self.session = self.session.fork(None, new_thread("ui"), at)
-            self._keep()
+            self._note(self.session, self.trail)
 
-    def configure(self, graph: Graph) -> None:
+    def configure(self, config: Config) -> None:
         """Take another agent; the running episode, which was the old agent's, ends."""
         with self._move():
-            self._take_agent(graph)
+            self._take_agent(config)
 
     def _take(self, move: Callable[[Session], StepResult]) -> StepResult:
         with self._move() as is_mine:
@@ -238,33 +247,23 @@ class Workspace(Turns):
         """Hold this tab's turn; where the episode stands is noted when the move is over."""
         with self.taking_turn(_BUSY) as is_mine:
             yield is_mine
-            if is_mine():
-                self._keep()
+            if is_mine() and self.session is not None:
+                self._note(self.session, self.trail)
 
-    def _note(
-        self, session: Session, trail: Sequence[Seen], reward: float | None, at: int | None = None
-    ) -> None:
+    def _note(self, session: Session, trail: Sequence[Seen], at: int | None = None) -> None:
         """Note where a session stands, so that one can go back to it; the oldest goes."""
+        values = session.values
+        if "session" not in values:
+            return
         before = self.branches.pop(session.thread_id, None)
         context = self.agent.config.model_copy(update=session.overrides).context
-        task = self.world.instruction(session.values["session"])
-        kind, began = f"{context.kind} · {context.budget}", at if before is None else before.at
-        branch = Branch(session, tuple(trail), task, kind, reward, began)
-        self.branches[session.thread_id] = branch
+        self.branches[session.thread_id] = Branch(
+            session,
+            tuple(trail),
+            self.world.instruction(values["session"]),
+            f"{context.kind} · {context.budget}",
+            float(values["reward"]) if trail and session.done else None,
+            at if before is None else before.at,
+        )
         while len(self.branches) > _BRANCHES:
             del self.branches[next(iter(self.branches))]
-
-    def _keep(self) -> None:
-        """Note where the episode stands."""
-        session = self.session
-        if session is not None and "session" in session.values:
-            is_over = bool(self.trail) and session.done
-            self._note(session, self.trail, float(session.values["reward"]) if is_over else None)
-
-
-class Workspaces(OpenTabs[Workspace]):
-    """All tabs of one server. ``graphs`` builds (or remembers) the graph of a config."""
-
-    def __init__(self, config: Config, graphs: Callable[[Config], Graph]) -> None:
-        super().__init__(lambda tab: Workspace(tab, graphs(config)))
-        self.config, self.graphs = config, graphs

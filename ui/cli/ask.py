@@ -1,22 +1,30 @@
 """``stategate ask``, ``chat`` and ``rank``: questions to the QA agent; documents weighed for one."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import BeforeValidator
+from rich.console import Console
 
 from stategate.envs.protocols import answered
 from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
 from stategate.graph.session import Session, StepResult
 from stategate.graph.state import pack_decision
+from stategate.nodes.act.answerability import WROTE
+from stategate.nodes.observe.qa import QaEnv
+from stategate.nodes.protocols import Piece
 from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.memory import owned_by
+from stategate.nodes.write_memory.long_term import LongTermMemory
+from stategate.stores.corpus.corpus import corpus_names
 from stategate.stores.errors import UserError
+from stategate.stores.home import this_user, thread_of
 from stategate.stores.settings import (
     ConfigName,
     JsonFile,
@@ -26,9 +34,13 @@ from stategate.stores.settings import (
     comma_list,
     option,
 )
+from stategate.stores.text import one_line
 from stategate.ui.cli import output
 from stategate.ui.cli.settings_command import command, single
-from stategate.ui.memory import durable, of_user, put_question, thread_of, to_fetch
+from stategate.ui.memory import durable, put_question, to_fetch
+
+if TYPE_CHECKING:
+    from stategate.nodes.models.decoders.backend import Document
 
 ask_app, chat_app, rank_app = single(), single(), single()
 
@@ -48,6 +60,7 @@ class AskSettings(ChatSettings):
 
     question: str = argument(...)
     show: bool = option(False, "Print what the model read, and scores.")
+    remember: bool = option(False, "Keep what is told for later; a --thread always does.")
     json_target: JsonFile = None
 
 
@@ -60,10 +73,10 @@ def ask(settings: AskSettings) -> None:
     """Answer one question from a corpus and from memory."""
     question, json_target = _asked(settings.question), settings.json_target
     name = settings.thread or f"ask-{uuid.uuid4().hex[:10]}"
-    session = open_session(settings, name, settings.thread is not None)
+    is_kept = settings.thread is not None
+    session = open_session(settings, name, is_kept, remembers=is_kept or settings.remember)
     out = output.console(stderr=json_target == "-")
-    open_corpus(session)
-    load_model(session)
+    load_parts(session)
     with _going_on(name) if settings.thread is not None else nullcontext():
         result = speak(session, question, out)
     titles = _titles(session) if settings.show or json_target is not None else {}
@@ -82,8 +95,7 @@ def chat(settings: ChatSettings) -> None:
     session = open_session(settings, name, True)
     out = output.console()
     output.say(f"thread {name}; an empty line ends", "dim")
-    open_corpus(session)
-    load_model(session)
+    load_parts(session)
     with _going_on(name):
         while True:
             try:
@@ -107,72 +119,68 @@ def _going_on(thread: str) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def open_session(settings: ChatSettings, thread: str, is_kept: bool) -> Session:
+def open_session(
+    settings: ChatSettings, thread: str, is_kept: bool, remembers: bool = True
+) -> Session:
     """Return a thread of the agent; ``is_kept`` conversations have their checkpoints on disk."""
     corpus = () if settings.corpus is None else (f"env.corpus={settings.corpus}",)
     words = (*corpus, *settings.overrides)
     config = load_config(settings.config, words)
-    if not config.env.conversational:
+    env, user = config.env, settings.user or this_user()
+    if not isinstance(env, QaEnv):
         raise UserError(f"config '{settings.config}' is no conversation: use one whose env is qa")
-    config = of_user(config, settings.user)
+    if not remembers:
+        writers = tuple(params for params in config.memory if params.kind != "long_term")
+        config = config.model_copy(update={"memory": writers})
     graph = build_graph(durable(config) if is_kept else config)
-    session = Session(graph, thread_of(config, thread))
+    session = Session(graph, thread_of(user, thread), user=user)
     names_corpus = any(word.startswith(("env.corpus=", "env={")) for word in words)
-    return _with_corpus(session, names_corpus) if is_kept else session
+    return _with_corpus(session, env, names_corpus) if is_kept else session
 
 
-def _with_corpus(session: Session, is_named: bool) -> Session:
+def _with_corpus(session: Session, env: QaEnv, is_named: bool) -> Session:
     """Return the thread with the corpus that it answered from last, unless one was named now.
 
-    The corpus is kept in the checkpoints' metadata; a change is said in a line.
+    The checkpoints' metadata names the corpus; a change is said in a line.
     """
-    from stategate.nodes.observe.qa import QaEnv
-    from stategate.stores.corpus.corpus import corpus_names
-
-    config, default = session.agent.config, QaEnv().corpus
-    if not isinstance(config.env, QaEnv):
-        return session
-    own, kept = config.env.corpus, str(session.kept.get("corpus") or default)
-    if own not in (default, *corpus_names()) and Path(own).expanduser().exists():
-        own = str(Path(own).expanduser().resolve())  # found again from another folder
+    config, default, corpus = session.agent.config, QaEnv().corpus, env.corpus
+    metadata = session.graph.get_state(session.config).metadata or {}
+    last = str(metadata.get("corpus") or default)
+    if corpus not in (default, *corpus_names()) and Path(corpus).expanduser().exists():
+        corpus = str(Path(corpus).expanduser().resolve())  # read again from another folder
     # A preset that names no corpus of its own has the default one: nobody chose it.
-    if kept != own == default and not is_named:
-        output.say(f"this thread goes on with {kept} (--corpus names another)", stderr=True)
-        own = kept
-    if own != config.env.corpus:
-        env = config.env.model_copy(update={"corpus": own})
+    if last != corpus == default and not is_named:
+        output.say(f"this thread goes on with {last} (--corpus names another)", stderr=True)
+        corpus = last
+    if corpus != env.corpus:
+        env = env.model_copy(update={"corpus": corpus})
         graph = build_graph(config.model_copy(update={"env": env}))
-        session = Session(graph, session.thread_id)
-    session.metadata = {"corpus": own}
+        session = Session(graph, session.thread_id, user=session.user)
+    session.metadata = {"corpus": corpus}
     return session
 
 
-def open_corpus(session: Session) -> None:
-    """Read and index what the session answers from, saying so where it takes time."""
-    from stategate.nodes.observe.qa import QaEnv
-
+def load_parts(session: Session) -> None:
+    """Index the corpus and start the chat model, saying so where it takes time."""
     env = session.agent.config.env
-    if not isinstance(env, QaEnv):
-        return
-    with output.working(f"reading {env.corpus}"):
-        index = env.index(session.agent.resources)
-    if not index.passages:
-        output.say("there is no text in it: nothing can be found", "yellow", stderr=True)
+    if isinstance(env, QaEnv):
+        with output.working(f"reading {env.corpus}"):
+            index = env.index(session.agent.resources)
+        if not index.passages:
+            output.say("there is no text in it: nothing can be found", "yellow", stderr=True)
+    load_model(session)
 
 
 def load_model(session: Session) -> None:
-    """Start the chat model where the actor asks one: told apart from its thinking."""
+    """Start the chat model where the actor asks one, apart from its thinking."""
     config = session.agent.config
-    if not config.actor.asks_model or config.llm is None:
-        return
-    with output.working(f"loading the model{to_fetch(config)}"):
-        _ = session.agent.resources.llm
+    if config.actor.asks_model and config.llm is not None:
+        with output.working(f"loading the model{to_fetch(config)}"):
+            _ = session.agent.resources.llm
 
 
-def speak(session: Session, question: str, out: Any) -> StepResult:
+def speak(session: Session, question: str, out: Console) -> StepResult:
     """Put one question, print the answer (on a terminal while it is written), return the step."""
-    from stategate.nodes.act.answerability import WROTE
-
     written: list[str] = []
     thinking = out.status("thinking …") if out.is_terminal else None
 
@@ -198,7 +206,20 @@ def speak(session: Session, question: str, out: Any) -> StepResult:
         out.print(f"({reason})", style="dim", markup=False, soft_wrap=True)
     if result.decision.fallback:
         out.print(f"({result.decision.fallback})", style="yellow", markup=False)
+    for line in _written(session):
+        out.print(f"({line})", style="dim", markup=False)
     return result
+
+
+def _written(session: Session) -> Iterator[str]:
+    """Yield what the last turn wrote into long-term memory, a line a fact."""
+    episode = session.values["episode_id"]
+    with owned_by(session.user or ""):
+        for params in session.agent.config.memory:
+            if isinstance(params, LongTermMemory):
+                for fact in params.place.open().facts(params.place.namespace, episode):
+                    undo = f"stategate memory forget {fact.id} undoes it"
+                    yield f"remembered as fact {fact.id}; {undo}"
 
 
 def _answer_of(result: StepResult) -> str:
@@ -208,22 +229,20 @@ def _answer_of(result: StepResult) -> str:
 
 def _titles(session: Session) -> dict[str, str]:
     """Return the titles of the corpus's passages by id; of a world without a corpus, none."""
-    from stategate.nodes.observe.qa import QaEnv
-
     env, resources = session.agent.config.env, session.agent.resources
     passages = env.index(resources).passages if isinstance(env, QaEnv) else ()
     return {passage.id: passage.title or passage.document for passage in passages}
 
 
-def _show_scores(out: Any, pieces: Any, titles: dict[str, str]) -> None:
+def _show_scores(out: Console, pieces: Sequence[Piece], titles: dict[str, str]) -> None:
     """Print what each passage scored, best first; a star marks those that the model read."""
-    scored = [piece for piece in pieces if piece.score is not None and piece.kind == "passage"]
-    best = sorted(scored, key=lambda piece: -piece.score)
+    scored = [(p.score, p) for p in pieces if p.score is not None and p.kind == "passage"]
+    best = sorted(scored, key=lambda pair: -pair[0])
     rows = []
-    for piece in best:
-        title = " ".join(titles.get(piece.id, piece.id).split())[:48]
-        share = output.bar(piece.score, best[0].score)
-        rows.append((f"{piece.score:.3f}", share, f"{'*' if piece.text else ' '} {title}"))
+    for score, piece in best:
+        title = one_line(titles.get(piece.id, piece.id))[:48]
+        share = output.bar(score, best[0][0])
+        rows.append((f"{score:.3f}", share, f"{'*' if piece.text else ' '} {title}"))
     out.print(output.table(("", "", ""), rows))
 
 
@@ -301,7 +320,7 @@ def rank(settings: RankSettings) -> None:
         _show_ranking(rows)
 
 
-def _best_by_words(question: str, documents: list[Any], count: int) -> list[Any]:
+def _best_by_words(question: str, documents: "list[Document]", count: int) -> "list[Document]":
     """Return the ``count`` documents that BM25 puts first, in the corpus's order."""
     if len(documents) <= count:
         return documents

@@ -1,12 +1,13 @@
 """``stategate bank``: make banks of experience from recorded episodes."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator
 
 from stategate.stores.errors import UserError
 from stategate.stores.settings import (
+    CommaList,
     ConfigName,
     Limit,
     Overrides,
@@ -74,7 +75,7 @@ class PracticeSettings(BankConfig, Shared):
 
     out: Path = option(..., "Trace database; goes on if there.", metavar="FILE")
     goals: str = option("0-99", "0-99; or of the official data: train or beside.")
-    styles: str = option("", "How the rule actor plays, comma-separated; else all.")
+    styles: CommaList = option((), "How the rule actor plays, comma-separated; else all.")
 
 
 class MergeSettings(Settings):
@@ -107,11 +108,16 @@ def build(settings: BuildSettings) -> None:
 @command(app, "stategate bank practice --goals train --out p.sqlite --set env.data=official")
 def practice(settings: PracticeSettings) -> None:
     """Play goals with the rule actor in several styles, mistakes included, to learn from."""
-    from stategate.trainers.webshop.practice import practise
+    from stategate.trainers.webshop.practice import STYLES, practise
 
-    named: dict[str, Any] = {"styles": settings.styles.split(",")} if settings.styles else {}
-    named["crew"] = settings.crew()
-    played = practise(settings.config, settings.goals, settings.out, settings.overrides, **named)
+    played = practise(
+        settings.config,
+        settings.goals,
+        settings.out,
+        settings.overrides,
+        settings.styles or tuple(STYLES),
+        settings.crew(),
+    )
     say(f"{played} episodes played, in {settings.out}")
 
 

@@ -31,6 +31,10 @@ from stategate.ui.cli.transcript import cut, kept_line, page_lines
 app = single()
 _TASKS = 30  # that are tried until the memories end differently
 _LINES = 14  # of a prompt that are shown
+_CAUTION = (
+    "One task at one tight budget proves nothing, and with more room the order may turn (try --budget "
+    "300): docs/results/ has success over 500 tasks, by budget."
+)
 _COLUMNS = ("kind", "reward", "steps", "tokens", "commands_lost", "tokens_lost")
 
 
@@ -50,7 +54,7 @@ class Play:
     """One task played to its end with one memory, and its row of the table."""
 
     session: Session
-    steps: "list[StepResult]"
+    steps: list[StepResult]
     row: dict[str, Any]
 
 
@@ -121,9 +125,9 @@ def show(out: Console, plays: Sequence[Play], number: int, *, is_chosen: bool) -
     """Print the task, the step where the memories part, how each ended, and the table."""
     session = plays[0].session
     heading(out, f"task {number}")
-    _say(out, session.agent.world.instruction(session.values["session"]))
+    _print(out, session.agent.world.instruction(session.values["session"]))
     if is_chosen:
-        _say(out, "(the first task whose endings differ, whoever ends better)", "dim")
+        out.print("(the first task whose endings differ, whoever ends better)", style="dim")
     at = parting(plays)
     if at is None:
         out.print("All of them did the same at every step.")
@@ -134,14 +138,9 @@ def show(out: Console, plays: Sequence[Play], number: int, *, is_chosen: bool) -
     rows = [[play.row[name] for name in _COLUMNS] for play in plays]
     out.print(output.table(heads, rows))
     if capped := [play.row["kind"] for play in plays if not play.row["done"]]:
-        _say(out, f"stopped at the step cap: {', '.join(capped)}", "dim")
-    _say(out, "lost: commands that the model could not read, and tokens of the pages, of all steps")
-    _say(
-        out,
-        "One task at one tight budget proves nothing, and with more room the order may turn (try "
-        "--budget 300): docs/results/ has success over 500 tasks, by budget.",
-        "dim",
-    )
+        out.print(f"stopped at the step cap: {', '.join(capped)}", style="dim")
+    out.print("lost: commands that the model could not read, and tokens of the pages, of all steps")
+    out.print(_CAUTION, style="dim")
     out.print("see it: make ui", style="bold")
 
 
@@ -153,11 +152,11 @@ def _moment(out: Console, plays: Sequence[Play], at: int) -> None:
     owner = next(play for play in plays if at < len(play.steps))
     heading(out, f"step {at + 1}: they part{f' (after {at} equal steps)' if at else ''}")
     for past in owner.steps[:at]:
-        _say(out, f"  {past.step + 1}. {past.decision.action}", "dim")
+        _print(out, f"  {past.step + 1}. {past.decision.action}", "dim")
     view = owner.session.agent.resources.view
-    _say(out, "the page: " + "\n          ".join(page_lines(view, owner.steps[at].observation)))
+    _print(out, "the page: " + "\n          ".join(page_lines(view, owner.steps[at].observation)))
     if words := state_in_words(owner.session, at):
-        _say(out, f"the state: {words}")
+        _print(out, f"the state: {words}")
     reads: dict[str, list[Play]] = {}
     for play in plays:
         if at < len(play.steps):
@@ -166,13 +165,13 @@ def _moment(out: Console, plays: Sequence[Play], at: int) -> None:
         heading(out, " and ".join(play.row["kind"] for play in readers))
         lines = [line for line in text.splitlines() if line.strip()]
         for line in lines[:_LINES]:
-            _say(out, f"  │ {cut(line, 74)}")
+            _print(out, f"  │ {cut(line, 74)}")
         if len(lines) > _LINES:
-            _say(out, f"  │ … and {len(lines) - _LINES} more lines", "dim")
-        _say(out, f"read  {kept_line(readers[0].steps[at].context)}")
+            _print(out, f"  │ … and {len(lines) - _LINES} more lines", "dim")
+        _print(out, f"read  {kept_line(readers[0].steps[at].context)}")
         for play in readers:
             who = f"{play.row['kind']} " if len(readers) > 1 else ""
-            _say(out, f"{who}did   {play.steps[at].decision.action}", "bold green")
+            _print(out, f"{who}did   {play.steps[at].decision.action}", "bold green")
 
 
 def state_in_words(session: Session, at: int) -> str:
@@ -189,5 +188,5 @@ def state_in_words(session: Session, at: int) -> str:
     return words
 
 
-def _say(out: Console, text: str, style: str = "") -> None:
+def _print(out: Console, text: str, style: str = "") -> None:
     out.print(text, style=style, markup=False)

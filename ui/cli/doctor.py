@@ -47,7 +47,7 @@ class DoctorSettings(Settings):
     deep: bool = option(False, "Ask model and embedder something.")
     json_target: JsonFile = None
 
-    def load(self) -> "Config":
+    def load(self) -> Config:
         """Return the config."""
         return load_config(self.config, self.overrides)
 

@@ -56,7 +56,7 @@ class ReplayThreads(Replay):
     """Read recorded threads again under each arm: tokens, billed cost, what calls needed."""
 
     examples = ("stategate replay threads.jsonl --arms nothing,compress --out runs/replay",)
-    data: str = argument(..., "JSON lines of {id, task, messages}.", metavar="THREADS")
+    data: str = argument(..., "JSON lines, JSON, or a checkpoint database.", metavar="THREADS")
 
 
 add_command(replay_app, ReplayThreads)

@@ -13,7 +13,7 @@ from stategate.ui.actions import label, typed_action
 from stategate.ui.cli.output import heading
 
 
-def play_by_hand(session: "Session", out: "Console") -> Generator["StepResult", None, None]:
+def play_by_hand(session: Session, out: Console) -> Generator[StepResult, None, None]:
     """Ask for an action until the episode is over or the person quits, yielding each step.
 
     An illegal action is told in one line and asked for again. Raises ``UserError`` when the input

@@ -67,6 +67,7 @@ class SearchSettings(EmbeddedMemory):
     words: str = argument(...)
     k: int = option(5, "How many facts.", "-k", ge=1)
     as_of: str | None = option(None, "A day such as 2024-03-05: as it was then.")
+    at_least: float = option(0.0, "The least probability that a fact answers.", ge=0, le=1)
 
 
 class WhySettings(SearchSettings):
@@ -111,8 +112,11 @@ def search(settings: SearchSettings) -> None:
     """Find what answers a question, as an agent would; --as-of asks what was known on a day."""
     from stategate.stores.memory.recall import Limits
 
-    limits = Limits(facts=settings.k)
-    found = settings.open().recall(settings.words, as_of=settings.as_of, limits=limits)
+    limits = Limits(facts=settings.k, at_least=settings.at_least)
+    found, every = settings.open().explain(settings.words, as_of=settings.as_of, limits=limits)
+    if not found and every and settings.json_target is None:
+        say(f"nothing remembered ({max(one.chance for one in every):.2f} at best)")
+        return
     _show(found, settings.json_target)
 
 
@@ -122,7 +126,7 @@ def why(settings: WhySettings) -> None:
     from stategate.stores.memory.recall import SIGNALS, Limits
 
     memory = settings.open()
-    limits = Limits(settings.k, settings.tokens, settings.min_trust)
+    limits = Limits(settings.k, settings.tokens, settings.min_trust, settings.at_least)
     _, candidates = memory.explain(settings.words, as_of=settings.as_of, limits=limits)
     if wrote(settings.json_target, [{**vars(c), "signals": dict(c.signals)} for c in candidates]):
         return
@@ -158,7 +162,7 @@ def forget(settings: ForgetSettings) -> None:
     if sum(map(bool, (ids, settings.everything, thread, source))) != 1:
         raise UserError("name the facts to forget by number, or one of --thread, --source, --all")
     place = settings.place()
-    report = forget_everywhere(
+    counts = forget_everywhere(
         place.open(),
         place.namespace,
         list(ids) or None,
@@ -167,13 +171,27 @@ def forget(settings: ForgetSettings) -> None:
         places=Places.here(settings.traces, settings.checkpoints),
         embedder=lambda: _embedder(settings.embedder),
     )
-    if not report.erased and ids:
-        raise UserError(f"no such fact: {', '.join(map(str, ids))} (see stategate memory list)")
-    if wrote(settings.json_target, {"forgotten": report.counts}):
+    if not any(counts.values()):
+        raise UserError(_nothing_matched(settings, place))
+    if wrote(settings.json_target, {"forgotten": counts}):
         return
-    gone = report.counts["facts"]
-    other = ", ".join(f"{n} {what}" for what, n in report.counts.items() if n and what != "facts")
+    gone = counts["facts"]
+    other = ", ".join(f"{n} {what}" for what, n in counts.items() if n and what != "facts")
     say(f"forgot {gone} fact{'' if gone == 1 else 's'}{f' ({other})' if other else ''}")
+
+
+def _nothing_matched(settings: ForgetSettings, place: "MemoryPlace") -> str:
+    """Return that nothing was there to forget, and what there is in its place."""
+    if settings.ids:
+        return f"no such fact: {', '.join(map(str, settings.ids))} (see stategate memory list)"
+    facts, user = place.open().facts(place.namespace), place.namespace.user
+    if not facts:
+        return f"nothing is remembered of user '{user}' (--user names another)"
+    if settings.source:
+        sources = sorted({fact.source for fact in facts})
+        return f"nothing is remembered from '{settings.source}': there is {_listed(sources)}"
+    threads = sorted({str(turn["thread_id"]) for fact in facts for turn in fact.turns})
+    return f"nothing is remembered of thread '{settings.thread}': there is {_listed(threads)}"
 
 
 def _embedder(kind: str) -> "Embedder":
@@ -205,7 +223,7 @@ def _details(fact: "Fact") -> str:
     day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(fact.updated))
     parts = [day, f"seen {fact.times}×"]
     if fact.score:
-        parts.append(f"score {fact.score:.2f}")
+        parts.append(f"answers with probability {fact.support:.2f}")
     if fact.valid_to is not None:
         parts.append(f"until {day_of(fact.valid_to)} (fact {fact.closed_by})")
     parts += [fact.source, f"trust {fact.trust:.1f}"]

@@ -23,13 +23,13 @@ from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.text import printable
 
 #: Seconds of silence before a command without a terminal says that it works.
-_PATIENCE = 2.0
+PATIENCE = 2.0
 _EVERY = 30.0  # seconds between such lines
 _BAR = 14  # blocks of the longest bar
 
 
 @cache
-def _consoles() -> "type[Console]":
+def _consoles() -> type[Console]:
     """Return rich's console, but for text from outside that would steer the terminal."""
 
     class Printable(Console):
@@ -40,7 +40,7 @@ def _consoles() -> "type[Console]":
     return Printable
 
 
-def console(*, stderr: bool = False) -> "Console":
+def console(*, stderr: bool = False) -> Console:
     """Return a console for the terminal; 80 columns where there is none."""
     make = _consoles()
     plain = make(stderr=stderr, highlight=False)
@@ -54,13 +54,13 @@ def say(text: str, style: str = "", *, stderr: bool = False) -> None:
     console(stderr=stderr).print(text, style=style, markup=False, soft_wrap=True)
 
 
-def heading(out: "Console", title: str) -> None:
+def heading(out: Console, title: str) -> None:
     """Print a rule with a title."""
     out.print()
     out.rule(Text(title, "bold"), align="left", style="dim")
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> "Table":
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """Return a table without borders: texts as they are, numbers to the right."""
     made = Table(*head, box=None, pad_edge=False, show_header=any(head))
     for row in rows:
@@ -68,13 +68,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> "Table":
     return made
 
 
-def _cell(value: Any) -> "Text":
+def _cell(value: object) -> Text:
     if isinstance(value, int | float):
         return Text(f"{value:,}" if isinstance(value, int) else f"{value:.2f}", justify="right")
     return value if isinstance(value, Text) else Text(str(value))
 
 
-def bar(value: float, highest: float) -> "Text":
+def bar(value: float, highest: float) -> Text:
     """Return a bar of at least one block, the longest for ``highest``."""
     share = value / highest if highest > 0 else 0.0
     return Text("█" * max(round(_BAR * min(max(share, 0.0), 1.0)), 1), "green")
@@ -90,7 +90,7 @@ def working(what: str) -> Iterator[None]:
     started = time.monotonic()
 
     def tell() -> None:
-        wait = _PATIENCE
+        wait = PATIENCE
         while not ended.wait(wait):
             sys.stderr.write(f"stategate: {what}, {time.monotonic() - started:.0f} s so far\n")
             wait = _EVERY
@@ -117,7 +117,7 @@ def check_target(target: str | None) -> None:
         tempfile.TemporaryFile(dir=path.parent).close()
 
 
-def write_json(target: str, value: Any) -> None:
+def write_json(target: str, value: object) -> None:
     """Write ``value`` to a file, whole or not at all, or to stdout if ``target`` is ``-``."""
     if target == "-":
         typer.echo(json.dumps(files.json_safe(value), indent=2))
@@ -125,7 +125,7 @@ def write_json(target: str, value: Any) -> None:
         files.write_json(target, value, indent=2)
 
 
-def wrote(target: str | None, value: Any) -> bool:
+def wrote(target: str | None, value: object) -> bool:
     """Write ``value`` where ``--json`` asks for it; says whether it does."""
     if target is not None:
         write_json(target, value)

@@ -18,8 +18,10 @@ from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session, StepResult
 from stategate.graph.state import pack_decision, to_plain
+from stategate.nodes.retrieval.align import unsure_parts
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import read_yaml
+from stategate.stores.home import this_user
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
 from stategate.ui.cli import output
 from stategate.ui.cli.ask import load_model
@@ -27,13 +29,15 @@ from stategate.ui.cli.eval import finish, resumable
 from stategate.ui.cli.human import play_by_hand
 from stategate.ui.cli.settings_command import command, single
 from stategate.ui.cli.transcript import Transcript
-from stategate.ui.memory import durable, of_user
+from stategate.ui.memory import durable
 
 app = single()
 #: Flags that exclude each other: the second is left out; and flags that need another.
 _APART = (
     ("task", "goal"),
     ("task", "episodes"),
+    ("say", "episodes"),
+    ("resume", "say"),
     ("episodes", "thread"),
     ("start", "goal"),
     ("resume", "goal"),
@@ -48,6 +52,7 @@ class RunSettings(Settings):
     config: str = argument("demo", "A preset (demo, webshop) or a YAML file.")
     goal: int | None = option(None, "Which of the world's tasks to play.", "--goal", "--game", ge=0)
     task: tuple[str, ...] = option((), "In the world's words; repeatable.", metavar="KEY=VALUE")
+    say: str | None = option(None, "The task in your own words.", metavar="SENTENCE")
     overrides: Overrides = ()
     actor: str | None = option(None, "Who acts: chat, rule, human, your own kind, …")
     model: str | None = option(None, "The llm's model: default, small, a .gguf file, …")
@@ -73,7 +78,7 @@ class RunSettings(Settings):
         return self
 
     def load(self) -> Config:
-        """Return the config with this system's user in its memory; ``--set`` wins over shortcuts."""
+        """Return the config; ``--set`` wins over shortcuts."""
         shortcuts = {
             "actor.kind": self.actor,
             "llm.model": self.model,
@@ -81,7 +86,7 @@ class RunSettings(Settings):
             "max_steps": self.max_steps,
         }
         words = [f"{key}={value}" for key, value in shortcuts.items() if value is not None]
-        return of_user(load_config(self.config, [*words, *self.overrides]), None)
+        return load_config(self.config, [*words, *self.overrides])
 
 
 @command(
@@ -89,6 +94,7 @@ class RunSettings(Settings):
     "stategate run mine.yaml --task room=cellar --show context --json episode.json",
     "stategate run webshop --episodes 50 --start 100 --out runs/first",
     "stategate run demo --thread mine --resume",
+    'stategate run alfworld --game 3 --say "Could you wash a mug and leave it by the coffee maker?"',
 )
 def run(settings: RunSettings) -> None:
     """Play an episode and show it step by step, or play many and summarise them."""
@@ -119,7 +125,12 @@ def task_of(world: World, goal: int | None, pairs: Sequence[str]) -> dict[str, A
     return dict(tasks[number])
 
 
-def _read_pair(pair: str) -> tuple[str, Any]:
+def _task(world: World, settings: RunSettings) -> dict[str, Any]:
+    said = {} if settings.say is None else {"say": settings.say}
+    return {**task_of(world, settings.goal, settings.task), **said}
+
+
+def _read_pair(pair: str) -> tuple[str, object]:
     key, equals, value = pair.partition("=")
     if not (equals and key.strip()):
         raise UserError(f"--task takes KEY=VALUE, not '{pair}'")
@@ -144,11 +155,13 @@ def play(config: Config, settings: RunSettings) -> None:
         if not silent:
             asked = "" if by_hand else session.agent.world.instruction(values["session"])
             transcript.head(values["episode"], asked, at=values["steps"])
+            if doubts := unsure_parts(session.agent.resources.view, asked) if asked else []:
+                out.print(f"not surely understood: {'; '.join(doubts)}", markup=False)
         with closing((play_by_hand if by_hand else _watched)(session, out)) as results:
             for result in results:
                 steps.append(result)
                 if not silent and not by_hand:
-                    transcript.step(result, futile(session, result))
+                    transcript.step(result)
     except KeyboardInterrupt:
         typer.echo(f"stategate: stopped after {len(steps)} steps; {hint}", err=True)
         raise typer.Exit(130) from None
@@ -180,16 +193,16 @@ def open_session(config: Config, settings: RunSettings) -> Session:
     thread = settings.thread
     if thread is None:  # an id that no other run has keeps the traces of runs apart
         name = f"run-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
-        session = Session(build_graph(config), name)
-        return session.start(task_of(session.agent.world, settings.goal, settings.task))
-    session = Session(build_graph(durable(config)), thread)
-    unfinished = "session" in session.values and not session.done
+        session = Session(build_graph(config), name, user=this_user())
+        return session.start(_task(session.agent.world, settings))
+    session = Session(build_graph(durable(config)), thread, user=this_user())
+    is_unfinished = "session" in session.values and not session.done
     if not settings.resume:
-        if unfinished:
+        if is_unfinished:
             at = f"thread '{thread}' has an unfinished episode (step {session.values['steps']})"
             raise UserError(f"{at}: add --resume, or name another --thread")
-        return session.start(task_of(session.agent.world, settings.goal, settings.task))
-    if not unfinished:
+        return session.start(_task(session.agent.world, settings))
+    if not is_unfinished:
         why = "its episode is over" if session.values else "there is no such thread"
         raise UserError(f"nothing to resume on thread '{thread}': {why}; leave --resume out")
     try:
@@ -198,13 +211,6 @@ def open_session(config: Config, settings: RunSettings) -> Session:
         why = "was played with another config: name that CONFIG and its --set"
         raise UserError(f"thread '{thread}' {why}") from None
     return session
-
-
-def futile(session: Session, result: StepResult) -> str | None:
-    """Return the decision's fallback, or why its action did nothing (None if all is well)."""
-    decision = result.decision
-    is_legal = session.agent.accepts(decision.action, result.observation)
-    return decision.fallback or (None if is_legal else "illegal action: nothing happened")
 
 
 def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any]:
@@ -223,7 +229,7 @@ def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any
         "task": dict(values["episode"]),
         "instruction": session.agent.world.instruction(values["session"]),
         "resumed_at": steps[0].step if steps and steps[0].step else None,
-        "steps": [_step(session, step) for step in steps],
+        "steps": [_step(step) for step in steps],
         "totals": {
             "reward": values["reward"],
             "reward_parts": to_plain(parts) if parts is not None else None,
@@ -233,7 +239,7 @@ def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any
     }
 
 
-def _step(session: Session, result: StepResult) -> dict[str, Any]:
+def _step(result: StepResult) -> dict[str, Any]:
     seen, context, outcome = result.observation, result.context, result.outcome
     return {
         "step": result.step,
@@ -246,7 +252,7 @@ def _step(session: Session, result: StepResult) -> dict[str, Any]:
             "actions": list(context.actions),
             "dropped_actions": list(context.dropped_actions),
         },
-        "decision": {**pack_decision(result.decision), "fallback": futile(session, result)},
+        "decision": pack_decision(result.decision),
         "outcome": {"text": outcome.text, "actions": list(outcome.actions)},
         "reward": result.reward,
         "done": result.done,

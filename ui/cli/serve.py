@@ -48,7 +48,7 @@ def ui(settings: UiSettings) -> None:
         from stategate.ui.app.web import serve
 
     typer.echo("starting …", err=True)
-    url = serve(config, host=host, port=settings.port, auth=login, block=False, messages=messages)
+    url = serve(config, host=host, port=settings.port, auth=login, messages=messages)
     typer.echo(f"Stategate is at {url} (stop it with Ctrl-C)")
     wait()
 

@@ -4,7 +4,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -66,11 +66,12 @@ def flags_of(function: Callable[..., Any], model: "type[BaseModel]") -> Any:
     """
 
     @functools.wraps(function)
-    def run(**given: Any) -> Any:
+    def run(**given: object) -> object:
         from stategate.ui.cli.output import check_target
 
         settings = read_flags(model, given)
-        check_target(given.get("json_target"))
+        target = given.get("json_target")
+        check_target(None if target is None else str(target))
         return function(settings)
 
     parameters = [_parameter(name, model.model_fields[name]) for name in _ordered(model)]
@@ -79,7 +80,7 @@ def flags_of(function: Callable[..., Any], model: "type[BaseModel]") -> Any:
     return run
 
 
-def read_flags(model: "type[BaseModel]", given: dict[str, Any]) -> Any:
+def read_flags(model: "type[BaseModel]", given: Mapping[str, object]) -> Any:
     """Return the settings that flags mean. Raises ``UserError``, which names the wrong flag."""
     from pydantic import ValidationError
 

@@ -1,5 +1,6 @@
 """``stategate train``: checkpoints that nodes load; ``stategate data``: what worlds, trainers read."""
 
+import json
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,7 @@ from stategate.ui.cli.settings_command import command, command_group
 
 app = command_group(
     "Train a checkpoint; the same command goes on where a stopped run ended.",
-    "stategate train state && stategate train retriever && stategate train allocator",
+    "stategate train state && stategate train retriever",
     "stategate train dagger --config dagger_webshop",
 )
 data_app = command_group(
@@ -26,8 +27,9 @@ data_app = command_group(
 _TRAINERS = {
     "state": ("state.model", "A state (gru, ssm) that foresees the next action: comes first."),
     "retriever": ("state.retriever", "The query by which the state ranks chunks."),
-    "allocator": ("state.allocator", "The shares of compress; after state and retriever."),
+    "instruction": ("instruction.fit", "The reader of instructions, for every world."),
     "dagger": ("policy.dagger", "The policy actor, by a teacher's word on its own play."),
+    "need": ("need.train", "What calls will need of earlier results, for any agent's threads."),
 }
 
 
@@ -36,6 +38,7 @@ class TrainSettings(Settings):
 
     config: str | None = option(None, "A recipe's name, or a YAML file.")
     overrides: tuple[str, ...] = option((), "Repeatable.", "--set", metavar="FIELD=VALUE")
+    threads: tuple[str, ...] = option((), "Recorded threads (need); repeatable.", metavar="FILE")
     show: bool = option(False, "List every field, train nothing.", "--settings")
 
 
@@ -47,7 +50,9 @@ def _trainer(name: str) -> Callable[[TrainSettings], None]:
         from stategate.stores.errors import require_extra
         from stategate.trainers.settings import TRAINERS, read_settings
 
-        recipe = read_settings(TRAINERS[name], settings.config or name, settings.overrides)
+        files = [f"threads={json.dumps(settings.threads)}"] if settings.threads else []
+        overrides = [*files, *settings.overrides]
+        recipe = read_settings(TRAINERS[name], settings.config or name, overrides)
         if settings.show:
             fields = type(recipe).model_fields.items()
             rows = [(f, str(getattr(recipe, f)), info.description or "") for f, info in fields]

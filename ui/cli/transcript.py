@@ -69,8 +69,8 @@ class Transcript:
 
     def __init__(
         self,
-        out: "Console",
-        config: "Config",
+        out: Console,
+        config: Config,
         view: View,
         show: Literal["page", "context", "none"] = "page",
     ) -> None:
@@ -92,8 +92,8 @@ class Transcript:
         if at:
             self.out.print(Text(f"goes on after step {at}", "yellow"))
 
-    def step(self, result: "StepResult", fallback: str | None) -> None:
-        """Print one step; ``fallback`` says why the action is not the actor's own, or was in vain."""
+    def step(self, result: StepResult) -> None:
+        """Print one step; its fallback says why the action is not the actor's own, or was in vain."""
         decision, context = result.decision, result.context
         rows = [("context", kept_line(context), "")]
         if self.show == "context":
@@ -109,8 +109,8 @@ class Transcript:
         rows.append(("action", decision.action, "bold green"))
         if decision.reason:
             rows.append(("thought", decision.reason, "italic"))
-        if fallback is not None:
-            rows.append(("fallback", fallback, "bold red"))
+        if decision.fallback is not None:
+            rows.append(("fallback", decision.fallback, "bold red"))
         took = [f"{result.seconds:.2f} s", *costs_of(decision)]
         rows.append(("took", ", ".join(took), "dim"))
         self._print(f"step {result.step + 1} of at most {self.config.max_steps}", rows)

@@ -96,14 +96,23 @@ def reworded(
     return said
 
 
+def _plain(role: str, text: str) -> str:
+    return text
+
+
 def reword(
     goal: Mapping[str, Any],
     product: Product,
     family: str,
     seed: str = "",
     pattern: int | None = None,
+    mark: Callable[[str, str], str] = _plain,
+    limits: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return ``goal`` said in a pattern of ``family`` (drawn by ``seed`` unless given)."""
+    """Return ``goal`` said in a pattern of ``family`` (drawn by ``seed`` unless given).
+
+    For trainers: ``mark(role, text)`` writes a slot's text, ``limits`` replace the family's own.
+    """
     rules = families()[family]
     rng = random.Random(f"{seed} {family} {goal['asin']}")
     number = rng.randrange(len(rules["patterns"])) if pattern is None else pattern
@@ -111,13 +120,15 @@ def reword(
     if rules.get("drop") == "options":
         options = {name: value for name, value in options.items() if rng.random() < _KEPT}
         attributes = rng.sample(attributes, rng.randint(1, len(attributes)))
-    said = {name: _value(rules, product, name, value, rng) for name, value in options.items()}
+    said = {name: _value(rules, product, name, value, rng, mark) for name, value in options.items()}
     limit = float(goal["price_upper"])
     slots = {
-        "kind": goal["query"],
-        "attributes": _joined(attributes, rng),
+        "kind": mark("thing", goal["query"]),
+        "attributes": _joined([mark("property", text) for text in attributes], rng),
         "values": _joined([text for text, _ in said.values()], rng),
-        "limit": _limit(rng.choice(rules["limit"]), limit) if limit < _NO_LIMIT else "",
+        "limit": _limit(rng.choice(limits or rules["limit"]), limit, mark)
+        if limit < _NO_LIMIT
+        else "",
     }
     text = _filled(rules["patterns"][number], slots)
     change = CHANGES.get(rules.get("change", ""))
@@ -157,7 +168,12 @@ def _joined(parts: Sequence[str], rng: random.Random) -> str:
 
 
 def _value(
-    rules: Mapping[str, Any], product: Product, name: str, value: Any, rng: random.Random
+    rules: Mapping[str, Any],
+    product: Product,
+    name: str,
+    value: Any,
+    rng: random.Random,
+    mark: Callable[[str, str], str] = _plain,
 ) -> tuple[str, str]:
     """Return how a value is said, and the other value that is said not to be wanted ("" if none)."""
     forms = rules["values"]
@@ -170,15 +186,18 @@ def _value(
     other = rng.choice(others) if others else ""
     if "but {other}" in form and len(others) == 1 and rng.random() < 0.5:
         form = "anything but {other}"  # of two, that says it
-    text = _SLOT.sub(lambda s: {"value": str(value), "name": name, "other": other}[s[1]], form)
+    words = {"value": mark("value", str(value)), "name": name, "other": mark("excluded", other)}
+    text = _SLOT.sub(lambda slot: words[slot[1]], form)
     return text, other if "{other}" in form else ""
 
 
-def _limit(form: str, limit: float) -> str:
+def _limit(form: str, limit: float, mark: Callable[[str, str], str]) -> str:
     whole = round(limit)
     low = max(whole - _GAP, 1)
-    words = {"n": str(whole), "cents": f"{limit:.2f}", "words": _in_words(whole), "low": str(low)}
-    return _SLOT.sub(lambda slot: words[slot[1]], form)
+    words = {"n": str(whole), "cents": f"{limit:.2f}", "words": _in_words(whole)}
+    ends = {name: mark("high", text) for name, text in words.items()}
+    ends["low"] = mark("low", str(low))
+    return mark("limit", _SLOT.sub(lambda slot: ends[slot[1]], form))
 
 
 # What families do to a whole text ------------------------------------------------------------

@@ -6,7 +6,7 @@ from stategate.envs.protocols import target_of
 from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.view import BACK, BUY, DETAILS, NEXT, OPENED, PREV
 from stategate.nodes.act.replies import Offer
-from stategate.nodes.act.shop.page import ShopPage, Trail, read_page
+from stategate.nodes.act.shop.page import ShopPage, read_page
 from stategate.nodes.protocols import BuiltContext
 from stategate.stores.text import one_line
 
@@ -26,15 +26,14 @@ def guide(context: BuiltContext, actions: Sequence[str]) -> Offer:
     page only when all were.
     """
     page = read_page(context)
-    trail = Trail.of(page.history)
     offered = set(actions)
     group = asks = None
     if BUY in actions:
-        offered, group = _on_item(page, trail, actions)
+        offered, group = _on_item(page, actions)
         if group is not None:
             asks = f'Choose the {group}: {{"{group}": "value that the instruction asks for"}}'
     elif any(OPENED.fullmatch(action) for action in actions):
-        products = {a for a in actions if OPENED.fullmatch(a)} - set(page.history)
+        products = {a for a in actions if OPENED.fullmatch(a)} - set(page.trail.history)
         offered = products or {NEXT} & set(actions)
     listed = tuple(action for action in actions if action in offered)
     if not listed:
@@ -43,7 +42,7 @@ def guide(context: BuiltContext, actions: Sequence[str]) -> Offer:
     return Offer(listed, group, values if group is not None else (), asks, _LENGTHS)
 
 
-def _on_item(page: ShopPage, trail: Trail, actions: Sequence[str]) -> tuple[set[str], str | None]:
+def _on_item(page: ShopPage, actions: Sequence[str]) -> tuple[set[str], str | None]:
     """Return what to offer of a product's page, and the group that waits for a choice, if any.
 
     The page's marks alone do not say so: WebShop never marks a value with a quote in it.
@@ -52,10 +51,10 @@ def _on_item(page: ShopPage, trail: Trail, actions: Sequence[str]) -> tuple[set[
     waiting = [
         name
         for name, values in groups.items()
-        if name not in page.chosen and not {one_line(v) for v in values} & set(trail.since)
+        if name not in page.chosen and not {one_line(v) for v in values} & set(page.trail.since)
     ]
     offered = set(actions).difference(_ELSEWHERE, *groups.values())
-    if page.chosen or len(set(trail.opened)) >= _PRODUCTS:
+    if page.chosen or len(set(page.trail.opened)) >= _PRODUCTS:
         offered.discard(PREV)  # a wrong product shows before any choice is made
     if not waiting:
         return offered, None

@@ -8,10 +8,10 @@ a title, an option value or the features, prices, places on the page, and the vi
 
 from collections.abc import Sequence
 
-from stategate.envs.asking.weights import ROLES
 from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.reading import FORMS, Wanted
 from stategate.envs.webshop.view import BACK, BUY, DETAILS, NEXT, OPENED, PREV
+from stategate.language.instruction.parsed import ROLES
 from stategate.nodes.act.page_features import (
     Entries,
     Entry,
@@ -23,7 +23,7 @@ from stategate.nodes.act.page_features import (
     subject_features,
     value_features,
 )
-from stategate.nodes.act.shop.page import ShopPage, Trail, read_page
+from stategate.nodes.act.shop.page import ShopPage, read_page
 from stategate.nodes.protocols import BuiltContext, WorldProfile
 from stategate.stores.text import one_line
 
@@ -36,14 +36,13 @@ def describe(
 ) -> tuple[dict[str, Features], Features]:
     """Return the features of each candidate, by its action, and those of the page."""
     page = read_page(context)
-    trail = Trail.of(page.history, page.notes)
     entries = Entries(
         page.wanted,
         [Entry(p.asin, p.title, p.price, p.is_seen) for p in page.products],
-        trail.opened,
-        trail.met,
+        page.trail.opened,
+        page.trail.met,
     )
-    known = {**_products(page, trail, entries), **_options(page, trail)}
+    known = {**_products(page, entries), **_options(page)}
     rows: dict[str, Features] = {}
     for action in page.actions:
         if action == SEARCH:
@@ -51,7 +50,7 @@ def describe(
                 rows[f"search[{query}]"] = _search(query, names, page)
         else:
             rows[action] = known.get(action) or {_type(action): 1.0}
-    return rows, _facts(page, trail, entries, step)
+    return rows, _facts(page, entries, step)
 
 
 def queries(wanted: Wanted) -> dict[str, tuple[str, ...]]:
@@ -73,13 +72,13 @@ def _type(action: str) -> str:
 
 
 def _search(query: str, names: Sequence[str], page: ShopPage) -> Features:
-    times = page.history.count(f"search[{query}]")
+    times = page.trail.history.count(f"search[{query}]")
     made_of = {f"query {name}": 1.0 for name in names}
     searched = {"query tried": float(times > 0), "times query tried": times / 3}
     return {"search": 1.0, **made_of, **searched}
 
 
-def _products(page: ShopPage, trail: Trail, entries: Entries) -> dict[str, Features]:
+def _products(page: ShopPage, entries: Entries) -> dict[str, Features]:
     """Return the features of each readable product, by the click that opens it."""
     has_properties = bool(page.wanted.phrases("property"))
     rows: dict[str, Features] = {}
@@ -91,88 +90,88 @@ def _products(page: ShopPage, trail: Trail, entries: Entries) -> dict[str, Featu
             **row,
             "product": 1.0,
             "title property words": page.wanted.share(product.title, "property"),
-            "was read": float(asin in trail.read),
-            "was rejected": float(asin in trail.rejected),
-            "was left": float(asin in trail.left),
-            "was kept": float(asin in trail.left and asin in trail.read),
+            "was read": float(asin in page.trail.read),
+            "was rejected": float(asin in page.trail.rejected),
+            "was left": float(asin in page.trail.left),
+            "was kept": float(asin in page.trail.left and asin in page.trail.read),
         }
     return rows
 
 
-def _options(page: ShopPage, trail: Trail) -> dict[str, Features]:
+def _options(page: ShopPage) -> dict[str, Features]:
     """Return the features of each readable option value, by its click."""
     groups = dict(page.options)
     return {
         action: {
-            **value_features(asked, i, now, one_line(action) in trail.since),
+            **value_features(asked, i, now, one_line(action) in page.trail.since),
             "option": 1.0,
         }
-        for asked, now in zip(page.wanted.choices, _values(page, trail), strict=True)
+        for asked, now in zip(page.wanted.choices, _values(page), strict=True)
         for i, (_, action) in enumerate(groups[asked.name])
     }
 
 
-def _values(page: ShopPage, trail: Trail) -> list[str | None]:
+def _values(page: ShopPage) -> list[str | None]:
     """Return the value of each group, by the page's own mark or by the visible clicks."""
     found: list[str | None] = []
     for asked in page.wanted.choices:
         now = page.chosen.get(asked.name)
         if now is None:
             values = {one_line(a): value for value, a in dict(page.options)[asked.name]}
-            now = next((values[a] for a in reversed(trail.since) if a in values), None)
+            now = next((values[a] for a in reversed(page.trail.since) if a in values), None)
         known = {one_line(value): value for value in asked.values}
         found.append(now if now is None else known.get(one_line(now), now))
     return found
 
 
-def _facts(page: ShopPage, trail: Trail, entries: Entries, step: int) -> Features:
+def _facts(page: ShopPage, entries: Entries, step: int) -> Features:
     """Return the page's own features."""
     wanted = page.wanted
     facts = {
         page.kind: 1.0,
-        f"after {_last(page.history)}": 1.0,
-        **step_features(wanted, step, trail.opened),
-        "best met": best_met(wanted, trail.met),
+        f"after {_last(page.trail.history)}": 1.0,
+        **step_features(wanted, step, page.trail.opened),
+        "best met": best_met(wanted, page.trail.met),
         "page number": min(page.number, 5) / 3,
-        "read": min(len(set(trail.read)), 6) / 3,
-        "searches": min(trail.searches, 4) / 2,
-        "blind": float(step > 0 and not page.history),
-        "cut history": float(len(page.history) < step),
+        "read": min(len(set(page.trail.read)), 6) / 3,
+        "searches": min(page.trail.searches, 4) / 2,
+        "blind": float(step > 0 and not page.trail.history),
+        "cut history": float(len(page.trail.history) < step),
         "instruction known": float(bool(page.instruction)),
         "something chosen": float(bool(page.chosen)),
         "buy readable": float(BUY in page.actions),
         "prev readable": float(PREV in page.actions),
         "back readable": float(BACK in page.actions),
-        "rejected": min(len(set(trail.rejected)), 6) / 3,
-        "left": min(len(set(trail.left)), 6) / 3,
-        "since the search": min(_since_search(page.history), 6) / 3,
+        "rejected": min(len(set(page.trail.rejected)), 6) / 3,
+        "left": min(len(set(page.trail.left)), 6) / 3,
+        "since the search": min(_since_search(page.trail.history), 6) / 3,
     }
     if page.kind == "item":
-        facts |= _item(page, trail)
+        facts |= _item(page)
     elif page.kind == "results":
-        known = [p.asin in trail.read for p in page.products]
+        known = [p.asin in page.trail.read for p in page.products]
         scores = (s for s, is_read in zip(entries.scores, known, strict=True) if is_read)
         facts |= {**entries.page, "best known": max(scores, default=0.0)}
     elif page.kind == "detail":
-        facts |= met_features(wanted, page.detail, trail.met, trail.item)
+        facts |= met_features(wanted, page.detail, page.trail.met, page.trail.item)
         facts["unsaid"] = min(wanted.unsaid(page.detail), 6) / 3
         if page.detail:
             facts |= {"has text": 1.0, **agreement("text", wanted, page.detail)}
     return facts
 
 
-def _item(page: ShopPage, trail: Trail) -> Features:
-    wanted, item = page.wanted, trail.item
+def _item(page: ShopPage) -> Features:
+    wanted, item = page.wanted, page.trail.item
     facts = {
-        **subject_features(wanted, page.title, page.price, _values(page, trail)),
-        **met_features(wanted, page.title, trail.met, item),
-        "returned": float(PREV in trail.since),
-        "since opening": min(len(trail.since), 6) / 3,
-        "times this one": min(trail.opened.count(item) - 1, 3) / 2 if item else 0.0,
-        "read here": float(item in trail.read),
-        "clicked here": min(len([a for a in trail.since if a not in {*DETAILS, PREV}]), 4) / 2,
-        "was rejected": float(item in trail.rejected),
-        "was left": float(item in trail.left),
+        **subject_features(wanted, page.title, page.price, _values(page)),
+        **met_features(wanted, page.title, page.trail.met, item),
+        "returned": float(PREV in page.trail.since),
+        "since opening": min(len(page.trail.since), 6) / 3,
+        "times this one": min(page.trail.opened.count(item) - 1, 3) / 2 if item else 0.0,
+        "read here": float(item in page.trail.read),
+        "clicked here": min(len([a for a in page.trail.since if a not in {*DETAILS, PREV}]), 4) / 2,
+        "was rejected": float(item in page.trail.rejected),
+        "was left": float(item in page.trail.left),
         "unsaid": min(wanted.unsaid(page.title), 6) / 3,
     }
     return facts if page.title else {**facts, "subject told": 0.0}

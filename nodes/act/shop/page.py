@@ -5,14 +5,14 @@ Builders drop and cut lines: what is not shown is empty here, and nothing raises
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Literal
 
 from stategate.envs.protocols import target_of
 from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.reading import Wanted
 from stategate.envs.webshop.view import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
-from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.nodes.act.page_features import amount_of
+from stategate.nodes.protocols import BuiltContext, Piece, Step
 from stategate.stores.text import one_line
 
 PageKind = Literal["search", "results", "item", "detail", "unknown"]
@@ -35,11 +35,7 @@ class Product:
 
 @dataclass(frozen=True)
 class ShopPage:
-    """What a context shows of a shop. ``options`` are ``(group, ((value, action), ...))``.
-
-    ``history`` holds the visible actions so far, oldest first: possibly not the first ones; ``notes``
-    which words of the instruction each one's page matched ("" where nothing is noted).
-    """
+    """What a context shows of a shop. ``options`` are ``(group, ((value, action), ...))``."""
 
     kind: PageKind
     instruction: str
@@ -52,8 +48,7 @@ class ShopPage:
     price: float | None = None
     detail: str = ""
     chosen: dict[str, str] = field(default_factory=dict)
-    history: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    trail: "Trail" = field(default_factory=lambda: Trail())
 
     @property
     def title_scores(self) -> dict[str, float]:
@@ -66,10 +61,12 @@ class ShopPage:
 class Trail:
     """What the visible actions so far say: ``item`` is the open product, ``since`` the clicks on it.
 
-    ``rejected`` are products left for the search right after their features were read, ``left`` those
-    that were left for the list. ``met`` is what is noted of each product.
+    ``history`` holds the actions, oldest first: possibly not the first ones. ``rejected`` are products
+    left for the search right after their features were read, ``left`` those that were left for the
+    list. ``met`` is what is noted of each product.
     """
 
+    history: list[str] = field(default_factory=list)
     opened: list[str] = field(default_factory=list)
     read: list[str] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
@@ -80,13 +77,13 @@ class Trail:
     met: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, history: Sequence[str], notes: Sequence[str] = ()) -> "Trail":
-        """Walk through ``history``, oldest first."""
-        trail = cls()
-        for action, note in zip_longest(history, notes, fillvalue=""):
-            trail._take(action)
-            if note and trail.item is not None:
-                trail.met[trail.item] = f"{trail.met.get(trail.item, '')} {note};"
+    def of(cls, steps: Sequence[Step]) -> "Trail":
+        """Walk through the visible steps, oldest first."""
+        trail = cls([step.action for step in steps])
+        for step in steps:
+            trail._take(step.action)
+            if step.note and trail.item is not None:
+                trail.met[trail.item] = f"{trail.met.get(trail.item, '')} {step.note};"
         return trail
 
     def _take(self, action: str) -> None:
@@ -120,8 +117,7 @@ def read_page(context: BuiltContext) -> ShopPage:
         if any(f.role == "lead" and f.text.strip() for f in piece.fragments):
             options.setdefault(one_line(piece.choice), _values(piece))
     title = " ".join(filter(None, (piece.says("title") for piece in roles["subject"])))
-    numbers = (f.amount for p in shown if p.role == "commands" for f in p.fragments)
-    number = next((int(amount) for amount in numbers if amount is not None), None)
+    number = int(amount_of(*(p for p in shown if p.role == "commands")) or 0)
     detail = [one_line(p.says("text")) for p in shown if p.role == "text" and p.kind == "detail"]
     steps = [piece.step for piece in context.shown("history") if piece.step is not None]
     steps = [step for step in steps if step.action.startswith(("search[", "click["))]
@@ -138,22 +134,16 @@ def read_page(context: BuiltContext) -> ShopPage:
         products=products,
         options=tuple(options.items()),
         title=title,
-        price=_amount(*roles["subject"]),
+        price=amount_of(*roles["subject"]),
         detail=" ".join(detail),
         chosen=context.status,
-        history=tuple(step.action for step in steps),
-        notes=tuple(step.note for step in steps),
+        trail=Trail.of(steps),
     )
 
 
 def _product(piece: Piece) -> Product:
     asin = target_of(piece.actions[0])
-    return Product(asin, piece.says("title"), _amount(piece), piece.is_visited)
-
-
-def _amount(*pieces: Piece) -> float | None:
-    amounts = (fragment.amount for piece in pieces for fragment in piece.fragments)
-    return next((amount for amount in amounts if amount is not None), None)
+    return Product(asin, piece.says("title"), amount_of(piece), piece.is_visited)
 
 
 def _values(piece: Piece) -> tuple[tuple[str, str], ...]:

@@ -4,42 +4,36 @@ It makes context builders comparable over hundreds of episodes: whatever a build
 does not know, and everything that it does know stands in the prompt. Its policy:
 
 1. *Search* for the instruction's words that matter, without the price.
-2. *Results*: score every readable product by the words that its title shares with the instruction (a
-   word that few titles on the page hold counts more, one that may be talk less, words of values half;
-   each place further down costs some, since the shop's own order tells more than titles), leave out
-   what is too dear or was opened before, and open the best. With none left, turn the page, up to
-   ``pages``. With none left there either, or from step ``patience`` on, open again the best of those
-   whose features were read, by what is noted of them, else of those that were opened.
-3. *Item*, first visit: go back if the price is beyond the limit, or if by title and values the product
-   most likely is not what is asked. Else, unless the title says all that is wanted, read the features.
-4. *Features*: if they and the title say at least the share ``threshold`` of the wanted properties, go
-   back to the item, else back to search. That is how the verdict is remembered: in the actions so far.
-5. *Item*, accepted: click each value that the aligner takes for asked, once, as "Chosen" lines or the
-   actions so far confirm, and buy.
+2. *Results*: open the best product by its title's share of the words (rare words count more, a lower
+   place costs some) that is neither too dear nor opened before; else turn the page, up to ``pages``;
+   else, or from step ``patience`` on, open again the one whose read or noted features fit best.
+3. *Item*, first visit: go back from what is too dear or most likely not asked for; read the features
+   unless the title says all that is wanted.
+4. *Features*: with the share ``threshold`` of the wanted properties go back to the item, else to the
+   search. That is how the verdict is remembered: in the actions so far.
+5. *Item*, accepted: click each value that the aligner takes for asked, once, and buy.
 
 A second visit, or any visit from step ``patience`` + 3 on, takes the best values there are and buys. So
 an episode ends within ``patience`` + 8 steps or so, as long as products and buttons are readable. Where
 nothing of this can be done, the decision is a recorded fallback (the view's ``actions.safe``).
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from stategate.envs.asking.wanted import is_excluded
 from stategate.envs.webshop.reading import FORMS
 from stategate.envs.webshop.view import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
-from stategate.nodes.act.shop.page import Product, ShopPage, Trail, read_page
+from stategate.language.instruction.wanted import is_excluded
+from stategate.nodes.act.shop.page import Product, ShopPage, read_page
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.stores.text import one_line
 
 if TYPE_CHECKING:
     from stategate.nodes.resources import Resources
 
-_LINE = re.compile(r"^Experience: .*Suggested (next|plan): (.+)$", re.MULTILINE)
 _ADVISED_PAGES = 5
 _ADVISED_SEARCHES = 2
 _GRACE = 3  # steps past the patience, enough to leave a wrong item and open the one to settle for
@@ -84,7 +78,7 @@ class RuleActor:
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose among ``context.actions``."""
         page = read_page(context)
-        chosen = self.choose(context, page, Trail.of(page.history, page.notes), step)
+        chosen = self.choose(context, page, step)
         if chosen is not None and (chosen[0] in page.actions or chosen[0].startswith("search[")):
             return Decision(chosen[0], reason=chosen[1])
         problem = f"nothing to do on this page ({page.kind})"
@@ -94,25 +88,23 @@ class RuleActor:
             problem = f"{chosen[0]} is not readable"
         return Decision(_safe(page.actions, page.instruction), fallback=problem)
 
-    def choose(
-        self, context: BuiltContext, page: ShopPage, trail: Trail, step: int
-    ) -> tuple[str, str] | None:
+    def choose(self, context: BuiltContext, page: ShopPage, step: int) -> tuple[str, str] | None:
         """Return (action, reason) for a readable page; None where no rule applies."""
         if page.kind == "search":
             return search_for(page, self._params.search)
         if page.kind == "results":
-            return self._results(page, trail, step)
+            return self._results(page, step)
         if page.kind == "item":
-            return self._item(page, trail, step)
-        return self._detail(page, trail) if page.kind == "detail" else None
+            return self._item(page, step)
+        return self._detail(page) if page.kind == "detail" else None
 
-    def _results(self, page: ShopPage, trail: Trail, step: int) -> tuple[str, str] | None:
-        tried = set(trail.opened) | {p.asin for p in page.products if p.is_seen}
+    def _results(self, page: ShopPage, step: int) -> tuple[str, str] | None:
+        tried = set(page.trail.opened) | {p.asin for p in page.products if p.is_seen}
         fits = [p for p in page.products if not is_excluded(page.wanted, p.price)]
         ranked = _ranked(page, fits)
         fresh = [product for product in ranked if product.asin not in tried]
-        known = [product for product in ranked if product.asin in trail.opened]
-        known.sort(key=lambda p: (p.asin not in trail.read, -_met(page, trail, p.asin, p.title)))
+        known = [product for product in ranked if product.asin in page.trail.opened]
+        known.sort(key=lambda p: (p.asin not in page.trail.read, -_met(page, p.asin, p.title)))
         again = known or [p for p in ranked if p.is_seen]
         if step >= self._params.patience and again:
             return again[0].action, "time to settle for what met most of those opened"
@@ -123,14 +115,14 @@ class RuleActor:
         rest = again or ranked or page.products
         return (rest[0].action, "the best of those tried") if rest else None
 
-    def _item(self, page: ShopPage, trail: Trail, step: int) -> tuple[str, str] | None:
+    def _item(self, page: ShopPage, step: int) -> tuple[str, str] | None:
         late = step - self._params.patience - _GRACE
-        settles = late >= 0 or trail.opened.count(trail.item or "") > 1
-        blind = step > 0 and not page.history
+        settles = late >= 0 or page.trail.opened.count(page.trail.item or "") > 1
+        blind = step > 0 and not page.trail.history
         # A verdict that will not be remembered is not worth the reading.
-        accepted = settles or blind or bool(trail.since)
+        accepted = settles or blind or bool(page.trail.since)
         offered = picks(page, _LIKELY if settles else _ASKED)
-        stays = settles or bool(trail.since) or PREV not in page.actions
+        stays = settles or bool(page.trail.since) or PREV not in page.actions
         if not stays and is_excluded(page.wanted, page.price):
             return PREV, "beyond the price limit"
         if not stays and not can_be_it(page):
@@ -143,7 +135,7 @@ class RuleActor:
         waiting = [
             (action, f"wanted {group}")
             for group, value, action in offered
-            if (group, value) not in shown and one_line(action) not in trail.since
+            if (group, value) not in shown and one_line(action) not in page.trail.since
         ]
         if waiting and blind and not shown:
             # Nothing says what is chosen: click the values in turn, and buy when it grows late.
@@ -154,16 +146,16 @@ class RuleActor:
         done = "everything wanted is chosen" if shown else "nothing more is to be chosen"
         return (BUY, done) if BUY in page.actions else None
 
-    def _detail(self, page: ShopPage, trail: Trail) -> tuple[str, str]:
-        share = _confirmed(page, trail.met.get(trail.item or "", ""))
+    def _detail(self, page: ShopPage) -> tuple[str, str]:
+        share = _confirmed(page, page.trail.met.get(page.trail.item or "", ""))
         if page.detail and share < self._params.threshold and BACK in page.actions:
             return BACK, f"only {share:.0%} of the wish is confirmed"
         return PREV, "confirmed" if page.detail else "nothing to read"
 
 
-def _met(page: ShopPage, trail: Trail, asin: str, title: str) -> float:
+def _met(page: ShopPage, asin: str, title: str) -> float:
     """Return how far a product's title and what is noted of its pages say what is asked."""
-    text = f"{title}; {trail.met.get(asin, '')}"
+    text = f"{title}; {page.trail.met.get(asin, '')}"
     return page.wanted.share(text) + page.wanted.share(text, "value")
 
 
@@ -235,60 +227,57 @@ class Follower(RuleActor):
     decision that was bent says so in its reason.
     """
 
-    def choose(
-        self, context: BuiltContext, page: ShopPage, trail: Trail, step: int
-    ) -> tuple[str, str] | None:
+    def choose(self, context: BuiltContext, page: ShopPage, step: int) -> tuple[str, str] | None:
         """Choose as the rule does, unless advice says otherwise."""
-        own = super().choose(context, page, trail, step)
-        advice = "".join(piece.text for piece in context.shown("experience"))
-        move = suggested(advice, page)
+        own = super().choose(context, page, step)
+        move = suggested(context, page)
         if move is None or step >= self._params.patience:
             return own
         if page.kind == "item" and own is not None and own[0] == PREV:
             return own  # a price above the limit or a missing option is a fact, advice is a guess
-        bent = self._bent(page, trail, step, move)
+        bent = self._bent(page, step, move)
         if bent is None or (own is not None and bent[0] == own[0]):
             return own
         return bent[0], f"advice ({move}), not: {own[1] if own else 'nothing to do'}"
 
-    def _bent(self, page: ShopPage, trail: Trail, step: int, move: str) -> tuple[str, str] | None:
+    def _bent(self, page: ShopPage, step: int, move: str) -> tuple[str, str] | None:
         if page.kind == "search" and move in FORMS:
-            return search_for(page, move) if trail.searches < _ADVISED_SEARCHES else None
+            return search_for(page, move) if page.trail.searches < _ADVISED_SEARCHES else None
         if page.kind == "results":
             if move == "next >" and NEXT in page.actions and page.number < _ADVISED_PAGES:
                 return NEXT, ""
-            if move == "back to search" and trail.searches < _ADVISED_SEARCHES:
+            if move == "back to search" and page.trail.searches < _ADVISED_SEARCHES:
                 return (BACK, "") if BACK in page.actions else None
         if page.kind == "item":
-            return self._on_item(page, trail, step, move)
+            return self._on_item(page, step, move)
         if page.kind == "detail" and move in ("< prev", "back to search"):
             target = f"click[{move}]"
             return (target, "") if target in page.actions else None
         return None
 
-    def _on_item(
-        self, page: ShopPage, trail: Trail, step: int, move: str
-    ) -> tuple[str, str] | None:
-        if move == "features" and not trail.since and FEATURES in page.actions:
+    def _on_item(self, page: ShopPage, step: int, move: str) -> tuple[str, str] | None:
+        if move == "features" and not page.trail.since and FEATURES in page.actions:
             return FEATURES, ""
-        if move in ("option", "buy now") and not trail.since:
-            return self._item(page, replace(trail, since=["advice"]), step)
-        again = trail.opened.count(trail.item or "") > 1
+        if move in ("option", "buy now") and not page.trail.since:
+            accepted = replace(page.trail, since=["advice"])
+            return self._item(replace(page, trail=accepted), step)
+        again = page.trail.opened.count(page.trail.item or "") > 1
         # Other products were left for what they lacked: that says nothing of one that has it all.
         has_all = bool(picks(page, _ASKED)) and can_be_it(page)
-        if move == "< prev" and not (trail.since or again or has_all) and PREV in page.actions:
+        if move == "< prev" and not (page.trail.since or again or has_all) and PREV in page.actions:
             return PREV, ""
         return None
 
 
-def suggested(prompt: str, page: ShopPage) -> str | None:
-    """Return the move that the first "Experience:" line suggests for ``page``, None without one."""
-    found = _LINE.search(prompt)
-    if found is None:
-        return None
-    if found[1] == "next":
-        return found[2].strip()
-    plan = [move.strip() for move in found[2].split(", ")]
+def suggested(context: BuiltContext, page: ShopPage) -> str | None:
+    """Return the move that the first advice suggests for ``page``, None without one.
+
+    One move is a suggestion of what comes next, several are the plan of an episode.
+    """
+    moves = ([f.text for f in p.fragments if f.role == "move"] for p in context.shown("experience"))
+    plan = next(filter(None, moves), [])
+    if len(plan) < 2:
+        return plan[0] if plan else None
     if page.kind == "search":
         return next((move for move in plan if move in FORMS), None)
     if page.kind == "results":

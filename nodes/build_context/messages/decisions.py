@@ -12,6 +12,10 @@ from stategate.stores.errors import UserError
 
 #: The tool that shows a shortened result whole.
 RECALL = "recall"
+#: Its name where the agent has a tool of that name.
+OTHER_RECALL = "recall_message"
+#: In a message's metadata: it stays whole.
+PINNED = "stategate_pin"
 _MIN_NEW_RESULT = 150  # tokens of a new result that are always shown
 
 
@@ -30,10 +34,22 @@ class HistorySettings(BaseModel):
     updater: Any = Field(None, description='recurrent state for kinds that read it, as "gru"')
     embedder: Any = Field("minilm", description="embedder of kinds that compare meanings")
     low_watermark: float = Field(
-        0.5, gt=0, le=1, description="share of the budget that a cut goes down to"
+        0.5,
+        gt=0,
+        le=1,
+        description="share of what tools and system message leave that a cut goes down to",
     )
     max_new_result: int | None = Field(
-        None, description="tokens of a new result (default: a fortieth of the budget)"
+        None,
+        description="tokens of a new result (default: a quarter of the budget where `need` ranks its "
+        "parts, else a fortieth)",
+    )
+    need: str = Field(
+        "need",
+        description="checkpoint by which `compress` ranks (`stategate train need`); '' ranks by words",
+    )
+    pin: Any = Field(
+        (), description="messages that stay whole for ever: ids, or a function of a message"
     )
     appendix_tokens: int | None = Field(
         None,
@@ -63,12 +79,17 @@ class HistorySettings(BaseModel):
             name = ".".join(map(str, wrong["loc"]))
             raise UserError(f"ContextMiddleware({name}=…): {wrong['msg']}") from None
 
-    @property
-    def new_result_tokens(self) -> int:
-        """Tokens that a new result may have."""
+    def new_result_tokens(self, ranks_by_need: bool) -> int:
+        """Return the tokens that a new result may have."""
         if self.max_new_result is None:
-            return max(self.budget // 40, _MIN_NEW_RESULT)
+            return max(self.budget // (4 if ranks_by_need else 40), _MIN_NEW_RESULT)
         return self.max_new_result
+
+    def is_pinned(self, message: BaseMessage) -> bool:
+        """Say whether a message stays whole: by ``pin``, or by ``PINNED`` in its metadata."""
+        if message.response_metadata.get(PINNED) or message.additional_kwargs.get(PINNED):
+            return True
+        return bool(self.pin(message)) if callable(self.pin) else message.id in self.pin
 
 
 @dataclass(frozen=True)
@@ -76,13 +97,17 @@ class Decisions:
     """What was decided so far, as plain values for a checkpoint; bounded by the budget.
 
     ``frozen`` holds for results that are not shown whole the checksum of the original and the text
-    shown, ``appendices`` the text after a message. Rounds before ``window_start`` are left out.
+    shown, ``appendices`` the text after a message. Calls and their results before ``window_start`` are
+    left out, what was said before ``talk_start``, but for ``requests``. ``restored`` stay whole.
     ``recurrent`` is the state of an updater that has read ``read`` messages.
     """
 
     frozen: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     appendices: Mapping[str, str] = field(default_factory=dict)
     window_start: str = ""
+    talk_start: str = ""
+    requests: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
     cuts: int = 0
     recurrent: Any = None
     read: int = 0
@@ -90,7 +115,8 @@ class Decisions:
     def plain(self) -> dict[str, Any]:
         """Return the form that is held in graph state."""
         frozen = {key: [*row] for key, row in self.frozen.items()}
-        return {**vars(self), "frozen": frozen, "appendices": dict(self.appendices)}
+        lists = {"requests": [*self.requests], "restored": [*self.restored]}
+        return {**vars(self), **lists, "frozen": frozen, "appendices": dict(self.appendices)}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any] | None) -> "Decisions":
@@ -100,7 +126,8 @@ class Decisions:
         try:
             rows = plain["frozen"].items()
             frozen = {key: (int(check), str(text)) for key, (check, text) in rows}
-            return cls(**{**plain, "frozen": frozen})
+            lists = {name: tuple(plain[name]) for name in ("requests", "restored")}
+            return cls(**{**plain, **lists, "frozen": frozen})
         except (KeyError, TypeError, ValueError, AttributeError):
             return cls()  # of another version: everything is decided anew
 

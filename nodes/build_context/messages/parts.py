@@ -18,6 +18,8 @@ from stategate.stores.text import words_of
 
 _SMALLEST = 3  # tokens that a part has at least
 _GAP = "…\n"
+#: What stands for prose within a part.
+ELISION = "…"
 
 
 def parts_by_words(request: ContextRequest) -> BuiltContext:
@@ -86,9 +88,9 @@ class Rendering:
     is_note: bool = False
 
 
-def note(tokens: int, name: str, recallable: bool) -> str:
-    """Return the note that closes a shortened result."""
-    way_back = f": recall {name}" if recallable else ""
+def note(tokens: int, name: str, recall: str) -> str:
+    """Return the note that closes a shortened result; ``recall`` is the tool's name, "" for none."""
+    way_back = f": {recall} {name}" if recall else ""
     return f"[cut {tokens} tokens{way_back}]"
 
 
@@ -97,7 +99,7 @@ def rendered(
     text: str,
     chunks: Sequence[Chunk],
     pieces: Mapping[str, Piece],
-    recallable: bool,
+    recall: str,
     count: Count,
 ) -> Rendering:
     """Return the text made of the parts that ``pieces`` show, and of those that lead them.
@@ -118,13 +120,15 @@ def rendered(
         chunk = chunks[i]
         if chunk.kind == "html":
             body = _broken(body) + shown_text(chunk)
+        elif i in cut and ELISION in known[i].text:
+            body += known[i].text + chunk.text[len(chunk.text.rstrip()) :]
         elif i in cut and known[i].text:
             body += known[i].text.rstrip() + " " + _GAP
         else:
             body += chunk.text
         last = i
     gone = max(size - count(body), 1)
-    shown = _broken(body.rstrip()) + note(gone, name, recallable)
+    shown = _broken(body.rstrip()) + note(gone, name, recall)
     shown_size = count(shown)
     if shown_size >= size:
         return Rendering(text, size)

@@ -12,6 +12,8 @@ from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from stategate.envs.messages.history import (
     MESSAGE_TOKENS,
     Count,
+    bounded,
+    calls_of,
     digest,
     key_of,
     name_of,
@@ -34,19 +36,24 @@ from stategate.nodes.build_context.messages.decisions import (
 from stategate.nodes.build_context.messages.parts import Rendering, note
 from stategate.nodes.protocols import Vector
 
-#: In a message's metadata: this result was shortened before it was kept.
+#: In a message's metadata: this result was shortened, and is not shortened a second time.
 SHORTENED = "stategate_shortened"
 #: Tokens that the note of a shortened result may have.
 NOTE_TOKENS = 14
 _APPENDIX_ID = "stategate-appendix-"
+#: The message that says what was left out.
+NOTE_ID = "stategate-note"
+_LEFT_OUT_TOKENS = 90  # that its note may have
+_LISTED, _QUOTED = 4, 48  # turns of people that it names, and characters of each
 
 
 @dataclass(frozen=True)
 class Slot:
     """One message. ``size`` counts all of it, ``text_size`` a result's text alone.
 
-    ``turn`` counts people's messages, ``tool`` gave this result, ``frozen`` is what earlier calls
-    showed of it. A result ``is_new`` that no call has shown yet.
+    ``tool`` gave this result, ``frozen`` is what earlier calls showed of it. A result ``is_new`` that
+    no call has shown yet. ``has_calls``: it is of a round of calls and results. ``is_pinned``: it
+    stays whole; ``stays``: it or another of its round is pinned.
     """
 
     place: int
@@ -56,12 +63,13 @@ class Slot:
     size: int
     text: str
     text_size: int
-    turn: int
-    role: str
     tool: str = ""
     frozen: str | None = None
     is_result: bool = False
     is_new: bool = False
+    has_calls: bool = False
+    is_pinned: bool = False
+    stays: bool = False
 
     @property
     def bare_size(self) -> int:
@@ -71,11 +79,13 @@ class Slot:
     @property
     def least_size(self) -> int:
         """Tokens that the message costs where nothing but its note is shown of a result."""
-        return self.bare_size + min(self.text_size, NOTE_TOKENS) if self.is_result else self.size
+        if self.is_pinned or not self.is_result:
+            return self.size
+        return self.bare_size + min(self.text_size, NOTE_TOKENS)
 
     @property
     def was_shortened(self) -> bool:
-        """Whether ``graph.tool_results`` shortened it; what its text says of that is only text."""
+        """Whether it came shortened, as its metadata says; what its text says of that is only text."""
         return bool(self.message.response_metadata.get(SHORTENED))
 
     @property
@@ -83,9 +93,9 @@ class Slot:
         """Whether an earlier call added this message."""
         return str(self.message.id or "").startswith(_APPENDIX_ID)
 
-    def note(self, settings: HistorySettings, count: Count, why: str) -> Rendering:
+    def note(self, recall: str, count: Count, why: str) -> Rendering:
         """Return the shortest rendering of a result: the note alone, or a text that is shorter."""
-        text = note(self.text_size, self.name, settings.recall)
+        text = note(self.text_size, self.name, recall)
         size = count(text)
         if size >= self.text_size:
             return Rendering(self.text, self.text_size, why)
@@ -93,18 +103,30 @@ class Slot:
 
 
 @dataclass(frozen=True)
+class Window:
+    """Which messages are left out: rounds of calls before ``calls``, what was said before ``talk``.
+
+    ``requests`` (keys) stay: the first one, the one that started the work, and the last.
+    """
+
+    calls: str = ""
+    talk: str = ""
+    requests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Plan:
     """What becomes of messages, by their places: one that is not named is shown whole.
 
     ``left_out`` says why a message goes, ``appendices`` follow the messages of these keys, and
-    ``appendix`` is the newest of them. Rounds before ``window_start`` are left out.
+    ``appendix`` is the newest of them.
     """
 
     left_out: Mapping[int, str] = field(default_factory=dict)
     renderings: Mapping[int, Rendering] = field(default_factory=dict)
     appendices: Mapping[str, str] = field(default_factory=dict)
     appendix: str = ""
-    window_start: str = ""
+    window: Window = Window()
     is_cut: bool = False
 
     def size_of(self, slot: Slot) -> int:
@@ -140,14 +162,17 @@ class History:
     """The messages before a call, beside ``fixed`` tokens of tools and system message.
 
     ``slots`` are those that providers take; ``orphans`` are the places of the others: calls without
-    their results, and results without their call.
+    their results, and results without their call. ``recall`` is the name of the tool that shows what
+    is not shown, "" where there is none.
     """
 
     messages: Sequence[BaseMessage]
     slots: Sequence[Slot]
+    rounds: Sequence[Sequence[Slot]]
     orphans: Sequence[int]
     fixed: int
     count: Count
+    recall: str = ""
     state: Vector | None = None
 
     @classmethod
@@ -157,19 +182,22 @@ class History:
         previous: Decisions,
         fixed: int,
         count: Count,
-        state: Vector | None = None,
+        settings: HistorySettings,
     ) -> "History":
         """Return the history of ``messages``, of which earlier calls decided ``previous``."""
         repair = repaired(messages)
-        names, rounds = tools_called(repair.messages), rounds_of(repair.messages)
-        slots: list[Slot] = []
-        for round_ in rounds:
-            for i in range(round_.start, round_.end):
-                message, place = repair.messages[i], repair.places[i]
-                key, text = key_of(messages[place], place), text_of(message)
+        names = tools_called(repair.messages)
+        rounds: list[list[Slot]] = []
+        every = rounds_of(repair.messages)
+        for round_ in every:
+            slots: list[Slot] = []
+            places = repair.places[round_.start : round_.end]
+            members = repair.messages[round_.start : round_.end]
+            for message, place in zip(members, places, strict=True):
+                key, whole = key_of(messages[place], place), text_of(message)
                 is_result = isinstance(message, ToolMessage)
                 check, frozen = previous.frozen.get(key, (None, None))
-                if not is_result or check != digest(text):
+                if not is_result or check != digest(whole):
                     frozen = None
                 slot = Slot(
                     place,
@@ -177,22 +205,27 @@ class History:
                     name_of(messages[place], place),
                     message,
                     tokens_of(message, count),
-                    text,
-                    count(text) if is_result else 0,
-                    round_.turn,
-                    round_.role,
+                    bounded(whole),
+                    count(whole) if is_result else 0,
                     tool_of(message, names),
                     frozen,
                     is_result,
-                    is_result and frozen is None and round_ is rounds[-1],
+                    is_result and frozen is None and round_ is every[-1],
+                    bool(calls_of(message)) or is_result,
+                    key in previous.restored or settings.is_pinned(messages[place]),
                 )
                 slots.append(slot)
+            stays = any(slot.is_pinned for slot in slots)
+            rounds.append([replace(slot, stays=stays) for slot in slots])
         orphans = sorted(set(range(len(messages))) - set(repair.places))
-        return cls(messages, slots, orphans, fixed, count, state)
+        slots = [slot for round_slots in rounds for slot in round_slots]
+        return cls(messages, slots, rounds, orphans, fixed, count)
 
     def size(self, plan: Plan) -> int:
         """Return the tokens of the whole prompt under ``plan``."""
-        return self.fixed + sum(plan.size_of(slot) + self._added(plan, slot) for slot in self.slots)
+        shown = sum(plan.size_of(slot) + self._added(plan, slot) for slot in self.slots)
+        left_out = note_of(self, plan)
+        return self.fixed + shown + (tokens_of(left_out, self.count) if left_out else 0)
 
     def _added(self, plan: Plan, slot: Slot) -> int:
         """Return the tokens of the appendix after a message."""
@@ -202,38 +235,72 @@ class History:
             return self.count(plan.text_of(slot)) - plan.text_size_of(slot)
         return MESSAGE_TOKENS + self.count(plan.appendices[slot.key])
 
-    def before(self, start: str, why: str) -> dict[int, str]:
-        """Return what goes before ``start``: rounds of its turn, earlier turns whole; never system."""
-        at = next((i for i, slot in enumerate(self.slots) if slot.key == start), 0)
-        turn = self.slots[at].turn if self.slots else 0
-        return {slot.place: why for slot in self.slots[:at] if not _stays(slot, turn)}
+    def left_out(self, window: Window) -> dict[int, str]:
+        """Return the places of the messages that a window leaves out, and why."""
+        index = {slot.key: number for number, slot in enumerate(self.slots)}
+        calls, talk = index.get(window.calls, 0), index.get(window.talk, 0)
+        why = {
+            True: "the oldest calls, which no longer fit",
+            False: "the oldest turns, after the calls",
+        }
+        return {
+            slot.place: why[slot.has_calls]
+            for number, slot in enumerate(self.slots)
+            if number < (calls if slot.has_calls else talk) and not _stays(slot, window.requests)
+        }
 
-    def start_within(self, room: int) -> str:
-        """Return the first message to show so that all but results' texts fits ``room`` tokens.
+    def window_within(self, room: int) -> Window:
+        """Return the window whose messages fit ``room`` tokens, with no more of a result than its note.
 
-        Rounds of the last turn go only when earlier turns are gone; its last round never goes.
+        Rounds of calls go first, the oldest first; then what was said. The last round never goes.
         """
-        slots = self.slots
-        needed = self.fixed + sum(slot.least_size for slot in slots)
-        if needed <= room or not slots:
-            return ""
-        last_turn = slots[-1].turn
-        starts = [i for i, slot in enumerate(slots) if not slot.is_result]
-        for start, end in zip(starts, [*starts[1:], len(slots)], strict=True):
-            first = slots[start]
-            # The shown messages begin with a person, or within the last turn.
-            if needed <= room and (first.role == "human" or first.turn == last_turn):
-                return first.key
-            if start == starts[-1]:
-                return first.key if start else ""
-            gone = (slot for slot in slots[start:end] if not _stays(slot, last_turn))
-            needed -= sum(slot.least_size for slot in gone)
-        return ""
+        requests = self._requests()
+        needed = self.fixed + sum(slot.least_size for slot in self.slots)
+        starts = {True: "", False: ""}
+        if needed > room:
+            needed += _LEFT_OUT_TOKENS
+        for has_calls in (True, False):
+            for slots, following in zip(self.rounds, self.rounds[1:], strict=False):
+                if needed <= room:
+                    break
+                if slots[0].has_calls != has_calls or _stays(slots[0], requests):
+                    continue
+                needed -= sum(slot.least_size for slot in slots)
+                starts[has_calls] = following[0].key
+        return Window(starts[True], starts[False], requests)
+
+    def _requests(self) -> tuple[str, ...]:
+        """Return the keys of the first request, the one that most calls followed, and the last."""
+        calls: dict[str, int] = {}
+        current = ""
+        for slots in self.rounds:
+            if slots[0].message.type == "human" and slots[0].key != NOTE_ID:
+                current = slots[0].key
+                calls[current] = 0
+            elif current and slots[0].has_calls:
+                calls[current] += 1
+        if not calls:
+            return ()
+        started = max(calls, key=lambda key: calls[key])
+        return tuple(dict.fromkeys((next(iter(calls)), started, current)))
 
 
-def _stays(slot: Slot, turn: int) -> bool:
-    """Say whether a message stays when what is before it in its turn goes."""
-    return slot.role == "system" or (slot.role == "human" and slot.turn == turn)
+def _stays(slot: Slot, requests: Sequence[str]) -> bool:
+    """Say whether a message is never left out."""
+    return slot.message.type == "system" or slot.stays or slot.key in (NOTE_ID, *requests)
+
+
+def note_of(history: History, plan: Plan) -> HumanMessage | None:
+    """Return the message that stands for those left out, None where there are none."""
+    gone = [slot for slot in history.slots if slot.place in plan.left_out]
+    if not gone:
+        return None
+    said = [slot for slot in gone if slot.message.type == "human"][-_LISTED:]
+    quoted = [f'{slot.name} "{" ".join(slot.text.split())[:_QUOTED]}"' for slot in said]
+    way_back = f"; {history.recall} finds them by words or by id" if history.recall else ""
+    listed = f". The user said: {', '.join(quoted)}" if quoted else ""
+    text = f"[left out {len(gone)} earlier messages{way_back}{listed}]"
+    return HumanMessage(text, id=NOTE_ID)
 
 
 def apply(history: History, plan: Plan, previous: Decisions, settings: HistorySettings) -> Shown:
@@ -247,7 +314,9 @@ def apply(history: History, plan: Plan, previous: Decisions, settings: HistorySe
         previous,
         frozen=frozen,
         appendices=plan.appendices,
-        window_start=plan.window_start,
+        window_start=plan.window.calls,
+        talk_start=plan.window.talk,
+        requests=plan.window.requests,
         cuts=previous.cuts + plan.is_cut,
     )
     rows = tuple(_rows(history, plan))
@@ -267,12 +336,19 @@ def apply(history: History, plan: Plan, previous: Decisions, settings: HistorySe
 
 
 def _shown(history: History, plan: Plan) -> Iterator[BaseMessage]:
+    note_of_left_out = note_of(history, plan)
     for slot in history.slots:
         appendix = plan.appendices.get(slot.key, "")
         if slot.place in plan.left_out:
+            if note_of_left_out is not None:
+                yield note_of_left_out
+                note_of_left_out = None
             continue
         if slot.is_result and (appendix or slot.place in plan.renderings):
-            yield with_text(slot.message, plan.text_of(slot))
+            shown = with_text(slot.message, plan.text_of(slot))
+            if slot.place in plan.renderings:
+                shown.response_metadata = {**shown.response_metadata, SHORTENED: True}
+            yield shown
             continue
         yield slot.message
         if appendix:

@@ -22,22 +22,28 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from stategate.envs.messages.history import (
     MESSAGE_TOKENS,
     Count,
+    bounded_count,
     calls_text,
     events_of,
     instruction_of,
+    text_of,
     tokens_of,
 )
 from stategate.envs.messages.view import MessagesView
 from stategate.envs.protocols import Observation, View, World
-from stategate.nodes.build_context.baselines import Full, Window
+from stategate.nodes.build_context.baselines import Full
+from stategate.nodes.build_context.baselines import Window as WindowParams
 from stategate.nodes.build_context.compress import Compress
 from stategate.nodes.build_context.experience import AdvisedContext
 from stategate.nodes.build_context.messages.decisions import (
+    OTHER_RECALL,
     RECALL,
     Decisions,
     HistorySettings,
     Shown,
 )
+from stategate.nodes.build_context.messages.need import SHIPPED, NeedScorer, load_scorer
+from stategate.nodes.build_context.messages.part_features import ThreadFacts, parts_of
 from stategate.nodes.build_context.messages.parts import (
     Rendering,
     parts_by_words,
@@ -48,8 +54,10 @@ from stategate.nodes.build_context.messages.plan import (
     History,
     Plan,
     Slot,
+    Window,
     apply,
 )
+from stategate.nodes.build_context.messages.selection import adjusted, select
 from stategate.nodes.build_context.recall import ConversationContext
 from stategate.nodes.protocols import (
     ContextBuilder,
@@ -63,12 +71,15 @@ from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.history import HistorySource
 from stategate.nodes.update_state import packed, unpacked
-from stategate.stores.errors import UserError
+from stategate.stores.errors import UserError, warn_once
 from stategate.stores.tokens import count_tokens, truncate
 
 #: Kinds of pieces that are no part of what is in place: they go after everything else.
 APPENDED_KINDS = ("passage", "memory", "fact", "experience")
 _QUERY_TOKENS = 120
+_WORTH_READING = 60  # tokens of a new result from which its parts are looked at
+_SOME_RESULTS = 150  # tokens that a cut leaves for the parts of old results, at least
+_LEAST_GAIN = 24  # tokens that shortening a new result must save
 _PROFILE = WorldProfile(MessagesView())
 _KNOWN = 4096  # texts whose size is remembered, and schemas of tools
 
@@ -114,7 +125,8 @@ class HistoryPlanner:
             self._advising, self._choosing = params, Compress()
         self._schemas: dict[int, tuple[Any, str]] = {}
         # Histories repeat themselves: a text is counted once.
-        self._count: Count = lru_cache(_KNOWN)(self.settings.token_counter or count_tokens)
+        count = bounded_count(self.settings.token_counter or count_tokens)
+        self._count: Count = lru_cache(_KNOWN)(count)
 
     def __call__(
         self,
@@ -122,32 +134,62 @@ class HistoryPlanner:
         decisions: Decisions,
         system: SystemMessage | None = None,
         tools: Sequence[Any] = (),
+        recall: str = RECALL,
     ) -> Shown:
-        """Return what a call reads of ``messages``, and the decisions for the next call."""
+        """Return what a call reads of ``messages``, and the decisions for the next call.
+
+        ``recall`` is the name of the tool that shows what is not shown.
+        """
         count = self._count
         fixed = 0 if system is None else tokens_of(system, count)
         fixed += sum(count(self._schema(tool)) for tool in tools)
         decisions, state = self._read(messages, decisions)
-        history = History.of(messages, decisions, fixed, count, state)
+        history = History.of(messages, decisions, fixed, count, self.settings)
+        name = recall if self.settings.recall else ""
+        history = replace(history, state=state, recall=name)
         return apply(history, self.plan(history, decisions), decisions, self.settings)
 
     def plan(self, history: History, previous: Decisions) -> Plan:
-        """Return what becomes of each message of ``history`` after the ``previous`` decisions."""
+        """Return what becomes of each message of ``history`` after the ``previous`` decisions.
+
+        1. Show everything as before. 2. Shorten new results where that pays. 3. Above the budget, cut:
+        leave out the oldest rounds until the rest fits, and choose anew what is shown of old results.
+        """
         plan = self._with_new(history, _repeated(history, previous))
-        if history.size(plan) > self.settings.budget:
+        if history.size(plan) > self._ceiling(history):
             plan = self._cut(history, plan)
         if plan == Plan() and not history.orphans:
             return plan
         return self._with_appendix(history, plan)
 
+    def _room(self, history: History) -> int:
+        """Return the tokens for messages; tools and system message never take more than 3/4."""
+        budget, fixed = self.settings.budget, history.fixed
+        if fixed > budget // 2:
+            warn_once(f"tools and system message take {fixed} of {budget} tokens: raise the budget")
+        return max(budget - fixed, budget // 4)
+
+    def _ceiling(self, history: History) -> int:
+        return history.fixed + self._room(history)
+
     def _with_new(self, history: History, plan: Plan) -> Plan:
-        """Shorten new results that are larger than their share, by what they were asked for."""
-        most = self.settings.new_result_tokens
+        """Shorten new results: those larger than their share, and parts that nobody will need."""
+        scorer = self._scorer()
+        most = self.settings.new_result_tokens(scorer is not None)
         for slot in history.slots:
-            is_large = slot.is_new and slot.text_size > most and not slot.was_shortened
-            if is_large and slot.tool not in (RECALL, *self.settings.keep_whole):
+            is_free = slot.is_new and not slot.was_shortened and not slot.is_pinned
+            if not is_free or slot.tool in (RECALL, OTHER_RECALL):
+                continue
+            is_huge = len(slot.text) < len(text_of(slot.message))
+            if slot.tool in self.settings.keep_whole and not is_huge:
+                continue
+            if slot.text_size > most:
                 why = "larger than a new result may be"
                 plan = plan.showing(slot, self._fitted(history, slot, most, why))
+            elif scorer is not None and slot.text_size > _WORTH_READING:
+                shown = self._fitted(history, slot, slot.text_size, "parts that nobody will need")
+                if slot.text_size - shown.size >= _LEAST_GAIN:
+                    plan = plan.showing(slot, shown)
         return plan
 
     def _fitted(self, history: History, slot: Slot, room: int, why: str) -> Rendering:
@@ -161,32 +203,37 @@ class HistoryPlanner:
             if over <= 0:
                 return replace(rendering, why=why)
             budget -= over + 8
-        return slot.note(self.settings, history.count, why)
+        return slot.note(history.recall, history.count, why)
 
     def _cut(self, history: History, plan: Plan) -> Plan:
         """Plan everything anew, down to the low watermark."""
-        settings = self.settings
-        low = round(settings.budget * settings.low_watermark)
-        start = history.start_within(max(low * 3 // 5, low - history.fixed // 2))
-        left_out = history.before(start, "the oldest rounds, which no longer fit")
-        results = [s for s in history.slots if s.is_result and s.place not in left_out]
+        low = round(self._room(history) * self.settings.low_watermark)
+        window = history.window_within(history.fixed + low - min(low // 5, _SOME_RESULTS))
+        left_out = history.left_out(window)
+        results = [
+            slot
+            for slot in history.slots
+            if slot.is_result and slot.place not in left_out and not slot.is_pinned
+        ]
         old = [slot for slot in results if not slot.is_new]
-        renderings = {
-            slot.place: plan.renderings.get(slot.place) for slot in results if slot.is_new
+        shortened = {
+            slot.place: plan.renderings[slot.place]
+            for slot in results
+            if slot.is_new and slot.place in plan.renderings
         }
-        shortened = {place: shown for place, shown in renderings.items() if shown is not None}
-        plan = Plan(left_out, shortened, window_start=start, is_cut=True)
-        room = low - history.size(plan) + sum(slot.text_size - NOTE_TOKENS for slot in old)
-        newest = old[-self._choosing.events :] if isinstance(self._choosing, Window) else old
+        plan = Plan(left_out, shortened, window=window, is_cut=True)
+        room = history.fixed + low - history.size(plan)
+        room += sum(slot.text_size - NOTE_TOKENS for slot in old)
+        newest = old[-self._choosing.events :] if isinstance(self._choosing, WindowParams) else old
         chosen: dict[int, Rendering] = {}
         if newest and room > 0:
             chosen = self._chosen(history, newest, room, len(history.messages))
         why = "older than the newest results"
         for slot in old:
             if slot.place in chosen:
-                rendering = replace(chosen[slot.place], why=f"by {settings.kind}")
+                rendering = replace(chosen[slot.place], why=f"by {self.settings.kind}")
             else:
-                rendering = slot.note(settings, history.count, why)
+                rendering = slot.note(history.recall, history.count, why)
             if rendering.text != slot.text:
                 shortened[slot.place] = rendering
         return self._held(history, replace(plan, renderings=shortened), results)
@@ -195,7 +242,7 @@ class HistoryPlanner:
         """Bring the prompt under the budget by what may still be shortened: old results, then new."""
         sizes = {slot.place: plan.size_of(slot) for slot in results if slot.is_new}
         for slot in sorted(results, key=lambda s: (s.is_new, -sizes.get(s.place, 0))):
-            over = history.size(plan) - self.settings.budget
+            over = history.size(plan) - self._ceiling(history)
             if over <= 0:
                 return plan
             why = "to hold the budget"
@@ -203,23 +250,53 @@ class HistoryPlanner:
                 room = plan.text_size_of(slot) - over
                 plan = plan.showing(slot, self._fitted(history, slot, room, why))
             else:
-                plan = plan.showing(slot, slot.note(self.settings, history.count, why))
+                plan = plan.showing(slot, slot.note(history.recall, history.count, why))
         return plan
 
     def _chosen(
         self, history: History, slots: Sequence[Slot], budget: int, end: int
     ) -> dict[int, Rendering]:
-        """Ask the builder which parts of these results stay, by what was said before place ``end``."""
+        """Choose the parts of these results that stay: by need, else by the builder's words."""
         before = history.messages[:end]
         asked = f"{instruction_of(history.messages)} {' '.join(map(calls_text, before[-4:]))}"
         source = self._source(slots, asked)
-        built = self._builder(self._choosing)(_request(history, source, before, budget))
-        pieces = {piece.id: piece for piece in built.pieces}
-        recall, count = self.settings.recall, history.count
+        scorer = self._scorer()
+        if scorer is not None:
+            chances = self._chances(scorer, history, slots)
+            chances = adjusted(chances, source.by_result, asked)
+            pieces = select(source.by_result, chances, budget, history.count)
+        else:
+            built = self._builder(self._choosing)(_request(history, source, before, budget))
+            pieces = {piece.id: piece for piece in built.pieces}
+        recall, count = history.recall, history.count
         return {
             s.place: rendered(s.name, s.text, source.by_result[s.key], pieces, recall, count)
             for s in slots
         }
+
+    def _chances(
+        self, scorer: NeedScorer, history: History, slots: Sequence[Slot]
+    ) -> dict[str, Vector]:
+        """Return for each result the chance of each part that a later turn needs it."""
+        state = history.state
+        if state is None or self._resources.updater is not None:
+            state = scorer.update(scorer.initial(), history.messages)
+        places = [i for i, message in enumerate(history.messages) if message.type == "tool"]
+        ages = {place: age for age, place in enumerate(reversed(places))}
+        results = [(parts_of(slot.text), slot.tool, ages[slot.place]) for slot in slots]
+        scores = scorer.scores(state, ThreadFacts.of(history.messages), results)
+        return {slot.key: row for slot, row in zip(slots, scores, strict=True)}
+
+    def _scorer(self) -> NeedScorer | None:
+        """Return what ranks parts by need; None for other kinds, and where no checkpoint ships."""
+        if type(self._choosing) is not Compress or not self.settings.need:
+            return None
+        try:
+            return load_scorer(self.settings.need)
+        except UserError:
+            if self.settings.need != SHIPPED:
+                raise
+            return None
 
     def _builder(self, params: ContextParams) -> ContextBuilder:
         is_compress = type(params) is Compress
@@ -268,13 +345,17 @@ class HistoryPlanner:
     def _read(
         self, messages: Sequence[BaseMessage], decisions: Decisions
     ) -> tuple[Decisions, Vector | None]:
-        """Let the updater read what is new of the history."""
-        updater = self._resources.updater
-        if updater is None:
+        """Let the updater, or what ranks by need, read what is new of the history."""
+        updater, scorer = self._resources.updater, self._scorer()
+        reader = updater or scorer
+        if reader is None:
             return decisions, None
         start = decisions.read if decisions.read <= len(messages) else 0
-        state = unpacked(decisions.recurrent) if start else updater.initial()
-        state = updater.update(state, events_of(messages, start))
+        state = unpacked(decisions.recurrent) if start else reader.initial()
+        if updater is not None:
+            state = updater.update(state, events_of(messages, start))
+        elif scorer is not None and state is not None:
+            state = scorer.update(state, messages, start)
         return replace(decisions, recurrent=packed(state), read=len(messages)), state
 
     def _schema(self, tool: Any) -> str:
@@ -293,15 +374,15 @@ class HistoryPlanner:
 def _repeated(history: History, previous: Decisions) -> Plan:
     """Return the plan that shows everything as earlier calls did."""
     keys = {slot.key for slot in history.slots}
-    start = previous.window_start if previous.window_start in keys else ""
-    left_out = history.before(start, "before the window")
+    window = Window(previous.window_start, previous.talk_start, previous.requests)
+    left_out = history.left_out(window)
     renderings = {
         slot.place: Rendering(slot.frozen, history.count(slot.frozen), "as before")
         for slot in history.slots
-        if slot.frozen is not None and slot.place not in left_out
+        if slot.frozen is not None and slot.place not in left_out and not slot.is_pinned
     }
     appendices = {key: text for key, text in previous.appendices.items() if key in keys}
-    return Plan(left_out, renderings, appendices, window_start=start)
+    return Plan(left_out, renderings, appendices, window=window)
 
 
 def _request(

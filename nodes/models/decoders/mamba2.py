@@ -9,7 +9,6 @@ along any document's weight is then its inner product with that document's state
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -115,7 +114,7 @@ class InitialStates:
         return self.ssm[layer_idx]
 
     def update_conv_state(
-        self, conv_states: Tensor, layer_idx: int, conv_kernel_size: int, **_: Any
+        self, conv_states: Tensor, layer_idx: int, conv_kernel_size: int, **_: object
     ) -> Tensor:
         """Return the earlier inputs and the new ones, side by side, and keep the last few."""
         before = self.conv.get(layer_idx)
@@ -126,7 +125,9 @@ class InitialStates:
         )
         return whole
 
-    def update_recurrent_state(self, recurrent_states: Tensor, layer_idx: int, **_: Any) -> Tensor:
+    def update_recurrent_state(
+        self, recurrent_states: Tensor, layer_idx: int, **_: object
+    ) -> Tensor:
         """Keep the layer's new state."""
         self.ssm[layer_idx] = recurrent_states
         return recurrent_states

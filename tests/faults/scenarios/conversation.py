@@ -26,7 +26,7 @@ def _graph(folder):
         "actor": {"kind": "extract", "sentences": 1},
         "memory": [
             {"kind": "conversation"},
-            {"kind": "long_term", "place": place},
+            {"kind": "long_term", "place": place, "answers": True},
             {"kind": "trace", "path": kept(folder, "traces")},
         ],
         "checkpoints": kept(folder, "checkpoints"),

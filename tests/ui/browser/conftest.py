@@ -14,7 +14,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-import yaml
 
 from stategate.stores.home import cache
 from tests.kit import completion
@@ -44,7 +43,7 @@ def chromium():
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
     path = chromium()
     if path is None:
@@ -78,102 +77,98 @@ def place(tmp_path_factory):
         "[stategate.nodes]\ntopmost = stranger_topmost:Topmost\n"
     )
     garden.install(site)
-    (folder / "garden.yaml").write_text(yaml.safe_dump(garden.CONFIG))
     return folder
-
-
-class Server:
-    """One ``stategate ui`` process, which can be stopped and started again."""
-
-    def __init__(self, place, *words):
-        self.place, self.words = place, words
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.process = None
-
-    def start(self):
-        paths = [str(self.place / "site")]
-        environment = {
-            **os.environ,
-            "STATEGATE_HOME": str(self.place / "home"),
-            "PYTHONPATH": paths[0],
-        }
-        log = (self.place / "server.log").open("a")
-        words = ["ui", "--port", str(self.port), *self.words]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "stategate.ui.cli.main", *words],
-            cwd=self.place,
-            env=environment,
-            stdout=log,
-            stderr=log,
-        )
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            try:
-                with urllib.request.urlopen(self.url, timeout=5):
-                    return self
-            except OSError:
-                assert self.process.poll() is None, (self.place / "server.log").read_text()
-                time.sleep(0.2)
-        raise AssertionError((self.place / "server.log").read_text())
-
-    def stop(self):
-        self.process.kill()
-        self.process.wait(timeout=20)
 
 
 @pytest.fixture(scope="session")
 def server(place):
-    running = Server(place).start()
-    yield running
-    running.stop()
+    """The address of one ``stategate ui`` for all tests."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    home = {"STATEGATE_HOME": str(place / "home"), "PYTHONPATH": str(place / "site")}
+    log = place / "server.log"
+    with log.open("a") as lines:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "stategate.ui.cli.main", "ui", "--port", str(port)],
+            cwd=place,
+            env={**os.environ, **home},
+            stdout=lines,
+            stderr=lines,
+        )
+    deadline, url = time.monotonic() + 120, f"http://127.0.0.1:{port}"
+    while not _answers(url):
+        is_starting = process.poll() is None and time.monotonic() < deadline
+        assert is_starting, log.read_text()
+        time.sleep(0.2)
+    yield url
+    process.kill()
+    process.wait(timeout=20)
 
 
-@pytest.fixture
-def asked():
-    """Hosts that any page of this test has asked for something."""
-    return set()
+def _answers(url):
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except OSError:
+        return False
 
 
-@pytest.fixture
-def new_tab(browser, server, asked):
+@pytest.fixture(scope="module")
+def open_page(browser, server):
     """Open the app in a browser of its own; returns the page when its first comparison is there.
 
-    ``on`` is the tab that is shown then.
+    ``on`` is the tab that is shown then. No page may have an error, or ask for another machine.
     """
-    contexts = []
+    pages, hosts = [], set()
 
-    def open_(width=1280, height=900, dark=False, wait=True, url=server.url, on="Episode"):
+    def open_(dark=False, wait=True, on="Episode"):
         scheme = "dark" if dark else "light"
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme
-        )
+        size = {"width": 1280, "height": 900}
+        context = browser.new_context(viewport=size, color_scheme=scheme)
         context.set_default_timeout(60_000)
-        contexts.append(context)
         page = context.new_page()
+        pages.append(page)
         page.problems = []
         page.on("pageerror", lambda error: page.problems.append(str(error)))
         page.on(
-            "request", lambda request: asked.add(re.sub(r"^(\w+://[^/]*).*", r"\1", request.url))
+            "request", lambda request: hosts.add(re.sub(r"^(\w+://[^/]*).*", r"\1", request.url))
         )
-        page.goto(url)
+        page.goto(server)
+        page.get_by_role("tab", name="Compare", exact=True).wait_for()
         if wait:
             compared(page)
-            if on != "Compare":
-                tab(page, on)
-            if on == "Episode":
-                page.locator("#sg-page .sg-page").wait_for()
-                page.locator("#sg-side .sg-context").wait_for()
+            tab(page, on)
+        if wait and on == "Episode":
+            page.locator("#sg-page .sg-page").wait_for()
+            page.locator("#sg-side .sg-context").wait_for()
         return page
 
     yield open_
     here = ("http://127.0.0.1:", "data:", "blob:")
-    outside = {host for host in asked if not host.startswith(here)}
-    for context in contexts:
-        context.close()
+    outside = {host for host in hosts if not host.startswith(here)}
     assert not outside, f"asked for something outside this machine: {outside}"
+    assert not [problem for page in pages for problem in page.problems]
+
+
+@pytest.fixture(scope="module")
+def page(open_page):
+    """A page that the tests of a file share; each begins with a tab and a task of its own."""
+    return open_page()
+
+
+@pytest.fixture
+def new_tab(open_page):
+    """Open a page for one test alone."""
+    pages = []
+
+    def open_(**how):
+        pages.append(open_page(**how))
+        return pages[-1]
+
+    yield open_
+    for page in pages:
+        page.context.close()
 
 
 class FakeModel:
@@ -186,7 +181,6 @@ class FakeModel:
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 fake.requests.append(body)
-                time.sleep(fake.delay)
                 text = fake.answer(body)
                 if body.get("stream"):
                     self.stream(text)
@@ -219,7 +213,6 @@ class FakeModel:
                 pass
 
         self.requests = []
-        self.delay = 0.0
         #: The word of a stream before which it waits until a test has seen what it wants to see.
         self.halts_at, self.goes_on = "", threading.Event()
         self.answer = lambda body: json.dumps(

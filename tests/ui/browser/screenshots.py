@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.ui.browser.conftest import chromium
-from tests.ui.browser.steps import button, compared, fill, play_to_the_end, show, task
+from tests.ui.browser.steps import button, compared, fill, play_to_the_end, tab, task
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
 
@@ -50,7 +50,7 @@ def views(page, folder, tail):
     page.locator(".sg-ending").nth(2).wait_for()
     page.locator("#sg-compare-stop").wait_for(state="hidden")
     shot("compare")
-    show(page, "Episode")
+    tab(page, "Episode")
     task(page, 3)
     button(page, "Step").click()
     page.locator(".sg-cards").wait_for()
@@ -60,19 +60,19 @@ def views(page, folder, tail):
         page.locator("#sg-state .label-wrap").click()
         page.locator("#sg-plane canvas, #sg-plane svg").first.wait_for()
         shot("state")
-    show(page, "QA")
+    tab(page, "QA")
     for question in ("Why does a brinicle grow?", "What is the capital of Peru?"):
         fill(page, "#sg-question", question)
         button(page, "Ask").click()
         page.wait_for_function("document.querySelector('#sg-ask').disabled")
         page.wait_for_function("!document.querySelector('#sg-ask').disabled")
     shot("qa")
-    show(page, "Runs")
+    tab(page, "Runs")
     page.locator(".sg-story").nth(5).wait_for()
     shot("runs")
     if tail:
-        show(page, "Settings")
-        page.locator("#sg-yaml textarea").wait_for()
+        tab(page, "Settings")
+        page.locator("#sg-yaml .cm-line").first.wait_for()
         shot("settings")
 
 

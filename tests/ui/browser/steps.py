@@ -6,6 +6,8 @@ from contextlib import suppress
 import yaml
 from playwright.sync_api import TimeoutError, expect
 
+from stategate.graph import load_config
+
 
 def button(page, name):
     return page.get_by_role("button", name=name, exact=True)
@@ -20,13 +22,6 @@ def compared(page):
         "'#sg-lanes .sg-lane-head').length === document.querySelectorAll('#sg-lanes .sg-would').length",
         timeout=60_000,
     )
-
-
-def again(page):
-    """Reload, and go to the Episode tab."""
-    page.reload()
-    compared(page)
-    tab(page, "Episode")
 
 
 def stops(page):
@@ -66,7 +61,8 @@ def play_to_the_end(page, most=25):
 
 
 def task(page, number):
-    """Choose a task by its number."""
+    """Choose a task by its number, in the Episode tab."""
+    tab(page, "Episode")
     box = page.locator("#sg-task input").first
     box.fill(f"#{number}")
     box.press("Enter")
@@ -75,10 +71,6 @@ def task(page, number):
 
 
 def tab(page, name):
-    page.get_by_role("tab", name=re.compile(f"^{name}")).click()
-
-
-def show(page, name):
     """Open a tab, from the menu of those that do not fit if need be."""
     found = page.get_by_role("tab", name=name, exact=True)
     if found.count() and found.first.is_visible():
@@ -88,17 +80,6 @@ def show(page, name):
     page.locator(".overflow-dropdown button", has_text=name).click()
 
 
-def choose(page, selector, option):
-    """Choose from a list, again where the list was just drawn anew under the first click."""
-    box = page.locator(f"{selector} input").first
-    for _ in range(3):
-        with suppress(TimeoutError, AssertionError):
-            box.click(timeout=10_000)
-            page.get_by_role("option", name=option, exact=True).first.click(timeout=10_000)
-            return expect(box).to_have_value(option, timeout=5_000)
-    raise AssertionError(f"{selector} does not keep {option}")
-
-
 def act(page, action):
     fill(page, "#sg-typed", action)
     button(page, "Act").click()
@@ -106,16 +87,6 @@ def act(page, action):
 
 def radio(page, selector, option):
     page.locator(selector).get_by_role("radio", name=option, exact=True).click()
-
-
-def apply(page):
-    """Apply the forms, again where the button was just drawn anew under the first click."""
-    good = page.locator("#sg-settings-status .sg-note-good")
-    for _ in range(4):
-        button(page, "Apply to this tab").click()
-        with suppress(TimeoutError):
-            return good.wait_for(timeout=8_000)
-    raise AssertionError("the forms are not applied")
 
 
 def fill(page, selector, text):
@@ -129,19 +100,23 @@ def fill(page, selector, text):
     raise AssertionError(f"{selector} does not keep what is written into it")
 
 
+def upload(page, label, files):
+    """Choose files with a button; ``files`` holds their bytes by name."""
+    with page.expect_file_chooser() as chooser:
+        button(page, label).click()
+    chooser.value.set_files(
+        [{"name": n, "mimeType": "text/plain", "buffer": data} for n, data in files.items()]
+    )
+
+
 def settings(page, **slots):
-    """Fill slots of the agent by its YAML, and apply it."""
+    """Let an agent play that is the preset's but for ``slots``: load its YAML, and apply it."""
     tab(page, "Settings")
-    box = page.locator("#sg-yaml textarea")
-    expect(box).to_have_value(re.compile("env:"))
-    fill(page, "#sg-yaml", yaml.safe_dump({**yaml.safe_load(box.input_value()), **slots}))
-    apply(page)
-
-
-def use_model(page, url):
-    """Let a chat model at ``url`` act."""
-    settings(page, llm={"kind": "openai", "base_url": url}, actor="chat")
-    tab(page, "Episode")
+    config = {**load_config("ui").model_dump(mode="json"), **slots}
+    upload(page, "Load YAML", {"mine.yaml": yaml.safe_dump(config).encode()})
+    page.locator("#sg-settings-status .sg-note-info").wait_for()
+    button(page, "Apply to this tab").click()
+    page.locator("#sg-settings-status .sg-note-good").wait_for()
 
 
 def rows(page, table):

@@ -3,24 +3,17 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.ui.browser.conftest import Server
-from tests.ui.browser.steps import act, button, step, tab, wait_for_stops
+from tests.ui import garden
+from tests.ui.browser.steps import act, button, settings, step, tab, wait_for_stops
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def garden_url(place):
-    running = Server(place, "--config", "garden.yaml").start()
-    yield running.url
-    running.stop()
-
-
-def test_a_strangers_world_in_every_way_that_webshop_is_played(new_tab, garden_url):
-    page = new_tab(url=garden_url, wait=False)  # a script is not asked before one says so
+def test_a_strangers_world_in_every_way_that_webshop_is_played(new_tab):
+    page = new_tab()
+    settings(page, **garden.CONFIG)
     tab(page, "Episode")
-    page.locator("#sg-page .sg-page").wait_for()
-    assert "garden" in page.locator("#sg-pipeline").inner_text()
+    page.locator("#sg-pipeline", has_text="garden").wait_for()
     box = page.locator("#sg-task input").first
     box.fill("lantern in the garden")
     page.get_by_role("option").filter(has_text="Light the lantern in the garden.").click()
@@ -48,7 +41,4 @@ def test_a_strangers_world_in_every_way_that_webshop_is_played(new_tab, garden_u
     page.locator("#sg-trail .sg-stop").nth(2).click()
     page.locator(".sg-page-past").wait_for()
     assert page.locator("#sg-page .sg-taken").inner_text() == "go hall"
-    page.reload()
-    tab(page, "Episode")
-    wait_for_stops(page, 5)
     assert not page.problems

@@ -2,18 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from importlib.resources import files
-from inspect import isasyncgenfunction
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import gradio as gr
+from gradio.blocks import Block
 from markupsafe import Markup
 
 from stategate.stores.errors import UserError, describe_error, error_with_type
+from stategate.ui.app.agents import Agents
 from stategate.ui.app.html import macros, note
-from stategate.ui.app.workspace import Workspace, Workspaces
+from stategate.ui.app.workspace import Workspace
 
 
 def asset(name: str) -> str:
@@ -25,7 +26,7 @@ def asset(name: str) -> str:
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 #: What an event changes: the new value of each component.
-Update = dict[Any, Any]
+Update = dict[Block, Any]
 #: What a long move changes as it goes on. Moves run in a thread: a cancelled event leaves it there.
 Updates = AsyncIterator[Update]
 in_thread = asyncio.to_thread
@@ -35,60 +36,79 @@ PATIENCE = 0.25
 
 @dataclass
 class App:
-    """One server: its tabs' workspaces, and the component that names the tab in every event."""
+    """One server: its browser tabs' workspaces, and the component that names the tab in events."""
 
-    workspaces: Workspaces
-    tab: Any = None
+    agents: Agents
+    tab: gr.Textbox = field(init=False)
+    _open: dict[str, Workspace] = field(default_factory=dict)
 
     def of(self, tab: str | None) -> Workspace:
-        """Return the workspace of a browser tab."""
-        return self.workspaces.of(tab)
+        """Return the workspace of a browser tab. Raises ``UserError`` for a page without a name."""
+        if not tab:
+            raise UserError("this page has lost its name: reload it")
+        if tab not in self._open:
+            self._open.setdefault(tab, Workspace(tab, self.agents))
+        return self._open[tab]
 
 
 class Tab:
     """A tab with a place for messages."""
 
-    status: Any
+    status: gr.HTML
 
     def idle(self) -> Update:
-        """Return what an error of a long move changes beside the message, such as its buttons."""
+        """Return what an error changes beside the message, such as buttons that were off."""
         return {}
 
-    def parts(self) -> list[Any]:
+    def parts(self) -> list[Block]:
         """Return every component that the tab holds."""
-        return [part for part in vars(self).values() if isinstance(part, gr.blocks.Block)]
+        return [part for part in vars(self).values() if isinstance(part, Block)]
+
+    def inputs(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return what a method of the tab is called with for the values of an event."""
+        return values
 
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+class AgentTab(Tab):
+    """A tab whose events name a browser tab; its methods get that tab's workspace."""
+
+    app: App
+
+    def inputs(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the workspace of the browser tab that an event names, and its other values."""
+        return (self.app.of(values[0]), *values[1:])
 
 
-def telling(method: Method) -> Method:
-    """Let an error of a tab's method be the message in its ``status``.
-
-    A method that yields ends with an update that changes nothing: Gradio sends the last one twice,
-    which may be after the next move has drawn the tab.
-    """
-    if isasyncgenfunction(method):
-
-        @wraps(method)
-        async def watched(self: Tab, *args: Any, **more: Any) -> Updates:
-            try:
-                async for update in method(self, *args, **more):
-                    yield update
-            except Exception as error:
-                yield {**self.idle(), self.status: failed(error)}
-            yield {self.status: gr.skip()}
-
-        return watched  # type: ignore[return-value]
+def on_event(method: Callable[..., Update]) -> Callable[..., Update]:
+    """Let a tab's method answer an event; its error, or nothing, is the message in ``status``."""
 
     @wraps(method)
-    def guarded(self: Tab, *args: Any) -> Update:
+    def guarded(self: Tab, *values: Any) -> Update:
         try:
-            return cast(Update, method(self, *args))
+            return {self.status: "", **method(self, *self.inputs(values))}
         except Exception as error:  # whatever a node or a store raises must not end the page
-            return {self.status: failed(error)}
+            return {**self.idle(), self.status: failed(error)}
 
-    return guarded  # type: ignore[return-value]
+    return guarded
+
+
+def on_move(method: Callable[..., Updates]) -> Callable[..., Updates]:
+    """Let a tab's long move answer an event, as :func:`on_event` does, with update after update.
+
+    It ends with one that changes nothing: Gradio sends the last update twice, which may be after the
+    next move has drawn the tab.
+    """
+
+    @wraps(method)
+    async def guarded(self: Tab, *values: Any) -> Updates:
+        try:
+            async for update in method(self, *await in_thread(self.inputs, values)):
+                yield update
+        except Exception as error:
+            yield {**self.idle(), self.status: failed(error)}
+        yield {self.status: gr.skip()}
+
+    return guarded
 
 
 async def goes_on(move: asyncio.Task[Any]) -> bool:
@@ -100,60 +120,58 @@ async def goes_on(move: asyncio.Task[Any]) -> bool:
     return not finished
 
 
-def button(label: str, name: str, width: int, **more: Any) -> Any:
+def button(label: str, name: str, width: int, **more: Any) -> gr.Button:
     """Return a button as wide as it needs to be, called ``sg-NAME``."""
     settings: dict[str, Any] = {"size": "md", "scale": 0, "min_width": width, **more}
     return gr.Button(label, elem_id=f"sg-{name}", **settings)
 
 
-def stop_button(name: str) -> Any:
+def stop_button(name: str) -> gr.Button:
     """Return the button that leaves a long move, seen only while one is made."""
     return button("Stop", name, 84, variant="stop", visible=False)
 
 
-def box(label: str, name: str, width: int = 220, **more: Any) -> Any:
+def box(label: str, name: str, width: int = 220, **more: Any) -> gr.Textbox:
     """Return a box for text, called ``sg-NAME``."""
     return gr.Textbox(label=label, elem_id=f"sg-{name}", lines=1, min_width=width, **more)
 
 
-def bare_box(hint: str, name: str, scale: int) -> Any:
+def bare_box(hint: str, name: str, scale: int) -> gr.Textbox:
     """Return a box for text that stands in a row of buttons, its label inside."""
     how: dict[str, Any] = {"show_label": False, "container": False, "scale": scale}
     return box(hint, name, 200, placeholder=hint, **how)
 
 
-def choice(label: str, name: str, width: int = 220, **more: Any) -> Any:
+def choice(label: str, name: str, width: int = 220, **more: Any) -> gr.Dropdown:
     """Return a list to choose from, called ``sg-NAME``; nothing is chosen yet."""
     settings: dict[str, Any] = {"choices": [], "value": None, **more}
     return gr.Dropdown(label=label, elem_id=f"sg-{name}", min_width=width, **settings)
 
 
-def radio(label: str, name: str, width: int = 220, **more: Any) -> Any:
+def radio(label: str, name: str, width: int = 220, **more: Any) -> gr.Radio:
     """Return a choice that shows everything there is to choose, called ``sg-NAME``."""
     settings: dict[str, Any] = {"min_width": width, "scale": 2, **more}
     return gr.Radio(label=label, elem_id=f"sg-{name}", **settings)
 
 
-def budget(name: str, value: int) -> Any:
+def budget(name: str, value: int) -> gr.Slider:
     """Return the slider for the tokens that a context may have, called ``sg-NAME``."""
     how: dict[str, Any] = {"label": "Budget (tokens)", "min_width": 220, "scale": 2}
     return gr.Slider(20, 2000, value=value, step=10, elem_id=f"sg-{name}", **how)
 
 
-def drawn(name: str) -> Any:
+def drawn(name: str) -> gr.HTML:
     """Return a place for drawn HTML whose buttons and forms are events, called ``sg-NAME``."""
     return gr.HTML(js_on_load=asset("events.js"), elem_id=f"sg-{name}")
 
 
-def frame(name: str, label: str, headers: Sequence[str] = (), **more: Any) -> Any:
+def frame(name: str, label: str, headers: Sequence[str] = (), **more: Any) -> gr.Dataframe:
     """Return a table that is only looked at, called ``sg-NAME``."""
-    settings: dict[str, Any] = {"wrap": True, "interactive": False, "buttons": [], **more}
-    return gr.Dataframe(
-        headers=list(headers) or None, label=label, elem_id=f"sg-{name}", **settings
-    )
+    how: dict[str, Any] = {"wrap": True, "interactive": False, "buttons": [], **more}
+    return gr.Dataframe(headers=list(headers) or None, label=label, elem_id=f"sg-{name}", **how)
 
 
-def column(scale: int = 5) -> Any:
+def column(scale: int = 5) -> gr.Column:
     """Return one column of a stage, to build inside."""
     return gr.Column(scale=scale, min_width=320)
 
@@ -172,9 +190,8 @@ def number_of(event: gr.EventData, key: str, below: int) -> int | None:
 
 def problem_of(error: BaseException) -> str:
     """Tell an error in one line."""
-    return (
-        describe_error(error, 1000) if isinstance(error, UserError) else error_with_type(error, 300)
-    )
+    is_known = isinstance(error, UserError)
+    return describe_error(error, 1000) if is_known else error_with_type(error, 300)
 
 
 def working(label: str) -> Markup:

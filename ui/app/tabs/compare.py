@@ -2,21 +2,31 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import gradio as gr
+from markupsafe import Markup
 
 from stategate.envs.protocols import Observation
+from stategate.nodes.protocols import EnvParams
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.ui.app.context import Lane, in_words, render_lanes
 from stategate.ui.app.html import empty, macros
-from stategate.ui.app.page import title_of
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, button, in_thread, telling
-from stategate.ui.app.tabs.episode_view import render_trail, stops_of
+from stategate.ui.app.tabs.common import (
+    QUIET,
+    App,
+    Update,
+    Updates,
+    button,
+    in_thread,
+    on_event,
+    on_move,
+)
+from stategate.ui.app.tabs.episode import EpisodeTab
+from stategate.ui.app.tabs.episode_view import render_trail, title_of
 from stategate.ui.app.workspace import Workspace
 from stategate.ui.memory import to_fetch
 
@@ -39,13 +49,13 @@ class Comparison:
     is_claimed: bool = False
 
 
-class CompareTab(common.Tab):
+class CompareTab(common.AgentTab):
     """The tab's components and what they do."""
 
     def __init__(self, app: App) -> None:
         self.app = app
         self._comparisons: defaultdict[str, Comparison] = defaultdict(Comparison)
-        config = app.workspaces.config
+        config = app.agents.config
         kinds = registry().fitting("context", config.env)
         with gr.Row(elem_classes="sg-agentbar"):
             self.kinds = common.choice(
@@ -78,40 +88,36 @@ class CompareTab(common.Tab):
             known = self._comparisons[workspace.tab] = Comparison(workspace.stands_at)
         return known
 
-    @telling
-    def show(self, tab: str) -> Update:
+    def show(self, workspace: Workspace) -> Update:
         """Draw the moments to choose from, and the last comparison."""
-        workspace = self.app.of(tab)
         here, rows = workspace.stands_at, [*workspace.branches.values()][::-1]
         branches = macros("compare").branches(rows, here[0] if here else "") if rows else ""
-        drawn = {self.trail: self._moments(workspace), self.lanes: self._drawn(workspace)}
+        drawn: Update = {self.trail: self._moments(workspace)}
+        drawn[self.lanes] = self._drawn(workspace)
         return {**drawn, self.branches: branches, self.status: "", **self.idle()}
 
-    @telling
-    async def begin(self, tab: str, kinds: list[str], budget: float) -> Updates:
+    @on_move
+    async def begin(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Draw the tab for a page that was just opened; what can be compared at once is."""
-        workspace = self.app.of(tab)
         comparison = self.comparison(workspace)
         # A page that opens asks twice: as it is drawn, and as its tab is chosen.
         can_compare = workspace.trail and workspace.acts_at_once
         if comparison.is_claimed or not can_compare:
-            yield self.show(tab)
+            yield self.show(workspace)
             return
         comparison.is_claimed = True
-        async for update in self.compare(tab, kinds, budget):
+        async for update in self.compare(workspace.tab, kinds, budget):
             yield update
 
     def idle(self) -> Update:
         """Return what the end of a long move changes: there is nothing to stop."""
         return {self.stop: gr.update(visible=False)}
 
-    def _moments(self, workspace: Workspace) -> Any:
-        if workspace.session is None:
-            return ""
-        at = self.comparison(workspace).step
-        return render_trail(stops_of(workspace), at, workspace.session.done)
+    def _moments(self, workspace: Workspace) -> Markup:
+        session, at = workspace.session, self.comparison(workspace).step
+        return render_trail(workspace.trail, at, session is not None and session.done)
 
-    def _drawn(self, workspace: Workspace) -> Any:
+    def _drawn(self, workspace: Workspace) -> Markup:
         seen = self.comparison(workspace)
         if not seen.lanes:
             return empty("The same moment, another memory", _HINT)
@@ -123,18 +129,17 @@ class CompareTab(common.Tab):
             seen.lanes, in_words(view, chunks), about, seen.label, workspace.instruction
         )
 
-    def choose(self, tab: str, event: gr.EventData) -> Update:
+    @on_event
+    def choose(self, workspace: Workspace, event: gr.EventData) -> Update:
         """Choose the moment to compare at; what was compared at another goes."""
-        workspace = self.app.of(tab)
         comparison = self.comparison(workspace)
         comparison.lanes = []
         comparison.step = common.number_of(event, "look", len(workspace.trail))
         return {self.trail: self._moments(workspace), self.lanes: self._drawn(workspace)}
 
-    @telling
-    async def compare(self, tab: str, kinds: list[str], budget: float) -> Updates:
+    @on_move
+    def compare(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Build each context and ask the actor, one builder after the other, drawing as they come."""
-        workspace = self.app.of(tab)
         lanes = [lane_of(workspace, name, int(budget)) for name in kinds or ()]
         if not LEAST <= len(lanes) <= MOST:
             raise UserError(f"choose {LEAST} to {MOST} context builders")
@@ -147,16 +152,14 @@ class CompareTab(common.Tab):
             comparison.page = seen.observation
             return replace(lane, seen=seen, budget=seen.budget)
 
-        async for update in self._each(workspace, look):
-            yield update
+        return self._each(workspace, look)
 
-    @telling
-    async def play_all(self, tab: str, kinds: list[str], budget: float) -> Updates:
+    @on_move
+    async def play_all(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Play a copy of the moment to its end with each builder; rewards stand side by side."""
-        workspace = self.app.of(tab)
         wanted = [lane_of(workspace, name, int(budget)).params for name in kinds or ()]
         if [lane.params for lane in self.comparison(workspace).lanes] != wanted:
-            async for update in self.compare(tab, kinds, budget):
+            async for update in self.compare(workspace.tab, kinds, budget):
                 yield update
         lanes = self.comparison(workspace).lanes
         if not lanes or any(lane.seen is None for lane in lanes):
@@ -184,8 +187,11 @@ class CompareTab(common.Tab):
             label = common.working(f"{lane.name} {doing}…{to_fetch(workspace.config, context)}")
             making = asyncio.create_task(in_thread(move, lane))
             if await common.goes_on(making):
-                waiting = {self.status: label, self.stop: gr.update(visible=True)}
-                yield {**waiting, self.lanes: self._drawn(workspace)}
+                yield {
+                    self.status: label,
+                    self.stop: gr.update(visible=True),
+                    self.lanes: self._drawn(workspace),
+                }
             try:
                 lanes[number] = replace(await making, waiting=False, problem="")
             except Exception as error:  # one builder that fails must not hide the others
@@ -193,7 +199,7 @@ class CompareTab(common.Tab):
             if comparison.lanes is not lanes:
                 return
             yield {self.trail: self._moments(workspace), self.lanes: self._drawn(workspace)}
-        yield self.show(workspace.tab)
+        yield self.show(workspace)
 
     def _moment(self, workspace: Workspace) -> int | None:
         """Return the step that is compared at (None: now), and name it."""
@@ -209,9 +215,9 @@ class CompareTab(common.Tab):
             comparison.label = f"Step {comparison.step + 1}, the last"
         return comparison.step
 
-    def halt(self, tab: str) -> Update:
+    @on_event
+    def halt(self, workspace: Workspace) -> Update:
         """Leave the comparison; what came is kept."""
-        workspace = self.app.of(tab)
         comparison = self.comparison(workspace)
         workspace.abandon()
         comparison.of = workspace.stands_at
@@ -219,47 +225,41 @@ class CompareTab(common.Tab):
             replace(lane, waiting=False, problem="stopped") if lane.waiting else lane
             for lane in comparison.lanes
         ]
-        return self.show(tab)
+        return self.show(workspace)
 
-    def wire(
-        self, opened: Any, shown: Callable[[Workspace], Mapping[Any, Any]], places: list[Any]
-    ) -> None:
-        """Connect: ``opened`` is the tab; going on with a builder draws ``places`` by ``shown``."""
-        tab = self.app.tab
+    @on_event
+    def go_on(self, workspace: Workspace, event: gr.EventData) -> Update:
+        """Go on with the builder that was chosen, from the moment that is compared, on a copy."""
+        comparison = self.comparison(workspace)
+        number = common.number_of(event, "continue", len(comparison.lanes))
+        if number is None:
+            raise UserError("compare first, then choose one to continue with")
+        context = dict(comparison.lanes[number].params)
+        workspace.fork({"context": context}, comparison.step)
+        return {self._places: gr.Tabs(selected="episode"), **self._moved(workspace)}
 
-        def moved(tab: str, move: Callable[[Workspace], None]) -> Update:
-            workspace = self.app.of(tab)
-            try:
-                move(workspace)
-            except Exception as error:
-                return {self.status: common.failed(error)}
-            return {**shown(workspace), **self.show(tab)}
+    @on_event
+    def go_back(self, workspace: Workspace, event: gr.EventData) -> Update:
+        """Go back to an episode or fork of this browser tab."""
+        workspace.go_to(common.chosen(event, "pick"))
+        return self._moved(workspace)
 
-        def go_on(tab: str, event: gr.EventData) -> Update:
-            def fork(workspace: Workspace) -> None:
-                seen = self.comparison(workspace)
-                number = common.number_of(event, "continue", len(seen.lanes))
-                if number is None:
-                    raise UserError("compare first, then choose one to continue with")
-                workspace.fork({"context": dict(seen.lanes[number].params)}, seen.step)
+    def _moved(self, workspace: Workspace) -> Update:
+        return {**self._episode.show(workspace), **self.show(workspace)}
 
-            return moved(tab, fork)
-
-        def go_back(tab: str, event: gr.EventData) -> Update:
-            thread = common.chosen(event, "pick")
-            back = moved(tab, lambda workspace: workspace.go_to(thread))
-            back.pop(places[-1], None)  # one stays on this tab
-            return back
-
+    def wire(self, opened: gr.Tab, episode: EpisodeTab, places: gr.Tabs) -> None:
+        """Connect; ``opened`` is the tab. Going on with a builder turns ``places`` to the episode."""
+        self._episode, self._places, tab = episode, places, self.app.tab
         inputs = [tab, self.kinds, self.budget]
         opened.select(self.begin, inputs, self.outputs, **QUIET)
-        moment = self.trail.click(self.choose, [tab], [self.trail, self.lanes], **QUIET)
+        moment = self.trail.click(self.choose, [tab], self.outputs, **QUIET)
         runs = [moment.then(self.compare, inputs, self.outputs, **QUIET)]
         runs.append(self.go.click(self.compare, inputs, self.outputs, **QUIET))
         runs.append(self.play.click(self.play_all, inputs, self.outputs, **QUIET))
-        self.stop.click(self.halt, [tab], self.outputs, cancels=runs, **QUIET)
-        self.lanes.click(go_on, [tab], [*places, *self.outputs], **QUIET)
-        went = self.branches.click(go_back, [tab], [*places, *self.outputs], **QUIET)
+        self.stop.click(self.halt, [tab], self.outputs, cancels=[*runs], **QUIET)
+        moved = [places, *episode.outputs, *self.outputs]
+        self.lanes.click(self.go_on, [tab], moved, **QUIET)
+        went = self.branches.click(self.go_back, [tab], moved, **QUIET)
         went.then(self.begin, inputs, self.outputs, **QUIET)
 
 
@@ -277,7 +277,7 @@ def lane_of(workspace: Workspace, name: str, budget: int) -> Lane:
     return Lane(name, kind, budget, params)
 
 
-def _hints(env: Any) -> Any:
+def _hints(env: EnvParams) -> Markup:
     """Draw what each context builder and actor that fits the world ``env`` does, folded."""
     rows = [
         (slot, [(kind, registry().hint(slot, kind)) for kind in registry().fitting(slot, env)])

@@ -4,9 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import gradio as gr
 
@@ -17,7 +15,16 @@ from stategate.stores.errors import UserError
 from stategate.ui.actions import typed_action
 from stategate.ui.app.html import short
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, button, in_thread, telling
+from stategate.ui.app.tabs.common import (
+    QUIET,
+    App,
+    Update,
+    Updates,
+    button,
+    in_thread,
+    on_event,
+    on_move,
+)
 from stategate.ui.app.tabs.episode_view import draw, render_pipeline
 from stategate.ui.app.tabs.state import StatePanel
 from stategate.ui.app.workspace import Workspace
@@ -30,7 +37,7 @@ FIRST_TASK = 3
 #: Tasks that the list names at most, and seconds for which it draws their instructions.
 LISTED, PATIENCE = 100, 2.0
 #: Kinds that the quick choice leaves out: they need a person, a script, or questions to answer.
-_NOT_QUICK = ("human", "scripted", "slips")
+_NOT_QUICK = ("human", "scripted", "noisy")
 
 
 def quick(slot: str, config: Config) -> dict[str, Any]:
@@ -40,8 +47,12 @@ def quick(slot: str, config: Config) -> dict[str, Any]:
     return {"choices": sorted(kinds), "value": now, "info": registry().hint(slot, now)}
 
 
-def task_choices(world: World, tasks: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
+def task_choices(world: World) -> list[tuple[str, int]]:
     """Return the first tasks of a world as choices: (number and instruction, number)."""
+    try:
+        tasks = playable(world).tasks()
+    except UserError:  # a world without its data: opening it says so
+        return []
     choices, until = [], time.monotonic() + PATIENCE
     for number, task in enumerate(tasks[:LISTED]):
         if time.monotonic() > until:
@@ -51,25 +62,28 @@ def task_choices(world: World, tasks: Sequence[Mapping[str, Any]]) -> list[tuple
     return choices
 
 
-def task_of(chosen: int | str, tasks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the task that is meant by a number, ``#7``, or a person's own words."""
-    text = str(chosen).strip().removeprefix("#")
-    if not text.isdigit():
-        return {"instruction": text}
+def task_of(chosen: int | str, tasks: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+    """Return the task that is meant by a number, ``#7``, ``#7 in other words``, or own words alone."""
+    given = str(chosen).strip()
+    text, _, words = given.removeprefix("#").partition(" ")
+    if not text.isdigit() or (words and not given.startswith("#")):
+        return {"instruction": given}
     if int(text) >= len(tasks):
         raise UserError(f"there is no task {text}: choose 0 to {len(tasks) - 1}")
-    return dict(tasks[int(text)])
+    return {**tasks[int(text)], **({"say": words} if words.strip() else {})}
 
 
-class EpisodeTab(common.Tab):
+class EpisodeTab(common.AgentTab):
     """The tab's components and what they do. Build it inside ``gr.Blocks``."""
 
-    def __init__(self, app: App, pipeline: Any) -> None:
+    def __init__(self, app: App, pipeline: gr.HTML) -> None:
         self.app, self.pipeline = app, pipeline
-        self._choices: WeakKeyDictionary[World, list[tuple[str, int]]] = WeakKeyDictionary()
-        config = app.workspaces.config
+        self._choices: dict[str, list[tuple[str, int]]] = {}
+        config = app.agents.config
         with gr.Row(elem_classes="sg-picker"):
-            label = "Task: choose one, give its number, or write what you want done"
+            label = (
+                "Task: choose one, give its number, write #3 and other words for it, or your own"
+            )
             self.task = common.choice(label, "task", 320, allow_custom_value=True, scale=5)
             self.random = button("Random task", "random", 110, scale=None)
         with gr.Row(elem_classes="sg-agentbar"):
@@ -131,29 +145,25 @@ class EpisodeTab(common.Tab):
         }
 
     def _tasks(self, workspace: Workspace) -> list[tuple[str, int]]:
-        world = workspace.world
-        if world not in self._choices:
-            try:
-                self._choices[world] = task_choices(world, playable(world).tasks())
-            except UserError:  # a world without its data: opening it says so
-                return []
-        return self._choices[world]
+        env = workspace.config.env.model_dump_json()
+        if env not in self._choices:
+            self._choices[env] = task_choices(workspace.world)
+        return self._choices[env]
 
     def _busy(self, label: str = "") -> Update:
         """Return the update of the buttons while a move is made."""
-        off = {
-            part: gr.update(interactive=False)
-            for part in (self.step, self.run, self.back, self.act)
-        }
-        doing = {self.status: common.working(label)} if label else {}
-        return {**off, **doing, self.stop: gr.update(visible=True)}
+        update: Update = {self.stop: gr.update(visible=True)}
+        if label:
+            update[self.status] = common.working(label)
+        for part in (self.step, self.run, self.back, self.act):
+            update[part] = gr.update(interactive=False)
+        return update
 
     # What the buttons do.
 
-    @telling
-    async def load(self, tab: str) -> Updates:
+    @on_move
+    async def load(self, workspace: Workspace) -> Updates:
         """Draw the tab for a page that was just opened or reloaded, perhaps in the middle of a step."""
-        workspace = await in_thread(self.app.of, tab)
         problem: BaseException | None = None
         try:
             if workspace.is_new:
@@ -167,10 +177,15 @@ class EpisodeTab(common.Tab):
             update = await in_thread(self.show, workspace)
         yield update
 
-    @telling
-    async def move(self, tab: str, what: Callable[[Workspace], Any], label: str) -> Updates:
+    @on_move
+    def back_up(self, workspace: Workspace) -> Updates:
+        """Undo a step."""
+        return self.move(workspace, Workspace.back, "going back …")
+
+    async def move(
+        self, workspace: Workspace, what: Callable[[Workspace], object], label: str
+    ) -> Updates:
         """Make a move of the workspace; an error becomes a message."""
-        workspace = self.app.of(tab)
         move = asyncio.create_task(in_thread(what, workspace))
         if await common.goes_on(move):
             yield self._busy(label)
@@ -181,20 +196,19 @@ class EpisodeTab(common.Tab):
             error = raised
         yield await in_thread(self.show, workspace, error)
 
-    async def take_step(self, tab: str) -> Updates:
+    @on_move
+    def take_step(self, workspace: Workspace) -> Updates:
         """Let the actor take a step."""
-        config = self.app.of(tab).config
+        config = workspace.config
         label = f"{config.actor.kind} is choosing …{to_fetch(config)}"
-        async for update in self.move(tab, Workspace.step, label):
-            yield update
+        return self.move(workspace, Workspace.step, label)
 
-    @telling
-    async def auto_run(self, tab: str) -> Updates:
+    @on_move
+    async def auto_run(self, workspace: Workspace) -> Updates:
         """Take steps until the end, a stop, or an error."""
-        workspace = self.app.of(tab)
         while not workspace.running.done:
             steps = len(workspace.trail)
-            async for update in self.take_step(tab):
+            async for update in self.take_step(workspace.tab):
                 yield update
             if len(workspace.trail) == steps:  # an error
                 return
@@ -202,36 +216,38 @@ class EpisodeTab(common.Tab):
             await asyncio.sleep(PACE)
         yield self.show(workspace)
 
-    def halt(self, tab: str) -> Update:
+    @on_event
+    def halt(self, workspace: Workspace) -> Update:
         """Leave the step that is being taken, and the run."""
-        workspace = self.app.of(tab)
         workspace.abandon()
         return self.show(workspace)
 
-    async def by_hand(self, tab: str, typed: str) -> Updates:
+    @on_move
+    def by_hand(self, workspace: Workspace, typed: str) -> Updates:
         """Take a person's own action."""
 
-        def act(workspace: Workspace) -> Any:
+        def act(workspace: Workspace) -> None:
             page = workspace.running.observation
-            return workspace.act(typed_action(typed or "", page, workspace.view.actions))
+            workspace.act(typed_action(typed or "", page, workspace.view.actions))
 
-        async for update in self.move(tab, act, "acting …"):
-            yield update
+        return self.move(workspace, act, "acting …")
 
-    async def clicked(self, tab: str, event: gr.EventData) -> Updates:
+    @on_move
+    async def clicked(self, workspace: Workspace, event: gr.EventData) -> Updates:
         """Take the action of the element that was clicked on the page."""
         action = common.chosen(event, "action")
         if action and not takes_text(action):
-            async for update in self.move(tab, lambda w: w.act(action), "acting …"):
+            async for update in self.move(workspace, lambda w: w.act(action), "acting …"):
                 yield update
 
-    def look(self, tab: str, event: gr.EventData) -> Update:
+    @on_event
+    def look(self, workspace: Workspace, event: gr.EventData) -> Update:
         """Show an earlier step, or now."""
-        workspace = self.app.of(tab)
         workspace.looked_at = common.number_of(event, "look", len(workspace.trail))
         return self.show(workspace)
 
-    async def swap(self, tab: str, kind: str, budget: float, actor: str) -> Updates:
+    @on_move
+    def swap(self, workspace: Workspace, kind: str, budget: float, actor: str) -> Updates:
         """Go on with the context builder, budget and actor that the bar says."""
 
         def change(workspace: Workspace) -> None:
@@ -242,28 +258,26 @@ class EpisodeTab(common.Tab):
                 slots["actor"] = {"kind": actor}
             workspace.swap(slots)
 
-        async for update in self.move(tab, change, "swapping …"):
-            yield update
+        return self.move(workspace, change, "swapping …")
 
-    async def begin(self, tab: str, chosen: int | str | None) -> Updates:
+    @on_move
+    def begin(self, workspace: Workspace, chosen: int | str | None = None) -> Updates:
         """Begin the task that was chosen or written; nothing chosen is any."""
-        tasks = playable(self.app.of(tab).world).tasks()
+        tasks = playable(workspace.world).tasks()
         number = random.randrange(max(len(tasks), 1)) if chosen in (None, "") else chosen
 
         def start(workspace: Workspace) -> None:
             workspace.start(task_of(number or 0, tasks))
 
-        async for update in self.move(tab, start, "opening the world …"):
-            yield update
+        return self.move(workspace, start, "opening the world …")
 
     def _wire(self) -> None:
         tab, outputs = self.app.tab, self.outputs
         how = {"outputs": outputs, **QUIET}
 
         self.task.input(self.begin, [tab, self.task], **how)
-        self.random.click(partial(self.begin, chosen=None), [tab], **how)
-        back = partial(self.move, what=Workspace.back, label="going back …")
-        self.back.click(back, [tab], **how)
+        self.random.click(self.begin, [tab], **how)
+        self.back.click(self.back_up, [tab], **how)
         moves = [
             self.step.click(self.take_step, [tab], **how),
             self.run.click(self.auto_run, [tab], **how),
@@ -272,7 +286,7 @@ class EpisodeTab(common.Tab):
             self.page.click(self.clicked, [tab], **how),
             self.page.submit(self.clicked, [tab], **how),
         ]
-        self.stop.click(self.halt, [tab], cancels=moves, **how)
+        self.stop.click(self.halt, [tab], cancels=[*moves], **how)
         self.trail.click(self.look, [tab], **how)
         bar = [tab, self.context, self.budget, self.actor]
         for swaps in (self.context.input, self.actor.input):

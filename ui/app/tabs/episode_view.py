@@ -1,38 +1,40 @@
-"""What the Episode tab shows of a workspace: drawn parts by name, made of a session's own words."""
+"""What the Episode tab shows of a workspace: the steps, the world's page, what the model reads.
+
+A page is drawn by the roles of its chunks. Entries are cards, choices are chips, commands are buttons,
+text is text. Whatever can be done carries ``data-action``; a form for a command that takes words
+``data-verb``.
+"""
 
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from markupsafe import Markup
 
-from stategate.envs.protocols import Observation, fill, takes_text, verb_of
-from stategate.graph.session import Session, StepResult
+from stategate.envs.protocols import (
+    Chunk,
+    Observation,
+    View,
+    fill,
+    fragments_of,
+    takes_text,
+    verb_of,
+)
+from stategate.graph.session import Session
 from stategate.graph.state import read_events
 from stategate.nodes.protocols import BuiltContext, ContextParams
 from stategate.nodes.retrieval.align import Pairing, pairings
-from stategate.ui.actions import costs_of, outcome_cards, reward_parts, split_action, unscored
+from stategate.ui.actions import lead_of, outcome_cards, reward_parts, split_action, unscored
 from stategate.ui.app.agents import Busy
 from stategate.ui.app.context import in_words, render_context
-from stategate.ui.app.html import brief, empty, join, macros, plural, short
-from stategate.ui.app.page import render_page
+from stategate.ui.app.html import empty, macros, short
 from stategate.ui.app.tabs.common import failed
 from stategate.ui.app.workspace import Seen, Workspace
 
 #: Stretches of a text, each with the name of what it is about (None: of nothing).
 Highlights = list[tuple[str, str | None]]
-
-
-@dataclass(frozen=True)
-class Stop:
-    """One step as the trail shows it; ``step`` counts from 0, ``facts`` stand under the action."""
-
-    step: int
-    action: str
-    facts: str = ""
-    reason: str = ""
-    fallback: str | None = None
+#: In this order, where a page has a subject: what it is about goes before its choices.
+_RANKS = {"subject": 1, "choice": 2}
 
 
 @dataclass
@@ -53,67 +55,60 @@ def draw(workspace: Workspace) -> Drawn:
 
     While a move is being made there is nothing to draw but the steps before it (``busy``).
     """
-    stops, session, view = stops_of(workspace), workspace.session, Drawn()
+    session, view = workspace.session, Drawn()
     if session is None:
         hint = "Choose a task above, take a random one, or write what you want done."
         view.page = empty("No episode yet", hint)
         return view
     try:
         with workspace.taking_turn("busy"):
-            _draw(view, workspace, session, stops)
+            _draw(view, workspace, session)
     except Busy:
         view.busy = True
-        view.trail = render_trail(stops, None, over=False)
+        view.trail = render_trail(workspace.trail)
         view.page = empty("A step is being taken", "Wait for it here, or stop it.")
     return view
 
 
-def _draw(view: Drawn, workspace: Workspace, session: Session, stops: Sequence[Stop]) -> None:
-    at, is_over = workspace.looked_at, session.done
+def _draw(view: Drawn, workspace: Workspace, session: Session) -> None:
+    at, is_over, trail = workspace.looked_at, session.done, workspace.trail
     view.is_open = not is_over
-    view.trail = render_trail(stops, at, is_over)
+    view.trail = render_trail(trail, at, is_over)
     if at is not None:
-        _draw_past(view, workspace, workspace.trail[at])
+        _draw_past(view, workspace, trail[at])
     elif is_over:
         _draw_end(view, workspace, session)
     else:
         _draw_now(view, workspace, session)
-    if stops:
-        step = len(stops) - 1 if at is None else at
-        action = _render_action(stops[step], workspace.trail[step].result)
-        view.side = join(action, view.side)
+    if trail:
+        action = macros("episode").action(trail[-1 if at is None else at].result)
+        view.side = action + view.side
 
 
 def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
-    hidden: Sequence[str] = ()
+    look = PageLook()
     try:
         seen = session.look(act=False)
-        observation, hidden = seen.observation, seen.context.dropped_actions
+        observation, look.hidden = seen.observation, seen.context.dropped_actions
         _read(view, workspace, observation, seen.context, "What the model reads now")
     except Exception as error:  # the page can be shown, and acted on, without a context
         observation = session.observation
         view.problem, view.side = error, failed(error)
     earlier = [a for s in workspace.trail for a in s.result.observation.actions if takes_text(a)]
     accepts = workspace.view.actions.accepts
-    forms = [a for a in dict.fromkeys(earlier) if accepts(fill(a, "words"), observation)]
-    page = _page(workspace, observation, hidden=hidden, forms=forms)
+    look.forms = [a for a in dict.fromkeys(earlier) if accepts(fill(a, "words"), observation)]
+    page = _page(workspace, observation, look)
     experience = workspace.agent.resources.experience
     facts = experience.facts(read_events(session.values), observation)
     rows = [(fact.subject, fact.value) for fact in facts]
-    view.page = join(page, macros("page").known(rows)) if rows else page
+    view.page = page + macros("page").known(rows) if rows else page
 
 
 def _draw_past(view: Drawn, workspace: Workspace, seen: Seen) -> None:
     result, action = seen.result, seen.result.decision.action
-    view.page = _page(
-        workspace,
-        result.observation,
-        result.step,
-        taken=action,
-        live=False,
-        hidden=result.context.dropped_actions,
-        forms=taken_slot(action, result.observation),
-    )
+    look = PageLook(action, result.context.dropped_actions, is_live=False)
+    look.forms = taken_slot(action, result.observation)
+    view.page = _page(workspace, result.observation, look, result.step)
     _read_at(view, workspace, seen)
 
 
@@ -130,13 +125,11 @@ def _draw_end(view: Drawn, workspace: Workspace, session: Session) -> None:
     totals = [f"{values['steps']} steps", f"{values['tokens']:,} tokens of context"]
     if values["model_tokens"]:
         totals.append(f"{values['model_tokens']:,} tokens by the model")
-    cards_or_page = (
-        macros("page").outcome(cards) if cards else _page(workspace, last_page, live=False)
-    )
-    view.page = join(reward, cards_or_page)
+    page = _page(workspace, last_page, PageLook(is_live=False))
+    view.page = reward + (macros("page").outcome(cards) if cards else page)
     if workspace.trail:
         _read_at(view, workspace, workspace.trail[-1])
-    view.side = join(macros("parts").muted(" · ".join(totals)), view.side)
+    view.side = macros("parts").muted(" · ".join(totals)) + view.side
 
 
 def _read_at(view: Drawn, workspace: Workspace, seen: Seen) -> None:
@@ -187,44 +180,11 @@ def taken_slot(action: str, observation: Observation) -> list[str]:
     return [] if is_listed or not verb or not text else [f"{verb}[<words>]"]
 
 
-def _page(
-    workspace: Workspace, observation: Observation, step: int | None = None, **how: Any
+def render_trail(
+    trail: Sequence[Seen], looked_at: int | None = None, is_over: bool = False
 ) -> Markup:
-    values = workspace.running.values
-    number = (values["steps"] if step is None else step) + 1
-    task = {"env": workspace.config.env.kind, **(values.get("episode") or {})}
-    address = address_of(task, number)
-    return render_page(workspace.view, observation, workspace.instruction, address=address, **how)
-
-
-def address_of(task: Mapping[str, Any], step: int) -> str:
-    """Return where a page is: the world, the task, the step (counted from 1)."""
-    parts = [f"{key} {short(value, 40)}" for key, value in task.items() if key != "env"]
-    return " / ".join([str(task.get("env", "")), *parts, f"step {step}"])
-
-
-def stops_of(workspace: Workspace) -> list[Stop]:
-    """Return the steps as the trail shows them: who acted, on how many tokens, for how long."""
-    stops = []
-    for step, seen in enumerate(workspace.trail):
-        result, decision = seen.result, seen.result.decision
-        who = "you" if decision.reason == "a person's own action" else seen.context.kind
-        took = f" · {brief(result.seconds)}" if result.seconds else ""
-        facts = f"{who} · {result.tokens:,} tokens{took}"
-        stops.append(Stop(step, decision.action, facts, decision.reason, decision.fallback))
-    return stops
-
-
-def render_trail(stops: Sequence[Stop], looked_at: int | None, over: bool) -> Markup:
     """Draw the steps taken as a strip of buttons; ``looked_at`` is the one shown (None: now)."""
-    return macros("episode").trail(stops, looked_at, over) if stops else Markup("")
-
-
-def _render_action(stop: Stop, result: StepResult) -> Markup:
-    """Draw the action of a step: what was done, why, how sure, what it cost."""
-    costs = [brief(result.seconds)] if result.seconds else []
-    costs += [plural(result.tokens, "token") + " read", *costs_of(result.decision)]
-    return macros("episode").action(stop, costs)
+    return macros("episode").trail(trail, looked_at, is_over) if trail else Markup("")
 
 
 def render_pipeline(workspace: Workspace) -> Markup:
@@ -238,3 +198,84 @@ def render_pipeline(workspace: Workspace) -> Markup:
         "write_memory": ", ".join(params.kind for params in config.memory) or "none",
     }
     return macros("frame").pipeline(kinds.items())
+
+
+@dataclass
+class PageLook:
+    """How a page is drawn.
+
+    ``taken`` is the action that was taken here (it is ringed), ``hidden`` are the affordances that
+    the model cannot see (dashed), ``is_live`` says whether one can act here, ``forms`` are affordances
+    that take words beside those that the page lists, ``primary`` is the command that ends a task.
+    """
+
+    taken: str | None = None
+    hidden: Sequence[str] = ()
+    is_live: bool = True
+    forms: Sequence[str] = ()
+    primary: str | None = None
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A chunk as the template draws it: ``texts`` are its fragments that are no commands, by role."""
+
+    chunk: Chunk
+    texts: Mapping[str, Sequence[str]]
+    lead: str
+
+    @property
+    def heading(self) -> str:
+        """A subject's title, without what kind of thing it is."""
+        title = " ".join(self.texts.get("title", ())) or short(self.chunk.text, 200)
+        kind, colon, name = title.partition(": ")
+        return name if colon and len(kind) < 12 else title
+
+    @property
+    def offers(self) -> list[tuple[str, str]]:
+        """The action and the value of each thing that can be chosen."""
+        values = self.chunk.choice.values if self.chunk.choice is not None else ()
+        return list(zip(self.chunk.actions, values, strict=False))
+
+
+def _page(
+    workspace: Workspace, observation: Observation, look: PageLook, step: int | None = None
+) -> Markup:
+    values = workspace.running.values
+    task = {key: value for key, value in (values.get("episode") or {}).items() if key != "env"}
+    number = (values["steps"] if step is None else step) + 1
+    place = [f"{key} {short(value, 40)}" for key, value in task.items()]
+    address = " / ".join([workspace.config.env.kind, *place, f"step {number}"])
+    return render_page(workspace.view, observation, workspace.instruction, look, address)
+
+
+def render_page(
+    view: View, observation: Observation, instruction: str, look: PageLook, address: str = "page"
+) -> Markup:
+    """Draw a page as a browser at ``address`` would show it, the task's ``instruction`` above."""
+    chunks = [chunk for chunk in view.chunks(observation) if chunk.role != "frame"]
+    if any(chunk.role == "subject" for chunk in chunks):
+        commands = [chunk for chunk in chunks if chunk.role == "commands" and chunk.actions]
+        if len(commands) > 1:
+            look.primary = commands[-1].actions[-1]
+        first = [chunk.role in ("commands", "pinned") for chunk in chunks].index(False)
+        chunks[first:] = sorted(chunks[first:], key=lambda chunk: _RANKS.get(chunk.role, 3))
+    parts = [_Part(chunk, _texts(chunk), lead_of(chunk)) for chunk in chunks]
+    runs = [(role, list(run)) for role, run in itertools.groupby(parts, lambda p: p.chunk.role)]
+    slots = dict.fromkeys([*filter(takes_text, observation.actions), *look.forms])
+    return macros("page").page(look, address, instruction, slots, runs)
+
+
+def title_of(chunk: Chunk) -> str:
+    """Return what a chunk is called: its title's words, "" where it has none."""
+    return " ".join(_texts(chunk).get("title", ())) or str(chunk.data.get("title") or "")
+
+
+def _texts(chunk: Chunk) -> dict[str, list[str]]:
+    """Return the texts of fragments that are no commands, without what joins them, by role."""
+    texts: dict[str, list[str]] = {}
+    for fragment in fragments_of(chunk):
+        text = fragment.text.strip(" |\n")
+        if fragment.action is None and text:
+            texts.setdefault(fragment.role, []).append(text)
+    return texts

@@ -10,20 +10,9 @@ from stategate.stores.errors import UserError
 from stategate.stores.memory.recall import SIGNALS, Limits, asked_of
 from stategate.stores.memory.records import Candidate, Fact, Namespace
 from stategate.ui.app.agents import Agents
-from stategate.ui.app.conversation import Conversations
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import day, note, short
-from stategate.ui.app.tabs.common import (
-    QUIET,
-    App,
-    Tab,
-    Update,
-    box,
-    button,
-    choice,
-    frame,
-    telling,
-)
+from stategate.ui.app.tabs.common import QUIET, Tab, Update, box, button, choice, frame, on_event
 
 #: Facts that a search brings; candidates that "why" lists; rows of a bank shown at once.
 FOUND, CANDIDATES, ROWS = 12, 30, 300
@@ -35,8 +24,8 @@ _BANK = ["id", "state or question", "moves", "advice", "worth", "used", "from"]
 class MemoryTab(Tab):
     """The tab's components and what they do. A namespace is shown as ``user / agent``."""
 
-    def __init__(self, app: App, conversations: Conversations, agents: Agents) -> None:
-        self.app, self.conversations, self._agents = app, conversations, agents
+    def __init__(self, agents: Agents) -> None:
+        self._agents = agents
         with gr.Row(elem_classes="sg-agentbar"):
             self.whose = choice("Whose memory", "memory-whose", 180, allow_custom_value=True)
             self.words = box("Search by meaning (empty: all)", "memory-words", scale=3)
@@ -59,18 +48,18 @@ class MemoryTab(Tab):
         with gr.Accordion("Banks of experience", open=False, elem_id="sg-banks"):
             self.banks = BanksPanel()
 
-    @telling
-    def show(self, tab: str) -> Update:
-        """Show the memory that this tab's conversation writes."""
-        mine = _shown(Namespace(self.conversations.of(tab).settings["user"]))
-        there = map(_shown, self._agents.memory().namespaces())
+    @on_event
+    def show(self) -> Update:
+        """Show the memory that conversations write."""
+        mine = _shown(self._agents.memory.namespace)
+        there = map(_shown, self._agents.memory.open().namespaces())
         choices = list(dict.fromkeys([mine, *there]))
         return {**self.look(mine, ""), self.whose: gr.update(choices=choices, value=mine)}
 
-    @telling
+    @on_event
     def look(self, whose: str, words: str) -> Update:
         """Show facts: all, or the nearest to ``words``."""
-        memory, namespace = self._agents.memory(), namespace_of(whose)
+        memory, namespace = self._agents.memory.open(), namespace_of(whose)
         every = memory.facts(namespace)
         facts = every[::-1]
         candidates: list[Candidate] = []
@@ -81,7 +70,6 @@ class MemoryTab(Tab):
             f"{len(facts):,} of {len(every):,} facts (click one to see its source, or forget it)"
         )
         return {
-            self.status: "",
             self.facts: gr.update(value=[_fact(fact) for fact in facts], label=label),
             self.why: [_candidate(one) for one in candidates[:CANDIDATES]],
             self.timeline: [_statement(row) for row in memory.timeline(namespace)],
@@ -89,11 +77,11 @@ class MemoryTab(Tab):
             self.sure: gr.update(visible=False),
         }
 
-    @telling
+    @on_event
     def select(self, whose: str, event: gr.SelectData) -> Update:
         """Say where the fact that was clicked comes from, and let it be forgotten."""
         number = str(event.row_value[0])
-        facts = self._agents.memory().facts(namespace_of(whose))
+        facts = self._agents.memory.open().facts(namespace_of(whose))
         fact = next((f for f in facts if str(f.id) == number), None)
         if fact is None:
             raise UserError("that fact is gone: search again")
@@ -104,25 +92,25 @@ class MemoryTab(Tab):
             self.status: note(f"Fact {fact.id} comes from {'; '.join(turns)}."),
         }
 
-    @telling
+    @on_event
     def forget_facts(self, whose: str, words: str = "", fact: int | None = None) -> Update:
         """Forget a fact, or all of this namespace, in every store; say what went from where."""
-        report = forget_everywhere(
-            self._agents.memory(),
+        counts = forget_everywhere(
+            self._agents.memory.open(),
             namespace_of(whose),
             None if fact is None else [fact],
             places=self._agents.places(),
             embedder=lambda: self._agents.resources.embedder,
         )
-        gone = ", ".join(f"{count} {what}" for what, count in report.counts.items() if count)
-        told = f"Forgotten: {gone}." if report.erased else "Nothing was there to forget."
-        return {**self.look(whose, words), self.status: note(told, "good")}
+        gone = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+        is_any = counts["facts"] or counts["turns"]
+        message = f"Forgotten: {gone}." if is_any else "Nothing was there to forget."
+        return {**self.look(whose, words), self.status: note(message, "good")}
 
-    def wire(self, opened: Any) -> None:
+    def wire(self, opened: gr.Tab) -> None:
         """Connect; ``opened`` is the tab."""
         seen, places, how = [self.whose, self.words], self.outputs, QUIET
-        opened.select(self.show, [self.app.tab], places, **how)
-        self.app.tab.change(self.show, [self.app.tab], places, **how)
+        opened.select(self.show, None, places, **how)
         for event in (self.find.click, self.words.submit, self.whose.input):
             event(self.look, seen, places, **how)
         self.facts.select(self.select, [self.whose], places, **how)
@@ -141,7 +129,7 @@ class BanksPanel(Tab):
         self.status = gr.HTML(elem_id="sg-bank-status")
         self.rows = frame("bank-rows", "Rows", _BANK, show_search="search")
 
-    @telling
+    @on_event
     def look(self, folder: str | None) -> Update:
         """Show the rows of most worth."""
         if not folder:
@@ -150,9 +138,9 @@ class BanksPanel(Tab):
         bank = open_bank(bounds.require_place(folder))
         best = sorted(bank.rows(), key=lambda row: (-row.q, row.n))[:ROWS]
         label = f"{len(best)} of {len(bank):,} rows: {bank.kind} bank made with {bank.make}"
-        return {self.rows: gr.update(value=[_row(r) for r in best], label=label), self.status: ""}
+        return {self.rows: gr.update(value=[_row(r) for r in best], label=label)}
 
-    def wire(self, opened: Any) -> None:
+    def wire(self, opened: gr.Tab) -> None:
         """Connect; ``opened`` is the tab that holds the panel."""
         opened.select(
             lambda: gr.update(choices=list(map(str, known_banks()))), None, [self.choice], **QUIET
@@ -172,7 +160,7 @@ def _shown(namespace: Namespace) -> str:
     return f"{namespace.user} / {namespace.agent}"
 
 
-def _fact(fact: Fact) -> list[Any]:
+def _fact(fact: Fact) -> list[object]:
     """Return the row of a fact."""
     said = f"{fact.speaker}: {fact.question}" if fact.speaker else fact.question
     holds = "" if fact.valid_to is None else f"until {day(fact.valid_to)}, see #{fact.closed_by}"
@@ -188,13 +176,13 @@ def _fact(fact: Fact) -> list[Any]:
     ]
 
 
-def _candidate(one: Candidate) -> list[Any]:
+def _candidate(one: Candidate) -> list[object]:
     """Return the row of what recall looked at: its scores, and why it was left out."""
     scores = [f"{score:.2f}" for score in (one.score, *(one.signals[s] for s in SIGNALS))]
     return [one.fact, *scores, short(one.text, 120), one.left_out or "shown"]
 
 
-def _statement(row: dict[str, Any]) -> list[Any]:
+def _statement(row: dict[str, Any]) -> list[object]:
     """Return the row of a statement and the time for which it holds."""
     value = f"{'not ' if row['negated'] else ''}{short(row['value'], 80)}"
     if row.get("trust", 1.0) < 0.5:
@@ -204,7 +192,7 @@ def _statement(row: dict[str, Any]) -> list[Any]:
     return [*place, day(row["valid_from"]), until, row["fact_id"]]
 
 
-def _row(row: Row) -> list[Any]:
+def _row(row: Row) -> list[object]:
     """Return what a table shows of a bank's row: what it was drawn from, its advice, its worth."""
     data, plan = row.data, row.data.get("plan")
     origin = {"episode": data.get("episode"), "step": data.get("step", data.get("t"))}

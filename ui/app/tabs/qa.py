@@ -3,19 +3,21 @@
 import asyncio
 import html
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
 import gradio as gr
+from markupsafe import Markup
 
 from stategate.envs.protocols import Chunk
 from stategate.nodes.act.answerability import WROTE
+from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import BuiltContext
 from stategate.nodes.registry import registry
 from stategate.stores.corpus.corpus import Changes, corpus_names
 from stategate.stores.corpus.documents import SUFFIXES
 from stategate.ui.app.context import render_context
-from stategate.ui.app.conversation import Conversation, Conversations
-from stategate.ui.app.html import brief, empty, join, macros, note
+from stategate.ui.app.conversation import Conversation
+from stategate.ui.app.html import brief, empty, macros, note
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import (
     QUIET,
@@ -25,8 +27,10 @@ from stategate.ui.app.tabs.common import (
     button,
     choice,
     in_thread,
-    telling,
+    on_event,
+    on_move,
 )
+from stategate.ui.app.workspace import Workspace
 
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
 _CONTEXTS = ("recall", "rico", "query_rag")
@@ -51,11 +55,11 @@ def shown(messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     return drawn
 
 
-class QaTab(common.Tab):
+class QaTab(common.AgentTab):
     """The tab's components and what they do."""
 
-    def __init__(self, app: App, conversations: Conversations) -> None:
-        self.app, self.conversations = app, conversations
+    def __init__(self, app: App) -> None:
+        self.app = app
         contexts = [kind for kind in _CONTEXTS if kind in registry().kinds("context")]
         with gr.Row(elem_classes="sg-agentbar"):
             label = "Corpus (or a folder)"
@@ -63,7 +67,6 @@ class QaTab(common.Tab):
             self.context = common.radio("Context builder", "qa-context", 230, choices=contexts)
             label = "Actor (extract: no model)"
             self.actor = common.radio(label, "qa-actor", 190, choices=list(_ACTORS))
-            self.user = common.box("Whose long-term memory", "qa-user", 150)
         with gr.Row(elem_classes="sg-controls"):
             self.upload = gr.UploadButton(
                 "Add files to the corpus",
@@ -96,20 +99,20 @@ class QaTab(common.Tab):
                 self.sources = gr.HTML(elem_id="sg-sources")
         self.outputs = [part for part in self.parts() if part not in (self.upload, self.fresh)]
 
-    @telling
-    def show(self, tab: str) -> Update:
+    @on_event
+    def show(self, workspace: Workspace) -> Update:
         """Draw the tab's conversation."""
-        talk = self.conversations.of(tab)
+        return self._drawn(workspace.conversation)
+
+    def _drawn(self, talk: Conversation) -> Update:
         own = talk.settings
         names = list(dict.fromkeys(["sample", *corpus_names(), own["corpus"]]))
         return {
             self.chat: shown(talk.messages),
             self.sources: self._sources(talk),
-            self.status: "",
             self.corpus: gr.update(choices=names, value=own["corpus"]),
             self.context: own["context"],
             self.actor: own["actor"],
-            self.user: own["user"],
             **self.idle(),
         }
 
@@ -120,23 +123,22 @@ class QaTab(common.Tab):
     def _busy(self) -> Update:
         return {self.stop: gr.update(visible=True), self.send: gr.update(interactive=False)}
 
-    def _sources(self, talk: Conversation) -> Any:
+    def _sources(self, talk: Conversation) -> Markup:
         last = talk.last
         if last is None:
             return empty("What an answer is made from", _HINT)
-        agent: Any = talk.graph.agent
-        chunks = agent.config.env.source(last.observation, agent.resources).all()
+        agent = talk.graph.agent
+        chunks = cast(QaEnv, agent.config.env).source(last.observation, agent.resources).all()
         costs = f"answered in {brief(last.seconds)}: {last.decision.reason}"
         read = f"read: {', '.join(sources_of(last.context, chunks)) or 'no passage'}"
         budget = agent.config.context.budget
-        drawn = render_context(last.context, budget, title="What the answer was made from")
-        return join(macros("parts").muted(costs), macros("parts").muted(read), drawn)
+        context = render_context(last.context, budget, title="What the answer was made from")
+        return macros("parts").muted(costs) + macros("parts").muted(read) + context
 
-    @telling
-    async def ask(self, tab: str, question: str) -> Updates:
+    @on_move
+    async def ask(self, workspace: Workspace, question: str) -> Updates:
         """Put a question and show the answer as it is written."""
-        question = (question or "").strip()
-        talk = self.conversations.of(tab)
+        question, talk = (question or "").strip(), workspace.conversation
         said = [m for m in await in_thread(lambda: talk.messages) if m["content"]]
         if not said or (said[-1]["role"], said[-1]["content"]) != ("user", question):
             said.append({"role": "user", "content": question})
@@ -151,44 +153,43 @@ class QaTab(common.Tab):
         if answering.exception():
             yield {self.question: question}  # to be asked again
         fallback = answering.result().decision.fallback
-        update = await in_thread(self.show, tab)
-        if fallback:
-            update[self.status] = note(fallback, "warn")
-        yield update
+        update = await in_thread(self._drawn, talk)
+        yield {**update, self.status: note(fallback, "warn") if fallback else ""}
 
-    def halt(self, tab: str) -> Update:
+    @on_event
+    def halt(self, workspace: Workspace) -> Update:
         """Leave the question that is being answered, or the files that are being read."""
-        self.conversations.of(tab).abandon()
-        return self.show(tab)
+        workspace.conversation.abandon()
+        return self._drawn(workspace.conversation)
 
-    def restart(self, tab: str) -> Update:
+    @on_event
+    def restart(self, workspace: Workspace) -> Update:
         """Begin another conversation."""
-        self.conversations.of(tab).restart()
-        return self.show(tab)
+        workspace.conversation.restart()
+        return self._drawn(workspace.conversation)
 
-    @telling
-    def choose(self, tab: str, corpus: str, context: str, actor: str, user: str) -> Update:
-        """Take another corpus, builder, actor or memory."""
-        talk = self.conversations.of(tab)
-        talk.choose(corpus=corpus, context=context, actor=actor, user=user)
-        return {self.status: ""}
+    @on_event
+    def choose(self, workspace: Workspace, corpus: str, context: str, actor: str) -> Update:
+        """Take another corpus, builder or actor."""
+        workspace.conversation.choose(corpus=corpus, context=context, actor=actor)
+        return {}
 
-    @telling
-    async def add(self, tab: str, files: list[str] | None) -> Updates:
+    @on_move
+    async def add(self, workspace: Workspace, files: list[str] | None) -> Updates:
         """Read uploaded files into the tab's corpus, telling how far it is."""
-        talk = self.conversations.of(tab)
+        talk = workspace.conversation
         steps = talk.add_files(files or ())
         while (at := await in_thread(next, steps, None)) is not None:
             if isinstance(at, Changes):
                 added = _added(at, talk.settings["corpus"])
-                yield {**await in_thread(self.show, tab), self.status: added}
+                yield {**await in_thread(self._drawn, talk), self.status: added}
             else:
                 what, done, total = at
                 bar = macros("parts").progress(done, total)
                 line = common.working(f"{what}: {done} of {total}")
                 yield {self.status: line + bar, **self._busy()}
 
-    def wire(self, opened: Any) -> None:
+    def wire(self, opened: gr.Tab) -> None:
         """Connect; ``opened`` is the tab."""
         tab, outputs = self.app.tab, self.outputs
         opened.select(self.show, [tab], outputs, **QUIET)
@@ -198,13 +199,12 @@ class QaTab(common.Tab):
             self.question.submit(self.ask, [tab, self.question], outputs, **QUIET),
             self.upload.upload(self.add, [tab, self.upload], outputs, **QUIET),
         ]
-        self.stop.click(self.halt, [tab], outputs, cancels=moves, **QUIET)
+        self.stop.click(self.halt, [tab], outputs, cancels=[*moves], **QUIET)
         for begins in (self.chat.clear, self.fresh.click):
             begins(self.restart, [tab], outputs, **QUIET)
-        bar = [tab, self.corpus, self.context, self.actor, self.user]
-        changes = [box.input for box in (self.corpus, self.context, self.actor)]
-        for chosen in (*changes, self.user.blur, self.user.submit):
-            chosen(self.choose, bar, [self.status], **QUIET)
+        bar = [tab, self.corpus, self.context, self.actor]
+        for box in (self.corpus, self.context, self.actor):
+            box.input(self.choose, bar, [self.status], **QUIET)
 
 
 def sources_of(context: BuiltContext, chunks: Sequence[Chunk]) -> list[str]:
@@ -213,7 +213,7 @@ def sources_of(context: BuiltContext, chunks: Sequence[Chunk]) -> list[str]:
     return list(dict.fromkeys(names[p.id] for p in context.pieces if p.text and p.id in names))
 
 
-def _added(changes: Changes, corpus: str) -> Any:
+def _added(changes: Changes, corpus: str) -> Markup:
     """Draw what came of added files."""
     read, skipped = changes.read, changes.skipped
     more = f" and {len(read) - _NAMED} more" if len(read) > _NAMED else ""

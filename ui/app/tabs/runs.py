@@ -3,16 +3,16 @@
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import gradio as gr
+from markupsafe import Markup
 
 from stategate.evals.core.run_directory import Run, find_runs, outcome_of, read_run, read_stories
 from stategate.stores.errors import UserError
 from stategate.ui.app.guard import PUBLISHED, bounds
 from stategate.ui.app.html import empty, macros, note, short
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, Update, choice, frame, telling
+from stategate.ui.app.tabs.common import QUIET, Update, choice, frame, on_event
 
 #: Where runs are looked for: this folder's, and the published ones.
 ROOTS = (Path("runs"), PUBLISHED / "runs")
@@ -44,7 +44,7 @@ class RunsTab(common.Tab):
         # A run is called by its name and that of the folder it lies in.
         found = [("/".join(folder.parts[-2:]), str(folder)) for folder in find_runs(ROOTS)]
         try:
-            stories: Any = macros("runs").stories(read_stories(ROOTS[-1]))
+            stories = macros("runs").stories(read_stories(ROOTS[-1]))
         except UserError as error:
             stories = note(str(error), "warn")
         return {self.choice: gr.update(choices=found), self.stories: stories}
@@ -53,50 +53,50 @@ class RunsTab(common.Tab):
         """Choose the run of a story."""
         return common.chosen(event, "pick")
 
-    @telling
+    def idle(self) -> Update:
+        """Return what is drawn where no run is open."""
+        return {self.facts: empty("No run open", _HINT), self.panel: gr.update(visible=False)}
+
+    @on_event
     def open(self, folder: str | None) -> Update:
         """Open a run directory; where that fails, nothing of the run before is left."""
-        nothing: Update = {self.status: "", self.panel: gr.update(visible=False)}
-        nothing[self.facts] = empty("No run open", _HINT)
         if not folder:
-            return nothing
-        try:
-            run = read_run(bounds.require_place(folder))
-            rows, tests = table(run.summary.get("rows")), table(run.summary.get("tests"))
-            facts, episodes = facts_of(run), [_episode(row) for row in run.episodes]
-        except Exception as error:
-            return {**nothing, self.status: common.failed(error)}
+            return self.idle()
+        run = read_run(bounds.require_place(folder))
+        rows, tests = table(run.summary.get("rows")), table(run.summary.get("tests"))
+        episodes = [_episode(row) for row in run.episodes]
         return {
-            self.status: "",
             self.panel: gr.update(visible=True),
-            self.facts: facts,
+            self.facts: facts_of(run),
             self.rows: gr.update(value=rows, visible=bool(rows)),
             self.tests: gr.update(value=tests, visible=bool(tests)),
             self.episodes: gr.update(value=episodes, visible=bool(episodes)),
         }
 
-    def wire(self, opened: Any) -> None:
+    def wire(self, opened: gr.Tab) -> None:
         """Connect; ``opened`` is the tab."""
         opened.select(self.choices, None, [self.choice, self.stories], **QUIET)
         self.stories.click(self.pick, None, [self.choice], **QUIET)
         self.choice.change(self.open, [self.choice], self.outputs, **QUIET)
 
 
-def table(rows: Sequence[Mapping[str, Any]] | None) -> dict[str, Any] | None:
+def table(
+    rows: Sequence[Mapping[str, object]] | None,
+) -> dict[str, list[str] | list[list[str]]] | None:
     """Return rows as a table, a standard error beside its value; None where there are none."""
     names = [n for n in dict.fromkeys(n for row in rows or () for n in row) if n[-3:] != "_se"]
     data = [[_cell(row.get(name), row.get(f"{name}_se")) for name in names] for row in rows or ()]
     return {"headers": names, "data": data} if data else None
 
 
-def _cell(value: Any, error: Any) -> str:
+def _cell(value: object, error: object) -> str:
     if isinstance(value, float):
         spread = f" ± {error:.3g}" if isinstance(error, float) else ""
         return f"{value:.4g}{spread}"
     return "" if value is None else short(value, 90)
 
 
-def facts_of(run: Run) -> Any:
+def facts_of(run: Run) -> Markup:
     """Draw what a run was: its command, commit, seed, data, its plots."""
     facts = {name: run.args.get(name) for name in ("command", "commit", "seed", "max_steps")}
     data = run.args.get("data")
@@ -107,7 +107,7 @@ def facts_of(run: Run) -> Any:
     return macros("runs").run(run.folder.name, known, plots)
 
 
-def _episode(row: Mapping[str, Any]) -> list[Any]:
+def _episode(row: Mapping[str, object]) -> list[object]:
     values = [row.get("reward") or 0.0, row.get("steps"), row.get("tokens")]
     place = [row.get("goal"), row.get("agent"), outcome_of(row)]
     return [*place, *values, short(row.get("error") or "", 120)]

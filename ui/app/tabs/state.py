@@ -2,20 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 import numpy as np
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from stategate.graph.session import Session
 from stategate.nodes.protocols import BuiltContext, Vector
 from stategate.nodes.update_state import unpacked
 from stategate.nodes.update_state.learned import StateUpdater
 from stategate.ui.app.context import shown_pieces
 from stategate.ui.app.html import note
-from stategate.ui.app.tabs.common import QUIET, App, Tab, Update, column, frame, telling
+from stategate.ui.app.tabs.common import QUIET, AgentTab, App, Update, column, frame, on_event
+from stategate.ui.app.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -30,18 +29,15 @@ class StateTrajectory:
     chances: tuple[dict[str, float], ...] = ()
 
 
-def trajectory_of(session: Session) -> StateTrajectory | None:
-    """Return the states of a session's episode so far from its checkpoints, None without an updater."""
-    agent = session.agent
-    updater = agent.resources.updater
+def trajectory_of(workspace: Workspace) -> StateTrajectory | None:
+    """Return the states of an episode so far from its checkpoints, None without an updater."""
+    updater, class_of = workspace.agent.resources.updater, workspace.view.actions.class_of
     if updater is None:
         return None
-    moments, class_of = session.moments(), agent.resources.view.actions.class_of
-    actions = [result.decision.action for result in session.replay()]
-    pages = [agent.world.observe(moment["session"]).text for moment in moments]
-    classes = [class_of(page, action) for page, action in zip(pages, actions, strict=False)]
-    vectors = [unpacked(moment.get("recurrent")) for moment in moments]
-    rows = [vector for vector in vectors if vector is not None]
+    steps = [seen.result for seen in workspace.trail]
+    classes = [class_of(step.observation.text, step.decision.action) for step in steps]
+    packed = (moment.get("recurrent") for moment in workspace.running.moments())
+    rows = [vector for vector in map(unpacked, packed) if vector is not None]
     chances: tuple[dict[str, float], ...] = ()
     if isinstance(updater, StateUpdater):
         chances = tuple(updater.predict(row) for row in rows) if updater.classes else ()
@@ -95,7 +91,7 @@ def shaded(table: pd.DataFrame) -> Styler:
     return styled.highlight_null(color="transparent").format(precision=0, na_rep="")
 
 
-class StatePanel(Tab):
+class StatePanel(AgentTab):
     """The panel's components and what they do."""
 
     def __init__(self, app: App) -> None:
@@ -106,8 +102,13 @@ class StatePanel(Tab):
             with gr.Row(elem_classes="sg-stage"):
                 with column():
                     label = "Recurrent state in the plane of its two main axes"
-                    axes: dict[str, Any] = {"x": "first axis", "y": "second axis", "color": "step"}
-                    self.plane = gr.ScatterPlot(**axes, title=label, elem_id="sg-plane")
+                    self.plane = gr.ScatterPlot(
+                        x="first axis",
+                        y="second axis",
+                        color="step",
+                        title=label,
+                        elem_id="sg-plane",
+                    )
                     label = "Foreseen next action in %; above, the step and what was done"
                     self.foresight = frame("foresight", label, ["step"])
                 with column():
@@ -116,24 +117,23 @@ class StatePanel(Tab):
             self.is_open = gr.State(False)
         self.outputs = [self.status, self.plane, self.foresight, self.allocation]
 
-    @telling
-    def show(self, tab: str, is_open: bool = True) -> Update:
+    @on_event
+    def show(self, workspace: Workspace, is_open: bool = True) -> Update:
         """Draw the tab's episode, if the panel is open."""
         if not is_open:
-            return {self.status: gr.skip()}
-        workspace = self.app.of(tab)
+            return {}
         contexts = [seen.result.context for seen in workspace.trail]
-        update: Update = {self.status: "", self.plane: None, self.foresight: None}
+        update: Update = {self.plane: None, self.foresight: None}
         update[self.allocation] = allocation(contexts)
-        if workspace.session is None or not contexts:
+        if not contexts:
             return {**update, self.status: note("Take a step: the state has read nothing yet.")}
-        own = trajectory_of(workspace.session)
+        own = trajectory_of(workspace)
         if own is None:
             text = "This agent keeps no recurrent state: choose updater gru or ssm in Settings."
             return {**update, self.status: note(text)}
         return {**update, self.plane: plane(own), self.foresight: foreseen(own)}
 
-    def wire(self, changed: Any) -> None:
+    def wire(self, changed: gr.HTML) -> None:
         """Connect; ``changed`` is the component that every step changes."""
         tab, outputs = self.app.tab, self.outputs
         opened = self.box.expand(lambda: True, None, [self.is_open], **QUIET)

@@ -1,0 +1,239 @@
+"""Text as comparable tokens: stems, numbers in digits or words, units, sizes; and prices.
+
+One reader of amounts for everything that reads English: "eight and a half" is 8.5, "xxl" and
+"xx-large" are one token, "$9.000,00" is 9000, 10 inches are 0.254 m.
+"""
+
+import math
+import re
+import tomllib
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from pathlib import Path
+
+from stategate.language.words import CARDINALS, stem
+
+_BELOW = {"zero": 0, **CARDINALS, "dozen": 12}  # a hundred
+_UNITS, _TENS = ("|".join(list(CARDINALS)[i:j]) for i, j in ((0, 9), (19, 27)))
+_SPELLED = rf"(?:(?:{_TENS})[ -]+(?:{_UNITS})|{'|'.join(_BELOW)})"
+_HUNDREDS = (
+    rf"(?:(?:(?:{_UNITS}|a)[ -]+)?hundred(?:[ -]+(?:and[ -]+)?{_SPELLED})?|{_SPELLED}"
+    r"(?:[ -]+hundred)?)"
+)
+_DIGITS_RUN = r"[0-9]+(?:[.,][0-9]+)*"
+#: Letter sizes come first, in one spelling: "xx-large", "xxl", "2xl" and "2x-large" are one token.
+_TOKEN = re.compile(
+    r"(?P<size>\b(?:(?P<xs>x{1,6})|(?P<count>\d{1,2})[ -]?x|extra(?![ls]\b))[ -]?"
+    r"(?P<letter>large|small|l|s)\b)"
+    rf"|(?P<spelled>(?<![^\W\d_])(?:(?:{_SPELLED}|a)[ -]+thousand(?:[ -]+(?:and[ -]+)?{_HUNDREDS})?"
+    rf"|{_HUNDREDS})(?: and a half)?(?![^\W\d_]))"
+    rf"|{_DIGITS_RUN}|[^\W\d_]+|[$€£<>\"']"
+)
+_PRICE = re.compile(_DIGITS_RUN)
+_MARKS = {"’": "'", "“": '"', "”": '"', "″": '"', "×": "x"}
+_DIGITS = frozenset("0123456789")
+_CLOSE = 0.015  # relative difference of amounts that are the same in other units
+
+
+@cache
+def _closed_classes() -> tuple[frozenset[str], dict[str, tuple[str, float]]]:
+    known = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    units = {unit: (kind, float(size)) for unit, (kind, size) in known["units"].items()}
+    return frozenset(known["small"]), units
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word or a number of a text: ``text[start:end]``.
+
+    ``key`` is what compares: a stem, or a number's digits. ``value`` is the number, ``unit`` its
+    dimension ("" where none is named), ``size`` how much it is in that dimension's base unit.
+    """
+
+    key: str
+    word: str
+    start: int
+    end: int
+    value: float | None = None
+    unit: str = ""
+    size: float = 0.0
+    is_glued: bool = False
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is a word that says nothing of what a text is about.
+
+        One letter that is glued to others ("a-blue", "b#1") is part of a name.
+        """
+        if self.is_glued and self.word.isalpha():
+            return False
+        small, _ = _closed_classes()
+        return self.word in small or (self.value is None and not self.word.isalnum())
+
+
+@lru_cache(maxsize=65536)
+def tokens(text: str) -> tuple[Token, ...]:
+    """Return the tokens of ``text``, in order; a unit belongs to the number before it."""
+    plain = _plain(text)
+    raw: list[Token] = []
+    for found in _TOKEN.finditer(plain):
+        word, (start, end) = found[0], found.span()
+        if found["size"]:
+            count = int(found["count"]) if found["count"] else len(found["xs"] or "x")
+            name = f"{count}x{'large' if found['letter'].startswith('l') else 'small'}"
+            raw.append(Token(name, name, start, end))
+        elif found["spelled"]:
+            first = re.split("[ -]", word.removeprefix("a "))[0]
+            raw.append(_number(_spelled(word), first, start, end))
+        elif word[0] == "0" and word.isdecimal() and len(word) > 1:
+            raw.append(Token(word, word, start, end))  # a code, not an amount
+        elif word[0] in _DIGITS:
+            value = number_value(word)
+            if plain[start - 1 : start] in tuple("$€£") and re.match(r"k(?![^\W\d_])", plain[end:]):
+                value, end = value * 1000, end + 1  # $1.5k
+            raw.append(_number(value, word, start, end))
+        elif not raw or start >= raw[-1].end:
+            is_glued = len(word) == 1 and _is_glued(plain, start, end)
+            raw.append(Token(stem(word), word, start, end, is_glued=is_glued))
+    return _with_units(raw, plain)
+
+
+def content(text: str) -> tuple[Token, ...]:
+    """Return the tokens of ``text`` without function words and marks."""
+    return tuple(token for token in tokens(text) if not token.is_small)
+
+
+def prices_in(text: str) -> tuple[float, ...]:
+    """Return the finite amounts that a price tag names, in order: "$1 - $9.000,00" → (1, 9000)."""
+    amounts = (number_value(found[0]) for found in _PRICE.finditer(text))
+    return tuple(amount for amount in amounts if math.isfinite(amount))
+
+
+def highest_price(text: str) -> float | None:
+    """Return the most that a price tag may cost: the largest amount it names, None without any."""
+    return max(prices_in(text), default=None)
+
+
+def same(one: Token, other: Token) -> float:
+    """Return how far (0 to 1) two tokens are the same word, or the same amount."""
+    if one.value is None or other.value is None:
+        return float(one.key == other.key)
+    if one.unit and other.unit:
+        if one.unit == other.unit:
+            near = abs(one.size - other.size) <= _CLOSE * max(one.size, other.size)
+            return (1.0 if one.value == other.value else 0.9) if near else 0.0
+        return 0.3 if one.value == other.value else 0.0
+    return (1.0 if one.unit == other.unit else 0.85) if one.value == other.value else 0.0
+
+
+def number_value(digits: str) -> float:
+    """Return the number that digits with points and commas write, in English or continental form."""
+    point, comma = digits.rfind("."), digits.rfind(",")
+    if point >= 0 and comma >= 0:
+        decimal = "." if point > comma else ","
+    else:
+        decimal = "." if point >= 0 else ","
+    head, mark, tail = digits.rpartition(decimal)
+    is_thousands = len(tail) == 3 and not (point >= 0 and comma >= 0)
+    if not mark or is_thousands or (decimal in head):
+        if decimal == "." and digits.count(".") == 1 and comma < 0:
+            return float(digits)  # "1.500" in English
+        return float(digits.replace(",", "").replace(".", ""))
+    return float(head.replace(",", "").replace(".", "") + "." + tail)
+
+
+def _plain(text: str) -> str:
+    """Return ``text`` in small letters and plain marks; places stay as they are."""
+    return "".join(_MARKS.get(c, c if len(c.lower()) > 1 else c.lower()) for c in text)
+
+
+def _number(value: float, word: str, start: int, end: int) -> Token:
+    return Token(f"{value:g}", word, start, end, value)
+
+
+def _spelled(words: str) -> float:
+    """Return the number that "one hundred and twenty" or "eight and a half" spells."""
+    total, part = 0.0, 0.0
+    for word in re.findall("[a-z]+", words.removesuffix(" and a half")):
+        if word == "hundred":
+            part = (part or 1) * 100
+        elif word == "thousand":
+            total, part = (part or 1) * 1000, 0.0
+        else:
+            part += _BELOW.get(word, 0)
+    return total + part + 0.5 * words.endswith(" and a half")
+
+
+def _with_units(raw: list[Token], plain: str) -> tuple[Token, ...]:
+    """Give numbers their units; what only tells those is no token any more."""
+    _, units = _closed_classes()
+    out: list[Token] = []
+    taken = -1  # the unit behind the last number
+    for i, token in enumerate(raw):
+        if i == taken:
+            continue
+        if token.value is None:
+            is_behind_number = bool(out) and out[-1].value is not None
+            if not _joins_numbers(raw, i, is_behind_number):
+                out.append(token)
+            continue
+        unit, end = "", token.end
+        if i + 1 < len(raw) and _is_unit(raw[i + 1], token, plain):
+            taken, end = i + 1, raw[i + 1].end
+            unit = {'"': "inch", "'": "feet"}.get(raw[taken].word, raw[taken].word)
+        kind, size = units.get(unit, ("", 0.0))
+        if not unit and i > 1 and raw[i - 1].word == "of" and _counts(raw[i - 2]):
+            kind, size = "count", 1.0
+        out.append(replace(token, end=end, unit=kind, size=token.value * size))
+    return _spread(out, plain)
+
+
+def _joins_numbers(raw: list[Token], i: int, is_behind_number: bool) -> bool:
+    """Say whether a word only tells how numbers belong together: "pack of 3", "8 x 10"."""
+    after = [token.value is not None for token in raw[i + 1 : i + 3]]
+    if _counts(raw[i]) and len(after) == 2 and raw[i + 1].word == "of":
+        return after[1]
+    is_joint = raw[i].word in ("x", "by") and is_behind_number
+    is_joint = is_joint or (raw[i].word == "of" and i > 0 and _counts(raw[i - 1]))
+    return is_joint and bool(after) and after[0]
+
+
+def _counts(token: Token) -> bool:
+    """Say whether a word counts what comes behind it: "pack of 3"."""
+    return _closed_classes()[1].get(token.word, ("", 0.0))[0] == "count"
+
+
+def _is_unit(following: Token, number: Token, plain: str) -> bool:
+    """Say whether the word after a number is its unit; "in" is one only before no other word."""
+    if following.word in ('"', "'"):
+        return True
+    if following.word not in _closed_classes()[1]:
+        return False
+    gap = plain[number.end : following.start]
+    if following.word in ("in", "m", "w", "v", "g", "l"):
+        after = plain[following.end : following.end + 2]
+        return gap == "" or (gap == " " and (not after.strip() or after[0] in ".,;)x"))
+    return gap in ("", " ", "-")
+
+
+def _spread(out: list[Token], plain: str) -> tuple[Token, ...]:
+    """Give the numbers of "8 x 10 inch" the unit of the last."""
+    for i in range(len(out) - 2, -1, -1):
+        token, after = out[i], out[i + 1]
+        is_joined = plain[token.end : after.start].strip() in ("x", "by")
+        if token.value is not None and not token.unit and after.unit == "m" and is_joined:
+            size = token.value * after.size / after.value if after.value else 0.0
+            out[i] = replace(token, unit="m", size=size)
+    return tuple(out)
+
+
+def _is_glued(plain: str, start: int, end: int) -> bool:
+    """Say whether a letter is part of a name such as "a01#black" or "b-purple", not of "women's"."""
+    before, after = plain[max(0, start - 1) : start], plain[end : end + 1]
+    beyond = plain[end + 1 : end + 2]
+    return (
+        after in tuple(_DIGITS)
+        or before in tuple(_DIGITS)
+        or before == "#"
+        or (after in ("-", "#", "_", ".") and beyond.isalnum())
+    )

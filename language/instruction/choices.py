@@ -1,0 +1,410 @@
+"""Which of exclusive values an instruction asks for, excludes or leaves open, with probabilities."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from stategate.language.amounts import Token, content, same, tokens
+from stategate.language.instruction.parsed import ROLES, ParsedInstruction, parse
+from stategate.language.instruction.weights import Floats, array, labels, likeness, softmax
+
+_FUZZY, _FUZZY_LONG = 4, 8  # letters of a word that may hold one slip, or two
+_REACH = 4  # words that a name reaches
+_ENOUGH = 0.6  # quality from which a word counts as found
+_JOINTS = ("", "-", ".", "#", "_")  # what stands within a name
+
+
+@dataclass(frozen=True)
+class Span:
+    """Where an instruction holds (part of) a text: ``quality`` of each of its tokens, the places."""
+
+    quality: tuple[float, ...]
+    places: tuple[int, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every token was found."""
+        return bool(self.quality) and min(self.quality) >= _ENOUGH
+
+
+@lru_cache(maxsize=65536)
+def found_at(parsed: ParsedInstruction, key: Token) -> tuple[tuple[int, float], ...]:
+    """Return (place, quality) of every token of the instruction that is ``key``, slips forgiven."""
+    if key.value is not None:
+        near = ((i, same(key, parsed.tokens[i])) for i in parsed.numbers)
+        return tuple((i, quality) for i, quality in near if quality > 0)
+    exact = parsed.places.get(key.key)
+    if exact:
+        return tuple((i, 1.0) for i in exact)
+    if len(key.word) < _FUZZY or not key.word.isalpha():
+        return ()
+    from rapidfuzz.distance import OSA
+
+    slips = 1 + (len(key.word) >= _FUZZY_LONG)
+    found: list[tuple[int, float]] = []
+    for i, token in enumerate(parsed.tokens):
+        if token.value is None and len(token.word) >= _FUZZY and not token.is_small:
+            distance = OSA.distance(key.word, token.word, score_cutoff=slips)
+            if distance <= slips and (token.word[0] == key.word[0] or distance == 1):
+                found.append((i, 1.0 - 0.15 * distance))
+    return tuple(found)
+
+
+@lru_cache(maxsize=65536)
+def covered(parsed: ParsedInstruction, text: str) -> tuple[float, ...]:
+    """Return how far (0 to 1) ``text`` says each token of the instruction."""
+    cover = [0.0] * len(parsed.tokens)
+    for token in content(text):
+        for i, quality in found_at(parsed, token):
+            cover[i] = max(cover[i], quality)
+    return tuple(cover)
+
+
+@lru_cache(maxsize=65536)
+def locate(parsed: ParsedInstruction, text: str, name: str = "") -> Span:
+    """Return where the instruction says ``text``: the stretch that holds most of its words.
+
+    Of several one beside ``name`` counts first, then the tightest, then the one most likely a value.
+    """
+    names = [i for token in content(name) for i in parsed.places.get(token.key, ())]
+    chances = parsed.roles[:, ROLES.index("value")]
+    wanted = content(text) or tokens(text)
+    where = [found_at(parsed, token) for token in wanted]
+    anchors = sorted({i for places in where for i, _ in places})
+    if not anchors:
+        return Span((0.0,) * len(wanted), ())
+    reach = len(wanted) + 2
+    best: tuple[tuple[float, ...], Span] | None = None  # by rank
+    for anchor in anchors:
+        quality, places = [], []
+        for held in where:
+            close = [(q, -abs(i - anchor), i) for i, q in held if anchor <= i <= anchor + reach]
+            if close:
+                top = max(close)
+                quality.append(top[0])
+                places.append(top[2])
+            else:
+                quality.append(0.0)
+        span = Span(tuple(quality), tuple(dict.fromkeys(places)))
+        limited = sum(i in parsed.in_limit for i in span.places)
+        ruled = max((float(parsed.excluded[i]) for i in span.places), default=0.0)
+        near = min((abs(i - j) for i in span.places for j in names if i != j), default=_REACH)
+        sure = float(sum(chances[i] for i in span.places))
+        spread = max(span.places) - min(span.places) if span.places else 0
+        rank = (sum(quality) - limited, -min(near, _REACH), -ruled, -spread, sure)
+        if best is None or rank > best[0]:
+            best = rank, span
+    return best[1] if best is not None else Span((0.0,) * len(wanted), ())
+
+
+class _Compared:
+    """Exclusive values beside an instruction, each with what the others say of the same words."""
+
+    def __init__(
+        self, parsed: ParsedInstruction, name: str, values: Sequence[str], title: frozenset[str]
+    ) -> None:
+        self.parsed, self.values, self.title, n = parsed, values, title, len(values)
+        self.spans = [locate(parsed, value, name) for value in values]
+        self.wanted = [content(value) or tokens(value) for value in values]
+        holders: dict[str, int] = {}
+        for keys in self.wanted:
+            for key in {t.key for t in keys}:
+                holders[key] = holders.get(key, 0) + 1
+        self.weigh = {k: math.log((n + 1) / (count + 0.5)) + 0.1 for k, count in holders.items()}
+        self.care = parsed.matters
+        self.name_keys = {token.key for token in content(name)}
+        self.name_at = [i for key in self.name_keys for i in parsed.places.get(key, ())]
+        pairs = list(zip(self.wanted, self.spans, strict=True))
+        self.cover = [_coverage(keys, span, self.weigh) for keys, span in pairs]
+        self.whole_sets = [frozenset(s.places) if s.is_whole else frozenset() for s in self.spans]
+        self.strength = [
+            c * (1 + 0.3 * len(s.places)) for c, (_, s) in zip(self.cover, pairs, strict=True)
+        ]
+        self.excluded = [_excluded(parsed, span) for span in self.spans]
+        self.order = _order(self.whole_sets)
+        self.meant = _meant(parsed, self.wanted, self.spans, title)
+        self.roles = [_roles(parsed, span) for span in self.spans]
+
+    def row(self, i: int, taken: frozenset[int]) -> dict[str, float]:
+        """Return the features of the ``i``-th value.
+
+        ``taken`` are the instruction's tokens that a value of another choice says better.
+        """
+        parsed, span, keys, n = self.parsed, self.spans[i], self.wanted[i], len(self.values)
+        places, strength, whole = frozenset(span.places), self.strength, span.is_whole
+        said, count = [parsed.tokens[p] for p in places], max(len(places), 1)
+        missing = [key for key, q in zip(keys, span.quality, strict=True) if q < _ENOUGH]
+        near = min((abs(p - q) for p in places for q in self.name_at), default=99)
+        others = [self.excluded[j] for j in range(n) if j != i]
+        gap, beside = left_over(parsed, places, self.title, self.name_keys)
+        before, after = self.order[i]
+        told = [self.weigh[k.key] for k, q in zip(keys, span.quality, strict=True) if q >= _ENOUGH]
+        return {
+            "coverage": self.cover[i],
+            "plain coverage": sum(span.quality) / len(span.quality) if span.quality else 0.0,
+            "all found": whole,
+            "verbatim": whole and all(b - a == 1 for a, b in itertools.pairwise(span.places)),
+            "words found": min(len(keys) - len(missing), 4) / 4,
+            "words missing": min(len(missing), 4) / 4,
+            "numbers missing": min(sum(key.value is not None for key in missing), 3) / 3,
+            "told apart": max(told, default=0.0) / 4,
+            "swallowed": bool(places) and any(places < other for other in self.whole_sets),
+            "margin": max(-1.0, min(1.0, _lead(strength, i))),
+            "best": strength[i] >= max(strength) and max(strength) > 0,
+            "ties": min(strength.count(strength[i]) - 1, 4) / 4 if places else 0.0,
+            "in title": sum(token.key in self.title for token in said) / count,
+            "taken by others": len(places & taken) / count,
+            "name near": 1 / (1 + near) if near <= _REACH else 0.0,
+            "name said": bool(self.name_at),
+            "excluded": self.excluded[i],
+            "in limit": len(places & parsed.in_limit) / count,
+            "many": math.log(n) / 4,
+            "matters": max((self.care[p] for p in places), default=0.0),
+            "letters alike": _alike(parsed, self.values[i]),
+            "said twice": any(len(parsed.places[token.key]) > 1 for token in said),
+            "has number": any(key.value is not None for key in keys),
+            "slips": 1 - max(span.quality, default=1.0) if places else 0.0,
+            "last of two": n == 2 and i == 1,
+            "other excluded": n == 2 and max(others),
+            "others excluded": max(others, default=0.0),
+            "nothing found": not places,
+            "gap": gap,
+            "beside": beside,
+            "said before": before,
+            "said after": after,
+            "meant": self.meant[i],
+            "meant most": _lead(self.meant, i),
+            "of a value": self.roles[i]["value"],
+            "of the thing": self.roles[i]["thing"],
+            "of a property": self.roles[i]["property"],
+            "of a value most": _lead([role["value"] for role in self.roles], i),
+            "glued": _is_glued(parsed, places),
+        }
+
+    def none(self, rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        """Return the features of asking for none of the values, from their ``rows``."""
+        most = {name: max(row[name] for row in rows) for name in rows[0]}
+        return {
+            "best coverage": most["coverage"],
+            "any whole": most["all found"],
+            "name said": bool(self.name_at),
+            "many": math.log(len(self.values)) / 4,
+            "best letters": most["letters alike"],
+            "best matters": most["matters"],
+            "any number": most["has number"],
+            "one": len(self.values) == 1,
+            "meant": most["meant"],
+            "of a value": most["of a value"],
+        }
+
+
+def _lead(scores: Sequence[float], i: int) -> float:
+    """Return how far the ``i``-th score is ahead of the best other, or behind the best."""
+    best, second, *_ = (*sorted(scores, reverse=True), 0.0)
+    return scores[i] - (second if scores[i] >= best else best)
+
+
+def _roles(parsed: ParsedInstruction, span: Span) -> dict[str, float]:
+    """Return how probable it is that the words of ``span``, where it is whole, are of each role."""
+    if not span.is_whole:
+        return dict.fromkeys(ROLES, 0.0)
+    chances = parsed.roles[list(span.places)].mean(axis=0)
+    return dict(zip(ROLES, chances.tolist(), strict=True))
+
+
+def _is_glued(parsed: ParsedInstruction, places: frozenset[int]) -> bool:
+    """Say whether a stretch is part of a longer name: "black" of "a4-black", "men" of "men's"."""
+    found = parsed.tokens
+
+    def joins(i: int) -> bool:
+        return 0 < i < len(found) and parsed.text[found[i - 1].end : found[i].start] in _JOINTS
+
+    return any(joins(max(p, q)) for p in places for q in (p - 1, p + 1) if q not in places)
+
+
+def _excluded(parsed: ParsedInstruction, span: Span) -> float:
+    """Return how probable it is that the words of ``span`` are of something not wanted."""
+    return float(parsed.excluded[list(span.places)].mean()) if span.places else 0.0
+
+
+def _order(wholes: Sequence[frozenset[int]]) -> list[tuple[float, float]]:
+    """Return of each value whether another one is said before it, and after it."""
+    said = [(i, min(whole), max(whole)) for i, whole in enumerate(wholes) if whole]
+    found = [[0.0, 0.0] for _ in wholes]
+    for i, _, last in said:
+        for j, start, _ in said:
+            if i != j and last < start and not wholes[i] & wholes[j]:
+                found[j][0] = found[i][1] = 1.0
+    return [(before, after) for before, after in found]
+
+
+def _meant(
+    parsed: ParsedInstruction,
+    wanted: Sequence[Sequence[Token]],
+    spans: Sequence[Span],
+    title: frozenset[str],
+) -> list[float]:
+    """Return how far (0 to 1) the instruction says or means the words of each value."""
+    told = {p for span in spans if span.is_whole for p in span.places}
+    open_ = {
+        token.key
+        for i, token in enumerate(parsed.tokens)
+        if not (token.is_small or token.value is not None or i in parsed.in_limit or i in told)
+        and token.key not in title
+    }
+    found = []
+    for keys, span in zip(wanted, spans, strict=True):
+        parts = [
+            quality
+            if quality >= _ENOUGH or key.value is not None
+            else max((likeness(key.key, other) for other in open_), default=0.0)
+            for key, quality in zip(keys, span.quality, strict=True)
+        ]
+        found.append(sum(parts) / len(parts) if parts else 0.0)
+    return found
+
+
+def left_over(
+    parsed: ParsedInstruction, places: frozenset[int], title: frozenset[str], names: set[str]
+) -> tuple[float, float]:
+    """Return how many words stand within a stretch, and right beside it, that it does not say.
+
+    "army" in "army green" beside a "green": what is asked is another one.
+    """
+    if not places:
+        return 0.0, 0.0
+    first, last = min(places), max(places)
+
+    def is_open(i: int) -> bool:
+        token = parsed.tokens[i]
+        return not (token.is_small or i in places or i in parsed.in_limit or token.key in names)
+
+    gap = sum(is_open(i) for i in range(first, last))
+    beside = 0
+    for i, step in ((first - 1, -1), (last + 1, 1)):
+        edge = first if step < 0 else last
+        if 0 <= i < len(parsed.tokens) and parsed.clause[i] == parsed.clause[edge]:
+            between = parsed.text[
+                min(parsed.tokens[i].end, parsed.tokens[edge].end) : max(
+                    parsed.tokens[i].start, parsed.tokens[edge].start
+                )
+            ]
+            token = parsed.tokens[i]
+            beside += is_open(i) and token.key not in title and "," not in between
+    return min(gap, 3) / 3, beside / 2
+
+
+def _coverage(keys: Sequence[Token], span: Span, weigh: Mapping[str, float]) -> float:
+    total = sum(weigh[t.key] for t in keys)
+    found = sum(weigh[t.key] * q for t, q in zip(keys, span.quality, strict=True))
+    return found / total if total else 0.0
+
+
+@lru_cache(maxsize=65536)
+def _triples(text: str) -> frozenset[str]:
+    padded = f"  {text.lower()} "
+    return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))
+
+
+def _alike(parsed: ParsedInstruction, value: str) -> float:
+    """Return the share of a value's letter triples that the instruction's own text has."""
+    ours = _triples(value)
+    return len(ours & _triples(parsed.text)) / len(ours) if ours else 0.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Of the values of one choice: probabilities of being asked and excluded; ``none`` is asked of all.
+
+    They are calibrated: of the values with ``asked`` 0.8 some eight in ten are.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    asked: tuple[float, ...]
+    excluded: tuple[float, ...]
+    none: float
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def best(self) -> int:
+        """The place of the value that is asked most likely."""
+        return max(range(len(self.asked)), key=lambda i: self.asked[i])
+
+
+@lru_cache(maxsize=8192)
+def ask_choices(
+    text: str, choices: tuple[tuple[str, tuple[str, ...]], ...], title: str = ""
+) -> tuple[Asked, ...]:
+    """Return for each choice (name, values) of a page what the instruction ``text`` asks of it.
+
+    ``title`` is what the page says of the thing itself: a word that stands there may be meant of it.
+    """
+    found = []
+    for name, values, compared, taken in _compared(text, choices, title):
+        rows = [compared.row(i, taken) for i in range(len(values))]
+        asked, excluded, none = _judged(rows, compared.none(rows)) if rows else ([], [], 1.0)
+        spans = tuple(compared.spans)
+        found.append(Asked(name, values, tuple(asked), tuple(excluded), none, spans))
+    return tuple(found)
+
+
+def choice_features(
+    text: str, choices: tuple[tuple[str, tuple[str, ...]], ...], title: str
+) -> list[tuple[list[dict[str, float]], dict[str, float]]]:
+    """Return for each choice the named features of its values, and those of none: for a trainer."""
+    found = []
+    for _, values, compared, taken in _compared(text, choices, title):
+        rows = [compared.row(i, taken) for i in range(len(values))]
+        found.append((rows, compared.none(rows)))
+    return found
+
+
+def _compared(
+    text: str, choices: tuple[tuple[str, tuple[str, ...]], ...], title: str
+) -> Iterator[tuple[str, tuple[str, ...], _Compared, frozenset[int]]]:
+    """Yield each choice compared with ``text``, and the words that another choice says better."""
+    parsed = parse(text)
+    keys = frozenset(token.key for token in content(title))
+    whole = [_longest([locate(parsed, v, name) for v in values]) for name, values in choices]
+    for (name, values), mine in zip(choices, whole, strict=True):
+        taken = frozenset(p for other in whole if len(other) > len(mine) for p in other)
+        yield name, values, _Compared(parsed, name, values, keys), taken
+
+
+def _longest(spans: Sequence[Span]) -> tuple[int, ...]:
+    """Return the places of the value that the instruction says with most words."""
+    return max((span.places for span in spans if span.is_whole), key=len, default=())
+
+
+def _judged(
+    rows: Sequence[Mapping[str, float]], none: Mapping[str, float]
+) -> tuple[list[float], list[float], float]:
+    """Return P(asked), P(excluded) of each value, and P(none is asked)."""
+    out = layered("value", rows)
+    of_none = columns("none", [none])[0] @ array("none/w1")[:, 0] + array("none/b1")[0]
+    chances = softmax(np.append(out[:, 0], of_none))
+    ruled_out = (1 - chances[:-1]) * sigmoid(out[:, 1])
+    return chances[:-1].tolist(), ruled_out.tolist(), float(chances[-1])
+
+
+def columns(part: str, rows: Sequence[Mapping[str, float]]) -> Floats:
+    """Return (rows, columns) of named features, in the order in which the checkpoint names them."""
+    names = labels(part)
+    table = np.array([[row[name] for name in names] for row in rows], dtype=np.float32)
+    return table.reshape(len(rows), len(names))
+
+
+def layered(part: str, rows: Sequence[Mapping[str, float]]) -> Floats:
+    """Return (rows, out) of the network ``part``, of one hidden layer."""
+    hidden = np.tanh(columns(part, rows) @ array(f"{part}/w1") + array(f"{part}/b1"))
+    return np.asarray(hidden @ array(f"{part}/w2") + array(f"{part}/b2"))
+
+
+def sigmoid(logits: Floats) -> Floats:
+    """Return probabilities of single events."""
+    return np.asarray(1 / (1 + np.exp(-logits)))

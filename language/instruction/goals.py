@@ -1,0 +1,206 @@
+"""What an instruction asks in a closed vocabulary: the kind of task, the thing, the place.
+
+A linear classifier over words, letters and word order names them, each with calibrated
+probabilities; a name that training never saw is taken from the words that the tagger marks.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal, get_args
+
+import numpy as np
+
+from stategate.language.amounts import tokens
+from stategate.language.instruction.parsed import parse
+from stategate.language.instruction.tagger import TAGS
+from stategate.language.instruction.weights import array, hashed, labels, softmax
+
+TaskKind = Literal["put", "clean", "heat", "cool", "two", "light"]
+KINDS: tuple[TaskKind, ...] = get_args(TaskKind)
+#: The class of names that training does not know.
+OTHER = ""
+_JOINTS = frozenset(
+    "in on to into onto inside under with by from at and then it them near next of using".split()
+)
+_ARTICLES = frozenset(("the", "a", "an", "two"))
+_KEPT = 5  # candidates of a slot that are kept
+_LEAST = 0.01  # probability of the least likely candidate
+_LIKELY = 8  # known names that are candidates, whatever the text's words
+_TAGGED = 0.25  # probability of a slot from which the text's words are a candidate
+_FLOOR = 1e-4
+_EXACT = 5.0  # log odds
+
+#: Names with probabilities, the most probable first.
+Candidates = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class GoalReading:
+    """What is asked: probabilities of kinds and of known names, and where the text names them."""
+
+    text: str
+    kind: tuple[tuple[TaskKind, float], ...]
+    chances: Mapping[str, Mapping[str, float]] = field(hash=False, compare=False, repr=False)
+    spans: Mapping[str, tuple[int, int]] = field(hash=False, compare=False, repr=False)
+
+    def may_be(self, kind: TaskKind) -> bool:
+        """Say whether the task may be of this kind at all."""
+        return dict(self.kind)[kind] >= _LEAST
+
+    def thing(self, names: Collection[str] = ()) -> Candidates:
+        """Return the things that may be meant, ``names`` among them."""
+        return rank_names(self, "thing", names)
+
+    def place(self, names: Collection[str] = ()) -> Candidates:
+        """Return the places that may be meant: some of ``names`` where any are given."""
+        return rank_names(self, "place", names, is_closed=bool(names))
+
+
+def sentence_features(words: Sequence[str]) -> list[str]:
+    """Return the hashed features of a sentence: words, neighbours, letters, what they stand behind."""
+    features: list[str] = []
+    behind, count = "^", len(words)
+    for i, word in enumerate(words):
+        after = words[i + 1] if i + 1 < count else "$"
+        features += [f"w{word}", f"b{word} {after}", f"w{word}{after}"]
+        if word not in _JOINTS and word not in _ARTICLES:
+            side = "e" if count - i <= 3 else "s" if i < 4 else "m"
+            features += [f"p{behind} {word}", f"{side}{word}"]
+            padded = f"<{word}>"
+            for size in (3, 4):
+                features += [f"c{padded[j : j + size]}" for j in range(len(padded) - size + 1)]
+        if word in _JOINTS:
+            behind = word
+        if i + 2 < count:
+            features.append(f"t{word} {after} {words[i + 2]}")
+    return features
+
+
+#: Kinds of task that another reader gave, by text.
+_GIVEN: dict[str, TaskKind] = {}
+
+
+def adopt_kind(text: str, kind: TaskKind) -> None:
+    """Take the kind of task of ``text`` from another reader from now on."""
+    _GIVEN[text] = kind
+    read_goal.cache_clear()
+    _stretches.cache_clear()
+
+
+@lru_cache(maxsize=1024)
+def read_goal(text: str) -> GoalReading:
+    """Return what ``text`` asks, with the probabilities of all that training knows."""
+    words = [token.word for token in tokens(text)]
+    row = sentence_features(words)
+    logits = hashed("goal", [row])[0] / max(len(row), 1) ** 0.5 + array("goal/bias")
+    sizes = [len(labels(part)) for part in ("kind", "thing", "place")]
+    kind, thing, place = (softmax(part) for part in np.split(logits, np.cumsum(sizes)[:-1]))
+    if text in _GIVEN:
+        kind = np.array([float(name == _GIVEN[text]) for name in KINDS])
+    kinds = sorted(zip(KINDS, kind.tolist(), strict=True), key=lambda pair: -pair[1])
+    chances = {
+        name: dict(zip(labels(name), own.tolist(), strict=True))
+        for name, own in (("thing", thing), ("place", place))
+    }
+    spans: dict[str, tuple[int, int]] = {}
+    for slot in reversed(parse(text).slots):
+        spans[slot.role] = slot.start, slot.end
+    telling = _telling_word(words, KINDS.index(kinds[0][0]))
+    if telling is not None:
+        found = tokens(text)
+        spans["kind"] = found[telling].start, found[telling].end
+    return GoalReading(text, tuple(kinds), chances, spans)
+
+
+def _telling_word(words: Sequence[str], kind: int) -> int | None:
+    """Return the place of the word whose weight speaks most for the kind of task."""
+    weights = hashed("goal", [[f"w{word}"] for word in words])[:, : len(KINDS)]
+    lead = weights[:, kind] - weights.mean(axis=1) if len(words) else np.zeros(1)
+    return int(lead.argmax()) if lead.max() > 0 else None
+
+
+@lru_cache(maxsize=4096)
+def _stretches(text: str, slot: str) -> tuple[tuple[str, float], ...]:
+    """Return stretches of up to three words, joined, with how probably they are of ``slot``."""
+    parsed = parse(text)
+    column = parsed.tags[:, TAGS.index(slot)] if len(parsed.tokens) else np.zeros(0)
+    found: dict[str, float] = {}
+    for size in (1, 2, 3):
+        for i in range(len(parsed.tokens) - size + 1):
+            part = parsed.tokens[i : i + size]
+            if not part[0].is_small and not part[-1].is_small:
+                name = "".join(token.word for token in part)
+                found[name] = max(found.get(name, 0.0), float(column[i : i + size].mean()))
+    return tuple(found.items())
+
+
+def name_features(reading: GoalReading, slot: str, name: str) -> tuple[float, ...]:
+    """Return what speaks for a name: the classifier, the same letters, like letters, the tags."""
+    known = reading.chances[slot]
+    same = most_same = alike = most_alike = 0.0
+    for stretch, chance in _stretches(reading.text, slot):
+        likeness = letters_alike(stretch, name)
+        if likeness == 1.0 or stretch.removesuffix("s") == name:
+            same, most_same, likeness = 1.0, max(most_same, chance), 1.0
+        alike, most_alike = max(alike, likeness), max(most_alike, likeness * chance)
+    is_known = name in known
+    sure = math.log(known.get(name, 0.0) + _FLOOR)
+    other = math.log(known.get(OTHER, 0.0) + _FLOOR)
+    return (
+        sure if is_known else 0.0,
+        0.0 if is_known else 1.0,
+        0.0 if is_known else other,
+        same,
+        most_same,
+        alike,
+        most_alike,
+    )
+
+
+def rank_names(
+    reading: GoalReading, slot: str, names: Collection[str] = (), is_closed: bool = False
+) -> Candidates:
+    """Return the names that a slot may mean with probabilities, the likeliest first.
+
+    They are ``names`` that the room shows; those that training knows and the text's own words with
+    them, unless ``is_closed``.
+    """
+    every = sorted({*names, *(() if is_closed else own_names(reading, slot))} - {OTHER})
+    if not every:
+        return (("", 0.0),)
+    rows = np.array([name_features(reading, slot, name) for name in every], dtype=np.float32)
+    # Of a name that training never saw letters are all that is known: one that the room shows and the
+    # sentence says letter by letter is meant.
+    said = {stretch for stretch, _ in _stretches(reading.text, slot)} - set(reading.chances[slot])
+    exact = np.array([name in names and name in said for name in every], dtype=np.float32)
+    chances = softmax(rows @ array(f"name/{slot}") + _EXACT * exact)
+    order = np.argsort(-chances)[:_KEPT]
+    return tuple(
+        (every[i], float(chances[i])) for i in order if chances[i] >= _LEAST or i == order[0]
+    )
+
+
+def own_names(reading: GoalReading, slot: str) -> set[str]:
+    """Return the likeliest known names, and the text's own words that are tagged as ``slot``."""
+    known = reading.chances[slot]
+    likely = sorted(known, key=lambda name: -known[name])[:_LIKELY]
+    said = {stretch for stretch, _ in _stretches(reading.text, slot)}
+    tagged = {stretch for stretch, chance in _stretches(reading.text, slot) if chance >= _TAGGED}
+    return {*likely, *tagged, *(said & known.keys())}
+
+
+@lru_cache(maxsize=65536)
+def letters_alike(one: str, other: str) -> float:
+    """Return the share (0 to 1) of letter triples that two names have in common (Dice)."""
+    if one == other:
+        return 1.0
+    ours, theirs = _triples(one), _triples(other)
+    return min(0.99, 2 * len(ours & theirs) / (len(ours) + len(theirs)))
+
+
+@lru_cache(maxsize=16384)
+def _triples(name: str) -> frozenset[str]:
+    padded = f"  {name} "
+    return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))

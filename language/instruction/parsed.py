@@ -1,0 +1,225 @@
+"""An instruction as typed slots: things, properties, values, places, exclusions, limits, talk.
+
+>>> parse("a red mug, not the tall one, for fifty dollars at most").limit.high
+50.0
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Literal
+
+import numpy as np
+
+from stategate.language.amounts import Token, tokens
+from stategate.language.instruction.tagger import GIVEN, TAGS, runs, tag
+from stategate.language.instruction.weights import Floats
+
+Role = Literal["thing", "property", "value", "place", "excluded", "limit", "talk"]
+#: What a word is worth to a page: a place is a value to choose; what is excluded is not looked for.
+ROLES = ("thing", "property", "value", "talk")
+SURE = 0.5  # probability below which a reading is reported as unsure
+_RESIDUE = 0.01  # what another reader's tag leaves for each other one
+_AMOUNT = 0.4  # probability from which a number is an end of the limit
+_TAG = {name: i for i, name in enumerate(TAGS)}
+_LIMITS = [_TAG[name] for name in ("high", "low", "limit")]
+_BREAKS = frozenset(",;:!?()\n|/<>")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Amounts must lie from ``low`` to ``high``; ``start:end`` are the words that say so."""
+
+    low: float | None
+    high: float | None
+    start: int
+    end: int
+    probability: float = 1.0
+
+    def excludes(self, amount: float) -> bool:
+        """Say whether ``amount`` is ruled out."""
+        return (self.high is not None and amount > self.high) or (
+            self.low is not None and amount < self.low
+        )
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A stretch of an instruction, its role, and how probable that is (calibrated)."""
+
+    role: Role
+    text: str
+    start: int
+    end: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class ParsedInstruction:
+    """What an instruction says. ``tags`` are the probabilities of ``TAGS`` for each token.
+
+    ``clause`` numbers the stretches between marks that each token is in.
+    """
+
+    text: str
+    tokens: tuple[Token, ...]
+    tags: Floats = field(hash=False, compare=False, repr=False)
+    clause: tuple[int, ...] = field(hash=False, compare=False, repr=False)
+    limit: Limit | None = field(default=None, hash=False, compare=False)
+    in_limit: frozenset[int] = field(default=frozenset(), hash=False, compare=False)
+
+    def __hash__(self) -> int:
+        """Hash by the text alone."""
+        return hash(self.text)
+
+    @cached_property
+    def places(self) -> dict[str, tuple[int, ...]]:
+        """Where each key stands."""
+        found: dict[str, tuple[int, ...]] = {}
+        for i, token in enumerate(self.tokens):
+            found[token.key] = (*found.get(token.key, ()), i)
+        return found
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The places of numbers."""
+        return tuple(i for i, token in enumerate(self.tokens) if token.value is not None)
+
+    @cached_property
+    def roles(self) -> Floats:
+        """(tokens, ROLES): how probable each role is; function words and limits are talk."""
+        by = {name: self.tags[:, i] for name, i in _TAG.items()}
+        found = np.stack([by["thing"], by["property"], by["value"] + by["place"]], axis=1)
+        silent = [token.is_small or i in self.in_limit for i, token in enumerate(self.tokens)]
+        found = np.where(np.array(silent, dtype=bool)[:, None], 0.0, found)
+        rest = 1 - found.sum(axis=1, keepdims=True)
+        return np.concatenate([found, rest], axis=1).astype(np.float32)
+
+    @cached_property
+    def matters(self) -> tuple[float, ...]:
+        """How much (0 to 1) each token belongs to what is asked."""
+        return tuple((1 - self.roles[:, -1]).tolist())
+
+    @cached_property
+    def excluded(self) -> Floats:
+        """How probable it is that each token is of something that is not wanted."""
+        return np.asarray(self.tags[:, _TAG["excluded"]])
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """The stretches of one tag, in order; talk and function words at their ends left out."""
+        names: dict[int, Role] = {i: _role(name) for name, i in _TAG.items() if name != "talk"}
+        best = [int(i) for i in self.tags.argmax(axis=1)] if len(self.tags) else []
+        best = [_TAG["limit"] if tag_ in _LIMITS else tag_ for tag_ in best]
+        joints = [i > 0 and self.clause[i] == self.clause[i - 1] for i in range(len(best))]
+        found = []
+        for run in runs(best, frozenset(names), joints):
+            content = [i for i in run if best[run[0]] in _LIMITS or not self.tokens[i].is_small]
+            if content:
+                start, end = self.tokens[content[0]].start, self.tokens[content[-1]].end
+                columns = _LIMITS if best[run[0]] in _LIMITS else [best[run[0]]]
+                sure = float(self.tags[content][:, columns].sum(axis=1).mean())
+                role = names[best[run[0]]]
+                found.append(Slot(role, self.text[start:end], start, end, sure))
+        return tuple(found)
+
+    @property
+    def unsure(self) -> tuple[str, ...]:
+        """The stretches whose role is doubtful; the whole text where no thing is read."""
+        if self.text.strip() and not any(slot.role == "thing" for slot in self.slots):
+            return (self.text,)
+        return tuple(slot.text for slot in self.slots if slot.probability < SURE)
+
+
+def _role(tag_name: str) -> Role:
+    roles: dict[str, Role] = {"high": "limit", "low": "limit", "limit": "limit"}
+    plain: dict[str, Role] = {
+        "thing": "thing",
+        "property": "property",
+        "value": "value",
+        "place": "place",
+        "excluded": "excluded",
+    }
+    return (roles | plain)[tag_name]
+
+
+@lru_cache(maxsize=4096)
+def parse(text: str) -> ParsedInstruction:
+    """Return what the instruction ``text`` says, read by the token tagger."""
+    found, tags = tokens(text), tag(text)
+    clause, number = [], 0
+    for i, token in enumerate(found):
+        between = text[found[i - 1].end : token.start] if i else ""
+        number += bool(_BREAKS.intersection(between)) or ". " in between or " - " in between
+        clause.append(number)
+    limit, inside = _limit(found, tags)
+    return ParsedInstruction(text, found, tags, tuple(clause), limit, inside)
+
+
+def is_adopted(text: str) -> bool:
+    """Say whether another reader's tags stand for ``text``."""
+    return text in GIVEN
+
+
+def adopt(
+    text: str, quotes: Mapping[str, Sequence[str]], low: float | None, high: float | None
+) -> None:
+    """Read ``text`` by another reader from now on: the words of each tag, and the ends of the limit.
+
+    The learned tagger still says which words beside an amount make it a limit.
+    """
+    found = tokens(text)
+    tags = np.full((len(found), len(TAGS)), _RESIDUE, dtype=np.float32)
+    best = [_TAG["talk"]] * len(found)
+    limits = tag(text)[:, _TAG["limit"]] if len(found) else ()
+    for i, chance in enumerate(limits):
+        best[i] = _TAG["limit"] if chance >= SURE and (low or high) else best[i]
+    for name, texts in quotes.items():
+        for quote in texts:
+            keys = {token.key for token in tokens(quote) if not token.is_small}
+            for i, token in enumerate(found):
+                best[i] = _TAG[name] if token.key in keys else best[i]
+    for name, amount in (("low", low), ("high", high)):
+        for i, token in enumerate(found):
+            best[i] = _TAG[name] if amount is not None and token.value == amount else best[i]
+    for i, place in enumerate(best):
+        tags[i, place] = 1 - _RESIDUE * (len(TAGS) - 1)
+    GIVEN[text] = tags
+    parse.cache_clear()
+
+
+def _limit(found: tuple[Token, ...], tags: Floats) -> tuple[Limit | None, frozenset[int]]:
+    """Return the limit that tagged numbers set, and the places of the words that say it.
+
+    Of several upper (lower) ends the last counts, as people correct themselves.
+    """
+    ends: dict[str, int] = {}
+    for i, token in enumerate(found):
+        high, low = (float(tags[i, _TAG[name]]) for name in ("high", "low"))
+        if token.value is not None and high + low >= _AMOUNT:
+            ends["high" if high >= low else "low"] = i
+    if not ends:
+        return None, frozenset()
+    of_limit = tags[:, _LIMITS].sum(axis=1) >= SURE
+    inside: set[int] = set()
+    for end in ends.values():
+        for step in (-1, 1):
+            i = end
+            while 0 <= i < len(found) and (i == end or of_limit[i]):
+                inside.add(i)
+                i += step
+    amounts = {name: found[i].value for name, i in ends.items()}
+    low_end, high_end = amounts.get("low"), amounts.get("high")
+    if low_end is not None and high_end is not None and low_end > high_end:
+        low_end = None
+    start, end = found[min(inside)].start, found[max(inside)].end
+    sure = min(float(tags[i, _LIMITS[:2]].max()) for i in ends.values())
+    return Limit(low_end, high_end, start, end, sure), frozenset(inside)
+
+
+@lru_cache(maxsize=4096)
+def phrases(parsed: ParsedInstruction, roles: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the runs of words that most likely are of ``roles``, as places of tokens."""
+    best = [int(i) for i in parsed.roles.argmax(axis=1)] if len(parsed.roles) else []
+    joints = [i > 0 and parsed.clause[i] == parsed.clause[i - 1] for i in range(len(best))]
+    return tuple(runs(best, frozenset(ROLES.index(role) for role in roles), joints))

@@ -1,0 +1,232 @@
+"""What an instruction asks of the page that is shown: the aligner's scores, as actors need them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+
+from stategate.language.amounts import content
+from stategate.language.instruction.choices import (
+    Asked,
+    ask_choices,
+    covered,
+    layered,
+    left_over,
+    sigmoid,
+)
+from stategate.language.instruction.parsed import ROLES, Limit, ParsedInstruction, parse, phrases
+from stategate.language.instruction.weights import Floats
+
+_THING, _PROPERTY, _VALUE, _TALK = range(len(ROLES))
+_SEARCHED = 0.25  # how much a word must matter to be written
+_GLUE = 3  # marks that join words to one, such as "a01#black"
+_FEWEST = 2  # words below which all that could matter are written
+#: Weight of a word that most likely is talk: rare words of titles are still told by it.
+_LEAST = 0.15
+_SAID = 0.5  # how far a title must say a word to hold it
+VALUED = 0.4  # probability from which a word is one of a value
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An instruction beside a page. ``choices`` are the page's, in its order."""
+
+    parsed: ParsedInstruction
+    choices: tuple[Asked, ...] = ()
+    title: str = ""
+
+    @classmethod
+    def of(
+        cls, instruction: str, choices: Sequence[tuple[str, tuple[str, ...]]] = (), title: str = ""
+    ) -> Self:
+        """Align ``instruction`` with the (name, values) of a page about ``title``."""
+        asked = ask_choices(instruction, tuple(choices), title) if choices else ()
+        return cls(parse(instruction), asked, title)
+
+    @property
+    def limit(self) -> Limit | None:
+        """The limit on amounts."""
+        return self.parsed.limit
+
+    def weights(self, role: str) -> Floats:
+        """Return how much each word of the instruction says of ``role``.
+
+        ``described`` is of the thing and its properties, ``all`` with its values, which count half.
+        """
+        chances = self.parsed.roles
+        if role == "described":
+            return np.asarray(chances[:, _THING] + chances[:, _PROPERTY])
+        if role == "all":
+            sure = 1 - chances[:, _TALK] - 0.5 * chances[:, _VALUE]
+            return np.asarray(np.where(_content(self.parsed), np.maximum(sure, _LEAST), 0.0))
+        return np.asarray(chances[:, ROLES.index(role)])
+
+    def share(self, text: str, role: str = "described") -> float:
+        """Return the share (0 to 1) of the words of ``role`` that ``text`` says; 1 without any."""
+        return _share(self.parsed, text, role)
+
+    def phrases(self, *roles: str) -> tuple[tuple[int, ...], ...]:
+        """Return the runs of words that most likely are of ``roles``, as places of tokens."""
+        return phrases(self.parsed, roles)
+
+    def phrase_shares(self, text: str, *roles: str) -> list[float]:
+        """Return for each phrase of ``roles`` the share of its words that ``text`` says."""
+        cover = covered(self.parsed, text)
+        return [sum(cover[i] for i in run) / len(run) for run in self.phrases(*roles)]
+
+    def words(self, *roles: str) -> str:
+        """Return the words of ``roles``, as the instruction writes them."""
+        return _words(self.parsed, roles)
+
+    def written(self, *roles: str) -> str:
+        """Return what to write where text is wanted: the words of ``roles`` ("" if none).
+
+        Where nearly nothing is of any role but talk, it is all words that could matter.
+        """
+        text = _words(self.parsed, roles)
+        is_whole = set(roles) >= set(ROLES[:_TALK])
+        return self.words(*ROLES) if is_whole and len(text.split()) < _FEWEST else text
+
+    def unsaid(self, text: str) -> float:
+        """Return how many words of properties ``text`` does not say, weighed by how sure that is."""
+        open_ = 1 - np.asarray(covered(self.parsed, text), dtype=np.float32)
+        return float(self.weights("property") @ open_)
+
+    def missing(self) -> float:
+        """Return how many words of values this page does not offer, weighed by how sure that is."""
+        found = _missing(self.parsed, self.choices, self.title)
+        return float(found[found > VALUED].sum())
+
+    def scores(self, titles: Sequence[str]) -> list[float]:
+        """Return the weighed share (0 to 1) of the instruction's words in each of competing titles.
+
+        A word counts the more, the fewer titles hold it, and the surer it belongs to what is asked.
+        """
+        if not titles:
+            return []
+        tokens = self.parsed.tokens
+        cover = np.array([covered(self.parsed, title) for title in titles], dtype=np.float32)
+        holders = (cover > _SAID).sum(axis=0)
+        rarity = np.log((len(titles) + 1) / (holders + 1)) + 0.2
+        # A word that the instruction says twice counts once.
+        first = {token.key: i for i, token in reversed(list(enumerate(tokens)))}
+        once = np.isin(np.arange(len(tokens)), list(first.values()))
+        weights = self.weights("all") * rarity * once
+        whole = float(weights[holders > 0].sum()) or 1.0
+        return [float(score) for score in cover @ weights / whole]
+
+    def meets(self) -> float:
+        """Return how likely what the page is about can be what is asked, as far as it shows."""
+        return float(
+            sigmoid(layered("subject", [subject_features(self.parsed, self.choices, self.title)]))[
+                0, 0
+            ]
+        )
+
+
+def _missing(parsed: ParsedInstruction, choices: Sequence[Asked], title: str) -> Floats:
+    """Return for each token how surely it is of a value that a page does not offer (0 to 1).
+
+    ``choices`` are the page's, ``title`` says what it is about.
+    """
+    chances = parsed.roles[:, ROLES.index("value")]
+    said = np.asarray(covered(parsed, title), dtype=np.float32)
+    for places in parsed.places.values():
+        # A word that is said of the thing and as a value is not offered because the title has it.
+        for i in sorted(places, key=lambda i: chances[i])[1:]:
+            said[i] = 0.0
+    for asked in choices:
+        said = np.maximum(said, covered(parsed, asked.name))
+        for i, (chance, out) in enumerate(zip(asked.asked, asked.excluded, strict=True)):
+            # A value that is excluded is what its words are about, too.
+            for place, quality in zip(asked.spans[i].places, asked.spans[i].quality, strict=False):
+                said[place] = max(said[place], quality * max(chance, out))
+    return np.asarray(chances * (1 - said), dtype=np.float32)
+
+
+def subject_features(
+    parsed: ParsedInstruction, choices: Sequence[Asked], title: str
+) -> dict[str, float]:
+    """Return the named features of a page about ``title`` with ``choices``."""
+    roles, missing = parsed.roles, _missing(parsed, choices, title)
+    cover = np.asarray(covered(parsed, title), dtype=np.float32)
+    thing, properties, values, _ = roles.T
+
+    def share(weights: Floats) -> float:
+        total = float(weights.sum())
+        return float(weights @ cover) / total if total > 0.3 else 1.0
+
+    best = [max(asked.asked, default=0.0) for asked in choices]
+    sure = [a.spans[a.best] for a, top in zip(choices, best, strict=True) if top >= a.none]
+    waiting = len(choices) - len(sure)
+    known = {token.key for token in content(title)}
+    known |= {parsed.tokens[p].key for span in sure for p in span.places}
+    left = [left_over(parsed, frozenset(s.places), frozenset(known), set()) for s in sure]
+    groups = phrases(parsed, ("thing", "property"))
+    return {
+        "values missing": missing.sum() / 3,
+        "sure values missing": missing[missing > VALUED].sum() / 3,
+        "worst missing": missing.max(initial=0.0),
+        "value words": values.sum() / 5,
+        "choices": len(choices) / 3,
+        "open": waiting / 2,
+        "open share": waiting / max(len(choices), 1),
+        "least asked": min(best, default=1.0),
+        "title says it": share(thing + properties),
+        "title says the thing": share(thing),
+        "title says properties": share(properties),
+        "least phrase": min((float(cover[list(run)].mean()) for run in groups), default=1.0),
+        "excluded": max((e for a in choices for e in a.excluded), default=0.0),
+        "alike only": sum(not span.is_whole for span in sure) / 2,
+        "gaps": sum(gap for gap, _ in left),
+        "beside": sum(beside for _, beside in left),
+    }
+
+
+def is_excluded(wanted: Wanted, amount: float | None) -> bool:
+    """Say whether the instruction's limit rules ``amount`` out."""
+    return amount is not None and wanted.limit is not None and wanted.limit.excludes(amount)
+
+
+@lru_cache(maxsize=4096)
+def _content(parsed: ParsedInstruction) -> tuple[bool, ...]:
+    return tuple(
+        not token.is_small and i not in parsed.in_limit for i, token in enumerate(parsed.tokens)
+    )
+
+
+@lru_cache(maxsize=16384)
+def _share(parsed: ParsedInstruction, text: str, role: str) -> float:
+    weights = Wanted(parsed).weights(role)
+    total = float(weights.sum())
+    if total < 0.5:
+        return 1.0
+    return float(weights @ np.asarray(covered(parsed, text), dtype=np.float32)) / total
+
+
+@lru_cache(maxsize=4096)
+def _words(parsed: ParsedInstruction, roles: tuple[str, ...]) -> str:
+    chances = parsed.roles
+    wanted = [ROLES.index(role) for role in roles]
+    whole = set(roles) >= {"thing", "property", "value"}
+    picked: list[str] = []
+    end = -1
+    for i, token in enumerate(parsed.tokens):
+        if token.is_small or i in parsed.in_limit:
+            continue
+        if whole:
+            is_wanted = "talk" in roles or parsed.matters[i] >= _SEARCHED
+        else:
+            is_wanted = chances[i].argmax() in wanted
+        if is_wanted:
+            between, word = parsed.text[end : token.start], parsed.text[token.start : token.end]
+            if picked and len(between) < _GLUE and not any(c.isspace() for c in between):
+                picked[-1] += between + word  # "a01#black" is one word for a search
+            else:
+                picked.append(word)
+            end = token.end
+    return " ".join(
+        "".join(c if c not in "[]<>" else " " for c in " ".join(picked)).split()
+    ).lower()

@@ -1,0 +1,97 @@
+"""The reader's weights (``checkpoints/instruction``): hashed linear layers and word meanings.
+
+Inference needs NumPy alone. A feature is a short text; its bucket is its CRC-32. Meanings tell
+synonyms that share no letter ("couch", "sofa"): a sentence model's vectors of its own vocabulary,
+reduced and rounded to bytes; a stem stands for all its words.
+"""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+CHECKPOINT = Path(__file__).parents[2] / "checkpoints" / "instruction"
+
+
+@cache
+def _shipped() -> tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]:
+    from safetensors.numpy import load
+
+    data = CHECKPOINT.with_suffix(".safetensors").read_bytes()
+    meta = json.loads(CHECKPOINT.with_suffix(".json").read_text("utf-8"))
+    if hashlib.sha256(data).hexdigest() != meta["sha256"]:
+        raise ValueError(f"{CHECKPOINT}.safetensors is not the file that its JSON describes")
+    return load(data), meta
+
+
+_installed: tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]] | None = None
+
+
+def install(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+    """Read with these weights from now on: for a trainer, whose later parts read by its earlier."""
+    global _installed
+    _installed = (arrays, meta)
+    for cached in (array, labels, word_places, meaning_of, likeness):
+        cached.cache_clear()
+
+
+@cache
+def array(name: str) -> NDArray[Any]:
+    """Return the named array; hashed tables as bytes with a scale for each column."""
+    found: NDArray[Any] = (_installed or _shipped())[0][name]
+    return found
+
+
+@cache
+def labels(name: str) -> tuple[str, ...]:
+    """Return the names of a layer's columns."""
+    return tuple((_installed or _shipped())[1]["architecture"][name])
+
+
+def buckets(features: Iterable[str], size: int) -> list[int]:
+    """Return each feature's row in a table of ``size`` rows."""
+    return [zlib.crc32(feature.encode()) % size for feature in features]
+
+
+def hashed(layer: str, rows: Iterable[Iterable[str]]) -> Floats:
+    """Return (rows, columns): for each row the sum of its features' weights in the hashed table."""
+    table, scale = array(f"{layer}/table"), array(f"{layer}/scale")
+    found = [table[buckets(row, len(table))].sum(axis=0, dtype=np.int32) for row in rows]
+    return np.asarray(np.array(found, dtype=np.float32).reshape(-1, table.shape[1]) * scale)
+
+
+def softmax(logits: Floats) -> Floats:
+    """Return probabilities over the last axis."""
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True), dtype=np.float32)
+
+
+@cache
+def word_places() -> dict[str, int]:
+    """Return the row of each stem in the table of meanings."""
+    words = bytes(array("meaning/words")).decode().split()
+    return {word: i for i, word in enumerate(words)}
+
+
+@lru_cache(maxsize=16384)
+def meaning_of(key: str) -> Floats:
+    """Return (d,), a stem's meaning as a vector of length 1; zeros where it is unknown."""
+    vectors, place = array("meaning/vectors"), word_places().get(key)
+    if place is None:
+        return np.zeros(vectors.shape[1], dtype=np.float32)
+    vector: Floats = vectors[place].astype(np.float32)
+    unit: Floats = vector / (float(np.linalg.norm(vector)) or 1.0)
+    return unit
+
+
+@lru_cache(maxsize=65536)
+def likeness(one: str, other: str) -> float:
+    """Return the cosine (0 to 1) of two stems' meanings; 0 where one is unknown."""
+    return max(0.0, float(meaning_of(one) @ meaning_of(other)))

@@ -1,0 +1,202 @@
+"""What an instruction asks: amounts and limits however they are said, values, negations, talk."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stategate.language.amounts import content, highest_price, tokens
+from stategate.language.instruction.choices import ask_choices, covered
+from stategate.language.instruction.goals import read_goal
+from stategate.language.instruction.parsed import parse
+from stategate.language.instruction.wanted import Wanted
+from stategate.language.instruction.weights import likeness
+
+SIZES = ("size", ("small", "large", "x-large", "xx-large"))
+COLORS = ("color", ("red", "blue", "forest green", "army green"))
+
+
+LIMITS = [
+    ("a lamp under fifty bucks", None, 50.0),
+    ("a lamp between $20 and $40", 20.0, 40.0),
+    ("a lamp, not more than 30 euros", None, 30.0),
+    ("a lamp, and price lower than 40.00 dollars", None, 40.0),
+    ("lamp < $25", None, 25.0),
+    ("my budget is 35 dollars, a lamp please", None, 35.0),
+    ("a lamp for one hundred and twenty dollars or less", None, 120.0),
+    ("a lamp that costs at least 20 dollars", 20.0, None),
+    ("nothing that costs more than 60", None, 60.0),
+    ("Money? - 70 at most", None, 70.0),
+    ("40 dollars is my limit", None, 40.0),
+    ("a lamp, anything past 40 dollars is out of reach", None, 40.0),
+    ("a lamp, over 40 dollars is not a problem", 40.0, None),
+    ("I need a watch over 100 dollars", 100.0, None),
+    ("I want a lamp, anything over 40 dollars is out of reach", None, 40.0),
+    ("a lamp, unless they charge more than $50", None, 50.0),
+    ("a lamp, not red, under $40", None, 40.0),
+    ("everything over 100 dollars is fine, I want a good watch", 100.0, None),
+    ("a lamp, no less than 40 dollars", 40.0, None),
+    ("a lamp for at least 20 dollars, at most 60", 20.0, 60.0),
+    ("a shelf with at least 4 boards, price under 60", None, 60.0),
+    ("max. 45.50 for a lamp", None, 45.5),
+    ("a lamp for 40 and under", None, 40.0),
+    ("a lamp for $30 and up", 30.0, None),
+    ("a 4k tv under $1.5k", None, 1500.0),
+    ("a pack of 12 pens", None, None),
+    ("shoes for my size 9 feet", None, None),
+    ("a lamp", None, None),
+]
+
+
+def test_limits_are_read_however_they_are_said():
+    wrong = []
+    for text, low, high in LIMITS:
+        limit = parse(text).limit
+        if (limit and limit.low, limit and limit.high) != (low, high):
+            wrong.append((text, limit))
+    assert len(wrong) <= len(LIMITS) // 9, wrong  # a learner, not a list of patterns
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("xx-large", "2XL"),
+        ("8x10 inch", '8" x 10"'),
+        ("pack of 3", "3-pack"),
+        ("1.6 oz", "1.6 ounces"),
+        ("60x40cm", "60 by 40 cm"),
+        ("twelve pieces", "12 pcs"),
+        ("120ml", "120 ml"),
+    ],
+)
+def test_amounts_are_the_same_in_other_spellings(one, other):
+    def said(text):
+        return [(t.key, t.unit, round(t.size, 4)) for t in content(text)]
+
+    assert said(one) == said(other)
+
+
+def best(instruction, *choices, title=""):
+    asked = ask_choices(instruction, choices, title)
+    return {a.name: a.values[a.best] if a.asked[a.best] >= a.none else None for a in asked}
+
+
+@pytest.mark.parametrize(
+    ("instruction", "size", "color"),
+    [
+        ("Find me a shirt with color: red, and size: x-large", "x-large", "red"),
+        ("a shirt in red, x-large please", "x-large", "red"),
+        ("xl shirt, army green", "x-large", "army green"),
+        ("i want a large shirt", "large", None),
+        ("a shirt, anything but red, in blue, size small", "small", "blue"),
+        ("do you have the shirt in forrest green, xx-large?", "xx-large", "forest green"),
+    ],
+)
+def test_values_are_asked_however_they_are_named(instruction, size, color):
+    assert best(instruction, SIZES, COLORS, title="Cotton shirt") == {"size": size, "color": color}
+
+
+def test_a_value_that_nobody_taught_is_told_by_its_place():
+    offered = [("size", ("16 x 16 inch", "20 x 20 inch")), ("color", ("ivory", "mustard", "blush"))]
+    said = "the mustard decorative pillows please, 20 x 20 inch"
+    found = best(said, *offered, title="Decorative pillows, throw covers")
+    assert found == {"size": "20 x 20 inch", "color": "mustard"}
+
+
+def test_probabilities_are_of_one_choice():
+    (asked,) = ask_choices("a blue shirt, not red", (COLORS,), "shirt")
+    assert sum(asked.asked) + asked.none == pytest.approx(1.0, abs=1e-5)
+    assert asked.excluded[0] > asked.excluded[1]  # red, not blue
+
+
+def test_talk_matters_less_than_what_is_asked():
+    parsed = parse(
+        "Our dog ate my shoes yesterday. I need wool gloves, and price lower than 9 dollars."
+    )
+    care = dict(zip((t.word for t in parsed.tokens), parsed.matters, strict=True))
+    assert min(care["wool"], care["gloves"]) > max(care["dog"], care["yesterday"])
+    assert care["9"] == 0.0  # the limit is no word to look for
+
+
+@pytest.mark.parametrize(
+    "text", ["I need wool socks under 9 dollars", "a red mug under 20 dollars"]
+)
+def test_a_thing_right_before_a_limit_is_no_part_of_it(text):
+    parsed = parse(text)
+    assert parsed.limit is not None
+    assert text[parsed.limit.start : parsed.limit.end].startswith("under")
+    assert any(slot.role == "thing" for slot in parsed.slots)
+
+
+def test_a_slip_of_the_keyboard_is_found():
+    parsed = parse("a blakc wolen hat")
+    said = covered(parsed, "Black woolen hat")
+    assert [said[i] > 0.6 for i, t in enumerate(parsed.tokens) if not t.is_small] == [True] * 3
+
+
+def test_what_lacks_an_asked_value_is_not_it():
+    text = "Find me machine wash men's shirts in red, x-large, and price lower than 40.00 dollars"
+    title = "Machine wash men's shirt"
+    offered = Wanted.of(text, (SIZES, COLORS), title)
+    lacking = Wanted.of(text, (SIZES, ("color", ("pink", "gold"))), title)
+    assert offered.meets() > lacking.meets()
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=st.text(max_size=80), values=st.lists(st.text(max_size=12), max_size=5, unique=True))
+def test_any_text_can_be_read(text, values):
+    parsed = parse(text)
+    assert all(0 <= t.start < t.end <= len(text) for t in tokens(text))
+    assert len(parsed.matters) == len(parsed.tokens)
+    asked = ask_choices(text, (("name", tuple(values)),), "title")
+    assert all(0 <= p <= 1 for one in asked for p in (*one.asked, *one.excluded))
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "a shirt in red, no wait, blue",
+        "red? no, blue. that is the shirt",
+        "a shirt, red - sorry, blue",
+        "shirt in red, i mean blue",
+        "a blue shirt instead of a red one",
+    ],
+)
+def test_what_is_taken_back_is_not_asked(order):
+    assert best(order, ("color", ("red", "blue", "green"))) == {"color": "blue"}
+
+
+@pytest.mark.parametrize(
+    ("tag", "highest"),
+    [
+        ("$1.00 $9,000.00", 9000.0),
+        ("$0.01 - $9,000.00", 9000.0),
+        ("$9.000,00", 9000.0),
+        ("9000 dollars", 9000.0),
+        ("$12.5", 12.5),
+        ("free", None),
+    ],
+)
+def test_prices_are_read_however_they_are_written(tag, highest):
+    assert highest_price(tag) == highest
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "thing", "place"),
+    [
+        ("Could you wash a mug and leave it in the cabinet?", "clean", "mug", "cabinet"),
+        ("put two salt shakers in the drawer", "two", "saltshaker", "drawer"),
+        ("chill an apple and throw it in the bin", "cool", "apple", "garbagecan"),
+        ("place a rinsed bar of soap on the counter", "clean", "soapbar", "countertop"),
+        ("microwave a potato, then put it in the fridge", "heat", "potato", "fridge"),
+    ],
+)
+def test_a_goal_is_named_in_the_words_of_the_world(text, kind, thing, place):
+    read = read_goal(text)
+    assert (read.kind[0][0], read.thing()[0][0], read.place()[0][0]) == (kind, thing, place)
+
+
+def test_words_that_share_no_letter_may_mean_the_same():
+    assert likeness("couch", "sofa") > 0.6 > likeness("couch", "tabl")
+    assert likeness("qwxz", "sofa") == 0.0
+    asked = ask_choices("a couch for the hall", (("type", ("sofa", "table", "bed")),))[0]
+    assert asked.best == 0

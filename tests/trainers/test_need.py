@@ -1,0 +1,66 @@
+"""What later turns need: values and where they stand, labels, training, the same scores in NumPy."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from stategate.envs.messages.history import text_of
+from stategate.envs.messages.needs import needed_parts, needs_of, stands_in
+from stategate.nodes.build_context.messages.need import NeedScorer, load_scorer
+from stategate.nodes.build_context.messages.part_features import ThreadFacts, parts_of
+
+THREAD = [
+    HumanMessage("Cancel the order of Ada."),
+    AIMessage("", tool_calls=[{"name": "find", "args": {"owner": "Ada"}, "id": "a"}]),
+    ToolMessage(json.dumps({"order_id": "X-12", "total": 9.5}), tool_call_id="a", name="find"),
+    AIMessage("", tool_calls=[{"name": "cancel", "args": {"order_id": "X-12"}, "id": "b"}]),
+    ToolMessage("cancelled, receipt R77", tool_call_id="b", name="cancel"),
+    AIMessage("Cancelled. Your receipt is R77."),
+]
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "stands"),
+    [("12", "3124", False), ("12", "a 12.", True), ("X-12", "(X-12)", True), ("$5", "a$5", True)],
+)
+def test_a_value_stands_as_a_word_of_its_own(value: str, text: str, stands: bool) -> None:
+    assert stands_in(value, text) is stands
+
+
+def test_needs_are_found_with_where_they_stand() -> None:
+    assert [(n.value, n.tool_only) for n in needs_of(THREAD[1], THREAD[:1])] == [("Ada", False)]
+    assert [(n.value, n.tool_only) for n in needs_of(THREAD[3], THREAD[:3])] == [("X-12", True)]
+    assert [(turn, value) for turn, value, _ in needed_parts(THREAD)] == [(3, "X-12"), (5, "R77")]
+
+
+def test_the_scorer_that_ships_reads_on_from_its_state_within_its_time() -> None:
+    scorer = load_scorer()
+    whole = scorer.update(scorer.initial(), THREAD)
+    half = scorer.update(scorer.update(scorer.initial(), THREAD[:3]), THREAD, 3)
+    np.testing.assert_allclose(whole, half, rtol=1e-5)
+    rows = [(parts_of(text_of(THREAD[2])), "find", 0)]
+    (chances,) = scorer.scores(whole, ThreadFacts.of(THREAD[:3]), rows)
+    assert ((chances > 0) & (chances < 1)).all()
+
+
+def test_training_gives_the_scores_that_numpy_reads(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from stategate.trainers.need.labels import labelled
+    from stategate.trainers.need.model import fit, predict
+    from stategate.trainers.settings import NeedSettings
+
+    thread = labelled("t", THREAD)
+    assert thread is not None
+    settings = NeedSettings(run=str(tmp_path), checkpoint=str(tmp_path / "need"), epochs=2)
+    network = fit([(thread, 1.0)], [(thread, 1.0)], settings, tmp_path / "fit")
+    arrays = {name: w.detach().numpy() for name, w in network.arrays((1.0, 0.0)).items()}
+    scorer = NeedScorer(arrays, {})
+    state = scorer.update(scorer.initial(), THREAD[:3])
+    rows = [(parts_of(text_of(THREAD[2])), "find", 0)]
+    (ours,) = scorer.scores(state, ThreadFacts.of(THREAD[:3]), rows)
+    theirs = 1 / (1 + np.exp(-predict(network, thread)[thread.decision == 3]))
+    np.testing.assert_allclose(sorted(ours), sorted(theirs), rtol=1e-4)
+    assert thread.label[thread.decision == 3].max() == 1.0

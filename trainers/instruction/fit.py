@@ -1,0 +1,277 @@
+"""Train the instruction reader: tagger, goal classifier, choices, subjects; one checkpoint.
+
+Sentences come from the shop's wordings by several writers, recombined, and from people's sentences
+for tasks in rooms. The splits of wordings in ``held_out`` and the goals of ``valid_unseen``'s games
+are left out of training, so that both can be tested. Parts are trained in the order in which they
+read each other.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Generator, Tensor, nn
+from tqdm import tqdm
+
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.catalogue import Product
+from stategate.envs.webshop.wordings import SPLITS, names_of
+from stategate.language.instruction.choices import choice_features
+from stategate.language.instruction.goals import KINDS, OTHER
+from stategate.language.instruction.parsed import parse
+from stategate.language.instruction.tagger import TAGS
+from stategate.language.instruction.wanted import subject_features
+from stategate.language.instruction.weights import install
+from stategate.stores.assets.downloads import sha256
+from stategate.stores.assets.weights import load_arrays, save_weights
+from stategate.stores.runs import provenance
+from stategate.trainers.instruction import networks
+from stategate.trainers.instruction.pages import (
+    Instance,
+    choice_examples,
+    instances,
+    subject_examples,
+)
+from stategate.trainers.instruction.recombined import recombined, short_texts
+from stategate.trainers.instruction.rooms import (
+    Recombined,
+    Sentence,
+    goals_of_games,
+    read_people,
+)
+from stategate.trainers.settings import InstructionSettings, open_run
+from stategate.trainers.trainer import Figures, Trainer
+from stategate.trainers.webshop.goals import load_shop, practice
+
+_LAYERED_RATE = 0.2  # of the learning rate, for layers over few features
+_EXAMINED, _HELD_PAGES = 600, 300  # texts and pages that are held out
+_HELD_ROOMS = 6  # of the made sentences of rooms, one in so many is held out
+
+N = TypeVar("N", bound=nn.Module)
+E = TypeVar("E")
+#: Weights by name, as the reader has them.
+Arrays = dict[str, Tensor]
+
+
+def train(settings: InstructionSettings) -> dict[str, Any]:
+    """Train all parts, each read by the earlier ones; write the checkpoint and a summary."""
+    torch.manual_seed(settings.seed)
+    people = Path(settings.people)
+    facts = {"data": {"people": sha256(people), "name": people.name}}
+    run = open_run(settings, facts)
+    old, _ = load_arrays(settings.meanings, "instruction")
+    arrays: Arrays = {
+        name: torch.from_numpy(array) for name, array in old.items() if name.startswith("meaning/")
+    }
+    columns: dict[str, list[str]] = {"kind": list(KINDS), "tags": list(TAGS)}
+    meta: dict[str, Any] = {"architecture": columns}
+    unseen = goals_of_games(Path(settings.games), "valid_unseen")
+    people_train = Recombined(read_people(people, "train", unseen))
+    develop = Recombined([s for s in read_people(people, "dev") if s.goal not in unseen])
+    rng = random.Random(settings.seed)
+    rooms = [*people_train.originals(), *people_train.made(settings.rooms, rng)]
+    for slot in ("thing", "place"):
+        own = {str(getattr(sentence.goal, slot)) for sentence in people_train.originals()}
+        columns[slot] = sorted(own | {OTHER})
+    _install(arrays, meta)
+    names = [columns[slot] for slot in ("kind", "thing", "place")]
+    figures = dict(_fit_goals(settings, (rooms, list(develop.originals())), names, arrays))
+    shop = _Shop.of(settings)
+    drawn = rng.sample(rooms, min(len(rooms), settings.texts // 2))
+    texts = [*shop.texts(settings), *(sentence.text for sentence in drawn)]
+    examined = shop.held_texts(settings)
+    figures |= _fit_tags(settings, (texts, examined), arrays)
+    _install(arrays, meta)
+    held_rooms = [*develop.originals(), *develop.made(settings.rooms // _HELD_ROOMS, rng)]
+    figures |= _fit_names(settings, held_rooms, arrays)
+    _install(arrays, meta)
+    _describe(columns)
+    shops = shop.instances(settings)
+    figures |= _fit_choices(settings, shops, arrays)
+    _install(arrays, meta)
+    figures |= _fit_subjects(settings, shop.world, shops, arrays)
+    made = {"kind": "instruction", "metrics": figures, "seed": settings.seed, **meta, **facts}
+    made |= {"held_out": list(settings.held_out), "families": shop.families, **provenance()}
+    save_weights(settings.checkpoint, arrays, made, half=False)
+    return run.summarise([{"agent": "held out", "n": len(examined), **figures}], [])
+
+
+@dataclass(frozen=True)
+class _Shop:
+    """The shop's goals and wordings: those to train on, and those held out."""
+
+    world: WebShop
+    goals: Sequence[Mapping[str, Any]]
+    held: Sequence[Mapping[str, Any]]
+    families: list[str]
+    held_families: list[str]
+
+    @classmethod
+    def of(cls, settings: InstructionSettings) -> "_Shop":
+        """Read the shop of the settings."""
+        plan = practice(load_shop(settings.shop, "rich"), settings.seed)
+        goals = plan.world.goals
+        return cls(
+            plan.world,
+            [goals[i] for i in plan.training],
+            [goals[i] for i in (*plan.heldout, *plan.made_heldout)],
+            [n for split in SPLITS if split not in settings.held_out for n in names_of(split)],
+            [n for split in settings.held_out for n in names_of(split)],
+        )
+
+    def _products(self) -> list[Product]:
+        asins = sorted({goal["asin"] for goal in self.goals})
+        return [self.world.products[asin] for asin in asins]
+
+    def texts(self, settings: InstructionSettings) -> Iterator[str]:
+        """Yield marked texts to train on: recombined goals, and short ones."""
+        parts = (self.goals, self._products(), self.families)
+        yield from recombined(*parts, settings.texts, settings.seed)
+        yield from short_texts(self.goals, settings.texts, settings.seed)
+
+    def held_texts(self, settings: InstructionSettings) -> list[str]:
+        """Return marked texts of the families that are left out."""
+        parts = (self.held, self._products(), self.held_families)
+        return list(recombined(*parts, _EXAMINED, settings.seed + 1))
+
+    def instances(self, settings: InstructionSettings) -> tuple[list[Instance], list[Instance]]:
+        """Return goals in words beside products, to train on and held out."""
+        fitted = instances(
+            self.world, _times(self.goals, settings.pages), self.families, settings.seed
+        )
+        families = self.held_families or self.families
+        held = instances(self.world, _times(self.held, _HELD_PAGES), families, settings.seed + 1)
+        return fitted, held
+
+
+def _describe(columns: dict[str, list[str]]) -> None:
+    """Name the features of choices and subjects, as an example has them."""
+    text = "a red mug"
+    rows, none = choice_features(text, (("color", ("red", "blue")),), "mug")[0]
+    columns |= {"value": list(rows[0]), "none": list(none)}
+    columns["subject"] = list(subject_features(parse(text), (), "mug"))
+
+
+def _times(goals: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str, Any]]:
+    return [goals[i % len(goals)] for i in range(count)]
+
+
+def _install(arrays: Arrays, meta: Mapping[str, Any]) -> None:
+    install({name: t.detach().contiguous().numpy() for name, t in arrays.items()}, meta)
+
+
+def fit_part(
+    settings: InstructionSettings,
+    name: str,
+    model: N,
+    examples: tuple[Sequence[E], Sequence[E]],
+    loss: Callable[[N, Sequence[E]], Tensor],
+    metric: Callable[[N, Sequence[E]], Figures],
+    rate: float = 1.0,
+) -> Figures:
+    """Fit one part of the reader to the first of ``examples``; return its figures on the second."""
+    fitted, held = examples
+
+    def batches(generator: Generator) -> Iterator[Sequence[E]]:
+        order = torch.randperm(len(fitted), generator=generator).tolist()
+        for start in range(0, len(order), settings.batch):
+            yield [fitted[i] for i in order[start : start + settings.batch]]
+
+    run, learning_rate = f"{settings.run}/{name}", settings.learning_rate * rate
+    Path(run).mkdir(parents=True, exist_ok=True)
+    own = settings.model_copy(update={"run": run, "learning_rate": learning_rate})
+    trainer = Trainer(batches, model, lambda b: loss(model, b), lambda: metric(model, held))
+    trainer.fit(own)
+    return metric(model, held)
+
+
+def _fit_goals(
+    settings: InstructionSettings,
+    sentences: tuple[Sequence[Sentence], Sequence[Sentence]],
+    names: Sequence[Sequence[str]],
+    arrays: Arrays,
+) -> Figures:
+    network = networks.GoalNetwork(names)
+    fitted, held = ([networks.goal_example(one, names) for one in part] for part in sentences)
+    parts = (fitted, held)
+    figures = fit_part(settings, "goals", network, parts, networks.goal_loss, networks.goals_right)
+    arrays |= network.arrays()
+    return figures
+
+
+def _fit_names(
+    settings: InstructionSettings, sentences: Sequence[Sentence], arrays: Arrays
+) -> Figures:
+    figures: dict[str, float] = {}
+    for slot in ("thing", "place"):
+        rng = random.Random(f"{settings.seed} {slot}")
+        examples = list(networks.name_examples(sentences, slot, rng))
+        rng.shuffle(examples)
+        cut = len(examples) // 5
+        network = nn.Linear(examples[0][0].shape[1], 1, bias=False)
+        parts = (examples[cut:], examples[:cut])
+        own = fit_part(
+            settings, f"names-{slot}", network, parts, networks.name_loss, networks.names_right
+        )
+        figures[f"{slot}_named"] = own["names_right"]
+        arrays[f"name/{slot}"] = network.weight[0]
+    return figures
+
+
+def _fit_tags(
+    settings: InstructionSettings, texts: tuple[Sequence[str], Sequence[str]], arrays: Arrays
+) -> Figures:
+    """Fit taggers that differ in their seed, and keep the mean of their weights: it varies less."""
+    fitted, held = (
+        [one for text in tqdm(part, disable=None) if len((one := networks.TaggedText(text)).tags)]
+        for part in texts
+    )
+    parts, mean = (fitted, held), networks.TagNetwork()
+    states = []
+    for number in range(settings.taggers):
+        own = settings.model_copy(update={"seed": settings.seed + number})
+        torch.manual_seed(own.seed)
+        network = networks.TagNetwork()
+        name = f"tags-{number}"
+        fit_part(own, name, network, parts, networks.tag_loss, networks.tags_right)
+        states.append(network.state_dict())
+    mean.load_state_dict(
+        {name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]}
+    )
+    arrays |= mean.eval().arrays()
+    return networks.tags_right(mean, held)
+
+
+def _fit_choices(
+    settings: InstructionSettings, shops: tuple[Sequence[Instance], ...], arrays: Arrays
+) -> Figures:
+    fitted, held = (
+        [x for one in tqdm(part, disable=None) for x in choice_examples(one)] for part in shops
+    )
+    network = networks.ChoiceNetwork(fitted[0].rows.shape[1], len(fitted[0].none))
+    loss, right = networks.choice_loss, networks.choices_right
+    parts = (fitted, held)
+    figures = fit_part(settings, "choices", network, parts, loss, right, _LAYERED_RATE)
+    arrays |= network.arrays()
+    return figures
+
+
+def _fit_subjects(
+    settings: InstructionSettings,
+    shop: WebShop,
+    shops: tuple[Sequence[Instance], ...],
+    arrays: Arrays,
+) -> Figures:
+    fitted, held = (
+        [x for one in tqdm(part, disable=None) for x in subject_examples(shop, one)]
+        for part in shops
+    )
+    network = networks.Layered("subject", len(fitted[0].row), 1)
+    loss, right = networks.subject_loss, networks.subjects_right
+    parts = (fitted, held)
+    figures = fit_part(settings, "subjects", network, parts, loss, right, _LAYERED_RATE)
+    arrays |= network.arrays()
+    return figures

@@ -1,0 +1,193 @@
+"""Recombined goals: parts of many goals, and invented ones, in one instruction.
+
+Nobody can play them. They teach to read: training goals name some hundred kinds, properties and
+values, always the same together, and what was seen together is taken for a rule. Here any kind stands
+beside any properties and values; some of each are any English words; colors, sizes, numbers and codes
+are made up in their usual forms.
+"""
+
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stategate.envs.webshop.catalogue import Product
+from stategate.envs.webshop.reward import COLORS
+from stategate.envs.webshop.wordings import reword
+from stategate.stores.tokens import encoding
+from stategate.trainers.instruction.marked import mark
+
+_STRANGE = 0.15  # share of kinds and properties that are any words
+_OWN = 0.45  # share of values that some product offers
+_UNLIMITED = 0.2
+_CENTS = 0.15  # share of amounts with cents
+_TALKATIVE = 0.15  # share of short texts that begin with a sentence of talk
+_SPEAKERS = "I We My Our The Yesterday Today They She He It".split()
+_OTHER_LIMITS = 0.45  # share of limits that no family writes
+_USUAL = (("color",), ("size",), ("color", "size"), ("color", "size"), ("for", "color", "size"))
+_USUALLY = 0.6  # share of goals that choose among these
+_COUNTS = (0, 1, 1, 1, 2, 2, 2, 3)  # values of the others
+_PROPERTIES = (1, 1, 2, 2, 3, 3, 4, 5, 6, 7)
+_SHADES = "light dark pale deep bright soft matte pastel neon dusty".split()
+_PEOPLE = "men women youth kids boys girls adults toddlers unisex".split()
+_LETTERS = (
+    "xs s m l xl xxl small medium large x-small x-large xx-large 3x-large 4x-large petite".split()
+)
+_UNITS = "inch inches cm mm ft oz ounce lb ml g pack count pieces pair".split()
+
+
+def recombined(
+    goals: Sequence[Mapping[str, Any]],
+    products: Sequence[Product],
+    families: Sequence[str],
+    count: int,
+    seed: int,
+) -> Iterator[str]:
+    """Yield ``count`` marked texts: parts of ``goals`` and ``products``, said in ``families``.
+
+    A part of them says its limit as no family does (``limits.yaml``): also lower ends, and refusals.
+    """
+    forms = yaml.safe_load(Path(__file__).with_name("limits.yaml").read_text("utf-8"))
+    rng = random.Random(f"recombined {seed}")
+    kinds = sorted({goal["query"] for goal in goals})
+    properties = sorted({text for goal in goals for text in goal["attributes"]})
+    offered: dict[str, list[str]] = {}
+    for product in products:
+        for name, values in product.options.items():
+            offered.setdefault(name, []).extend(map(str, values))
+    for i in range(count):
+        if rng.random() < _USUALLY:
+            names: Sequence[str] = rng.choice(_USUAL)
+        else:
+            names = rng.sample(sorted({*offered, "material", "length"}), rng.choice(_COUNTS))
+        limit = 1_000_000.0 if rng.random() < _UNLIMITED else 10.0 * rng.randint(1, 40)
+        wanted = rng.sample(properties, min(len(properties), rng.choice(_PROPERTIES)))
+        goal = {
+            **rng.choice(goals),
+            "query": _any(rng.choice(kinds), rng),
+            "price_upper": limit,
+            "attributes": [_any(text, rng) for text in wanted],
+            "goal_options": {name: _value(name, offered, rng) for name in names},
+        }
+        others = {
+            name: (value, _value(name, offered, rng))
+            for name, value in goal["goal_options"].items()
+        }
+        shown = replace(products[0], options=others)
+        limits = forms if rng.random() < _OTHER_LIMITS else ()
+        family = rng.choice(families)
+        said = reword(goal, shown, family, f"{seed} {i}", mark=mark, limits=limits)
+        yield str(said["instruction_text"])
+
+
+#: Short frames, and the names of money: few families write them.
+_FRAMES = (
+    "{kind}, {limit}",
+    "{kind} {limit}",
+    "{kind}. {limit}",
+    "{limit}, {kind}",
+    "{limit} for {kind}",
+    "a {kind}, {limit}",
+    "I want a {kind}, {limit}",
+    "I need {kind}, {limit}",
+    "a {kind} with {count} {part}, {limit}",
+    "a {kind} with at least {count} {part}, {limit}",
+    "{kind}, pack of {count}, {limit}",
+    "{count} {part} for my {kind}",
+    "{property} {kind} {limit}",
+    "a {property} {kind} {limit}",
+    "I need {property} {kind} {limit}",
+    "{kind} in {value} {limit}",
+    "a {value} {kind} {limit}",
+    "find {property} {kind} in {value} {limit}",
+    "I am looking for {value} {property} {kind} {limit}",
+)
+_MONEY = "dollars bucks euros usd quid dollars dollars".split()
+
+
+def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> Iterator[str]:
+    """Yield ``count`` marked texts of a thing and a limit, some after talk, some beside a number."""
+    forms = yaml.safe_load(Path(__file__).with_name("limits.yaml").read_text("utf-8"))
+    rng = random.Random(f"short {seed}")
+    kinds = sorted({str(goal["query"]) for goal in goals})
+    properties = sorted({text for goal in goals for text in goal["attributes"]})
+    for _ in range(count):
+        form = rng.choice(forms).replace("dollars", rng.choice(_MONEY))
+        low = rng.randint(2, 300)
+        high = low + rng.randint(1, 200)
+        shown = [
+            f"{n}.{rng.choice('59')}0" if rng.random() < _CENTS else str(n) for n in (low, high)
+        ]
+        ends = {"low": mark("low", shown[0]), "n": mark("high", shown[1])}
+        ends["words"] = ends["n"]
+        thing = rng.choice(kinds) if rng.random() < _OWN else _words(rng)
+        number, part = rng.randint(2, 60), rng.choice(english_words())
+        talk = f"{_talk(rng)} " if rng.random() < _TALKATIVE else ""
+        yield talk + rng.choice(_FRAMES).format(
+            kind=mark("thing", thing),
+            limit=mark("limit", form.format(**ends)),
+            count=mark("property", str(number)),
+            part=mark("property", part),
+            property=mark("property", _any(rng.choice(properties), rng)),
+            value=mark("value", _value(rng.choice(("color", "size")), {}, rng)),
+        )
+
+
+@cache
+def english_words() -> tuple[str, ...]:
+    """Return the words that a byte-pair vocabulary has whole, the commonest left out."""
+    texts = (encoding().decode([i]) for i in range(1000, 50_000))
+    return tuple(text[1:] for text in texts if re.fullmatch(r" [a-z]{3,12}", text))
+
+
+def _any(text: str, rng: random.Random) -> str:
+    return text if rng.random() >= _STRANGE else _words(rng)
+
+
+def _words(rng: random.Random) -> str:
+    return " ".join(rng.choice(english_words()) for _ in range(rng.randint(1, 2)))
+
+
+def _talk(rng: random.Random) -> str:
+    """Return a made-up sentence that asks for nothing."""
+    words = rng.sample(english_words(), rng.randint(2, 8))
+    return f"{rng.choice(_SPEAKERS)} {' '.join(words)}."
+
+
+def _value(name: str, offered: Mapping[str, Sequence[str]], rng: random.Random) -> str:
+    """Return a value of a choice: one that a product offers, or one made up in a usual form."""
+    if name == "for":
+        return rng.choice(_PEOPLE)
+    if name in offered and rng.random() < _OWN:
+        return rng.choice(offered[name])
+    if "color" in name:
+        color, code = rng.choice(COLORS), rng.choice("abcdefgz")
+        return rng.choice(
+            (
+                color,
+                color,
+                f"{rng.choice(_SHADES)} {color}",
+                f"{color} {rng.choice(COLORS)}",
+                f"{code}-{color}",
+                f"{code}{rng.randint(1, 40)}-{color}",
+                f"{code}{rng.randint(1, 40)}",
+            )
+        )
+    if "size" in name or name == "length":
+        number = rng.choice((f"{rng.randint(1, 60)}", f"{rng.randint(1, 30)}.5"))
+        return rng.choice(
+            (
+                rng.choice(_LETTERS),
+                rng.choice(_LETTERS),
+                number,
+                f"{number} {rng.choice(_UNITS)}",
+                f"{number} x {rng.randint(2, 90)}",
+                f"pack of {rng.randint(2, 24)}",
+            )
+        )
+    return _words(rng)

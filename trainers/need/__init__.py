@@ -1,0 +1,1 @@
+"""What later turns will need of earlier results, learned from recorded threads."""

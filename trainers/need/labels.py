@@ -1,0 +1,102 @@
+"""Recorded threads as training data: every part of every result, and whether a later turn needs it."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from langchain_core.messages import BaseMessage, ToolMessage
+from numpy.typing import NDArray
+
+from stategate.envs.messages.history import bounded, text_of, tool_of, tools_called
+from stategate.envs.messages.needs import PartKey, calls_in, needed_parts
+from stategate.nodes.build_context.messages.part_features import (
+    KEY_WORDS,
+    ThreadFacts,
+    dynamic_features,
+    feature_matrix,
+    hashes,
+    message_words,
+    padded,
+    parts_of,
+)
+from stategate.nodes.protocols import Vector
+
+#: Numbers of places.
+Places = NDArray[np.int64]
+_MOST_PARTS = 20  # parts of one result that one decision learns from, beside those that are needed
+_MOST_DECISIONS = 8  # decisions of one thread that are learned from
+
+
+@dataclass(frozen=True)
+class LabelledThread:
+    """A thread's messages as hashed words, and a row a part and decision.
+
+    ``decision`` is how many messages were read before it; ``weight`` stands for parts left out.
+    """
+
+    task: str
+    words: tuple[tuple[int, ...], ...]
+    decision: Places
+    features: Vector
+    keys: Places
+    tools: Places
+    label: Vector
+    weight: Vector
+
+
+def labelled(task: str, messages: Sequence[BaseMessage], seed: int = 0) -> LabelledThread | None:
+    """Return the rows of one thread, None where no result is read before a turn.
+
+    A part that shares a needed value with others gets its share of the label.
+    """
+    rng = random.Random(f"{seed}-{task}")
+    needs, tools = needed_parts(messages, True), tools_called(messages)
+    turns = [turn for turn in calls_in(messages) if _results(messages[:turn])]
+    rows: list[tuple[int, Vector, list[tuple[int, ...]], tuple[int, ...], Vector, Vector]] = []
+    for turn in sorted(rng.sample(turns, min(len(turns), _MOST_DECISIONS))):
+        facts = ThreadFacts.of(messages[:turn])
+        labels: dict[PartKey, float] = {}
+        for later, _, holders in needs:
+            if later >= turn:
+                for holder in holders:
+                    labels[holder] = labels.get(holder, 0.0) + 1 / len(holders)
+        results = _results(messages[:turn])
+        for age, place in enumerate(reversed(results)):
+            parts = parts_of(bounded(text_of(messages[place])))
+            positive = [k for k in range(len(parts)) if (place, k) in labels]
+            others = sorted(set(range(len(parts))) - set(positive))
+            drawn = rng.sample(others, min(len(others), _MOST_PARTS))
+            chosen = [*positive, *drawn]
+            weight = [1.0] * len(positive) + [len(others) / max(len(drawn), 1)] * len(drawn)
+            kept = [parts[k] for k in chosen]
+            every = dynamic_features(parts, facts, age, age == 0)
+            dynamic = [every[k] for k in chosen]
+            target = [min(labels.get((place, k), 0.0), 1.0) for k in chosen]
+            rows.append(
+                (
+                    turn,
+                    feature_matrix(kept, dynamic),
+                    [part.keys for part in kept],
+                    hashes("t", [tool_of(messages[place], tools)], 6),
+                    np.asarray(target, dtype=np.float32),
+                    np.asarray(weight, dtype=np.float32) ** 0.5,
+                )
+            )
+    if not rows:
+        return None
+    lengths = [len(row[4]) for row in rows]
+    return LabelledThread(
+        task,
+        tuple(message_words(message, tools) for message in messages),
+        np.repeat(np.asarray([row[0] for row in rows]), lengths),
+        np.concatenate([row[1] for row in rows]),
+        padded([keys for row in rows for keys in row[2]], KEY_WORDS),
+        np.repeat(padded([row[3] for row in rows], 6), lengths, axis=0),
+        np.concatenate([row[4] for row in rows]),
+        np.concatenate([row[5] for row in rows]),
+    )
+
+
+def _results(messages: Sequence[BaseMessage]) -> list[int]:
+    return [i for i, message in enumerate(messages) if isinstance(message, ToolMessage)]

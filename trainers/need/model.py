@@ -1,0 +1,166 @@
+"""The network of ``need`` in torch, its training, and its figures on threads held out."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Generator, Tensor, nn
+
+from stategate.nodes.build_context.messages.part_features import (
+    BUCKETS,
+    DYNAMIC,
+    MESSAGE_WORDS,
+    STATIC,
+    padded,
+)
+from stategate.nodes.protocols import Vector
+from stategate.trainers.need.labels import LabelledThread
+from stategate.trainers.settings import NeedSettings
+from stategate.trainers.trainer import Figures, Trainer
+
+_D_WORD, _D_STATE, _D_HIDDEN = 16, 24, 64
+
+
+class NeedNetwork(nn.Module):
+    """Hashed words, a GRU over messages, and a scorer of parts; ``NeedScorer`` is the same in NumPy.
+
+    ``uses_state`` is off for an ablation: then the state is zero.
+    """
+
+    def __init__(self, center: Tensor, scale: Tensor, uses_state: bool = True) -> None:
+        super().__init__()
+        self.words = nn.EmbeddingBag(BUCKETS, _D_WORD, mode="mean", padding_idx=0)
+        nn.init.normal_(self.words.weight, std=0.3)
+        self.reader = nn.GRU(_D_WORD, _D_STATE)
+        self.query = nn.Parameter(torch.randn(_D_STATE, 2 * _D_WORD) * 0.1)
+        self.hidden = nn.Linear(STATIC + DYNAMIC + 2 * _D_WORD + 2 + _D_STATE, _D_HIDDEN)
+        self.out = nn.Linear(_D_HIDDEN, 1)
+        self.drop = nn.Dropout(0.2)
+        self.center: Tensor
+        self.scale: Tensor
+        self.register_buffer("center", center)
+        self.register_buffer("scale", scale)
+        self.uses_state = uses_state
+
+    def states(self, thread: LabelledThread) -> Tensor:
+        """Return the state before each message and after the last (messages + 1, d_state)."""
+        words = self.words(torch.from_numpy(padded(thread.words, MESSAGE_WORDS)))
+        first = torch.zeros(1, _D_STATE)
+        if not self.uses_state:
+            return first.expand(len(words) + 1, _D_STATE)
+        states: Tensor = self.reader(words)[0]
+        return torch.cat([first, states])
+
+    def forward(self, thread: LabelledThread, states: Tensor) -> Tensor:
+        """Return the logit of each row of ``thread``."""
+        state = states[torch.from_numpy(thread.decision)]
+        key = self.words(torch.from_numpy(thread.keys))
+        tool = self.words(torch.from_numpy(thread.tools))
+        query = state @ self.query
+        matches = [(key * query[:, :_D_WORD]).sum(1), (tool * query[:, _D_WORD:]).sum(1)]
+        inputs = (torch.from_numpy(thread.features) - self.center) / self.scale
+        joined = torch.cat([inputs, key, tool, torch.stack(matches, 1), state], 1)
+        logits: Tensor = self.out(self.drop(torch.relu(self.hidden(self.drop(joined))))).squeeze(1)
+        return logits
+
+    def arrays(self, calibration: tuple[float, float]) -> dict[str, Tensor]:
+        """Return the weights under the names that ``NeedScorer`` reads."""
+        gru = dict(self.reader.named_parameters())
+        return {
+            "words": self.words.weight,
+            "state.input": gru["weight_ih_l0"],
+            "state.input_bias": gru["bias_ih_l0"],
+            "state.recurrent": gru["weight_hh_l0"].T,
+            "state.recurrent_bias": gru["bias_hh_l0"],
+            "query": self.query,
+            "hidden.weight": self.hidden.weight,
+            "hidden.bias": self.hidden.bias,
+            "out.weight": self.out.weight,
+            "out.bias": self.out.bias,
+            "center": self.center,
+            "scale": self.scale,
+            "calibration": torch.tensor(calibration),
+        }
+
+
+#: A labelled thread, and how much it counts.
+Weighed = tuple[LabelledThread, float]
+
+
+def loss_of(network: NeedNetwork, threads: Sequence[Weighed]) -> Tensor:
+    """Return the weighted cross-entropy of the rows of threads."""
+    losses = []
+    for thread, share in threads:
+        logits = network(thread, network.states(thread))
+        target, weight = torch.from_numpy(thread.label), torch.from_numpy(thread.weight)
+        each = nn.functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
+        losses.append(share * (each * weight).sum() / weight.sum())
+    return torch.stack(losses).mean()
+
+
+def fit(
+    threads: Sequence[Weighed], held: Sequence[Weighed], settings: NeedSettings, run: Path
+) -> NeedNetwork:
+    """Return a network that was fitted to ``threads``: the epoch that predicts ``held`` best."""
+    torch.manual_seed(settings.seed)
+    rows = np.concatenate([thread.features for thread, _ in threads])
+    center, spread = rows.mean(0), rows.std(0)
+    scale = np.where(spread > 1e-3, spread, 1.0).astype(np.float32)
+    network = NeedNetwork(torch.from_numpy(center), torch.from_numpy(scale), settings.state)
+
+    def batches(generator: Generator) -> Iterator[Sequence[Weighed]]:
+        order = torch.randperm(len(threads), generator=generator).tolist()
+        for start in range(0, len(order), settings.batch):
+            yield [threads[i] for i in order[start : start + settings.batch]]
+
+    def metric() -> Figures:
+        with torch.inference_mode():
+            return {"held_likelihood": -float(loss_of(network, held))}
+
+    run.mkdir(parents=True, exist_ok=True)
+    own = settings.model_copy(update={"run": str(run)})
+    Trainer(batches, network, lambda batch: loss_of(network, batch), metric).fit(own)
+    return network
+
+
+@torch.no_grad()
+def predict(
+    network: NeedNetwork, thread: LabelledThread, other: LabelledThread | None = None
+) -> Vector:
+    """Return the logits of a thread's rows; with the state of an ``other`` thread for an ablation."""
+    states = network.states(other or thread)
+    if other is not None:
+        last = len(states) - 1
+        places = np.minimum(np.arange(len(thread.words) + 1), last)
+        states = states[torch.from_numpy(places)]
+    logits: Vector = network(thread, states).numpy()
+    return logits
+
+
+def calibrate(logits: Vector, labels: Vector, weights: Vector) -> tuple[float, float]:
+    """Return the scale and shift by which logits become probabilities (Platt)."""
+    scale, shift = torch.ones(1, requires_grad=True), torch.zeros(1, requires_grad=True)
+    score, target, weight = map(torch.from_numpy, (logits, labels, weights))
+    optimiser = torch.optim.LBFGS([scale, shift], max_iter=60)
+
+    def loss() -> Tensor:
+        optimiser.zero_grad()
+        value = nn.functional.binary_cross_entropy_with_logits(
+            scale * score + shift, target, weight=weight
+        )
+        value.backward()  # type: ignore[no-untyped-call]
+        return value
+
+    optimiser.step(loss)  # type: ignore[no-untyped-call]
+    return float(scale.detach()), float(shift.detach())
+
+
+def area_under_curve(scores: Vector, labels: Vector, weights: Vector) -> float:
+    """Return the weighted area under the ROC curve; a label of .5 and more is positive."""
+    order = np.argsort(-scores, kind="stable")
+    positive = weights[order] * (labels[order] >= 0.5)
+    negative = weights[order] * (labels[order] < 0.5)
+    above = np.cumsum(positive)
+    total = positive.sum() * negative.sum()
+    return float((negative * above).sum() / total) if total else float("nan")
