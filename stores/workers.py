@@ -251,11 +251,16 @@ class _Pool:
 
     def run(self) -> None:
         """Solve jobs, on one worker after another, until none is left."""
+        deaths = 0
         try:
             while self._left and not self._is_closed:
                 worker = self._hire()
                 self._team.append(worker)
-                if not self._is_closed:
+                ready = worker.ready()
+                deaths = deaths + 1 if ready.kind == "died" else 0  # its machine may go as it starts
+                if ready.kind == "broken" or deaths == TRIES:
+                    raise UserError(ready.problem)
+                if ready.kind == "ready":
                     self._employ(worker)
                 worker.end()
         except UserError as error:
@@ -265,9 +270,6 @@ class _Pool:
 
     def _employ(self, worker: _Worker) -> None:
         """Give jobs to a worker until none is left or it dies."""
-        answer = worker.ready()
-        if answer.kind != "ready":
-            raise UserError(answer.problem)
         while not self._is_closed:
             try:
                 number, tries = self._left.popleft()
