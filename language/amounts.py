@@ -37,9 +37,9 @@ _CLOSE = 0.015  # relative difference of amounts that are the same in other unit
 
 @cache
 def _closed_classes() -> tuple[frozenset[str], dict[str, tuple[str, float]]]:
-    known = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-    units = {unit: (kind, float(size)) for unit, (kind, size) in known["units"].items()}
-    return frozenset(known["small"]), units
+    lists = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    units = {unit: (kind, float(size)) for unit, (kind, size) in lists["units"].items()}
+    return frozenset(lists["small"]), units
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,13 @@ def tokens(text: str) -> tuple[Token, ...]:
     """Return the tokens of ``text``, in order; a unit belongs to the number before it."""
     plain = _plain(text)
     raw: list[Token] = []
-    for found in _TOKEN.finditer(plain):
-        word, (start, end) = found[0], found.span()
-        if found["size"]:
-            count = int(found["count"]) if found["count"] else len(found["xs"] or "x")
-            name = f"{count}x{'large' if found['letter'].startswith('l') else 'small'}"
+    for match in _TOKEN.finditer(plain):
+        word, (start, end) = match[0], match.span()
+        if match["size"]:
+            count = int(match["count"]) if match["count"] else len(match["xs"] or "x")
+            name = f"{count}x{'large' if match['letter'].startswith('l') else 'small'}"
             raw.append(Token(name, name, start, end))
-        elif found["spelled"]:
+        elif match["spelled"]:
             first = re.split("[ -]", word.removeprefix("a "))[0]
             raw.append(_number(_spelled(word), first, start, end))
         elif word[0] == "0" and word.isdecimal() and len(word) > 1:
@@ -105,7 +105,7 @@ def content(text: str) -> tuple[Token, ...]:
 
 def prices_in(text: str) -> tuple[float, ...]:
     """Return the finite amounts that a price tag names, in order: "$1 - $9.000,00" → (1, 9000)."""
-    amounts = (number_value(found[0]) for found in _PRICE.finditer(text))
+    amounts = (number_value(match[0]) for match in _PRICE.finditer(text))
     return tuple(amount for amount in amounts if math.isfinite(amount))
 
 
@@ -120,8 +120,8 @@ def same(one: Token, other: Token) -> float:
         return float(one.key == other.key)
     if one.unit and other.unit:
         if one.unit == other.unit:
-            near = abs(one.size - other.size) <= _CLOSE * max(one.size, other.size)
-            return (1.0 if one.value == other.value else 0.9) if near else 0.0
+            is_close = abs(one.size - other.size) <= _CLOSE * max(one.size, other.size)
+            return (1.0 if one.value == other.value else 0.9) if is_close else 0.0
         return 0.3 if one.value == other.value else 0.0
     return (1.0 if one.unit == other.unit else 0.85) if one.value == other.value else 0.0
 
@@ -168,9 +168,9 @@ def _with_units(raw: list[Token], plain: str) -> tuple[Token, ...]:
     """Give numbers their units; what only tells those is no token any more."""
     _, units = _closed_classes()
     out: list[Token] = []
-    taken = -1  # the unit behind the last number
+    unit_index = -1  # the unit behind the last number
     for i, token in enumerate(raw):
-        if i == taken:
+        if i == unit_index:
             continue
         if token.value is None:
             is_behind_number = bool(out) and out[-1].value is not None
@@ -179,8 +179,8 @@ def _with_units(raw: list[Token], plain: str) -> tuple[Token, ...]:
             continue
         unit, end = "", token.end
         if i + 1 < len(raw) and _is_unit(raw[i + 1], token, plain):
-            taken, end = i + 1, raw[i + 1].end
-            unit = {'"': "inch", "'": "feet"}.get(raw[taken].word, raw[taken].word)
+            unit_index, end = i + 1, raw[i + 1].end
+            unit = {'"': "inch", "'": "feet"}.get(raw[unit_index].word, raw[unit_index].word)
         kind, size = units.get(unit, ("", 0.0))
         if not unit and i > 1 and raw[i - 1].word == "of" and _counts(raw[i - 2]):
             kind, size = "count", 1.0

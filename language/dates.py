@@ -59,7 +59,7 @@ class Span:
     text: str
     place: int = 0
 
-    def shown(self) -> str:
+    def label(self) -> str:
         """Return the day, or the first and the last, or the month or year that it fills."""
         first = datetime.fromtimestamp(self.start, UTC)
         last = datetime.fromtimestamp(self.end, UTC) - timedelta(days=1)
@@ -73,34 +73,36 @@ class Span:
         return f"{first:%Y-%m-%d} to {last:%Y-%m-%d}"
 
 
-def spans(text: str, said: float) -> list[Span]:
+def spans(text: str, reference: float) -> list[Span]:
     """Return the times that ``text``, said at ``said`` (Unix seconds), names, in order."""
-    today = datetime.fromtimestamp(said, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    found: list[Span] = []
-    taken: list[tuple[int, int]] = []
+    today = datetime.fromtimestamp(reference, UTC).replace(
+        hour=0, minute=0, second=0, microsecond=0
+    )
+    matches: list[Span] = []
+    covered: list[tuple[int, int]] = []
     for pattern, rule in _RULES:
         for match in pattern.finditer(text):
-            if any(match.start() < end and start < match.end() for start, end in taken):
+            if any(match.start() < end and start < match.end() for start, end in covered):
                 continue
             try:
-                both = rule(match, today)
+                period = rule(match, today)
             except (ValueError, OverflowError):  # the 31st of June, the year 99999
                 continue
-            if both is not None:
-                taken.append(match.span())
-                start, end = (moment.timestamp() for moment in both)
-                found.append(Span(start, end, match[0], match.start()))
-    return sorted(found, key=lambda span: span.place)
+            if period is not None:
+                covered.append(match.span())
+                start, end = (moment.timestamp() for moment in period)
+                matches.append(Span(start, end, match[0], match.start()))
+    return sorted(matches, key=lambda span: span.place)
 
 
-def resolved(text: str, said: float) -> str:
+def resolved(text: str, reference: float) -> str:
     """Return ``text`` with the day behind each relative time: "last week (2023-05-01 to …)"."""
     out, last = [], 0
-    for span in spans(text, said):
+    for span in spans(text, reference):
         end = span.place + len(span.text)
         if re.search(_YEAR, span.text):
             continue
-        out += [text[last:end], f" ({span.shown()})"]
+        out += [text[last:end], f" ({span.label()})"]
         last = end
     return "".join([*out, text[last:]])
 
@@ -139,7 +141,7 @@ def _year(year: int) -> _Times:
 
 def _nearest(times: Sequence[_Times], today: datetime) -> _Times:
     """Return the one whose middle is nearest to today."""
-    return min(times, key=lambda both: abs((both[0] - today) + (both[1] - today)))
+    return min(times, key=lambda period: abs((period[0] - today) + (period[1] - today)))
 
 
 def _yearly(match: re.Match[str], today: datetime, of: Callable[[int], _Times]) -> _Times:
@@ -150,9 +152,9 @@ def _yearly(match: re.Match[str], today: datetime, of: Callable[[int], _Times]) 
     every = [of(today.year + i) for i in (-2, -1, 0, 1)]
     which = (groups.get("which") or "").lower().split()[-1:]
     if which == ["last"]:
-        return [both for both in every if both[1] <= today][-1]
+        return [period for period in every if period[1] <= today][-1]
     if which == ["next"]:
-        return next(both for both in every if both[0] > today)
+        return next(period for period in every if period[0] > today)
     return _nearest(every, today)
 
 
@@ -188,7 +190,7 @@ def _counted(match: re.Match[str], today: datetime) -> _Times | None:
     return _moved(today, sign * _number(match["n"]), match["unit"].lower())
 
 
-def _beside(match: re.Match[str], today: datetime) -> _Times | None:
+def _relative(match: re.Match[str], today: datetime) -> _Times | None:
     """Read "last week", "next month", "this weekend", "last Friday", "next May"."""
     step = _STEPS[match["which"].lower().split()[-1]]
     if match["weekday"]:
@@ -299,7 +301,7 @@ def _rules() -> Iterator[tuple[re.Pattern[str], _Rule]]:
     yield of(
         r"(?P<which>(?:the |this )?(?:last|past|previous|this|coming|next)) "
         rf"(?:{_WEEKDAY}|{_MONTH}|{_UNIT})",
-        _beside,
+        _relative,
     )
     yield of(rf"(?:in|since|until|by|during|of|for) {_MONTH}(?:,? {_YEAR})?", _in_month)
     yield of(rf"{_MONTH},? {_YEAR}", _in_month)

@@ -35,15 +35,15 @@ def passages(text: str, words: int = 80) -> list[str]:
 
     A sentence that is longer by itself is cut between words. A short text is one passage.
     """
-    found: list[str] = []
+    parts: list[str] = []
     run: list[str] = []
     for sentence in sentences(text):
         tokens = sentence.split()
         if run and len(run) + len(tokens) > words:
-            found.append(" ".join(run))
+            parts.append(" ".join(run))
             run = []
         while len(tokens) > 2 * words:
-            found.append(" ".join(tokens[:words]))
+            parts.append(" ".join(tokens[:words]))
             tokens = tokens[words:]
         run += tokens
-    return [*found, " ".join(run)] if run else found
+    return [*parts, " ".join(run)] if run else parts

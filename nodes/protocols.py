@@ -149,7 +149,7 @@ class BuiltContext:
         """The status values that are shown, by name."""
         return {name: value for piece in self.pieces for name, value in piece.values.items()}
 
-    def shown(self, *kinds: str) -> list[Piece]:
+    def visible(self, *kinds: str) -> list[Piece]:
         """Return the pieces of these kinds that are shown."""
         return [piece for piece in self.pieces if piece.kind in kinds and piece.text]
 

@@ -257,7 +257,9 @@ class _Pool:
                 worker = self._hire()
                 self._team.append(worker)
                 ready = worker.ready()
-                deaths = deaths + 1 if ready.kind == "died" else 0  # its machine may go as it starts
+                deaths = (
+                    deaths + 1 if ready.kind == "died" else 0
+                )  # its machine may go as it starts
                 if ready.kind == "broken" or deaths == TRIES:
                     raise UserError(ready.problem)
                 if ready.kind == "ready":

@@ -215,7 +215,7 @@ def refused(*words: object, stdin: str | None = None) -> str:
 
 def text_in(context: BuiltContext, *kinds: str) -> str:
     """Return the shown text of the pieces of these kinds."""
-    return "".join(piece.text for piece in context.shown(*kinds))
+    return "".join(piece.text for piece in context.visible(*kinds))
 
 
 def passage_piece(text: str, title: str = "", score: float | None = None) -> Piece:

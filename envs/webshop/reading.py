@@ -10,10 +10,9 @@ import numpy as np
 
 from stategate.envs.protocols import Clause, StateInput, target_of
 from stategate.envs.webshop.pages import CLICKED, MARKED, RESULTS, SEPARATOR, dollars
-from stategate.language.instruction.choices import Asked, ask_choices, covered, locate
+from stategate.language.instruction.aligned import VALUED, AlignedInstruction
+from stategate.language.instruction.choices import ChoiceScores, covered, locate, score_choices
 from stategate.language.instruction.parsed import ROLES, ParsedInstruction, parse, phrases
-from stategate.language.instruction.wanted import VALUED
-from stategate.language.instruction.wanted import Wanted as Asking
 from stategate.stores.text import one_line
 from stategate.stores.traces import Event
 
@@ -37,7 +36,7 @@ FORMS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Wanted(Asking):
+class ShopInstruction(AlignedInstruction):
     """What is asked, with the forms of searches."""
 
     def searched(self, form: str) -> str:
@@ -208,7 +207,9 @@ def _facts(page: Page) -> list[StateInput]:
 
 
 @lru_cache(maxsize=8192)
-def asked_parts(parsed: ParsedInstruction, parts: tuple[str, ...], title: str) -> tuple[Asked, ...]:
+def asked_parts(
+    parsed: ParsedInstruction, parts: tuple[str, ...], title: str
+) -> tuple[ChoiceScores, ...]:
     """Return those of an item page's ``parts`` (names and values, in order) that are asked values.
 
     Text alone does not tell names from values nor one group from the next, so each part is aligned by
@@ -217,7 +218,9 @@ def asked_parts(parsed: ParsedInstruction, parts: tuple[str, ...], title: str) -
     """
     values = [part for part in parts[:_MANY] if locate(parsed, part).is_whole]
     single = tuple(("", (value,)) for value in dict.fromkeys(values))
-    likely = [one for one in ask_choices(parsed.text, single, title) if one.asked[0] >= one.none]
+    likely = [
+        one for one in score_choices(parsed.text, single, title) if one.requested[0] >= one.none
+    ]
     places = [frozenset(one.spans[0].places) for one in likely]
     chances = parsed.roles[:, ROLES.index("value")]
 
@@ -247,7 +250,7 @@ def _agreement(page: Page) -> float:
     """Return the share (0 to 1) of what is described that the page's best text says."""
     if not page.instruction or page.kind not in ("results", "item", "sub"):
         return 0.0
-    wanted = Wanted.of(page.instruction)
+    wanted = ShopInstruction.of(page.instruction)
     if page.kind == "results":
         return max((wanted.share(title) for title in page.titles), default=0.0)
     if page.kind == "item":
@@ -259,9 +262,9 @@ def _asked(action: str, instruction: str) -> float:
     """Return the share of a clicked value's words that the instruction says, 0 where it excludes it."""
     if not action.startswith("click[") or not instruction:
         return 0.0
-    one = ask_choices(instruction, (("", (target_of(action),)),))[0]
+    one = score_choices(instruction, (("", (target_of(action),)),))[0]
     quality = one.spans[0].quality
-    if not quality or one.excluded[0] > one.asked[0]:
+    if not quality or one.excluded[0] > one.requested[0]:
         return 0.0
     return sum(quality) / len(quality)
 

@@ -27,7 +27,7 @@ from stategate.envs.protocols import (
     target_of,
 )
 from stategate.envs.webshop.pages import CLICKED, LABELS, RESULTS, SEARCH, SEPARATOR, dollars
-from stategate.envs.webshop.reading import Part, Wanted, clauses, inputs_of, read_page
+from stategate.envs.webshop.reading import Part, ShopInstruction, clauses, inputs_of, read_page
 from stategate.language.instruction.parsed import parse
 from stategate.stores.text import one_line
 from stategate.stores.traces import Event
@@ -86,7 +86,7 @@ class WebShopActions(ActionVocabulary):
                 return retreat
         others = [action for action in actions if action not in (SEARCH, BUY)]
         if SEARCH in actions or not others:
-            plain = Wanted.of(instruction.removeprefix("Instruction:")).searched("search")
+            plain = ShopInstruction.of(instruction.removeprefix("Instruction:")).searched("search")
             return f"search[{plain or 'popular products'}]"
         return others[0]
 

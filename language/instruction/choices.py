@@ -32,11 +32,11 @@ class Span:
 
 
 @lru_cache(maxsize=65536)
-def found_at(parsed: ParsedInstruction, key: Token) -> tuple[tuple[int, float], ...]:
+def token_matches(parsed: ParsedInstruction, key: Token) -> tuple[tuple[int, float], ...]:
     """Return (place, quality) of every token of the instruction that is ``key``, slips forgiven."""
     if key.value is not None:
-        near = ((i, same(key, parsed.tokens[i])) for i in parsed.numbers)
-        return tuple((i, quality) for i, quality in near if quality > 0)
+        scored = ((i, same(key, parsed.tokens[i])) for i in parsed.numbers)
+        return tuple((i, quality) for i, quality in scored if quality > 0)
     exact = parsed.places.get(key.key)
     if exact:
         return tuple((i, 1.0) for i in exact)
@@ -45,13 +45,13 @@ def found_at(parsed: ParsedInstruction, key: Token) -> tuple[tuple[int, float], 
     from rapidfuzz.distance import OSA
 
     slips = 1 + (len(key.word) >= _FUZZY_LONG)
-    found: list[tuple[int, float]] = []
+    matches: list[tuple[int, float]] = []
     for i, token in enumerate(parsed.tokens):
         if token.value is None and len(token.word) >= _FUZZY and not token.is_small:
             distance = OSA.distance(key.word, token.word, score_cutoff=slips)
             if distance <= slips and (token.word[0] == key.word[0] or distance == 1):
-                found.append((i, 1.0 - 0.15 * distance))
-    return tuple(found)
+                matches.append((i, 1.0 - 0.15 * distance))
+    return tuple(matches)
 
 
 @lru_cache(maxsize=65536)
@@ -59,7 +59,7 @@ def covered(parsed: ParsedInstruction, text: str) -> tuple[float, ...]:
     """Return how far (0 to 1) ``text`` says each token of the instruction."""
     cover = [0.0] * len(parsed.tokens)
     for token in content(text):
-        for i, quality in found_at(parsed, token):
+        for i, quality in token_matches(parsed, token):
             cover[i] = max(cover[i], quality)
     return tuple(cover)
 
@@ -72,17 +72,19 @@ def locate(parsed: ParsedInstruction, text: str, name: str = "") -> Span:
     """
     names = [i for token in content(name) for i in parsed.places.get(token.key, ())]
     chances = parsed.roles[:, ROLES.index("value")]
-    wanted = content(text) or tokens(text)
-    where = [found_at(parsed, token) for token in wanted]
-    anchors = sorted({i for places in where for i, _ in places})
+    words = content(text) or tokens(text)
+    matches = [token_matches(parsed, token) for token in words]
+    anchors = sorted({i for places in matches for i, _ in places})
     if not anchors:
-        return Span((0.0,) * len(wanted), ())
-    reach = len(wanted) + 2
+        return Span((0.0,) * len(words), ())
+    reach = len(words) + 2
     best: tuple[tuple[float, ...], Span] | None = None  # by rank
     for anchor in anchors:
         quality, places = [], []
-        for held in where:
-            close = [(q, -abs(i - anchor), i) for i, q in held if anchor <= i <= anchor + reach]
+        for candidates in matches:
+            close = [
+                (q, -abs(i - anchor), i) for i, q in candidates if anchor <= i <= anchor + reach
+            ]
             if close:
                 top = max(close)
                 quality.append(top[0])
@@ -92,13 +94,15 @@ def locate(parsed: ParsedInstruction, text: str, name: str = "") -> Span:
         span = Span(tuple(quality), tuple(dict.fromkeys(places)))
         limited = sum(i in parsed.in_limit for i in span.places)
         ruled = max((float(parsed.excluded[i]) for i in span.places), default=0.0)
-        near = min((abs(i - j) for i in span.places for j in names if i != j), default=_REACH)
+        name_distance = min(
+            (abs(i - j) for i in span.places for j in names if i != j), default=_REACH
+        )
         sure = float(sum(chances[i] for i in span.places))
         spread = max(span.places) - min(span.places) if span.places else 0
-        rank = (sum(quality) - limited, -min(near, _REACH), -ruled, -spread, sure)
+        rank = (sum(quality) - limited, -min(name_distance, _REACH), -ruled, -spread, sure)
         if best is None or rank > best[0]:
             best = rank, span
-    return best[1] if best is not None else Span((0.0,) * len(wanted), ())
+    return best[1] if best is not None else Span((0.0,) * len(words), ())
 
 
 class _Compared:
@@ -109,16 +113,16 @@ class _Compared:
     ) -> None:
         self.parsed, self.values, self.title, n = parsed, values, title, len(values)
         self.spans = [locate(parsed, value, name) for value in values]
-        self.wanted = [content(value) or tokens(value) for value in values]
+        self.value_tokens = [content(value) or tokens(value) for value in values]
         holders: dict[str, int] = {}
-        for keys in self.wanted:
+        for keys in self.value_tokens:
             for key in {t.key for t in keys}:
                 holders[key] = holders.get(key, 0) + 1
         self.weigh = {k: math.log((n + 1) / (count + 0.5)) + 0.1 for k, count in holders.items()}
         self.care = parsed.matters
         self.name_keys = {token.key for token in content(name)}
         self.name_at = [i for key in self.name_keys for i in parsed.places.get(key, ())]
-        pairs = list(zip(self.wanted, self.spans, strict=True))
+        pairs = list(zip(self.value_tokens, self.spans, strict=True))
         self.cover = [_coverage(keys, span, self.weigh) for keys, span in pairs]
         self.whole_sets = [frozenset(s.places) if s.is_whole else frozenset() for s in self.spans]
         self.strength = [
@@ -126,23 +130,25 @@ class _Compared:
         ]
         self.excluded = [_excluded(parsed, span) for span in self.spans]
         self.order = _order(self.whole_sets)
-        self.meant = _meant(parsed, self.wanted, self.spans, title)
+        self.meant = _meant(parsed, self.value_tokens, self.spans, title)
         self.roles = [_roles(parsed, span) for span in self.spans]
 
-    def row(self, i: int, taken: frozenset[int]) -> dict[str, float]:
+    def row(self, i: int, claimed: frozenset[int]) -> dict[str, float]:
         """Return the features of the ``i``-th value.
 
         ``taken`` are the instruction's tokens that a value of another choice says better.
         """
-        parsed, span, keys, n = self.parsed, self.spans[i], self.wanted[i], len(self.values)
+        parsed, span, keys, n = self.parsed, self.spans[i], self.value_tokens[i], len(self.values)
         places, strength, whole = frozenset(span.places), self.strength, span.is_whole
-        said, count = [parsed.tokens[p] for p in places], max(len(places), 1)
+        matched, count = [parsed.tokens[p] for p in places], max(len(places), 1)
         missing = [key for key, q in zip(keys, span.quality, strict=True) if q < _ENOUGH]
-        near = min((abs(p - q) for p in places for q in self.name_at), default=99)
+        distance = min((abs(p - q) for p in places for q in self.name_at), default=99)
         others = [self.excluded[j] for j in range(n) if j != i]
-        gap, beside = left_over(parsed, places, self.title, self.name_keys)
+        gap, adjacent = gap_sizes(parsed, places, self.title, self.name_keys)
         before, after = self.order[i]
-        told = [self.weigh[k.key] for k, q in zip(keys, span.quality, strict=True) if q >= _ENOUGH]
+        matched_weights = [
+            self.weigh[k.key] for k, q in zip(keys, span.quality, strict=True) if q >= _ENOUGH
+        ]
         return {
             "coverage": self.cover[i],
             "plain coverage": sum(span.quality) / len(span.quality) if span.quality else 0.0,
@@ -151,21 +157,21 @@ class _Compared:
             "words found": min(len(keys) - len(missing), 4) / 4,
             "words missing": min(len(missing), 4) / 4,
             "numbers missing": min(sum(key.value is not None for key in missing), 3) / 3,
-            "told apart": max(told, default=0.0) / 4,
+            "told apart": max(matched_weights, default=0.0) / 4,
             "swallowed": bool(places) and any(places < other for other in self.whole_sets),
             "margin": max(-1.0, min(1.0, _lead(strength, i))),
             "best": strength[i] >= max(strength) and max(strength) > 0,
             "ties": min(strength.count(strength[i]) - 1, 4) / 4 if places else 0.0,
-            "in title": sum(token.key in self.title for token in said) / count,
-            "taken by others": len(places & taken) / count,
-            "name near": 1 / (1 + near) if near <= _REACH else 0.0,
+            "in title": sum(token.key in self.title for token in matched) / count,
+            "taken by others": len(places & claimed) / count,
+            "name near": 1 / (1 + distance) if distance <= _REACH else 0.0,
             "name said": bool(self.name_at),
             "excluded": self.excluded[i],
             "in limit": len(places & parsed.in_limit) / count,
             "many": math.log(n) / 4,
             "matters": max((self.care[p] for p in places), default=0.0),
             "letters alike": _alike(parsed, self.values[i]),
-            "said twice": any(len(parsed.places[token.key]) > 1 for token in said),
+            "said twice": any(len(parsed.places[token.key]) > 1 for token in matched),
             "has number": any(key.value is not None for key in keys),
             "slips": 1 - max(span.quality, default=1.0) if places else 0.0,
             "last of two": n == 2 and i == 1,
@@ -173,7 +179,7 @@ class _Compared:
             "others excluded": max(others, default=0.0),
             "nothing found": not places,
             "gap": gap,
-            "beside": beside,
+            "beside": adjacent,
             "said before": before,
             "said after": after,
             "meant": self.meant[i],
@@ -187,18 +193,18 @@ class _Compared:
 
     def none(self, rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
         """Return the features of asking for none of the values, from their ``rows``."""
-        most = {name: max(row[name] for row in rows) for name in rows[0]}
+        maxima = {name: max(row[name] for row in rows) for name in rows[0]}
         return {
-            "best coverage": most["coverage"],
-            "any whole": most["all found"],
+            "best coverage": maxima["coverage"],
+            "any whole": maxima["all found"],
             "name said": bool(self.name_at),
             "many": math.log(len(self.values)) / 4,
-            "best letters": most["letters alike"],
-            "best matters": most["matters"],
-            "any number": most["has number"],
+            "best letters": maxima["letters alike"],
+            "best matters": maxima["matters"],
+            "any number": maxima["has number"],
             "one": len(self.values) == 1,
-            "meant": most["meant"],
-            "of a value": most["of a value"],
+            "meant": maxima["meant"],
+            "of a value": maxima["of a value"],
         }
 
 
@@ -218,10 +224,10 @@ def _roles(parsed: ParsedInstruction, span: Span) -> dict[str, float]:
 
 def _is_glued(parsed: ParsedInstruction, places: frozenset[int]) -> bool:
     """Say whether a stretch is part of a longer name: "black" of "a4-black", "men" of "men's"."""
-    found = parsed.tokens
+    words = parsed.tokens
 
     def joins(i: int) -> bool:
-        return 0 < i < len(found) and parsed.text[found[i - 1].end : found[i].start] in _JOINTS
+        return 0 < i < len(words) and parsed.text[words[i - 1].end : words[i].start] in _JOINTS
 
     return any(joins(max(p, q)) for p in places for q in (p - 1, p + 1) if q not in places)
 
@@ -233,42 +239,44 @@ def _excluded(parsed: ParsedInstruction, span: Span) -> float:
 
 def _order(wholes: Sequence[frozenset[int]]) -> list[tuple[float, float]]:
     """Return of each value whether another one is said before it, and after it."""
-    said = [(i, min(whole), max(whole)) for i, whole in enumerate(wholes) if whole]
-    found = [[0.0, 0.0] for _ in wholes]
-    for i, _, last in said:
-        for j, start, _ in said:
+    stretches = [(i, min(whole), max(whole)) for i, whole in enumerate(wholes) if whole]
+    order = [[0.0, 0.0] for _ in wholes]
+    for i, _, last in stretches:
+        for j, start, _ in stretches:
             if i != j and last < start and not wholes[i] & wholes[j]:
-                found[j][0] = found[i][1] = 1.0
-    return [(before, after) for before, after in found]
+                order[j][0] = order[i][1] = 1.0
+    return [(before, after) for before, after in order]
 
 
 def _meant(
     parsed: ParsedInstruction,
-    wanted: Sequence[Sequence[Token]],
+    value_tokens: Sequence[Sequence[Token]],
     spans: Sequence[Span],
     title: frozenset[str],
 ) -> list[float]:
     """Return how far (0 to 1) the instruction says or means the words of each value."""
-    told = {p for span in spans if span.is_whole for p in span.places}
+    covered_places = {p for span in spans if span.is_whole for p in span.places}
     open_ = {
         token.key
         for i, token in enumerate(parsed.tokens)
-        if not (token.is_small or token.value is not None or i in parsed.in_limit or i in told)
+        if not (
+            token.is_small or token.value is not None or i in parsed.in_limit or i in covered_places
+        )
         and token.key not in title
     }
-    found = []
-    for keys, span in zip(wanted, spans, strict=True):
+    scores = []
+    for keys, span in zip(value_tokens, spans, strict=True):
         parts = [
             quality
             if quality >= _ENOUGH or key.value is not None
             else max((likeness(key.key, other) for other in open_), default=0.0)
             for key, quality in zip(keys, span.quality, strict=True)
         ]
-        found.append(sum(parts) / len(parts) if parts else 0.0)
-    return found
+        scores.append(sum(parts) / len(parts) if parts else 0.0)
+    return scores
 
 
-def left_over(
+def gap_sizes(
     parsed: ParsedInstruction, places: frozenset[int], title: frozenset[str], names: set[str]
 ) -> tuple[float, float]:
     """Return how many words stand within a stretch, and right beside it, that it does not say.
@@ -284,7 +292,7 @@ def left_over(
         return not (token.is_small or i in places or i in parsed.in_limit or token.key in names)
 
     gap = sum(is_open(i) for i in range(first, last))
-    beside = 0
+    adjacent = 0
     for i, step in ((first - 1, -1), (last + 1, 1)):
         edge = first if step < 0 else last
         if 0 <= i < len(parsed.tokens) and parsed.clause[i] == parsed.clause[edge]:
@@ -294,14 +302,14 @@ def left_over(
                 )
             ]
             token = parsed.tokens[i]
-            beside += is_open(i) and token.key not in title and "," not in between
-    return min(gap, 3) / 3, beside / 2
+            adjacent += is_open(i) and token.key not in title and "," not in between
+    return min(gap, 3) / 3, adjacent / 2
 
 
 def _coverage(keys: Sequence[Token], span: Span, weigh: Mapping[str, float]) -> float:
     total = sum(weigh[t.key] for t in keys)
-    found = sum(weigh[t.key] * q for t, q in zip(keys, span.quality, strict=True))
-    return found / total if total else 0.0
+    matched = sum(weigh[t.key] * q for t, q in zip(keys, span.quality, strict=True))
+    return matched / total if total else 0.0
 
 
 @lru_cache(maxsize=65536)
@@ -317,7 +325,7 @@ def _alike(parsed: ParsedInstruction, value: str) -> float:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ChoiceScores:
     """Of the values of one choice: probabilities of being asked and excluded; ``none`` is asked of all.
 
     They are calibrated: of the values with ``asked`` 0.8 some eight in ten are.
@@ -325,7 +333,7 @@ class Asked:
 
     name: str
     values: tuple[str, ...]
-    asked: tuple[float, ...]
+    requested: tuple[float, ...]
     excluded: tuple[float, ...]
     none: float
     spans: tuple[Span, ...] = ()
@@ -333,35 +341,35 @@ class Asked:
     @property
     def best(self) -> int:
         """The place of the value that is asked most likely."""
-        return max(range(len(self.asked)), key=lambda i: self.asked[i])
+        return max(range(len(self.requested)), key=lambda i: self.requested[i])
 
 
 @lru_cache(maxsize=8192)
-def ask_choices(
+def score_choices(
     text: str, choices: tuple[tuple[str, tuple[str, ...]], ...], title: str = ""
-) -> tuple[Asked, ...]:
+) -> tuple[ChoiceScores, ...]:
     """Return for each choice (name, values) of a page what the instruction ``text`` asks of it.
 
     ``title`` is what the page says of the thing itself: a word that stands there may be meant of it.
     """
-    found = []
-    for name, values, compared, taken in _compared(text, choices, title):
-        rows = [compared.row(i, taken) for i in range(len(values))]
-        asked, excluded, none = _judged(rows, compared.none(rows)) if rows else ([], [], 1.0)
+    scores = []
+    for name, values, compared, claimed in _compared(text, choices, title):
+        rows = [compared.row(i, claimed) for i in range(len(values))]
+        requested, excluded, none = _judged(rows, compared.none(rows)) if rows else ([], [], 1.0)
         spans = tuple(compared.spans)
-        found.append(Asked(name, values, tuple(asked), tuple(excluded), none, spans))
-    return tuple(found)
+        scores.append(ChoiceScores(name, values, tuple(requested), tuple(excluded), none, spans))
+    return tuple(scores)
 
 
 def choice_features(
     text: str, choices: tuple[tuple[str, tuple[str, ...]], ...], title: str
 ) -> list[tuple[list[dict[str, float]], dict[str, float]]]:
     """Return for each choice the named features of its values, and those of none: for a trainer."""
-    found = []
-    for _, values, compared, taken in _compared(text, choices, title):
-        rows = [compared.row(i, taken) for i in range(len(values))]
-        found.append((rows, compared.none(rows)))
-    return found
+    features = []
+    for _, values, compared, claimed in _compared(text, choices, title):
+        rows = [compared.row(i, claimed) for i in range(len(values))]
+        features.append((rows, compared.none(rows)))
+    return features
 
 
 def _compared(
@@ -372,8 +380,8 @@ def _compared(
     keys = frozenset(token.key for token in content(title))
     whole = [_longest([locate(parsed, v, name) for v in values]) for name, values in choices]
     for (name, values), mine in zip(choices, whole, strict=True):
-        taken = frozenset(p for other in whole if len(other) > len(mine) for p in other)
-        yield name, values, _Compared(parsed, name, values, keys), taken
+        claimed = frozenset(p for other in whole if len(other) > len(mine) for p in other)
+        yield name, values, _Compared(parsed, name, values, keys), claimed
 
 
 def _longest(spans: Sequence[Span]) -> tuple[int, ...]:

@@ -79,12 +79,12 @@ def sentence_features(words: Sequence[str]) -> list[str]:
 
 
 #: Kinds of task that another reader gave, by text.
-_GIVEN: dict[str, TaskKind] = {}
+_ADOPTED_KINDS: dict[str, TaskKind] = {}
 
 
 def adopt_kind(text: str, kind: TaskKind) -> None:
     """Take the kind of task of ``text`` from another reader from now on."""
-    _GIVEN[text] = kind
+    _ADOPTED_KINDS[text] = kind
     read_goal.cache_clear()
     _stretches.cache_clear()
 
@@ -97,8 +97,8 @@ def read_goal(text: str) -> GoalReading:
     logits = hashed("goal", [row])[0] / max(len(row), 1) ** 0.5 + array("goal/bias")
     sizes = [len(labels(part)) for part in ("kind", "thing", "place")]
     kind, thing, place = (softmax(part) for part in np.split(logits, np.cumsum(sizes)[:-1]))
-    if text in _GIVEN:
-        kind = np.array([float(name == _GIVEN[text]) for name in KINDS])
+    if text in _ADOPTED_KINDS:
+        kind = np.array([float(name == _ADOPTED_KINDS[text]) for name in KINDS])
     kinds = sorted(zip(KINDS, kind.tolist(), strict=True), key=lambda pair: -pair[1])
     chances = {
         name: dict(zip(labels(name), own.tolist(), strict=True))
@@ -109,8 +109,8 @@ def read_goal(text: str) -> GoalReading:
         spans[slot.role] = slot.start, slot.end
     telling = _telling_word(words, KINDS.index(kinds[0][0]))
     if telling is not None:
-        found = tokens(text)
-        spans["kind"] = found[telling].start, found[telling].end
+        text_tokens = tokens(text)
+        spans["kind"] = text_tokens[telling].start, text_tokens[telling].end
     return GoalReading(text, tuple(kinds), chances, spans)
 
 
@@ -126,32 +126,34 @@ def _stretches(text: str, slot: str) -> tuple[tuple[str, float], ...]:
     """Return stretches of up to three words, joined, with how probably they are of ``slot``."""
     parsed = parse(text)
     column = parsed.tags[:, TAGS.index(slot)] if len(parsed.tokens) else np.zeros(0)
-    found: dict[str, float] = {}
+    probabilities: dict[str, float] = {}
     for size in (1, 2, 3):
         for i in range(len(parsed.tokens) - size + 1):
             part = parsed.tokens[i : i + size]
             if not part[0].is_small and not part[-1].is_small:
                 name = "".join(token.word for token in part)
-                found[name] = max(found.get(name, 0.0), float(column[i : i + size].mean()))
-    return tuple(found.items())
+                probabilities[name] = max(
+                    probabilities.get(name, 0.0), float(column[i : i + size].mean())
+                )
+    return tuple(probabilities.items())
 
 
 def name_features(reading: GoalReading, slot: str, name: str) -> tuple[float, ...]:
     """Return what speaks for a name: the classifier, the same letters, like letters, the tags."""
-    known = reading.chances[slot]
+    trained = reading.chances[slot]
     same = most_same = alike = most_alike = 0.0
     for stretch, chance in _stretches(reading.text, slot):
         likeness = letters_alike(stretch, name)
         if likeness == 1.0 or stretch.removesuffix("s") == name:
             same, most_same, likeness = 1.0, max(most_same, chance), 1.0
         alike, most_alike = max(alike, likeness), max(most_alike, likeness * chance)
-    is_known = name in known
-    sure = math.log(known.get(name, 0.0) + _FLOOR)
-    other = math.log(known.get(OTHER, 0.0) + _FLOOR)
+    is_trained = name in trained
+    sure = math.log(trained.get(name, 0.0) + _FLOOR)
+    other = math.log(trained.get(OTHER, 0.0) + _FLOOR)
     return (
-        sure if is_known else 0.0,
-        0.0 if is_known else 1.0,
-        0.0 if is_known else other,
+        sure if is_trained else 0.0,
+        0.0 if is_trained else 1.0,
+        0.0 if is_trained else other,
         same,
         most_same,
         alike,
@@ -173,8 +175,10 @@ def rank_names(
     rows = np.array([name_features(reading, slot, name) for name in every], dtype=np.float32)
     # Of a name that training never saw letters are all that is known: one that the room shows and the
     # sentence says letter by letter is meant.
-    said = {stretch for stretch, _ in _stretches(reading.text, slot)} - set(reading.chances[slot])
-    exact = np.array([name in names and name in said for name in every], dtype=np.float32)
+    stretches = {stretch for stretch, _ in _stretches(reading.text, slot)} - set(
+        reading.chances[slot]
+    )
+    exact = np.array([name in names and name in stretches for name in every], dtype=np.float32)
     chances = softmax(rows @ array(f"name/{slot}") + _EXACT * exact)
     order = np.argsort(-chances)[:_KEPT]
     return tuple(
@@ -184,11 +188,11 @@ def rank_names(
 
 def own_names(reading: GoalReading, slot: str) -> set[str]:
     """Return the likeliest known names, and the text's own words that are tagged as ``slot``."""
-    known = reading.chances[slot]
-    likely = sorted(known, key=lambda name: -known[name])[:_LIKELY]
-    said = {stretch for stretch, _ in _stretches(reading.text, slot)}
+    trained = reading.chances[slot]
+    likely = sorted(trained, key=lambda name: -trained[name])[:_LIKELY]
+    stretches = {stretch for stretch, _ in _stretches(reading.text, slot)}
     tagged = {stretch for stretch, chance in _stretches(reading.text, slot) if chance >= _TAGGED}
-    return {*likely, *tagged, *(said & known.keys())}
+    return {*likely, *tagged, *(stretches & trained.keys())}
 
 
 @lru_cache(maxsize=65536)

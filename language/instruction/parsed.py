@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from stategate.language.amounts import Token, tokens
-from stategate.language.instruction.tagger import GIVEN, TAGS, runs, tag
+from stategate.language.instruction.tagger import ADOPTED_TAGS, TAGS, runs, tag
 from stategate.language.instruction.weights import Floats
 
 Role = Literal["thing", "property", "value", "place", "excluded", "limit", "talk"]
@@ -75,10 +75,10 @@ class ParsedInstruction:
     @cached_property
     def places(self) -> dict[str, tuple[int, ...]]:
         """Where each key stands."""
-        found: dict[str, tuple[int, ...]] = {}
+        positions: dict[str, tuple[int, ...]] = {}
         for i, token in enumerate(self.tokens):
-            found[token.key] = (*found.get(token.key, ()), i)
-        return found
+            positions[token.key] = (*positions.get(token.key, ()), i)
+        return positions
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
@@ -89,11 +89,11 @@ class ParsedInstruction:
     def roles(self) -> Floats:
         """(tokens, ROLES): how probable each role is; function words and limits are talk."""
         by = {name: self.tags[:, i] for name, i in _TAG.items()}
-        found = np.stack([by["thing"], by["property"], by["value"] + by["place"]], axis=1)
+        content_roles = np.stack([by["thing"], by["property"], by["value"] + by["place"]], axis=1)
         silent = [token.is_small or i in self.in_limit for i, token in enumerate(self.tokens)]
-        found = np.where(np.array(silent, dtype=bool)[:, None], 0.0, found)
-        rest = 1 - found.sum(axis=1, keepdims=True)
-        return np.concatenate([found, rest], axis=1).astype(np.float32)
+        content_roles = np.where(np.array(silent, dtype=bool)[:, None], 0.0, content_roles)
+        talk = 1 - content_roles.sum(axis=1, keepdims=True)
+        return np.concatenate([content_roles, talk], axis=1).astype(np.float32)
 
     @cached_property
     def matters(self) -> tuple[float, ...]:
@@ -112,7 +112,7 @@ class ParsedInstruction:
         best = [int(i) for i in self.tags.argmax(axis=1)] if len(self.tags) else []
         best = [_TAG["limit"] if tag_ in _LIMITS else tag_ for tag_ in best]
         joints = [i > 0 and self.clause[i] == self.clause[i - 1] for i in range(len(best))]
-        found = []
+        slots = []
         for run in runs(best, frozenset(names), joints):
             content = [i for i in run if best[run[0]] in _LIMITS or not self.tokens[i].is_small]
             if content:
@@ -120,8 +120,8 @@ class ParsedInstruction:
                 columns = _LIMITS if best[run[0]] in _LIMITS else [best[run[0]]]
                 sure = float(self.tags[content][:, columns].sum(axis=1).mean())
                 role = names[best[run[0]]]
-                found.append(Slot(role, self.text[start:end], start, end, sure))
-        return tuple(found)
+                slots.append(Slot(role, self.text[start:end], start, end, sure))
+        return tuple(slots)
 
     @property
     def unsure(self) -> tuple[str, ...]:
@@ -146,19 +146,19 @@ def _role(tag_name: str) -> Role:
 @lru_cache(maxsize=4096)
 def parse(text: str) -> ParsedInstruction:
     """Return what the instruction ``text`` says, read by the token tagger."""
-    found, tags = tokens(text), tag(text)
+    words, tags = tokens(text), tag(text)
     clause, number = [], 0
-    for i, token in enumerate(found):
-        between = text[found[i - 1].end : token.start] if i else ""
+    for i, token in enumerate(words):
+        between = text[words[i - 1].end : token.start] if i else ""
         number += bool(_BREAKS.intersection(between)) or ". " in between or " - " in between
         clause.append(number)
-    limit, inside = _limit(found, tags)
-    return ParsedInstruction(text, found, tags, tuple(clause), limit, inside)
+    limit, inside = _limit(words, tags)
+    return ParsedInstruction(text, words, tags, tuple(clause), limit, inside)
 
 
 def is_adopted(text: str) -> bool:
     """Say whether another reader's tags stand for ``text``."""
-    return text in GIVEN
+    return text in ADOPTED_TAGS
 
 
 def adopt(
@@ -168,33 +168,33 @@ def adopt(
 
     The learned tagger still says which words beside an amount make it a limit.
     """
-    found = tokens(text)
-    tags = np.full((len(found), len(TAGS)), _RESIDUE, dtype=np.float32)
-    best = [_TAG["talk"]] * len(found)
-    limits = tag(text)[:, _TAG["limit"]] if len(found) else ()
+    words = tokens(text)
+    tags = np.full((len(words), len(TAGS)), _RESIDUE, dtype=np.float32)
+    best = [_TAG["talk"]] * len(words)
+    limits = tag(text)[:, _TAG["limit"]] if len(words) else ()
     for i, chance in enumerate(limits):
         best[i] = _TAG["limit"] if chance >= SURE and (low or high) else best[i]
     for name, texts in quotes.items():
         for quote in texts:
             keys = {token.key for token in tokens(quote) if not token.is_small}
-            for i, token in enumerate(found):
+            for i, token in enumerate(words):
                 best[i] = _TAG[name] if token.key in keys else best[i]
     for name, amount in (("low", low), ("high", high)):
-        for i, token in enumerate(found):
+        for i, token in enumerate(words):
             best[i] = _TAG[name] if amount is not None and token.value == amount else best[i]
     for i, place in enumerate(best):
         tags[i, place] = 1 - _RESIDUE * (len(TAGS) - 1)
-    GIVEN[text] = tags
+    ADOPTED_TAGS[text] = tags
     parse.cache_clear()
 
 
-def _limit(found: tuple[Token, ...], tags: Floats) -> tuple[Limit | None, frozenset[int]]:
+def _limit(words: tuple[Token, ...], tags: Floats) -> tuple[Limit | None, frozenset[int]]:
     """Return the limit that tagged numbers set, and the places of the words that say it.
 
     Of several upper (lower) ends the last counts, as people correct themselves.
     """
     ends: dict[str, int] = {}
-    for i, token in enumerate(found):
+    for i, token in enumerate(words):
         high, low = (float(tags[i, _TAG[name]]) for name in ("high", "low"))
         if token.value is not None and high + low >= _AMOUNT:
             ends["high" if high >= low else "low"] = i
@@ -205,14 +205,14 @@ def _limit(found: tuple[Token, ...], tags: Floats) -> tuple[Limit | None, frozen
     for end in ends.values():
         for step in (-1, 1):
             i = end
-            while 0 <= i < len(found) and (i == end or of_limit[i]):
+            while 0 <= i < len(words) and (i == end or of_limit[i]):
                 inside.add(i)
                 i += step
-    amounts = {name: found[i].value for name, i in ends.items()}
+    amounts = {name: words[i].value for name, i in ends.items()}
     low_end, high_end = amounts.get("low"), amounts.get("high")
     if low_end is not None and high_end is not None and low_end > high_end:
         low_end = None
-    start, end = found[min(inside)].start, found[max(inside)].end
+    start, end = words[min(inside)].start, words[max(inside)].end
     sure = min(float(tags[i, _LIMITS[:2]].max()) for i in ends.values())
     return Limit(low_end, high_end, start, end, sure), frozenset(inside)
 

@@ -29,9 +29,9 @@ def shape_of(token: Token) -> str:
     return "code" if any(c.isdigit() for c in token.word) else "word"
 
 
-def token_features(text: str, found: tuple[Token, ...], i: int) -> list[str]:
+def token_features(text: str, words: tuple[Token, ...], i: int) -> list[str]:
     """Return the hashed features of token ``i``: its letters, its neighbours, the marks between."""
-    token = found[i]
+    token = words[i]
     word = shape_of(token) if token.value is not None else token.word
     features = [f"w{word}", f"k{token.key if token.value is None else ''}", f"s{shape_of(token)}"]
     if token.value is None:
@@ -40,14 +40,14 @@ def token_features(text: str, found: tuple[Token, ...], i: int) -> list[str]:
     for offset in range(-_NEAR, _NEAR + 1):
         if offset:
             j = i + offset
-            other = found[j] if 0 <= j < len(found) else None
+            other = words[j] if 0 <= j < len(words) else None
             around.append(
                 "^" if other is None else shape_of(other) if other.value is not None else other.word
             )
             features.append(f"{offset}{around[-1]}")
     for side, (a, b) in {"-": (i - 1, i), "+": (i, i + 1)}.items():
-        start = found[a].end if a >= 0 else 0
-        end = found[b].start if b < len(found) else len(text)
+        start = words[a].end if a >= 0 else 0
+        end = words[b].start if b < len(words) else len(text)
         mark = text[start:end].strip()[:3]
         features += [f"{side}{mark}", f"{side}{mark}{around[2 if side == '-' else 3]}"]
     before2, before, after, after2 = around[1:5]
@@ -60,17 +60,17 @@ def token_features(text: str, found: tuple[Token, ...], i: int) -> list[str]:
         f"f{shape_of(token)} {before2} {before}",
         f"g{shape_of(token)} {after} {after2}",
         f"p{min(i, 4)}",
-        f"q{min(len(found) - 1 - i, 4)}",
+        f"q{min(len(words) - 1 - i, 4)}",
     ]
-    for j in range(max(0, i - 9), min(len(found), i + 8)):
-        if j != i and found[j].value is None:
-            features.append(f"{'near-' if j < i else 'near+'}{found[j].word}")
+    for j in range(max(0, i - 9), min(len(words), i + 8)):
+        if j != i and words[j].value is None:
+            features.append(f"{'near-' if j < i else 'near+'}{words[j].word}")
     return features
 
 
-def dense_features(found: tuple[Token, ...]) -> Floats:
+def dense_features(words: tuple[Token, ...]) -> Floats:
     """Return (tokens, 3 d): the meaning of each word and of those beside it."""
-    own = np.stack([meaning_of(token.key) for token in found])
+    own = np.stack([meaning_of(token.key) for token in words])
     zero = np.zeros_like(own[:1])
     sides = np.concatenate([zero, own[:-1]]), np.concatenate([own[1:], zero])
     return np.concatenate([own, *sides], axis=1)
@@ -86,31 +86,31 @@ def window_of(first: Floats) -> Floats:
 
 
 #: Tags that another reader gave, by text.
-GIVEN: dict[str, Floats] = {}
+ADOPTED_TAGS: dict[str, Floats] = {}
 
 
 def tag(text: str) -> Floats:
     """Return (tokens, TAGS): the probability of each tag for each token of ``text``."""
-    given = GIVEN.get(text)
-    return _tagged(text) if given is None else given
+    adopted = ADOPTED_TAGS.get(text)
+    return _tagged(text) if adopted is None else adopted
 
 
 @lru_cache(maxsize=4096)
 def _tagged(text: str) -> Floats:
-    found = tokens(text)
-    if not found:
+    words = tokens(text)
+    if not words:
         return np.zeros((0, len(TAGS)), dtype=np.float32)
-    sparse = hashed("tag", (token_features(text, found, i) for i in range(len(found))))
-    both = sparse + dense_features(found) @ array("tag/meaning") + array("tag/bias")
-    first = softmax(both[:, : len(TAGS)])
-    return softmax(both[:, len(TAGS) :] + window_of(first) @ array("tag/window"))
+    sparse = hashed("tag", (token_features(text, words, i) for i in range(len(words))))
+    logits = sparse + dense_features(words) @ array("tag/meaning") + array("tag/bias")
+    first = softmax(logits[:, : len(TAGS)])
+    return softmax(logits[:, len(TAGS) :] + window_of(first) @ array("tag/window"))
 
 
-def runs(best: list[int], wanted: frozenset[int], joints: list[bool]) -> list[tuple[int, ...]]:
+def runs(best: list[int], classes: frozenset[int], joints: list[bool]) -> list[tuple[int, ...]]:
     """Return the runs of neighbouring tokens whose best tag is one and the same of ``wanted``."""
-    found: list[tuple[int, ...]] = []
+    groups: list[tuple[int, ...]] = []
     cuts = [0, *(i for i in range(1, len(best)) if best[i] != best[i - 1] or not joints[i])]
     for start, end in itertools.pairwise([*cuts, len(best)]):
-        if start < end and best[start] in wanted:
-            found.append(tuple(range(start, end)))
-    return found
+        if start < end and best[start] in classes:
+            groups.append(tuple(range(start, end)))
+    return groups

@@ -45,8 +45,8 @@ def install(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None
 @cache
 def array(name: str) -> NDArray[Any]:
     """Return the named array; hashed tables as bytes with a scale for each column."""
-    found: NDArray[Any] = (_installed or _shipped())[0][name]
-    return found
+    values: NDArray[Any] = (_installed or _shipped())[0][name]
+    return values
 
 
 @cache
@@ -63,8 +63,8 @@ def buckets(features: Iterable[str], size: int) -> list[int]:
 def hashed(layer: str, rows: Iterable[Iterable[str]]) -> Floats:
     """Return (rows, columns): for each row the sum of its features' weights in the hashed table."""
     table, scale = array(f"{layer}/table"), array(f"{layer}/scale")
-    found = [table[buckets(row, len(table))].sum(axis=0, dtype=np.int32) for row in rows]
-    return np.asarray(np.array(found, dtype=np.float32).reshape(-1, table.shape[1]) * scale)
+    sums = [table[buckets(row, len(table))].sum(axis=0, dtype=np.int32) for row in rows]
+    return np.asarray(np.array(sums, dtype=np.float32).reshape(-1, table.shape[1]) * scale)
 
 
 def softmax(logits: Floats) -> Floats:

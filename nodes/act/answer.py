@@ -54,7 +54,7 @@ _UNKNOWN = re.compile(
 
 
 class _Answering(ActorParams):
-    """What answers questions, and has nothing to do in a world without any."""
+    """The parameters of actors that answer questions."""
 
     @classmethod
     def fits(cls, env: EnvParams) -> bool:
@@ -84,12 +84,12 @@ class Answer(_Answering):
             question, decided = _question(resources, context)
             if decided is not None:
                 return decided
-            found = support(context, question, resources.embedder, WORDS)
+            evidence = support(context, question, resources.embedder, WORDS)
             if self.threshold > 0 and asks_for_fact(question):
-                if found is None:
+                if evidence is None:
                     return _nothing("there is nothing to answer from")
-                if found.chance < self.threshold:
-                    return _nothing(f"chance {found.chance:.2f} that what was read answers")
+                if evidence.chance < self.threshold:
+                    return _nothing(f"chance {evidence.chance:.2f} that what was read answers")
             # Invoked, not streamed by hand: LangGraph streams the tokens of any model call.
             reply = await ask([SystemMessage(self.system), *context.messages])
             # The answer alone, also where a model wraps it as an action or repeats the cue.
@@ -97,26 +97,26 @@ class Answer(_Answering):
             inner = answered(text)
             text = (text if inner is None else inner).removeprefix("Answer:").strip()
             text = text.replace(f" {BREAK} ", "\n")  # copied from a passage
-            decision = self._judged(question, text, found, resources)
+            decision = self._judged(question, text, evidence, resources)
             if not text:
                 decision = unanswered(resources, context, "an empty reply")
-            tokens, (held, kept) = usage_of(reply), cached_of(reply)
-            cost = cost_of(resources.llm, *tokens, held, kept)
+            tokens, (cache_read, cache_written) = usage_of(reply), cached_of(reply)
+            cost = cost_of(resources.llm, *tokens, cache_read, cache_written)
             return replace(
-                decision, tokens_in=tokens[0], tokens_out=tokens[1], cost=cost, cached=held
+                decision, tokens_in=tokens[0], tokens_out=tokens[1], cost=cost, cached=cache_read
             )
 
         return TalkingActor(resources, plan)
 
     def _judged(
-        self, question: str, text: str, found: Support | None, resources: Resources
+        self, question: str, text: str, evidence: Support | None, resources: Resources
     ) -> Decision:
-        """Return a model's answer with its sources, or that nothing was found and what it wrote."""
+        """Return a model's answer with its sources, or "nothing found" with the reply as its reason."""
         doubt, cited = "the model does not know", ""
         if not _UNKNOWN.match(text):
-            if found is None or not text:
+            if evidence is None or not text:
                 return Decision(answer(text))
-            cited, doubt = backing(question, text, found.quotable, resources.embedder)
+            cited, doubt = backing(question, text, evidence.quotable, resources.embedder)
             if not doubt or not self.threshold or not is_asking(question):
                 return Decision(answer(text), reason=cited)
         return _nothing(f"{doubt}{WROTE}{' '.join(text.split())[:_WRITTEN]}")
@@ -161,29 +161,29 @@ class Extract(_Answering):
             question, decided = _question(resources, context)
             if decided is not None:
                 return decided
-            found = support(context, question, resources.embedder, self.words)
-            if found is None:
+            evidence = support(context, question, resources.embedder, self.words)
+            if evidence is None:
                 return _nothing("the context holds nothing to quote")
-            chance = f"chance {found.chance:.2f} that it answers"
-            if found.chance < self.threshold and not found.is_spoken:
-                near = found.quotable[found.best]
-                return _nothing(f"{chance}; nearest, in {near.source}: {near.text[:200]}")
-            said = self._best(found)
-            sources = "; ".join(f"[{n}] {one.source}" for n, one in enumerate(said, 1))
-            quoted = [one.text if one.text[-1] in '.!?"' else f"{one.text}." for one in said[:-1]]
+            chance = f"chance {evidence.chance:.2f} that it answers"
+            if evidence.chance < self.threshold and not evidence.is_spoken:
+                nearest = evidence.quotable[evidence.best]
+                return _nothing(f"{chance}; nearest, in {nearest.source}: {nearest.text[:200]}")
+            quotes = self._best(evidence)
+            sources = "; ".join(f"[{n}] {one.source}" for n, one in enumerate(quotes, 1))
+            quoted = [one.text if one.text[-1] in '.!?"' else f"{one.text}." for one in quotes[:-1]]
             reason = f"sentences from {sources}; {chance}"
-            return Decision(answer(" ".join([*quoted, said[-1].text])), reason=reason)
+            return Decision(answer(" ".join([*quoted, quotes[-1].text])), reason=reason)
 
         return act
 
-    def _best(self, found: Support) -> Sequence[Quotable]:
-        """Return what to quote, best first; none is a part of another, since passages overlap."""
+    def _best(self, evidence: Support) -> Sequence[Quotable]:
+        """Return the sentences to quote, best first; none is a part of another (passages overlap)."""
         best: list[Quotable] = []
-        floor = _BESIDE * float(found.scores[found.best]) if self.threshold else -np.inf
-        for i in np.argsort(-found.scores, kind="stable"):
-            one = found.quotable[i]
+        floor = _BESIDE * float(evidence.scores[evidence.best]) if self.threshold else -np.inf
+        for i in np.argsort(-evidence.scores, kind="stable"):
+            one = evidence.quotable[i]
             is_new = not any(one.text in other.text or other.text in one.text for other in best)
-            if is_new and found.scores[i] >= floor:
+            if is_new and evidence.scores[i] >= floor:
                 best.append(one)
         return best[: self.sentences]
 
@@ -236,7 +236,7 @@ class LearnedState(_Answering):
 
 
 def passages_of(context: BuiltContext) -> tuple[list[Document], list[float]]:
-    """Return what the context quotes, as documents, and their weights (which sum to one)."""
+    """Return the context's passages as documents, and their weights (which sum to one)."""
     documents: list[Document] = []
     scores: list[float | None] = []
     for piece in context.pieces:
@@ -244,7 +244,7 @@ def passages_of(context: BuiltContext) -> tuple[list[Document], list[float]]:
             title, blocks = passage_of(piece)
             documents.append(Document(title, " ".join(blocks)))
             scores.append(piece.score)
-    known = np.asarray([score for score in scores if score is not None], dtype=float)
-    if len(known) != len(scores) or not len(known) or known.min() < 0 or known.sum() <= 0:
+    weights = np.asarray([score for score in scores if score is not None], dtype=float)
+    if len(weights) != len(scores) or not len(weights) or weights.min() < 0 or weights.sum() <= 0:
         return documents, [1 / len(documents)] * len(documents) if documents else []
-    return documents, [float(value) for value in known / known.sum()]
+    return documents, [float(value) for value in weights / weights.sum()]

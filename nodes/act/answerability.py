@@ -1,9 +1,9 @@
-"""Whether what a context shows answers a question: what may be quoted, and the chance that it does.
+"""Answerability: the sentences of a context that may be quoted, and the chance that one answers.
 
-The chance that the best sentence answers is a logistic of what a reader would look at: is it near in
-meaning, does it share the question's rare words, does it hold the kind of thing that is asked for.
-Its weights were fitted on 302 development questions whose evidence was left in or taken out: area
-under the curve .86 in five folds, .68 on 240 questions of SQuAD 2.0.
+The chance is a logistic regression on the best sentence: its cosine with the question, the rare words
+that they share, and whether it holds the expected answer type. Its weights were fitted on 302
+development questions with and without their evidence: area under the curve .86 in five folds, .68 on
+240 questions of SQuAD 2.0.
 """
 
 import re
@@ -73,7 +73,7 @@ _WEIGHTS, _BIAS = (2.703, 3.604, -0.532, -0.684, 1.708, 1.523), -4.627
 
 @dataclass(frozen=True)
 class Quotable:
-    """What may be an answer: its words, the title to find it by, where it stands, and under what."""
+    """A sentence that may be an answer, with its document's title, its source and its heading."""
 
     text: str
     title: str
@@ -88,9 +88,9 @@ class Quotable:
 
 @dataclass(frozen=True)
 class Support:
-    """What may be quoted, each one's score for a question, and the chance that the best one answers.
+    """The quotable sentences with their scores for a question, and the chance that the best answers.
 
-    ``is_spoken``: the question is about the talk, and so is what may be quoted.
+    ``is_spoken``: the question is about the conversation, and so are the sentences.
     """
 
     quotable: Sequence[Quotable]
@@ -133,7 +133,10 @@ def answer_type(question: str) -> tuple[str, re.Pattern[str] | None]:
 
 
 def holds(question: str, text: str) -> float:
-    """Return 1 where ``text`` holds what is asked for beside the asked words, else 0; .5 unknown."""
+    """Return 1 if ``text`` holds the expected answer type outside the question's words, else 0.
+
+    A question of unknown type gives .5.
+    """
     low, (_, looks) = question.lower(), answer_type(question)
     if looks is None:
         return 0.5
@@ -144,22 +147,21 @@ def holds(question: str, text: str) -> float:
 
 
 def quotables(context: BuiltContext) -> list[Quotable]:
-    """Return what may be quoted: sentences of passages, and what was remembered or said, word for word.
+    """Return the quotable sentences of passages, memories and earlier turns, word for word.
 
-    How a prompt introduces a remembered line is no part of it, and what the user asked earlier in the
-    conversation is no answer.
+    The prompt's introduction of a memory is not quoted, and no earlier question is an answer.
     """
     quotable: list[Quotable] = []
-    for piece in context.shown("passage", "fact", "history"):
+    for piece in context.visible("passage", "fact", "history"):
         if piece.kind == "passage":
             title, blocks = passage_of(piece)
             where = title or "the documents"
             quotable += [Quotable(text, title, where, head) for text, head in _sentences(blocks)]
             continue
         body = piece.says("said") or piece.says("answer")
-        asked = piece.says("question")
-        if asked and not is_asking(asked):
-            body = asked  # a statement, whatever was replied to it
+        question = piece.says("question")
+        if question and not is_asking(question):
+            body = question  # a statement, whatever was replied to it
         for part in sentences(body):
             text = _CITED.sub("", part.strip()).strip()
             if len(text.split()) > 2 and not text.endswith("?") and body not in _NO_ANSWERS:
@@ -171,15 +173,15 @@ def _source_of(piece: Piece) -> str:
     return f"memory of {piece.says('day')}" if piece.kind == "fact" else "this conversation"
 
 
-def _asked_before(context: BuiltContext) -> list[Quotable]:
-    """Return what the user asked before, the newest first."""
+def _earlier_questions(context: BuiltContext) -> list[Quotable]:
+    """Return the user's earlier questions, the newest first."""
     turns = [
         (_source_of(piece), piece.says("question") or piece.says("said"))
-        for piece in context.shown("fact", "history")
+        for piece in context.visible("fact", "history")
         if piece.kind == "fact" or piece.says("speaker") == "User"
     ]
-    asked = [turn for turn in turns if is_asking(turn[1]) and not _OF_TALK.search(turn[1])]
-    return [Quotable(f'You asked: "{text}"', "", source) for source, text in reversed(asked)]
+    questions = [turn for turn in turns if is_asking(turn[1]) and not _OF_TALK.search(turn[1])]
+    return [Quotable(f'You asked: "{text}"', "", source) for source, text in reversed(questions)]
 
 
 def passage_of(piece: Piece) -> tuple[str, list[str]]:
@@ -223,55 +225,57 @@ def support(
     """
     quotable = quotables(context)
     if _OF_TALK.search(question):
-        said = _asked_before(context)
+        turns = _earlier_questions(context)
         if not _OF_ASKING.search(question):
-            said += [one for one in quotable if not one.title]
-        if said:
-            rest = " ".join(_OF_TALK.sub(" ", question).split())
-            found = judge(rest, "", said, embedder, weight)
-            if found.chance >= _SPOKEN:
-                return Support(said, found.scores, found.chance, found.best, is_spoken=True)
+            turns += [one for one in quotable if not one.title]
+        if turns:
+            topic = " ".join(_OF_TALK.sub(" ", question).split())
+            judged = judge(topic, "", turns, embedder, weight)
+            if judged.chance >= _SPOKEN:
+                return Support(turns, judged.scores, judged.chance, judged.best, is_spoken=True)
     if not quotable:
         return None
-    about = " ".join(piece.says("about") for piece in context.shown("question"))
+    about = " ".join(piece.says("about") for piece in context.visible("question"))
     return judge(question, about, quotable, embedder, weight)
 
 
 def judge(
     question: str, about: str, quotable: Sequence[Quotable], embedder: Embedder, weight: float
 ) -> Support:
-    """Score each quotable for a question, ``about`` what it follows, and give the best one's chance."""
-    asked = f"{about} {question}".strip()
-    near = embedder.embed([one.whole for one in quotable]) @ embedder.embed([asked])[0]
+    """Score each quotable for a question that follows up on ``about``, and the best one's chance."""
+    query = f"{about} {question}".strip()
+    similarity = embedder.embed([one.whole for one in quotable]) @ embedder.embed([query])[0]
     shared = [_shared(question, f"{one.section} {one.text}") for one in quotable]
-    scores = near + weight * np.asarray(shared)
-    row = np.asarray(_features(asked, quotable, near, scores))
+    scores = similarity + weight * np.asarray(shared)
+    row = np.asarray(_features(query, quotable, similarity, scores))
     chance = float(1 / (1 + np.exp(-(row @ np.asarray(_WEIGHTS) + _BIAS))))
     return Support(quotable, scores, chance, int(scores.argmax()))
 
 
 def _features(
-    question: str, quotable: Sequence[Quotable], near: Vector, scores: Vector
+    question: str, quotable: Sequence[Quotable], similarity: Vector, scores: Vector
 ) -> list[float]:
-    """Return what the chance is judged by, of the sentence that scores best and its fellows.
+    """Return the features of the best sentence, from which its chance is computed.
 
-    The cosine; the share of the question's words, weighed by rarity, that the sentence holds, and that
-    any holds; whether a name is nowhere; how far the best of another source stands behind; whether
-    what is asked for is there.
+    The cosine; the rarity-weighted share of the question's words in the sentence, and in all sentences;
+    whether a name of the question is in none; the margin over the best sentence of another source;
+    whether the expected answer type is there.
     """
     best = int(scores.argmax())
     one = quotable[best]
     holders = [set(words(other.whole)) for other in quotable]
     everywhere = set().union(*holders)
-    asked = list(dict.fromkeys(words(question)))
-    rarity = {w: np.log(1 + len(holders) / (1 + sum(w in held for held in holders))) for w in asked}
+    terms = list(dict.fromkeys(words(question)))
+    rarity = {
+        w: np.log(1 + len(holders) / (1 + sum(w in holder for holder in holders))) for w in terms
+    }
     total = sum(rarity.values()) or 1.0
     names = {stem for name in _NAME.findall(question) for stem in words(name)}
     others = [float(s) for s, o in zip(scores, quotable, strict=True) if o.title != one.title]
     return [
-        float(near[best]),
-        float(sum(rarity[w] for w in asked if w in holders[best]) / total),
-        float(sum(rarity[w] for w in asked if w in everywhere) / total),
+        float(similarity[best]),
+        float(sum(rarity[w] for w in terms if w in holders[best]) / total),
+        float(sum(rarity[w] for w in terms if w in everywhere) / total),
         float(bool(names - everywhere)),
         float(scores[best]) - max(others, default=0.0),
         holds(question, one.text),
@@ -279,8 +283,8 @@ def _features(
 
 
 def _shared(question: str, text: str) -> float:
-    wanted = set(words(question))
-    return len(wanted & set(words(text))) / max(len(wanted), 1)
+    terms = set(words(question))
+    return len(terms & set(words(text))) / max(len(terms), 1)
 
 
 # A model's answer ---------------------------------------------------------------------------------
@@ -294,17 +298,17 @@ def backing(
     An answer is doubtful if most of its sentences have no source, or if nothing in it is of the kind
     that ``question`` asks for ("When …" without any time): it is of the subject, and no answer.
     """
-    said = [part for line in text.splitlines() for part in sentences(line)]
-    near = embedder.embed(said) @ embedder.embed([one.whole for one in quotable]).T
+    claims = [part for line in text.splitlines() for part in sentences(line)]
+    similarity = embedder.embed(claims) @ embedder.embed([one.whole for one in quotable]).T
     cited = []
-    for number, (sentence, row) in enumerate(zip(said, near, strict=True), 1):
+    for number, (sentence, row) in enumerate(zip(claims, similarity, strict=True), 1):
         shared = np.asarray([_shared(sentence, one.text) for one in quotable])
         total = row + 0.5 * shared
         best = int(total.argmax())
-        is_near = float(total[best]) >= _BACKED or shared[best] == 1
-        cited.append(f"[{number}] {quotable[best].source if is_near else 'no source found'}")
+        is_backed = float(total[best]) >= _BACKED or shared[best] == 1
+        cited.append(f"[{number}] {quotable[best].source if is_backed else 'no source found'}")
     sources = f"sentences from {'; '.join(cited)}"
-    if 2 * sources.count("no source found") > len(said):
+    if 2 * sources.count("no source found") > len(claims):
         return sources, "most of it has no source"
     is_empty = asks_for_fact(question) and not holds(question, f"said {text}")
     return sources, f"it names no {answer_type(question)[0]}" if is_empty else ""

@@ -30,7 +30,7 @@ _FORM = ("response_format", "json_schema", "schema", "grammar", "structured")
 
 
 class _Chatting(ActorParams):
-    """What a chat model that plays is told to do first."""
+    """The parameters of actors that ask a chat model."""
 
     asks_model: ClassVar[bool] = True
     thought: int = Field(
@@ -50,10 +50,10 @@ class Chat(_Chatting):
 
 
 class GuidedChat(_Chatting):
-    """Ask the chat model; a planner withholds what the prompt itself shows to be pointless.
+    """Ask the chat model; a planner withholds actions that the prompt shows to be pointless.
 
-    What plays is the planner and the model together, so its figures stand beside those of ``chat`` and
-    of a random pick among the same offers (``evals.controls``).
+    The planner and the model play together, so its figures are compared with those of ``chat`` and of a
+    random pick among the same offers (``evals.controls``).
     """
 
     hint: ClassVar[str] = "a language model chooses among what a planner leaves of the actions"
@@ -83,7 +83,10 @@ class ChatActor(TalkingActor):
         if not legal:
             action = self._view.actions.safe((), context.instruction)
             return Decision(action, fallback="the context holds no action")
-        messages: list[BaseMessage] = [SystemMessage(self._view.brief), *_asked(context, offer)]
+        messages: list[BaseMessage] = [
+            SystemMessage(self._view.brief),
+            *_with_question(context, offer),
+        ]
         usage = [0, 0, 0, 0]  # read, written, read from a cache, put into one
         reply = ""
         for attempt in (1, 2):
@@ -139,11 +142,10 @@ class GuidedChatActor(ChatActor):
 
 
 def guided_offer(context: BuiltContext, resources: Resources) -> Offer:
-    """Return what the configured world's guide leaves of the context's actions.
+    """Return the offer of the configured world's guide for the context's actions.
 
     A guide is registered under the world's ``env.kind`` in the entry-point group ``stategate.guides``.
-    Actions that brought nothing when they were taken again go first; a world without a guide keeps the
-    others.
+    Actions that were repeated without effect are removed first; without a guide all others stay.
     """
     vain = vain_actions(context)
     fresh = tuple(a for a in context.actions if one_line(a) not in vain) or context.actions
@@ -154,8 +156,8 @@ def guided_offer(context: BuiltContext, resources: Resources) -> Offer:
 @lru_cache(maxsize=16)
 def guide_of(env_kind: str) -> Guide | None:
     """Return the guide that is registered for worlds of this kind, None if there is none."""
-    found = entry_points(group=GUIDES, name=env_kind)
-    return cast(Guide, next(iter(found)).load()) if found else None
+    guides = entry_points(group=GUIDES, name=env_kind)
+    return cast(Guide, next(iter(guides)).load()) if guides else None
 
 
 def _forms(actions: Sequence[str]) -> str:
@@ -165,8 +167,8 @@ def _forms(actions: Sequence[str]) -> str:
     return f"Write the action alone, {'as ' + ' or '.join(forms) if forms else 'word for word'}."
 
 
-def _asked(context: BuiltContext, offer: Offer) -> list[BaseMessage]:
-    """Return the context with a closing question, where the guide knows what is to be decided."""
+def _with_question(context: BuiltContext, offer: Offer) -> list[BaseMessage]:
+    """Return the context's messages, with the guide's closing question where it has one."""
     if offer.asks is None or not context.messages:
         return list(context.messages)
     *first, last = context.messages

@@ -21,7 +21,7 @@ def names_of(text: str) -> frozenset[str]:
 
 def names_in(text: str) -> list[str]:
     """Return the names in a text in order, with repeats."""
-    return [found[0] for found in _NAMED.finditer(text.lower()) if words_of(found[0])]
+    return [match[0] for match in _NAMED.finditer(text.lower()) if words_of(match[0])]
 
 
 def numbered(names: frozenset[str]) -> frozenset[str]:
@@ -30,13 +30,13 @@ def numbered(names: frozenset[str]) -> frozenset[str]:
 
 
 def name_rarity(names: Sequence[frozenset[str]]) -> dict[str, float]:
-    """Return how much each name tells one command from another."""
+    """Return each name's rarity among the commands (inverse document frequency)."""
     counts = Counter(name for own in names for name in own)
     return {name: log((len(names) + 1) / (n + 0.5)) + 0.05 for name, n in counts.items()}
 
 
 def shared_names(own: frozenset[str], other: frozenset[str], weights: Mapping[str, float]) -> float:
-    """Return the weighed share of the names ``own`` that are among ``other``."""
+    """Return the rarity-weighted share of the names ``own`` that are among ``other``."""
     if not own or own.isdisjoint(other):
         return 0.0
     total = sum(weights[name] for name in own)
@@ -45,7 +45,7 @@ def shared_names(own: frozenset[str], other: frozenset[str], weights: Mapping[st
 
 @lru_cache(maxsize=16384)
 def command_kind(action: str) -> str:
-    """Return a command without its numbers: what it has in common with its likes."""
+    """Return a command without its numbers."""
     return one_line(re.sub(r"\d+", "", action.lower()))
 
 
@@ -55,14 +55,14 @@ def word_stems(text: str) -> tuple[str, ...]:
     return tuple(w for w in words_of(text) if not w[0].isdigit())
 
 
-def says_any(text: str, asked: frozenset[str]) -> bool:
-    """Say whether a text holds any of the stems ``asked``."""
-    return not asked.isdisjoint(word_stems(text))
+def says_any(text: str, stems: frozenset[str]) -> bool:
+    """Say whether a text holds any of ``stems``."""
+    return not stems.isdisjoint(word_stems(text))
 
 
-def word_share(wanted: frozenset[str], own: frozenset[str]) -> float:
-    """Return the share of ``wanted`` that is in ``own``, 0 where nothing is wanted."""
-    return len(wanted & own) / len(wanted) if wanted else 0.0
+def word_share(targets: frozenset[str], own: frozenset[str]) -> float:
+    """Return the share of ``targets`` that is in ``own`` (recall), 0 without targets."""
+    return len(targets & own) / len(targets) if targets else 0.0
 
 
 @lru_cache(maxsize=4096)

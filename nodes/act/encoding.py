@@ -1,8 +1,8 @@
-"""How the ``policy`` actor turns a built context into numbers: named features, put into columns.
+"""The feature encoder of the ``policy`` actor: named features of a context, put into columns.
 
 A reader names the features of each candidate and of the page; it reads the context and nothing else.
-A checkpoint names its reader and its columns, in order. Training anew uses the columns of the
-checkpoint that ships for the reader. A feature without a column is not read, an absent one is 0.
+A checkpoint names its reader and its columns, in order. A new training run uses the columns of the
+reader's shipped checkpoint. A feature without a column is not read, an absent one is 0.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ RETRAIN = "train it again for these features (stategate train dagger)"
 
 @dataclass(frozen=True)
 class Encoded:
-    """``rows`` (n, candidate features) and ``page`` (page features,), float32; equally many actions."""
+    """``rows`` (n, candidate features) and ``page`` (page features,), float32; n actions."""
 
     actions: tuple[str, ...]
     rows: Vector
@@ -48,7 +48,7 @@ class Encoder:
     page_features: tuple[str, ...]
 
     def encode(self, context: BuiltContext, step: int, profile: WorldProfile) -> Encoded:
-        """Return the candidates as numbers (none where nothing is readable)."""
+        """Return the feature table of the candidates (empty where nothing is readable)."""
         described, page = self.describe(context, step, profile)
         rows = _table([*described.values()], self.row_features)
         return Encoded(tuple(described), rows, _table([page], self.page_features)[0])
@@ -71,10 +71,10 @@ def _columns(names: tuple[str, ...]) -> dict[str, int]:
 
 def encoder(name: str) -> Encoder:
     """Return the encoder ``name`` with the columns of its shipped checkpoint. Raises ``UserError``."""
-    wanted = name.partition("-")[0]
-    if wanted not in READERS:
-        raise UserError(f"no encoder '{wanted}' of contexts: there are {', '.join(READERS)}")
-    checkpoint, describe = READERS[wanted]
+    reader = name.partition("-")[0]
+    if reader not in READERS:
+        raise UserError(f"no encoder '{reader}' of contexts: there are {', '.join(READERS)}")
+    checkpoint, describe = READERS[reader]
     meta = read_meta(checkpoint)
     names = meta["features"]
     return Encoder(str(meta["encoder"]), describe, tuple(names["row"]), tuple(names["page"]))

@@ -1,14 +1,13 @@
-"""The general encoder of the ``policy`` actor: any world's commands as named numbers.
+"""The general encoder of the ``policy`` actor: named features of any world's commands.
 
-Of each readable command: which asked words it says (the clauses of the world's view), whether it was
-taken before, what came of earlier steps that name the same things, what else it competes with, and its
-words, hashed into buckets. No word of any world stands here: what a word is worth is learned.
+A command's features say which words of the goal it holds (the clauses of the world's view), whether it
+was taken before, how earlier steps about the same things ended, which commands compete with it, and
+its words, hashed into buckets. No word of any world stands here: training gives words their weights.
 
-Names are what ties a command to earlier steps: a word with the number after it ("shelf 2"), or a word
-alone; those that most commands share ("go") weigh next to nothing. What earlier steps tell of numbered
-things is followed (:class:`_Ledger`): beside what each was seen, or put, last, what was done to it,
-whether it is in the status or where it was asked to be. The few dozen sets that a page makes
-cost about a millisecond, which sentence embeddings of every command would not.
+Names link a command to earlier steps: a word with the number after it ("shelf 2"), or a word alone.
+Names that most commands share ("go") weigh next to nothing. :class:`_Ledger` follows numbered things:
+where each was last seen or put, what was done to it, whether the status holds it, and whether it is at
+its goal. This costs about a millisecond a page, much less than sentence embeddings of every command.
 """
 
 from collections import Counter
@@ -16,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stategate.envs.protocols import View, fill, takes_text, target_of, verb_of
+from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.language.instruction.parsed import parse
-from stategate.language.instruction.wanted import Wanted
 from stategate.nodes.act.command_words import (
     command_kind,
     hashed_words,
@@ -46,14 +45,14 @@ def describe(
 ) -> tuple[dict[str, Features], Features]:
     """Return the features of each candidate, by its action, and those of the page.
 
-    Where a command takes text, texts made of what is asked stand in its place.
+    A command that takes text is replaced by commands with texts made from the goal.
     """
     return _Reading(context, step, profile).described()
 
 
 @dataclass(frozen=True)
 class _Step:
-    """An earlier step as a line of the context tells it; ``age`` is 1 for the last."""
+    """An earlier step that the context shows; ``age`` is 1 for the last."""
 
     action: str
     answer: str
@@ -63,8 +62,8 @@ class _Step:
 
 
 @dataclass
-class _Asked:
-    """The stems that are asked, by the clause's role."""
+class _GoalStems:
+    """The stems of the goal's words, by the role of their clause."""
 
     instruction: str
     thing: frozenset[str] = frozenset()
@@ -79,52 +78,52 @@ class _Asked:
 
 
 class _Ledger:
-    """What earlier steps tell of numbered things: beside what, what was done to them.
+    """The last location of each numbered thing, and the verbs that were applied to it.
 
-    A command that names several is about the first; the others say where, or with what.
-    A thing that was asked for is carried (the status says it), settled (what was done to it last was
-    at a place that is asked for) or open.
+    A command that names several things is about the first; the others are its location or tool.
+    A thing of the goal is carried (the status says it), settled (it was last put at a place of the
+    goal) or open.
     """
 
-    def __init__(self, steps: Sequence[_Step], asked: _Asked, status: str) -> None:
+    def __init__(self, steps: Sequence[_Step], goal: _GoalStems, status: str) -> None:
         self.carried = numbered(names_of(status))
         self.verbs: dict[str, list[str]] = {}
-        self.beside: dict[str, frozenset[str]] = {}
+        self.locations: dict[str, frozenset[str]] = {}
         self.touched = 0  # age of the last step that did something to one of several things
         self.new = 0  # names that the last answer showed first
         for step in steps:
-            acted, shown = numbered(step.names), numbered(step.answer_names)
-            self.new = len(shown - self.beside.keys() - acted)
+            acted, visible = numbered(step.names), numbered(step.answer_names)
+            self.new = len(visible - self.locations.keys() - acted)
             for name in acted:
                 self.verbs.setdefault(name, []).append(verb_of(step.action))
             if len(acted) > 1:
                 self.touched = step.age
                 subject = next(n for n in names_in(step.action) if n in acted)
-                self.beside[subject] = step.names - {subject}
+                self.locations[subject] = step.names - {subject}
             elif acted:
-                self.beside |= dict.fromkeys(shown - acted, step.names)
-        seen = {*self.beside, *self.verbs} - self.carried
-        things = {name for name in seen if says_any(name, asked.thing)}
+                self.locations |= dict.fromkeys(visible - acted, step.names)
+        seen = {*self.locations, *self.verbs} - self.carried
+        things = {name for name in seen if says_any(name, goal.thing)}
         self.settled = {
             name
             for name in things & self.verbs.keys()
-            if any(says_any(other, asked.value) for other in self.beside.get(name, ()))
+            if any(says_any(other, goal.value) for other in self.locations.get(name, ()))
         }
         self.open = things - self.settled
-        self.values = {name for name in self.beside if says_any(name, asked.value)}
-        self.is_asked = any(says_any(name, asked.thing) for name in self.carried)
+        self.values = {name for name in self.locations if says_any(name, goal.value)}
+        self.carries_goal = any(says_any(name, goal.thing) for name in self.carried)
         self.carried_verbs = tuple(
             dict.fromkeys(verb for n in sorted(self.carried) for verb in self.verbs.get(n, ()))
         )
 
-    def where(self, things: set[str]) -> list[frozenset[str]]:
-        """Return beside what each of ``things`` was seen or put last."""
-        return [self.beside[name] for name in things if name in self.beside]
+    def locations_of(self, things: set[str]) -> list[frozenset[str]]:
+        """Return the names at the last location of each of ``things``."""
+        return [self.locations[name] for name in things if name in self.locations]
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A command, the text beside it, the amounts there, and whether it is marked as done."""
+    """A command, the text and the amounts of its piece, and whether it is marked as done."""
 
     action: str
     text: str = ""
@@ -133,12 +132,12 @@ class _Candidate:
 
 
 class _Reading:
-    """One context, read."""
+    """The features of one context."""
 
     def __init__(self, context: BuiltContext, step: int, profile: WorldProfile) -> None:
         self._step = step
-        self._asked = _asked_of(profile.view, context)
-        self._offered = PageFeatures(context, step, profile, context.instruction)
+        self._goal = _goal_stems(profile.view, context)
+        self._page_features = PageFeatures(context, step, profile, context.instruction)
         self._is_partial = profile.partially_observed
         self._steps = _steps_of(context)
         self._status = " ".join(p.text for p in context.pieces if p.kind == "status")
@@ -149,30 +148,30 @@ class _Reading:
         if self._steps and not self._steps[-1].answer:  # what came of the last step is the page
             answer = one_line(self._page)
             self._steps[-1] = replace(self._steps[-1], answer=answer, answer_names=names_of(answer))
-        self._ledger = _Ledger(self._steps, self._asked, self._status)
+        self._ledger = _Ledger(self._steps, self._goal, self._status)
         self._slots = {verb_of(a) for a in context.actions if takes_text(a)}
         self._done = Counter(one_line(step.action) for step in self._steps)
-        self._to_asked = [s for s in self._steps if self._about(s)]
+        self._goal_steps = [s for s in self._steps if self._about(s)]
         self._candidates = self._candidates_of(context)
 
     def _candidates_of(self, context: BuiltContext) -> list[_Candidate]:
-        found: dict[str, _Candidate] = {}
+        candidates: dict[str, _Candidate] = {}
         for piece in context.pieces:
             is_alone = len(piece.actions) == 1
             text = one_line(piece.text) if is_alone else ""
             amounts = tuple(f.amount for f in piece.fragments if f.amount is not None)
             for action in piece.actions:
                 if takes_text(action):
-                    for words in self._offered.texts or texts_of(
-                        Wanted.of(self._asked.instruction)
+                    for words in self._page_features.texts or texts_of(
+                        AlignedInstruction.of(self._goal.instruction)
                     ):
                         written = fill(action, words)
-                        found.setdefault(written, _Candidate(written))
+                        candidates.setdefault(written, _Candidate(written))
                 else:
                     marked = action in piece.done_actions
                     own = _Candidate(action, text, amounts if is_alone else (), marked)
-                    found.setdefault(action, own)
-        return list(found.values())
+                    candidates.setdefault(action, own)
+        return list(candidates.values())
 
     def described(self) -> tuple[dict[str, Features], Features]:
         """Return the features of candidates and page."""
@@ -180,7 +179,7 @@ class _Reading:
         names = [names_of(target_of(c.action)) for c in candidates]
         weights = name_rarity(names)
         is_done = [self._done[one_line(c.action)] > 0 or c.is_marked for c in candidates]
-        best = max((word_share(self._asked.any, stems_of(c.text)) for c in candidates), default=0.0)
+        best = max((word_share(self._goal.any, stems_of(c.text)) for c in candidates), default=0.0)
         rivals = self._rivals(is_done)
         rows: dict[str, Features] = {}
         for i, one in enumerate(candidates):
@@ -201,12 +200,12 @@ class _Reading:
                 **hashed_words("word", self._telling(word_stems(one.action)), _WORDS),
                 **hashed_words("verb", (verb_of(one.action),), _VERBS),
                 **hashed_words("last verb", verb, _VERBS),
-                **{f"offered: {k}": v for k, v in self._offered.row(one.action).items()},
+                **{f"offered: {k}": v for k, v in self._page_features.row(one.action).items()},
             }
         return rows, self._facts(is_done)
 
     def _rivals(self, is_done: Sequence[bool]) -> list[Features]:
-        """Return how each candidate stands among those of its kind: the same without its numbers."""
+        """Return each candidate's features among those of its kind (equal but for their numbers)."""
         kinds = [command_kind(c.action) for c in self._candidates]
         sizes = Counter(kinds)
         done = Counter(kind for kind, d in zip(kinds, is_done, strict=True) if d)
@@ -230,26 +229,26 @@ class _Reading:
         return rows
 
     def _matches(self, one: _Candidate, best: float) -> Features:
-        asked, own = self._asked, frozenset(word_stems(one.action))
+        goal, own = self._goal, frozenset(word_stems(one.action))
         roles = {
-            "thing": asked.thing,
-            "value": asked.value,
-            "property": asked.quality,
-            "any": asked.any,
+            "thing": goal.thing,
+            "value": goal.value,
+            "property": goal.quality,
+            "any": goal.any,
         }
-        said = word_share(asked.any, stems_of(one.text))
-        limit = parse(asked.instruction).limit if one.amounts and asked.instruction else None
+        share = word_share(goal.any, stems_of(one.text))
+        limit = parse(goal.instruction).limit if one.amounts and goal.instruction else None
         return {
             **{
                 f"says {name}": len(own & w) / len(own) if own else 0.0 for name, w in roles.items()
             },
-            "all of thing": word_share(asked.thing, own),
-            "all of value": word_share(asked.value, own),
-            "exact value": float(own in asked.values),
-            "text says thing": word_share(asked.thing, stems_of(one.text)),
-            "text says any": said,
-            "best of kind": float(said == best > 0),
-            "behind best": best - said if one.text else 0.0,
+            "all of thing": word_share(goal.thing, own),
+            "all of value": word_share(goal.value, own),
+            "exact value": float(own in goal.values),
+            "text says thing": word_share(goal.thing, stems_of(one.text)),
+            "text says any": share,
+            "best of kind": float(share == best > 0),
+            "behind best": best - share if one.text else 0.0,
             "beyond limit": float(limit is not None and all(map(limit.excludes, one.amounts))),
         }
 
@@ -260,17 +259,17 @@ class _Reading:
         weights: Mapping[str, float],
         related: Sequence[_Step],
     ) -> Features:
-        """Return what earlier steps tell of a command; ``related`` are those about the same things."""
-        asked, line = self._asked, one_line(one.action)
+        """Return a command's features from earlier steps; ``related`` are about the same things."""
+        goal, line = self._goal, one_line(one.action)
         times = self._done[line]
         since = next((s.age for s in reversed(self._steps) if one_line(s.action) == line), 0)
         naming = [
             s for s in self._steps if shared_names(names, s.answer_names, weights) >= _RELATED
         ]
         last = related[-1] if related else None
-        things = [word_share(asked.thing, stems_of(s.answer)) for s in related]
-        values = [word_share(asked.value, stems_of(s.answer)) for s in related]
-        with_it = (word_share(asked.thing, stems_of(f"{s.action} {s.answer}")) for s in naming)
+        things = [word_share(goal.thing, stems_of(s.answer)) for s in related]
+        values = [word_share(goal.value, stems_of(s.answer)) for s in related]
+        with_it = (word_share(goal.thing, stems_of(f"{s.action} {s.answer}")) for s in naming)
         return {
             "done": float(times > 0),
             "times done": min(times, 3) / 3,
@@ -288,7 +287,7 @@ class _Reading:
             "said thing with it": max(with_it, default=0.0),
             "since named": 1 / naming[-1].age if naming else 0.0,
             "verb was done to asked": float(
-                verb_of(one.action) in {verb_of(s.action) for s in self._to_asked}
+                verb_of(one.action) in {verb_of(s.action) for s in self._goal_steps}
             ),
         }
 
@@ -307,7 +306,7 @@ class _Reading:
         own = frozenset(word_stems(action))
         return {
             "takes text": 1.0,
-            "share of asked": word_share(self._asked.any, own),
+            "share of asked": word_share(self._goal.any, own),
             "longer text": min(len(own), 12) / 12,
         }
 
@@ -318,16 +317,16 @@ class _Reading:
         weights: Mapping[str, float],
         related: Sequence[_Step],
     ) -> Features:
-        """Return what is known of the numbered things that a command names, or goes to."""
+        """Return the features of the numbered things that a command names, or goes to."""
         ledger = self._ledger
 
         def is_where(things: set[str]) -> float:
             if names & things:
                 return 0.0
-            places = ledger.where(things)
+            places = ledger.locations_of(things)
             return max((shared_names(names, at, weights) for at in places), default=0.0)
 
-        shown = len(numbered(related[-1].answer_names - names)) if related else 0
+        things_there = len(numbered(related[-1].answer_names - names)) if related else 0
         since = [s for s in related if not ledger.touched or s.age < ledger.touched]
         carried = bool(names & ledger.carried)
         return {
@@ -337,72 +336,72 @@ class _Reading:
             "where open": is_where(ledger.open),
             "where settled": is_where(ledger.settled),
             "where value": is_where(ledger.values),
-            "carried is asked": float(carried and ledger.is_asked),
+            "carried is asked": float(carried and ledger.carries_goal),
             "verb was done to carried": float(carried and verb_of(action) in ledger.carried_verbs),
-            "things there": min(shown, 8) / 8,
-            "nothing there": float(bool(related) and not shown),
+            "things there": min(things_there, 8) / 8,
+            "nothing there": float(bool(related) and not things_there),
             "gone to since touch": float(bool(since)),
             "times since touch": min(len(since), 4) / 4,
         }
 
     def _about(self, step: _Step) -> bool:
-        """Say whether a step was done to the thing that is asked."""
-        return says_any(step.action, self._asked.thing)
+        """Say whether a step acted on the goal's thing."""
+        return says_any(step.action, self._goal.thing)
 
     def _facts(self, is_done: Sequence[bool]) -> Features:
         """Return the page's features."""
-        asked, steps = self._asked, self._steps
+        goal, steps = self._goal, self._steps
         page = one_line(self._page)
-        says_thing = [bool(word_share(asked.thing, stems_of(s.answer))) for s in steps]
+        says_thing = [bool(word_share(goal.thing, stems_of(s.answer))) for s in steps]
         last = (verb_of(steps[-1].action),) if steps else ()
-        quality = tuple(sorted(asked.quality))
-        to_asked = tuple(verb_of(s.action) for s in self._to_asked)
+        quality = tuple(sorted(goal.quality))
+        verbs_on_goal = tuple(verb_of(s.action) for s in self._goal_steps)
         return {
             "step": min(self._step, 50) / 25,
             "late": float(self._step >= 15),
             "very late": float(self._step >= 30),
             "past steps": min(len(steps), 30) / 15,
             "cut history": float(len(steps) < self._step),
-            "instruction known": float(bool(asked.instruction)),
+            "instruction known": float(bool(goal.instruction)),
             "commands": min(len(is_done), 60) / 30,
-            "page says thing": word_share(asked.thing, stems_of(self._page)),
-            "page says value": word_share(asked.value, stems_of(self._page)),
-            "page says any": word_share(asked.any, stems_of(self._page)),
-            "status says thing": word_share(asked.thing, stems_of(self._status)),
-            "status says any": word_share(asked.any, stems_of(self._status)),
+            "page says thing": word_share(goal.thing, stems_of(self._page)),
+            "page says value": word_share(goal.value, stems_of(self._page)),
+            "page says any": word_share(goal.any, stems_of(self._page)),
+            "status says thing": word_share(goal.thing, stems_of(self._status)),
+            "status says any": word_share(goal.any, stems_of(self._status)),
             "has status": float(bool(self._status)),
-            "takes seen": min(len(self._to_asked), 6) / 3,
+            "takes seen": min(len(self._goal_steps), 6) / 3,
             "related to asked": min(sum(says_thing), 4) / 2,
             "fresh commands": sum(not d for d in is_done) / max(len(is_done), 1),
             "just asked": float(bool(steps) and self._about(steps[-1])),
-            "several": float(len(asked.values) > 1),
-            "asks property": float(bool(asked.quality)),
-            "asked seen and not reached": float(not self._to_asked and any(says_thing)),
+            "several": float(len(goal.values) > 1),
+            "asks property": float(bool(goal.quality)),
+            "asked seen and not reached": float(not self._goal_steps and any(says_thing)),
             "times this page": min(sum(s.answer == page for s in steps[:-1]), 4) / 4,
             **self._followed_facts(),
-            **hashed_words("thing", self._telling(tuple(sorted(asked.thing))), _WORDS),
-            **hashed_words("value", self._telling(tuple(sorted(asked.value))), _WORDS),
+            **hashed_words("thing", self._telling(tuple(sorted(goal.thing))), _WORDS),
+            **hashed_words("value", self._telling(tuple(sorted(goal.value))), _WORDS),
             **hashed_words("quality", self._telling(quality), _VERBS),
             **hashed_words("page", self._telling(word_stems(self._page)), _WORDS),
             **hashed_words("last verb", last, _VERBS),
-            **hashed_words("asked verb", to_asked, _VERBS),
+            **hashed_words("asked verb", verbs_on_goal, _VERBS),
             **hashed_words("status", self._telling(word_stems(self._status)), _VERBS),
-            **{f"offered: {k}": v for k, v in self._offered.page().items()},
+            **{f"offered: {k}": v for k, v in self._page_features.page().items()},
         }
 
     def _followed_facts(self) -> Features:
-        """Return what became of the things that are asked."""
-        asked, ledger = self._asked, self._ledger
-        settled = [s for s in self._to_asked if says_any(s.action, asked.value)]
-        properties = {w for s in self._to_asked for w in word_stems(s.action)} & asked.quality
-        sorts = {verb_of(s.action) for s in self._to_asked}
-        waits = bool(asked.quality and self._to_asked) and len(sorts) < _CHANGED
+        """Return the page features that follow the goal's things."""
+        goal, ledger = self._goal, self._ledger
+        settled = [s for s in self._goal_steps if says_any(s.action, goal.value)]
+        properties = {w for s in self._goal_steps for w in word_stems(s.action)} & goal.quality
+        sorts = {verb_of(s.action) for s in self._goal_steps}
+        waits = bool(goal.quality and self._goal_steps) and len(sorts) < _CHANGED
         return {
             "things settled": min(len(settled), 3) / 2,
             "properties done": min(len(properties), 3) / 2,
             "property waits": float(waits),
-            "carried asked": float(ledger.is_asked),
-            "carried other": float(bool(ledger.carried) and not ledger.is_asked),
+            "carried asked": float(ledger.carries_goal),
+            "carried other": float(bool(ledger.carried) and not ledger.carries_goal),
             "open things": min(len(ledger.open), 3) / 3,
             "settled things": min(len(ledger.settled), 3) / 3,
             "verbs done to carried": min(len(ledger.carried_verbs), 4) / 4,
@@ -412,11 +411,11 @@ class _Reading:
         }
 
     def _telling(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """Return ``words`` where they tell what is likely; none where pages tell all that counts."""
+        """Return ``words`` in a partially observed world; elsewhere the page says all that counts."""
         return words if self._is_partial else ()
 
 
-def _asked_of(view: View, context: BuiltContext) -> _Asked:
+def _goal_stems(view: View, context: BuiltContext) -> _GoalStems:
     instruction = context.instruction
     steps = [(step.action, step.outcome) for step in context.steps]
     page = " ".join(p.text for p in context.pieces if p.kind not in FRAME and not p.actions)
@@ -426,11 +425,11 @@ def _asked_of(view: View, context: BuiltContext) -> _Asked:
         return frozenset(w for c in clauses if c.role == role for w in words_of(c.text))
 
     values = tuple(frozenset(words_of(c.text)) for c in clauses if c.role == "value")
-    return _Asked(instruction, stems("thing"), stems("value"), stems("property"), values)
+    return _GoalStems(instruction, stems("thing"), stems("value"), stems("property"), values)
 
 
 def _steps_of(context: BuiltContext) -> list[_Step]:
-    """Return the earlier steps that the context's lines tell, oldest first."""
+    """Return the earlier steps that the context shows, oldest first."""
     steps = [step for step in context.steps if step.action][-_LATEST:]
     return [
         _Step(

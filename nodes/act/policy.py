@@ -156,8 +156,8 @@ class PolicyActor:
         if self._temperature > 0:
             rng = random.Random(f"{self._seed} {step} {context.text}")
             pick = rng.choices(range(len(chances)), weights=chances.tolist())[0]
-        told = {action: float(p) for action, p in zip(seen.actions, chances, strict=True)}
+        probabilities = {action: float(p) for action, p in zip(seen.actions, chances, strict=True)}
         action = seen.actions[pick]
         if takes_text(action):  # a slot that this encoder does not know how to fill
             action = fill(action, context.instruction or UNKNOWN)
-        return Decision(action, probabilities=told)
+        return Decision(action, probabilities=probabilities)

@@ -17,7 +17,7 @@ _ACTION = r"\b({verbs})\s{{0,9}}\[(.{{1,500}}?)\]\s{{0,9}}(?:$|[\n.,;`\"'}}])"
 
 
 class TalkingActor:
-    """An actor whose decision is what ``plan`` comes to; see :data:`nodes.models.asking.Talk`."""
+    """An actor whose decision is the result of ``plan``; see :data:`nodes.models.asking.Talk`."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class TalkingActor:
 
 @dataclass(frozen=True)
 class Offer:
-    """What to put before a language model: actions, and how to ask for them.
+    """The actions that a language model may choose among, and how to ask for them.
 
     ``group`` names the choice that the actions ``values`` settle, ``asks`` is a closing line of the
     prompt, ``lengths`` bounds the characters of free text by verb.
@@ -99,10 +99,10 @@ def parse(reply: str, actions: Sequence[str], offer: Offer | None = None) -> str
     """
     legal = tuple(actions)
     exact = {action: action for action in legal if not takes_text(action)}
-    known = {_folded(action): action for action in exact}
+    folded_actions = {_folded(action): action for action in exact}
     group = offer.group if offer is not None else None
     for candidate in (*_written(reply, legal, group), reply):
-        action = exact.get(candidate) or known.get(_folded(candidate))
+        action = exact.get(candidate) or folded_actions.get(_folded(candidate))
         if action is not None:
             return action
         # Free text as worlds write it: the verb in lower case, the text folded.
@@ -126,19 +126,19 @@ def _written(reply: str, legal: Sequence[str], group: str | None) -> list[str]:
     value = json_in(reply)
     actions = [f"{verb}[{value[verb]}]" for verb in verbs if isinstance(value.get(verb), str)]
     if group is not None and isinstance(value.get(group), str):
-        wanted = _folded(value[group])
-        actions = [a for a in legal if _folded(target_of(a)) == wanted] + actions
+        target = _folded(value[group])
+        actions = [a for a in legal if _folded(target_of(a)) == target] + actions
     if isinstance(value.get("action"), str):
         actions = [value["action"]]
     if verbs:
         pattern = _ACTION.format(verbs="|".join(map(re.escape, verbs)))
-        found = re.finditer(pattern, reply, re.IGNORECASE | re.DOTALL)
-        actions += [f"{match[1]}[{match[2]}]" for match in found]
+        matches = re.finditer(pattern, reply, re.IGNORECASE | re.DOTALL)
+        actions += [f"{match[1]}[{match[2]}]" for match in matches]
     return actions
 
 
 def question_in(context: BuiltContext) -> str:
-    """Return what the context asks, "" where it asks nothing that can be answered."""
+    """Return the context's question, "" where there is none that can be answered."""
     return context.instruction if ANSWER in context.actions else ""
 
 

@@ -35,14 +35,14 @@ class SearchHeuristic(ActorParams):
 def seek(context: BuiltContext, step: int) -> Decision:
     """Choose among the readable commands."""
     instruction = context.instruction
-    known = _known(context, context.actions)
+    knowledge = _knowledge(context, context.actions)
     for place in _marked(context):
-        known.seen.setdefault(place, [])
-        known.tried.setdefault(f"go to {place}", 1)
-    known.hand = context.status.get("in hand", known.hand)
-    goal = goal_here(instruction, known, context.actions)
+        knowledge.seen.setdefault(place, [])
+        knowledge.tried.setdefault(f"go to {place}", 1)
+    knowledge.hand = context.status.get("in hand", knowledge.hand)
+    goal = goal_here(instruction, knowledge, context.actions)
     usual = _remembered(context, goal) | _usual(context, goal.thing)
-    action, reason = decide(instruction, known, context.actions, usual)
+    action, reason = decide(instruction, knowledge, context.actions, usual)
     if action:
         return Decision(action, reason=reason)
     return Decision(
@@ -50,10 +50,10 @@ def seek(context: BuiltContext, step: int) -> Decision:
     )
 
 
-def _usual(context: BuiltContext, asked: str) -> dict[str, float]:
-    """Return how often experience saw what is asked, by kind of place; a past step counts once."""
+def _usual(context: BuiltContext, goal_thing: str) -> dict[str, float]:
+    """Return how often experience saw the goal's thing, by kind of place; a past step counts once."""
     usual: defaultdict[str, float] = defaultdict(float)
-    pieces = context.shown("experience")
+    pieces = context.visible("experience")
     for lesson in (f for piece in pieces for f in piece.fragments if f.role == "lesson"):
         if lesson.amount is None:
             command = command_of(lesson.name)
@@ -61,17 +61,17 @@ def _usual(context: BuiltContext, asked: str) -> dict[str, float]:
                 usual[command.place] += 1.0
         else:
             thing, _, place = lesson.name.partition(" at ")
-            usual[place] += lesson.amount if thing == asked else 0.0
+            usual[place] += lesson.amount if thing == goal_thing else 0.0
     return {place: count for place, count in usual.items() if count}
 
 
 def _remembered(context: BuiltContext, goal: Goal) -> dict[str, float]:
-    """Return how likely what is asked is at places, by what memory shows of earlier episodes.
+    """Return the likelihood of each place to hold the goal's thing, by memories of earlier episodes.
 
-    Where it was seen last comes first, then where it was seen before, then places of the same kind.
+    The place where it was last seen comes first, then earlier places, then places of the same kind.
     """
     likely: dict[str, float] = {}
-    for piece in context.shown("fact"):
+    for piece in context.visible("fact"):
         place, _, things = (piece.says("said") or piece.says("fact")).partition(" holds ")
         kinds = {kind_of(thing) for thing in things.split(", ")}
         if kinds & {goal.thing, goal.target if goal.is_light else goal.thing}:
@@ -81,14 +81,14 @@ def _remembered(context: BuiltContext, goal: Goal) -> dict[str, float]:
     return likely
 
 
-def _known(context: BuiltContext, actions: Sequence[str]) -> Knowledge:
-    """Return what the steps and the page that are shown tell of the rooms."""
-    page = " ".join(piece.text.strip() for piece in context.shown("said"))
+def _knowledge(context: BuiltContext, actions: Sequence[str]) -> Knowledge:
+    """Return the knowledge of the rooms that the visible steps and page give."""
+    page = " ".join(piece.text.strip() for piece in context.visible("said"))
     return knowledge_of([(step.action, step.outcome) for step in context.steps], page, actions)
 
 
 def _marked(context: BuiltContext) -> set[str]:
-    """Return the places that are marked as those where one has been."""
+    """Return the places that are marked as visited."""
     done = (action for piece in context.pieces for action in piece.done_actions)
     return {command_of(action).place for action in done} - {""}
 
@@ -97,59 +97,59 @@ def _marked(context: BuiltContext) -> set[str]:
 
 
 def guide(context: BuiltContext, actions: Sequence[str]) -> Offer:
-    """Withhold what the prompt itself shows to be pointless, and say what comes next.
+    """Return the actions that serve the goal, and a line that names the next one.
 
-    Small models look around for ever, walk past what they look for, take what nobody asked for and
-    carry it back. Where something can be opened, taken, changed or put that serves what is asked, that
-    is offered. Else places: those where it was seen; or one of each kind that was searched least, none
-    that was searched (with full hands: where one has been with it).
+    Small models look around for ever, walk past the goal's thing, take other things and carry them
+    back. Actions that open, take, change or put a thing of the goal are offered first. Otherwise
+    places: those where the thing was seen; else one place of each kind that was searched least, and
+    none that was already searched (with full hands: already visited with the thing).
     """
-    known = _known(context, actions)
-    goal = goal_here(context.instruction, known, actions)
+    knowledge = _knowledge(context, actions)
+    goal = goal_here(context.instruction, knowledge, actions)
     if not goal.thing:
         return Offer(tuple(actions))
-    done = delivered(goal, known)
-    free = not known.hand
-    wanted = {p for thing, p in known.where(goal.thing) if free and thing not in done}
+    done = delivered(goal, knowledge)
+    free = not knowledge.hand
+    targets = {p for thing, p in knowledge.where(goal.thing) if free and thing not in done}
 
-    def serves(command: Command) -> bool:
+    def is_useful(command: Command) -> bool:
         if command.verb == "take":
             return kind_of(command.thing) == goal.thing and command.thing not in done
         if command.verb == "put":
-            is_there = kind_of(command.place) == goal.target and _is_ready(goal, known)
+            is_there = kind_of(command.place) == goal.target and _is_ready(goal, knowledge)
             return is_there or kind_of(command.thing) != goal.thing
         if command.verb == "open":
-            return command.place not in known.seen
+            return command.place not in knowledge.seen
         if command.verb == "use":
-            return kind_of(known.hand) == goal.thing and kind_of(command.thing) == goal.target
+            return kind_of(knowledge.hand) == goal.thing and kind_of(command.thing) == goal.target
         return command.verb == goal.state
 
-    here = tuple(a for a in actions if serves(command_of(a)))
-    searched = ({*known.seen} | _marked(context)) - wanted if free else known.been
-    ways = {command_of(a).place: a for a in actions if command_of(a).verb == "go"}
+    here = tuple(a for a in actions if is_useful(command_of(a)))
+    searched = ({*knowledge.seen} | _marked(context)) - targets if free else knowledge.been
+    go_commands = {command_of(a).place: a for a in actions if command_of(a).verb == "go"}
     looked = Counter(kind_of(place) for place in searched)
-    open_ = [place for place in ways if place not in searched]
-    least = min((looked[kind_of(place)] for place in open_), default=0)
-    near = {kind_of(p): p for p in reversed(open_) if looked[kind_of(p)] == least}
-    places = wanted.intersection(open_) or near.values()
-    left = here or tuple(ways[place] for place in sorted(places)) or tuple(actions)
-    return Offer(left, asks=_next(goal, known, done))
+    open_ = [place for place in go_commands if place not in searched]
+    fewest = min((looked[kind_of(place)] for place in open_), default=0)
+    nearest_kinds = {kind_of(p): p for p in reversed(open_) if looked[kind_of(p)] == fewest}
+    places = targets.intersection(open_) or nearest_kinds.values()
+    remaining = here or tuple(go_commands[place] for place in sorted(places)) or tuple(actions)
+    return Offer(remaining, asks=_next(goal, knowledge, done))
 
 
-def _is_ready(goal: Goal, known: Knowledge) -> bool:
+def _is_ready(goal: Goal, knowledge: Knowledge) -> bool:
     """Say whether what is in hand is in the state that is asked for."""
-    return goal.state in ("", *known.states.get(known.hand, ()))
+    return goal.state in ("", *knowledge.states.get(knowledge.hand, ()))
 
 
-def _next(goal: Goal, known: Knowledge, done: Collection[str]) -> str:
-    """Say in a line what comes next, and where what that takes was seen."""
-    if not known.hand:
-        seen, what = known.where(goal.thing), f"Take a {goal.thing}"
+def _next(goal: Goal, knowledge: Knowledge, done: Collection[str]) -> str:
+    """Return a line that names the next step and the places where its thing was seen."""
+    if not knowledge.hand:
+        seen, what = knowledge.where(goal.thing), f"Take a {goal.thing}"
         seen = [(thing, place) for thing, place in seen if thing not in done]
-    elif not _is_ready(goal, known):
-        seen, what = [], f"{goal.state.capitalize()} {known.hand}"
+    elif not _is_ready(goal, knowledge):
+        seen, what = [], f"{goal.state.capitalize()} {knowledge.hand}"
     else:
-        seen = known.where(goal.target)
-        what = f"{'Use' if goal.is_light else f'Put {known.hand} in or on'} a {goal.target}"
+        seen = knowledge.where(goal.target)
+        what = f"{'Use' if goal.is_light else f'Put {knowledge.hand} in or on'} a {goal.target}"
     where = "; ".join(f"{thing} is at {place}" for thing, place in seen)
     return f"Next: {what}. {where or 'Where is one likely?'}\n"

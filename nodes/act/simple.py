@@ -20,10 +20,10 @@ _NEAR = 0.25  # what the text beside a command counts, beside the command's own 
 
 
 class Explore(ActorParams):
-    """Take the command that shares most with what is asked and was taken least.
+    """Take the command that shares most words with the goal and was taken least.
 
-    It plays any world from the built context alone, so that memories can be compared at once: what a
-    builder drops it cannot do, and what the history no longer shows it does again.
+    It plays any world from the built context alone, so that memories can be compared at once: it cannot
+    take an action that a builder drops, and it repeats one that the history no longer shows.
     """
 
     hint: ClassVar[str] = "no model: takes what shares most words with the task, the untried first"
@@ -34,20 +34,22 @@ class Explore(ActorParams):
         safe = resources.view.actions.safe
 
         def act(context: BuiltContext, step: int) -> Decision:
-            asked = context.instruction
-            taken = Counter(p.step.action for p in context.shown("history") if p.step is not None)
+            goal = context.instruction
+            counts = Counter(
+                p.step.action for p in context.visible("history") if p.step is not None
+            )
             scores: dict[str, float] = {}
             for piece in context.pieces:
-                near = overlap(words_of(asked), piece.text) if asked else 0.0
+                context_overlap = overlap(words_of(goal), piece.text) if goal else 0.0
                 for action in piece.actions:
-                    written = fill(action, asked or "help") if takes_text(action) else action
+                    written = fill(action, goal or "help") if takes_text(action) else action
                     words = words_of(action)
-                    shared = overlap(words, asked) if words and asked else 0.0
-                    score = shared + _NEAR * near - _TAKEN * taken[one_line(written)]
+                    shared = overlap(words, goal) if words and goal else 0.0
+                    score = shared + _NEAR * context_overlap - _TAKEN * counts[one_line(written)]
                     scores.setdefault(written, score)
             if not scores:
                 problem = "no action is readable"
-                return Decision(safe(context.actions, asked), fallback=problem)
+                return Decision(safe(context.actions, goal), fallback=problem)
             best = max(scores, key=scores.__getitem__)
             return Decision(best, reason=f"shares {scores[best]:.2f} with what is asked")
 
@@ -68,8 +70,8 @@ class Human(ActorParams):
         """Return the actor; nothing is loaded."""
 
         def act(context: BuiltContext, step: int) -> Decision:
-            asked = {"step": step, "context": context.text, "actions": list(context.actions)}
-            return Decision(str(interrupt(asked)), reason="a person's own action")
+            prompt = {"step": step, "context": context.text, "actions": list(context.actions)}
+            return Decision(str(interrupt(prompt)), reason="a person's own action")
 
         return act
 
@@ -128,14 +130,13 @@ class Noisy(ActorParams):
 
 
 def vain_actions(context: BuiltContext) -> frozenset[str]:
-    """Return what was done before, on one line each, where the last step was done again for nothing.
+    """Return all earlier actions, on one line each, if the last step repeated one without effect.
 
-    It goes by the steps whose outcome is shown, as far as a builder left that, and by the marks at
-    commands.
+    Read from the visible outcomes of steps and from the marks at commands. Empty otherwise.
     """
     outcomes: dict[str, str] = {}
     is_again = False
-    for step in (piece.step for piece in context.shown("event")):
+    for step in (piece.step for piece in context.visible("event")):
         if step is not None:
             before = outcomes.get(step.action)
             is_again = before is not None and (

@@ -4,7 +4,7 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 
 from stategate.envs.protocols import Chunk, Observation, target_of, verb_of
-from stategate.envs.webshop.reading import FORMS, Wanted
+from stategate.envs.webshop.reading import FORMS, ShopInstruction
 from stategate.envs.webshop.view import BUTTONS, chunk_page, is_product
 from stategate.language.instruction.choices import covered
 from stategate.nodes.experience.adapter import OPEN, ExperienceAdapter
@@ -98,13 +98,13 @@ class WebShopExperience(ExperienceAdapter):
 
     def action_of(self, move: str, instruction: str) -> str:
         """Return the search that the move comes to, "" for any other move."""
-        query = Wanted.of(instruction).searched(move) if move in FORMS else ""
+        query = ShopInstruction.of(instruction).searched(move) if move in FORMS else ""
         return f"search[{query}]" if query else ""
 
     def situation(self, instruction: str, last: str) -> Hashable:
         """Return whether options are asked for, and the last move."""
         is_search = last.startswith("search")
-        return bool(Wanted.of(instruction).words("value")), "search" if is_search else last
+        return bool(ShopInstruction.of(instruction).words("value")), "search" if is_search else last
 
     def describe(self, instruction: str, page: str, action: str) -> str:
         """Return the move in words, of a product its place in the list."""
@@ -124,7 +124,7 @@ class WebShopExperience(ExperienceAdapter):
 
 def _search_form(question: str, words: str) -> str:
     """Return which parts of the question the search words hold (half of a part counts)."""
-    wanted = Wanted.of(question)
+    wanted = ShopInstruction.of(question)
     options = list(words_of(wanted.words("value")))
     properties = list(words_of(wanted.words("property")))
     has_options = overlap(options, words) >= _HALF
@@ -148,11 +148,11 @@ def _matched(chunks: Sequence[Chunk], instruction: str) -> str:
     if "entry" in roles or not roles & {"subject", "text"}:
         return ""
     choices = [(c.choice.name, c.choice.values) for c in chunks if c.choice and c.choice.values]
-    wanted = Wanted.of(instruction, choices, title)
+    wanted = ShopInstruction.of(instruction, choices, title)
     parsed = wanted.parsed
     met = [quality > _MET for quality in covered(parsed, f"{title} {detail}")]
     for asked in wanted.choices:
-        if asked.asked[asked.best] >= asked.none:
+        if asked.requested[asked.best] >= asked.none:
             for place in asked.spans[asked.best].places:
                 met[place] = True
     stretches: list[list[int]] = []

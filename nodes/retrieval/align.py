@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 
 from stategate.envs.protocols import Choice, Chunk, Clause, Fragment, View
 from stategate.language.amounts import content
-from stategate.language.instruction.choices import Asked, ask_choices, covered, found_at
+from stategate.language.instruction.choices import (
+    ChoiceScores,
+    covered,
+    score_choices,
+    token_matches,
+)
 from stategate.language.instruction.parsed import ParsedInstruction, parse
 from stategate.nodes.retrieval.page import describe, render
 from stategate.stores.text import words_of
@@ -105,13 +110,13 @@ def title_of(view: View, chunk: Chunk) -> str:
     return "".join(f.text for f in render(view, chunk) if f.role == "title")
 
 
-def asked_choices(view: View, instruction: str, chunks: Sequence[Chunk]) -> dict[int, Asked]:
+def asked_choices(view: View, instruction: str, chunks: Sequence[Chunk]) -> dict[int, ChoiceScores]:
     """Return what is asked of each choice on a page, by the place of its chunk."""
     places = [i for i, chunk in enumerate(chunks) if chunk.choice is not None]
     choices = [chunks[i].choice for i in places]
     title = " ".join(title_of(view, chunk) for chunk in chunks if chunk.role == "subject")
     named = tuple((c.name, tuple(c.values)) for c in choices if isinstance(c, Choice))
-    return dict(zip(places, ask_choices(instruction, named, title), strict=True))
+    return dict(zip(places, score_choices(instruction, named, title), strict=True))
 
 
 def is_excluded(parsed: ParsedInstruction, fragment: Fragment) -> bool:
@@ -120,10 +125,10 @@ def is_excluded(parsed: ParsedInstruction, fragment: Fragment) -> bool:
     return limit is not None and fragment.amount is not None and limit.excludes(fragment.amount)
 
 
-def _is_waiting(chunk: Chunk, asked: Asked, done: Collection[str]) -> bool:
+def _is_waiting(chunk: Chunk, asked: ChoiceScores, done: Collection[str]) -> bool:
     """Say whether an asked value of this choice is offered and not chosen."""
     best = asked.best
-    if chunk.choice is None or not asked.values or asked.asked[best] < asked.none:
+    if chunk.choice is None or not asked.values or asked.requested[best] < asked.none:
         return False
     return asked.values[best] != chunk.choice.chosen and chunk.actions[best].lower() not in done
 
@@ -286,7 +291,7 @@ def clarity(
             said[place] = max(said[place], quality)
     if not said.any() and not any(chunk.role in ("entry", "subject") for chunk in chunks):
         return 1.0  # nothing to be told apart
-    sure = min((max(*asked.asked, asked.none) for asked in choices), default=1.0)
+    sure = min((max(*asked.requested, asked.none) for asked in choices), default=1.0)
     return min(sure, float(weights @ said) / float(weights.sum()) / _ENOUGH, 1.0)
 
 
@@ -297,7 +302,7 @@ def _asked_places(parsed: ParsedInstruction, text: str) -> frozenset[int]:
     return frozenset(
         place
         for token in content(text)
-        for place, quality in found_at(parsed, token)
+        for place, quality in token_matches(parsed, token)
         if quality >= _SAID and care[place] >= _ASKED
     )
 
@@ -414,12 +419,12 @@ def _of_choices(
                 yield Pairing(places, f"{asked.name}: {asked.values[i]}", "excluded", chance)
 
 
-def _best(parsed: ParsedInstruction, asked: Asked) -> Pairing:
+def _best(parsed: ParsedInstruction, asked: ChoiceScores) -> Pairing:
     i = asked.best
-    if asked.asked[i] < asked.none:
+    if asked.requested[i] < asked.none:
         return Pairing((), asked.name, "left open", asked.none)
     part = f"{asked.name}: {asked.values[i]}"
-    return Pairing(_words(parsed, asked.spans[i].places), part, "asked for", asked.asked[i])
+    return Pairing(_words(parsed, asked.spans[i].places), part, "asked for", asked.requested[i])
 
 
 def _of_titles(view: View, parsed: ParsedInstruction, chunks: Sequence[Chunk]) -> Iterator[Pairing]:

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stategate.language.amounts import content, highest_price, tokens
-from stategate.language.instruction.choices import ask_choices, covered
+from stategate.language.instruction.aligned import AlignedInstruction
+from stategate.language.instruction.choices import covered, score_choices
 from stategate.language.instruction.goals import read_goal
 from stategate.language.instruction.parsed import parse
-from stategate.language.instruction.wanted import Wanted
 from stategate.language.instruction.weights import likeness
 
 SIZES = ("size", ("small", "large", "x-large", "xx-large"))
@@ -76,8 +76,8 @@ def test_amounts_are_the_same_in_other_spellings(one, other):
 
 
 def best(instruction, *choices, title=""):
-    asked = ask_choices(instruction, choices, title)
-    return {a.name: a.values[a.best] if a.asked[a.best] >= a.none else None for a in asked}
+    asked = score_choices(instruction, choices, title)
+    return {a.name: a.values[a.best] if a.requested[a.best] >= a.none else None for a in asked}
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_a_value_that_nobody_taught_is_told_by_its_place():
 
 
 def test_probabilities_are_of_one_choice():
-    (asked,) = ask_choices("a blue shirt, not red", (COLORS,), "shirt")
-    assert sum(asked.asked) + asked.none == pytest.approx(1.0, abs=1e-5)
+    (asked,) = score_choices("a blue shirt, not red", (COLORS,), "shirt")
+    assert sum(asked.requested) + asked.none == pytest.approx(1.0, abs=1e-5)
     assert asked.excluded[0] > asked.excluded[1]  # red, not blue
 
 
@@ -136,8 +136,8 @@ def test_a_slip_of_the_keyboard_is_found():
 def test_what_lacks_an_asked_value_is_not_it():
     text = "Find me machine wash men's shirts in red, x-large, and price lower than 40.00 dollars"
     title = "Machine wash men's shirt"
-    offered = Wanted.of(text, (SIZES, COLORS), title)
-    lacking = Wanted.of(text, (SIZES, ("color", ("pink", "gold"))), title)
+    offered = AlignedInstruction.of(text, (SIZES, COLORS), title)
+    lacking = AlignedInstruction.of(text, (SIZES, ("color", ("pink", "gold"))), title)
     assert offered.meets() > lacking.meets()
 
 
@@ -147,8 +147,8 @@ def test_any_text_can_be_read(text, values):
     parsed = parse(text)
     assert all(0 <= t.start < t.end <= len(text) for t in tokens(text))
     assert len(parsed.matters) == len(parsed.tokens)
-    asked = ask_choices(text, (("name", tuple(values)),), "title")
-    assert all(0 <= p <= 1 for one in asked for p in (*one.asked, *one.excluded))
+    asked = score_choices(text, (("name", tuple(values)),), "title")
+    assert all(0 <= p <= 1 for one in asked for p in (*one.requested, *one.excluded))
 
 
 @pytest.mark.parametrize(
@@ -198,5 +198,5 @@ def test_a_goal_is_named_in_the_words_of_the_world(text, kind, thing, place):
 def test_words_that_share_no_letter_may_mean_the_same():
     assert likeness("couch", "sofa") > 0.6 > likeness("couch", "tabl")
     assert likeness("qwxz", "sofa") == 0.0
-    asked = ask_choices("a couch for the hall", (("type", ("sofa", "table", "bed")),))[0]
+    asked = score_choices("a couch for the hall", (("type", ("sofa", "table", "bed")),))[0]
     assert asked.best == 0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stategate.envs.protocols import Fragment
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.pages import SEARCH
-from stategate.envs.webshop.reading import Wanted
+from stategate.envs.webshop.reading import ShopInstruction
 from stategate.graph import build_graph, load_config
 from stategate.nodes.act.encoding import encoder
 from stategate.nodes.act.policy import Policy, PolicyActor, make_scorer
@@ -137,7 +137,7 @@ def test_what_was_done_is_left_alone_where_the_last_step_brought_nothing_new():
 
 
 def test_queries_are_made_of_the_instruction_without_its_price_and_stand_for_the_search_bar(act):
-    found = queries(Wanted.of(WISH))
+    found = queries(ShopInstruction.of(WISH))
     assert "machine wash men shirts long sleeve black x-large" in found
     assert not any("50" in query or "price" in query for query in found)
     decision = act(context(["Search bar: search[<query>]"], [SEARCH]), 0)

@@ -38,7 +38,7 @@ def words(facts):
 )
 def test_times_are_resolved_against_the_day_they_were_said(text, day):
     [span] = spans(f"It happened {text}, I think.", SAID)
-    assert span.shown() == day
+    assert span.label() == day
 
 
 @pytest.mark.parametrize(

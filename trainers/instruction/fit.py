@@ -19,11 +19,11 @@ from tqdm import tqdm
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import Product
 from stategate.envs.webshop.wordings import SPLITS, names_of
+from stategate.language.instruction.aligned import subject_features
 from stategate.language.instruction.choices import choice_features
 from stategate.language.instruction.goals import KINDS, OTHER
 from stategate.language.instruction.parsed import parse
 from stategate.language.instruction.tagger import TAGS
-from stategate.language.instruction.wanted import subject_features
 from stategate.language.instruction.weights import install
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.weights import load_arrays, save_weights

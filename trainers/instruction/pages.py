@@ -15,9 +15,9 @@ from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import Product
 from stategate.envs.webshop.reward import score
 from stategate.envs.webshop.wordings import TEMPLATE, reword
-from stategate.language.instruction.choices import ask_choices, choice_features, columns
+from stategate.language.instruction.aligned import subject_features
+from stategate.language.instruction.choices import choice_features, columns, score_choices
 from stategate.language.instruction.parsed import parse
-from stategate.language.instruction.wanted import subject_features
 from stategate.language.instruction.weights import Floats
 
 #: Drawn more often than others: they have the most to tell apart, and the shop's own words are usual.
@@ -105,7 +105,7 @@ def subject_examples(shop: WebShop, instance: Instance) -> Iterator[SubjectExamp
     for product in instance.pages:
         chosen = {k: v for k, v in wanted.items() if v in product.options.get(k, ())}
         reward = score(product, goal, shop.prices[product.asin], chosen)[0]
-        asked = ask_choices(parsed.text, _choices(product), product.name)
+        asked = score_choices(parsed.text, _choices(product), product.name)
         row = columns("subject", [subject_features(parsed, asked, product.name)])[0]
         yield SubjectExample(np.asarray(row), reward == 1.0)
 

@@ -21,7 +21,7 @@ from stategate.envs.protocols import Observation, Session, World
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import Product
 from stategate.envs.webshop.pages import PER_PAGE, SEARCH
-from stategate.envs.webshop.reading import Wanted
+from stategate.envs.webshop.reading import ShopInstruction
 from stategate.envs.webshop.reward import has_attribute, score, type_parts
 from stategate.envs.webshop.view import OPENED
 from stategate.nodes.act.shop.lexical import queries
@@ -116,7 +116,7 @@ def _known(world: WebShop, session: Session, page: Observation) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _searches(text: str) -> tuple[str, ...]:
-    return tuple(queries(Wanted.of(text)))
+    return tuple(queries(ShopInstruction.of(text)))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -1,4 +1,4 @@
-"""What to put before a small language model on a WebShop page: a planner, for ``guided_chat``."""
+"""The planner of ``guided_chat`` for WebShop: the actions that a page leaves worth offering."""
 
 from collections.abc import Sequence
 
@@ -17,25 +17,25 @@ _LENGTHS = {"search": (3, 120)}
 
 
 def guide(context: BuiltContext, actions: Sequence[str]) -> Offer:
-    """Withhold what the prompt itself shows to be pointless.
+    """Return the actions that are not pointless by what the prompt shows.
 
-    Small models buy before they choose options, wander back to the search, and turn pages for ever. On
-    an item with a choice to make: its first group's values, or going back (until two products were
-    opened: a small model rejects for ever); else buying or going back, no sub-pages, since what they
-    say has left the prompt by the time of buying. On results: products not opened before, the next
-    page only when all were.
+    Small models buy before they choose options, wander back to the search, and turn pages for ever. An
+    item with an open choice offers its first group's values, or going back (until two products were
+    opened: a small model rejects for ever). Any other item offers buying or going back, and no
+    sub-pages, since their text has left the prompt by the time of buying. Results offer the products
+    that were not opened before, and the next page only when all were.
     """
     page = read_page(context)
-    offered = set(actions)
+    allowed = set(actions)
     group = asks = None
     if BUY in actions:
-        offered, group = _on_item(page, actions)
+        allowed, group = _on_item(page, actions)
         if group is not None:
             asks = f'Choose the {group}: {{"{group}": "value that the instruction asks for"}}'
     elif any(OPENED.fullmatch(action) for action in actions):
         products = {a for a in actions if OPENED.fullmatch(a)} - set(page.trail.history)
-        offered = products or {NEXT} & set(actions)
-    listed = tuple(action for action in actions if action in offered)
+        allowed = products or {NEXT} & set(actions)
+    listed = tuple(action for action in actions if action in allowed)
     if not listed:
         return Offer(tuple(actions), lengths=_LENGTHS)
     values = tuple(a for a in listed if a != SEARCH and target_of(a) not in _BUTTONS)
@@ -43,7 +43,7 @@ def guide(context: BuiltContext, actions: Sequence[str]) -> Offer:
 
 
 def _on_item(page: ShopPage, actions: Sequence[str]) -> tuple[set[str], str | None]:
-    """Return what to offer of a product's page, and the group that waits for a choice, if any.
+    """Return a product page's allowed actions, and the option group that is still open, if any.
 
     The page's marks alone do not say so: WebShop never marks a value with a quote in it.
     """
@@ -53,9 +53,9 @@ def _on_item(page: ShopPage, actions: Sequence[str]) -> tuple[set[str], str | No
         for name, values in groups.items()
         if name not in page.chosen and not {one_line(v) for v in values} & set(page.trail.since)
     ]
-    offered = set(actions).difference(_ELSEWHERE, *groups.values())
+    allowed = set(actions).difference(_ELSEWHERE, *groups.values())
     if page.chosen or len(set(page.trail.opened)) >= _PRODUCTS:
-        offered.discard(PREV)  # a wrong product shows before any choice is made
+        allowed.discard(PREV)  # a wrong product shows before any choice is made
     if not waiting:
-        return offered, None
-    return (offered - {BUY}) | groups[waiting[0]], waiting[0]
+        return allowed, None
+    return (allowed - {BUY}) | groups[waiting[0]], waiting[0]

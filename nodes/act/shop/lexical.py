@@ -1,15 +1,15 @@
-"""The WebShop encoder of the ``policy`` actor: what it may do on a page, as named numbers.
+"""The WebShop encoder of the ``policy`` actor: named features of a page's actions.
 
-Candidates are the readable affordances; where there is a search bar, the queries that
-:func:`queries` makes of the instruction stand in its place. Everything is computed from the built
-context's pieces (``nodes.act.shop.page``) and the step number: words shared between the wish and
-a title, an option value or the features, prices, places on the page, and the visible actions so far.
+Candidates are the readable affordances; a search bar is replaced by the queries that :func:`queries`
+makes of the instruction. Features come from the built context's pieces (``nodes.act.shop.page``) and
+the step number: words that the goal shares with a title, an option value or the features, prices,
+positions on the page, and the visible actions so far.
 """
 
 from collections.abc import Sequence
 
 from stategate.envs.webshop.pages import SEARCH
-from stategate.envs.webshop.reading import FORMS, Wanted
+from stategate.envs.webshop.reading import FORMS, ShopInstruction
 from stategate.envs.webshop.view import BACK, BUY, DETAILS, NEXT, OPENED, PREV
 from stategate.language.instruction.parsed import ROLES
 from stategate.nodes.act.page_features import (
@@ -17,8 +17,8 @@ from stategate.nodes.act.page_features import (
     Entry,
     Features,
     agreement,
-    best_met,
-    met_features,
+    best_match,
+    note_features,
     step_features,
     subject_features,
     value_features,
@@ -37,31 +37,31 @@ def describe(
     """Return the features of each candidate, by its action, and those of the page."""
     page = read_page(context)
     entries = Entries(
-        page.wanted,
+        page.goal,
         [Entry(p.asin, p.title, p.price, p.is_seen) for p in page.products],
         page.trail.opened,
-        page.trail.met,
+        page.trail.notes,
     )
-    known = {**_products(page, entries), **_options(page)}
+    by_action = {**_products(page, entries), **_options(page)}
     rows: dict[str, Features] = {}
     for action in page.actions:
         if action == SEARCH:
-            for query, names in queries(page.wanted).items():
+            for query, names in queries(page.goal).items():
                 rows[f"search[{query}]"] = _search(query, names, page)
         else:
-            rows[action] = known.get(action) or {_type(action): 1.0}
+            rows[action] = by_action.get(action) or {_type(action): 1.0}
     return rows, _facts(page, entries, step)
 
 
-def queries(wanted: Wanted) -> dict[str, tuple[str, ...]]:
-    """Return the candidate queries, each once, with the names of what it is made of."""
-    texts = [wanted.searched(form) for form in FORMS]
-    texts.append(wanted.words(*ROLES))
-    found: dict[str, tuple[str, ...]] = {}
+def queries(goal: ShopInstruction) -> dict[str, tuple[str, ...]]:
+    """Return the candidate queries, each once, with the names of its parts."""
+    texts = [goal.searched(form) for form in FORMS]
+    texts.append(goal.words(*ROLES))
+    names_by_query: dict[str, tuple[str, ...]] = {}
     for name, query in zip(QUERIES, texts, strict=True):
         if query:
-            found[query] = (*found.get(query, ()), name)
-    return found
+            names_by_query[query] = (*names_by_query.get(query, ()), name)
+    return names_by_query
 
 
 def _type(action: str) -> str:
@@ -80,7 +80,7 @@ def _search(query: str, names: Sequence[str], page: ShopPage) -> Features:
 
 def _products(page: ShopPage, entries: Entries) -> dict[str, Features]:
     """Return the features of each readable product, by the click that opens it."""
-    has_properties = bool(page.wanted.phrases("property"))
+    has_properties = bool(page.goal.phrases("property"))
     rows: dict[str, Features] = {}
     for product, row in zip(page.products, entries.rows(), strict=True):
         asin = product.asin
@@ -89,11 +89,11 @@ def _products(page: ShopPage, entries: Entries) -> dict[str, Features]:
         rows[product.action] = {
             **row,
             "product": 1.0,
-            "title property words": page.wanted.share(product.title, "property"),
+            "title property words": page.goal.share(product.title, "property"),
             "was read": float(asin in page.trail.read),
             "was rejected": float(asin in page.trail.rejected),
-            "was left": float(asin in page.trail.left),
-            "was kept": float(asin in page.trail.left and asin in page.trail.read),
+            "was left": float(asin in page.trail.skipped),
+            "was kept": float(asin in page.trail.skipped and asin in page.trail.read),
         }
     return rows
 
@@ -103,35 +103,35 @@ def _options(page: ShopPage) -> dict[str, Features]:
     groups = dict(page.options)
     return {
         action: {
-            **value_features(asked, i, now, one_line(action) in page.trail.since),
+            **value_features(choice, i, now, one_line(action) in page.trail.since),
             "option": 1.0,
         }
-        for asked, now in zip(page.wanted.choices, _values(page), strict=True)
-        for i, (_, action) in enumerate(groups[asked.name])
+        for choice, now in zip(page.goal.choices, _values(page), strict=True)
+        for i, (_, action) in enumerate(groups[choice.name])
     }
 
 
 def _values(page: ShopPage) -> list[str | None]:
-    """Return the value of each group, by the page's own mark or by the visible clicks."""
-    found: list[str | None] = []
-    for asked in page.wanted.choices:
-        now = page.chosen.get(asked.name)
+    """Return each group's current value, by the page's mark or else by the visible clicks."""
+    current: list[str | None] = []
+    for choice in page.goal.choices:
+        now = page.chosen.get(choice.name)
         if now is None:
-            values = {one_line(a): value for value, a in dict(page.options)[asked.name]}
+            values = {one_line(a): value for value, a in dict(page.options)[choice.name]}
             now = next((values[a] for a in reversed(page.trail.since) if a in values), None)
-        known = {one_line(value): value for value in asked.values}
-        found.append(now if now is None else known.get(one_line(now), now))
-    return found
+        spellings = {one_line(value): value for value in choice.values}
+        current.append(now if now is None else spellings.get(one_line(now), now))
+    return current
 
 
 def _facts(page: ShopPage, entries: Entries, step: int) -> Features:
     """Return the page's own features."""
-    wanted = page.wanted
+    goal = page.goal
     facts = {
         page.kind: 1.0,
         f"after {_last(page.trail.history)}": 1.0,
-        **step_features(wanted, step, page.trail.opened),
-        "best met": best_met(wanted, page.trail.met),
+        **step_features(goal, step, page.trail.opened),
+        "best met": best_match(goal, page.trail.notes),
         "page number": min(page.number, 5) / 3,
         "read": min(len(set(page.trail.read)), 6) / 3,
         "searches": min(page.trail.searches, 4) / 2,
@@ -143,36 +143,36 @@ def _facts(page: ShopPage, entries: Entries, step: int) -> Features:
         "prev readable": float(PREV in page.actions),
         "back readable": float(BACK in page.actions),
         "rejected": min(len(set(page.trail.rejected)), 6) / 3,
-        "left": min(len(set(page.trail.left)), 6) / 3,
+        "left": min(len(set(page.trail.skipped)), 6) / 3,
         "since the search": min(_since_search(page.trail.history), 6) / 3,
     }
     if page.kind == "item":
         facts |= _item(page)
     elif page.kind == "results":
-        known = [p.asin in page.trail.read for p in page.products]
-        scores = (s for s, is_read in zip(entries.scores, known, strict=True) if is_read)
+        were_read = [p.asin in page.trail.read for p in page.products]
+        scores = (s for s, is_read in zip(entries.scores, were_read, strict=True) if is_read)
         facts |= {**entries.page, "best known": max(scores, default=0.0)}
     elif page.kind == "detail":
-        facts |= met_features(wanted, page.detail, page.trail.met, page.trail.item)
-        facts["unsaid"] = min(wanted.unsaid(page.detail), 6) / 3
+        facts |= note_features(goal, page.detail, page.trail.notes, page.trail.item)
+        facts["unsaid"] = min(goal.unsaid(page.detail), 6) / 3
         if page.detail:
-            facts |= {"has text": 1.0, **agreement("text", wanted, page.detail)}
+            facts |= {"has text": 1.0, **agreement("text", goal, page.detail)}
     return facts
 
 
 def _item(page: ShopPage) -> Features:
-    wanted, item = page.wanted, page.trail.item
+    goal, item = page.goal, page.trail.item
     facts = {
-        **subject_features(wanted, page.title, page.price, _values(page)),
-        **met_features(wanted, page.title, page.trail.met, item),
+        **subject_features(goal, page.title, page.price, _values(page)),
+        **note_features(goal, page.title, page.trail.notes, item),
         "returned": float(PREV in page.trail.since),
         "since opening": min(len(page.trail.since), 6) / 3,
         "times this one": min(page.trail.opened.count(item) - 1, 3) / 2 if item else 0.0,
         "read here": float(item in page.trail.read),
         "clicked here": min(len([a for a in page.trail.since if a not in {*DETAILS, PREV}]), 4) / 2,
         "was rejected": float(item in page.trail.rejected),
-        "was left": float(item in page.trail.left),
-        "unsaid": min(wanted.unsaid(page.title), 6) / 3,
+        "was left": float(item in page.trail.skipped),
+        "unsaid": min(goal.unsaid(page.title), 6) / 3,
     }
     return facts if page.title else {**facts, "subject told": 0.0}
 
@@ -195,5 +195,5 @@ def _last(history: Sequence[str]) -> str:
         return "search"
     if OPENED.fullmatch(last):
         return "product"
-    known = {NEXT: "next", PREV: "prev", BACK: "back"}
-    return known.get(last, "tab" if last in DETAILS else "other")
+    names = {NEXT: "next", PREV: "prev", BACK: "back"}
+    return names.get(last, "tab" if last in DETAILS else "other")

@@ -1,6 +1,6 @@
-"""A shop's page and the visible actions so far, from the pieces of a built context.
+"""The shop page and the action history that a built context shows, read from its pieces.
 
-Builders drop and cut lines: what is not shown is empty here, and nothing raises.
+Builders drop and cut lines: a part that is not shown is empty here, and nothing raises.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Literal
 
 from stategate.envs.protocols import target_of
 from stategate.envs.webshop.pages import SEARCH
-from stategate.envs.webshop.reading import Wanted
+from stategate.envs.webshop.reading import ShopInstruction
 from stategate.envs.webshop.view import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
 from stategate.nodes.act.page_features import amount_of
 from stategate.nodes.protocols import BuiltContext, Piece, Step
@@ -35,11 +35,11 @@ class Product:
 
 @dataclass(frozen=True)
 class ShopPage:
-    """What a context shows of a shop. ``options`` are ``(group, ((value, action), ...))``."""
+    """The visible part of a shop page. ``options`` are ``(group, ((value, action), ...))``."""
 
     kind: PageKind
     instruction: str
-    wanted: Wanted
+    goal: ShopInstruction
     actions: tuple[str, ...]
     number: int = 1
     products: tuple[Product, ...] = ()
@@ -52,29 +52,29 @@ class ShopPage:
 
     @property
     def title_scores(self) -> dict[str, float]:
-        """The weighed share (0 to 1) of the instruction's words in each title, by ASIN."""
-        scores = self.wanted.scores([product.title for product in self.products])
+        """The weighted share (0 to 1) of the instruction's words in each title, by ASIN."""
+        scores = self.goal.scores([product.title for product in self.products])
         return {p.asin: score for p, score in zip(self.products, scores, strict=True)}
 
 
 @dataclass
 class Trail:
-    """What the visible actions so far say: ``item`` is the open product, ``since`` the clicks on it.
+    """The visible actions so far: ``item`` is the open product, ``since`` the clicks on it.
 
-    ``history`` holds the actions, oldest first: possibly not the first ones. ``rejected`` are products
-    left for the search right after their features were read, ``left`` those that were left for the
-    list. ``met`` is what is noted of each product.
+    ``history`` holds the actions, oldest first; builders may have dropped the first ones. ``rejected``
+    are products left for the search right after their features were read, ``skipped`` those left for
+    the list. ``notes`` are the history's notes on each product.
     """
 
     history: list[str] = field(default_factory=list)
     opened: list[str] = field(default_factory=list)
     read: list[str] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
     item: str | None = None
     since: list[str] = field(default_factory=list)
     searches: int = 0
-    met: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, steps: Sequence[Step]) -> "Trail":
@@ -83,20 +83,20 @@ class Trail:
         for step in steps:
             trail._take(step.action)
             if step.note and trail.item is not None:
-                trail.met[trail.item] = f"{trail.met.get(trail.item, '')} {step.note};"
+                trail.notes[trail.item] = f"{trail.notes.get(trail.item, '')} {step.note};"
         return trail
 
     def _take(self, action: str) -> None:
-        found = OPENED.fullmatch(action)
+        match = OPENED.fullmatch(action)
         returns = action == PREV and self.since and self.since[-1] in DETAILS
-        if found:
-            self.opened.append(found[1])
-            self.item, self.since = found[1], []
+        if match:
+            self.opened.append(match[1])
+            self.item, self.since = match[1], []
         elif action in (PREV, BACK, NEXT) and not returns:
             if self.item and action == BACK and self.since[-1:] == [FEATURES]:
                 self.rejected.append(self.item)
             if self.item and action == PREV:
-                self.left.append(self.item)
+                self.skipped.append(self.item)
             self.item, self.since = None, []
         elif action.startswith("search["):
             self.item, self.since = None, []
@@ -109,22 +109,24 @@ class Trail:
 
 def read_page(context: BuiltContext) -> ShopPage:
     """Return the page and the actions so far that the pieces of ``context`` show."""
-    shown = [piece for piece in context.pieces if piece.text]
-    roles = {role: [p for p in shown if p.role == role] for role in ("entry", "choice", "subject")}
+    visible = [piece for piece in context.pieces if piece.text]
+    roles = {
+        role: [p for p in visible if p.role == role] for role in ("entry", "choice", "subject")
+    }
     products = tuple(_product(piece) for piece in roles["entry"] if piece.actions)
     options: dict[str, tuple[tuple[str, str], ...]] = {}
     for piece in roles["choice"]:
         if any(f.role == "lead" and f.text.strip() for f in piece.fragments):
             options.setdefault(one_line(piece.choice), _values(piece))
     title = " ".join(filter(None, (piece.says("title") for piece in roles["subject"])))
-    number = int(amount_of(*(p for p in shown if p.role == "commands")) or 0)
-    detail = [one_line(p.says("text")) for p in shown if p.role == "text" and p.kind == "detail"]
-    steps = [piece.step for piece in context.shown("history") if piece.step is not None]
+    number = int(amount_of(*(p for p in visible if p.role == "commands")) or 0)
+    detail = [one_line(p.says("text")) for p in visible if p.role == "text" and p.kind == "detail"]
+    steps = [piece.step for piece in context.visible("history") if piece.step is not None]
     steps = [step for step in steps if step.action.startswith(("search[", "click["))]
     return ShopPage(
         kind=_kind(context.actions, number or products, title or options, detail),
         instruction=context.instruction,
-        wanted=Wanted.of(
+        goal=ShopInstruction.of(
             context.instruction,
             [(name, tuple(value for value, _ in own)) for name, own in options.items() if own],
             title,

@@ -1,7 +1,7 @@
 """``rule``: a deterministic shopper that reads only the built context.
 
-It makes context builders comparable over hundreds of episodes: whatever a builder drops, this actor
-does not know, and everything that it does know stands in the prompt. Its policy:
+It makes context builders comparable over hundreds of episodes, because all that it knows is in the
+prompt. Its policy:
 
 1. *Search* for the instruction's words that matter, without the price.
 2. *Results*: open the best product by its title's share of the words (rare words count more, a lower
@@ -10,12 +10,12 @@ does not know, and everything that it does know stands in the prompt. Its policy
 3. *Item*, first visit: go back from what is too dear or most likely not asked for; read the features
    unless the title says all that is wanted.
 4. *Features*: with the share ``threshold`` of the wanted properties go back to the item, else to the
-   search. That is how the verdict is remembered: in the actions so far.
-5. *Item*, accepted: click each value that the aligner takes for asked, once, and buy.
+   search. The action history thereby records the verdict.
+5. *Item*, accepted: click each requested value once, and buy.
 
 A second visit, or any visit from step ``patience`` + 3 on, takes the best values there are and buys. So
-an episode ends within ``patience`` + 8 steps or so, as long as products and buttons are readable. Where
-nothing of this can be done, the decision is a recorded fallback (the view's ``actions.safe``).
+an episode ends within about ``patience`` + 8 steps, as long as products and buttons are readable. Where
+no rule applies, the decision is a recorded fallback (the view's ``actions.safe``).
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ from pydantic import Field
 
 from stategate.envs.webshop.reading import FORMS
 from stategate.envs.webshop.view import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
-from stategate.language.instruction.wanted import is_excluded
+from stategate.language.instruction.aligned import is_excluded
 from stategate.nodes.act.shop.page import Product, ShopPage, read_page
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.stores.text import one_line
@@ -100,20 +100,22 @@ class RuleActor:
 
     def _results(self, page: ShopPage, step: int) -> tuple[str, str] | None:
         tried = set(page.trail.opened) | {p.asin for p in page.products if p.is_seen}
-        fits = [p for p in page.products if not is_excluded(page.wanted, p.price)]
+        fits = [p for p in page.products if not is_excluded(page.goal, p.price)]
         ranked = _ranked(page, fits)
         fresh = [product for product in ranked if product.asin not in tried]
-        known = [product for product in ranked if product.asin in page.trail.opened]
-        known.sort(key=lambda p: (p.asin not in page.trail.read, -_met(page, p.asin, p.title)))
-        again = known or [p for p in ranked if p.is_seen]
+        opened = [product for product in ranked if product.asin in page.trail.opened]
+        opened.sort(
+            key=lambda p: (p.asin not in page.trail.read, -_match_score(page, p.asin, p.title))
+        )
+        again = opened or [p for p in ranked if p.is_seen]
         if step >= self._params.patience and again:
             return again[0].action, "time to settle for what met most of those opened"
         if fresh:
             return fresh[0].action, "best match of the titles"
         if page.number < self._params.pages and NEXT in page.actions:
             return NEXT, "nothing left on this page"
-        rest = again or ranked or page.products
-        return (rest[0].action, "the best of those tried") if rest else None
+        candidates = again or ranked or page.products
+        return (candidates[0].action, "the best of those tried") if candidates else None
 
     def _item(self, page: ShopPage, step: int) -> tuple[str, str] | None:
         late = step - self._params.patience - _GRACE
@@ -121,65 +123,65 @@ class RuleActor:
         blind = step > 0 and not page.trail.history
         # A verdict that will not be remembered is not worth the reading.
         accepted = settles or blind or bool(page.trail.since)
-        offered = picks(page, _LIKELY if settles else _ASKED)
+        values = picks(page, _LIKELY if settles else _ASKED)
         stays = settles or bool(page.trail.since) or PREV not in page.actions
-        if not stays and is_excluded(page.wanted, page.price):
+        if not stays and is_excluded(page.goal, page.price):
             return PREV, "beyond the price limit"
         if not stays and not can_be_it(page):
             return PREV, "not all that is wanted is offered"
-        told = bool(page.title) and page.wanted.share(page.title) >= _TOLD
+        title_suffices = bool(page.title) and page.goal.share(page.title) >= _TOLD
         reads = self._params.threshold > 0 and FEATURES in page.actions
-        if not accepted and reads and not told:
+        if not accepted and reads and not title_suffices:
             return FEATURES, "the title does not say it all"
-        shown = set(page.chosen.items())
+        chosen = set(page.chosen.items())
         waiting = [
             (action, f"wanted {group}")
-            for group, value, action in offered
-            if (group, value) not in shown and one_line(action) not in page.trail.since
+            for group, value, action in values
+            if (group, value) not in chosen and one_line(action) not in page.trail.since
         ]
-        if waiting and blind and not shown:
+        if waiting and blind and not chosen:
             # Nothing says what is chosen: click the values in turn, and buy when it grows late.
             if late < len(waiting) or BUY not in page.actions:
                 return waiting[step % len(waiting)]
         elif waiting:
             return waiting[0]
-        done = "everything wanted is chosen" if shown else "nothing more is to be chosen"
+        done = "everything wanted is chosen" if chosen else "nothing more is to be chosen"
         return (BUY, done) if BUY in page.actions else None
 
     def _detail(self, page: ShopPage) -> tuple[str, str]:
-        share = _confirmed(page, page.trail.met.get(page.trail.item or "", ""))
+        share = _confirmed(page, page.trail.notes.get(page.trail.item or "", ""))
         if page.detail and share < self._params.threshold and BACK in page.actions:
             return BACK, f"only {share:.0%} of the wish is confirmed"
         return PREV, "confirmed" if page.detail else "nothing to read"
 
 
-def _met(page: ShopPage, asin: str, title: str) -> float:
-    """Return how far a product's title and what is noted of its pages say what is asked."""
-    text = f"{title}; {page.trail.met.get(asin, '')}"
-    return page.wanted.share(text) + page.wanted.share(text, "value")
+def _match_score(page: ShopPage, asin: str, title: str) -> float:
+    """Return the share of the goal's words in a product's title and the notes on its pages."""
+    text = f"{title}; {page.trail.notes.get(asin, '')}"
+    return page.goal.share(text) + page.goal.share(text, "value")
 
 
 def _confirmed(page: ShopPage, before: str) -> float:
-    """Return the share of the wanted properties that the detail page says, or what was met ``before``.
+    """Return the share of the goal's properties in the detail page and the notes ``before`` it.
 
     Features seldom name the kind of product ("men's dress shirts"), so its words decide only where no
     property is wanted, and then half of them are enough.
     """
     text = f"{page.detail}; {before}"
-    shares = page.wanted.phrase_shares(text, "property")
+    shares = page.goal.phrase_shares(text, "property")
     if not shares:
-        return min(1.0, 2 * page.wanted.share(text))
+        return min(1.0, 2 * page.goal.share(text))
     return sum(shares) / len(shares)
 
 
 def can_be_it(page: ShopPage) -> bool:
-    """Say whether the product of an item page can be what is asked, by its title and its values."""
-    return page.wanted.meets() >= _MET
+    """Say whether the product of an item page can meet the goal, by its title and its values."""
+    return page.goal.meets() >= _MET
 
 
 def search_for(page: ShopPage, form: str) -> tuple[str, str] | None:
     """Return the search for all that is wanted, or the part that ``form`` names; None if empty."""
-    query = page.wanted.searched(form)
+    query = page.goal.searched(form)
     return (f"search[{query}]", "what is wanted without its price") if query else None
 
 
@@ -194,16 +196,16 @@ def _ranked(page: ShopPage, products: Iterable[Product]) -> list[Product]:
     return sorted(products, key=lambda product: (-score(product), places[product.asin]))
 
 
-def picks(page: ShopPage, least: float) -> list[tuple[str, str, str]]:
-    """Return (group, value, action) of each value that is asked with at least probability ``least``."""
+def picks(page: ShopPage, threshold: float) -> list[tuple[str, str, str]]:
+    """Return (group, value, action) of each value requested with at least this probability."""
     groups = dict(page.options)
-    found: list[tuple[str, str, str]] = []
-    for asked in page.wanted.choices:
-        best = asked.best
-        is_said = asked.asked[best] >= asked.none or bool(asked.spans[best].places)
-        if is_said and asked.asked[best] >= min(least, max(asked.none, _LIKELY)):
-            found.append((asked.name, *groups[asked.name][best]))
-    return found
+    picked: list[tuple[str, str, str]] = []
+    for choice in page.goal.choices:
+        best = choice.best
+        is_named = choice.requested[best] >= choice.none or bool(choice.spans[best].places)
+        if is_named and choice.requested[best] >= min(threshold, max(choice.none, _LIKELY)):
+            picked.append((choice.name, *groups[choice.name][best]))
+    return picked
 
 
 class Follower(RuleActor):
@@ -274,7 +276,9 @@ def suggested(context: BuiltContext, page: ShopPage) -> str | None:
 
     One move is a suggestion of what comes next, several are the plan of an episode.
     """
-    moves = ([f.text for f in p.fragments if f.role == "move"] for p in context.shown("experience"))
+    moves = (
+        [f.text for f in p.fragments if f.role == "move"] for p in context.visible("experience")
+    )
     plan = next(filter(None, moves), [])
     if len(plan) < 2:
         return plan[0] if plan else None

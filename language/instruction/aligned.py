@@ -9,11 +9,11 @@ import numpy as np
 
 from stategate.language.amounts import content
 from stategate.language.instruction.choices import (
-    Asked,
-    ask_choices,
+    ChoiceScores,
     covered,
+    gap_sizes,
     layered,
-    left_over,
+    score_choices,
     sigmoid,
 )
 from stategate.language.instruction.parsed import ROLES, Limit, ParsedInstruction, parse, phrases
@@ -30,11 +30,11 @@ VALUED = 0.4  # probability from which a word is one of a value
 
 
 @dataclass(frozen=True)
-class Wanted:
+class AlignedInstruction:
     """An instruction beside a page. ``choices`` are the page's, in its order."""
 
     parsed: ParsedInstruction
-    choices: tuple[Asked, ...] = ()
+    choices: tuple[ChoiceScores, ...] = ()
     title: str = ""
 
     @classmethod
@@ -42,8 +42,8 @@ class Wanted:
         cls, instruction: str, choices: Sequence[tuple[str, tuple[str, ...]]] = (), title: str = ""
     ) -> Self:
         """Align ``instruction`` with the (name, values) of a page about ``title``."""
-        asked = ask_choices(instruction, tuple(choices), title) if choices else ()
-        return cls(parse(instruction), asked, title)
+        scores = score_choices(instruction, tuple(choices), title) if choices else ()
+        return cls(parse(instruction), scores, title)
 
     @property
     def limit(self) -> Limit | None:
@@ -96,8 +96,8 @@ class Wanted:
 
     def missing(self) -> float:
         """Return how many words of values this page does not offer, weighed by how sure that is."""
-        found = _missing(self.parsed, self.choices, self.title)
-        return float(found[found > VALUED].sum())
+        missing = _missing(self.parsed, self.choices, self.title)
+        return float(missing[missing > VALUED].sum())
 
     def scores(self, titles: Sequence[str]) -> list[float]:
         """Return the weighed share (0 to 1) of the instruction's words in each of competing titles.
@@ -126,28 +126,30 @@ class Wanted:
         )
 
 
-def _missing(parsed: ParsedInstruction, choices: Sequence[Asked], title: str) -> Floats:
+def _missing(parsed: ParsedInstruction, choices: Sequence[ChoiceScores], title: str) -> Floats:
     """Return for each token how surely it is of a value that a page does not offer (0 to 1).
 
     ``choices`` are the page's, ``title`` says what it is about.
     """
     chances = parsed.roles[:, ROLES.index("value")]
-    said = np.asarray(covered(parsed, title), dtype=np.float32)
+    cover = np.asarray(covered(parsed, title), dtype=np.float32)
     for places in parsed.places.values():
         # A word that is said of the thing and as a value is not offered because the title has it.
         for i in sorted(places, key=lambda i: chances[i])[1:]:
-            said[i] = 0.0
-    for asked in choices:
-        said = np.maximum(said, covered(parsed, asked.name))
-        for i, (chance, out) in enumerate(zip(asked.asked, asked.excluded, strict=True)):
+            cover[i] = 0.0
+    for choice in choices:
+        cover = np.maximum(cover, covered(parsed, choice.name))
+        for i, (chance, out) in enumerate(zip(choice.requested, choice.excluded, strict=True)):
             # A value that is excluded is what its words are about, too.
-            for place, quality in zip(asked.spans[i].places, asked.spans[i].quality, strict=False):
-                said[place] = max(said[place], quality * max(chance, out))
-    return np.asarray(chances * (1 - said), dtype=np.float32)
+            for place, quality in zip(
+                choice.spans[i].places, choice.spans[i].quality, strict=False
+            ):
+                cover[place] = max(cover[place], quality * max(chance, out))
+    return np.asarray(chances * (1 - cover), dtype=np.float32)
 
 
 def subject_features(
-    parsed: ParsedInstruction, choices: Sequence[Asked], title: str
+    parsed: ParsedInstruction, choices: Sequence[ChoiceScores], title: str
 ) -> dict[str, float]:
     """Return the named features of a page about ``title`` with ``choices``."""
     roles, missing = parsed.roles, _missing(parsed, choices, title)
@@ -158,12 +160,12 @@ def subject_features(
         total = float(weights.sum())
         return float(weights @ cover) / total if total > 0.3 else 1.0
 
-    best = [max(asked.asked, default=0.0) for asked in choices]
+    best = [max(choice.requested, default=0.0) for choice in choices]
     sure = [a.spans[a.best] for a, top in zip(choices, best, strict=True) if top >= a.none]
     waiting = len(choices) - len(sure)
-    known = {token.key for token in content(title)}
-    known |= {parsed.tokens[p].key for span in sure for p in span.places}
-    left = [left_over(parsed, frozenset(s.places), frozenset(known), set()) for s in sure]
+    said_keys = {token.key for token in content(title)}
+    said_keys |= {parsed.tokens[p].key for span in sure for p in span.places}
+    gaps = [gap_sizes(parsed, frozenset(s.places), frozenset(said_keys), set()) for s in sure]
     groups = phrases(parsed, ("thing", "property"))
     return {
         "values missing": missing.sum() / 3,
@@ -180,14 +182,14 @@ def subject_features(
         "least phrase": min((float(cover[list(run)].mean()) for run in groups), default=1.0),
         "excluded": max((e for a in choices for e in a.excluded), default=0.0),
         "alike only": sum(not span.is_whole for span in sure) / 2,
-        "gaps": sum(gap for gap, _ in left),
-        "beside": sum(beside for _, beside in left),
+        "gaps": sum(gap for gap, _ in gaps),
+        "beside": sum(adjacent for _, adjacent in gaps),
     }
 
 
-def is_excluded(wanted: Wanted, amount: float | None) -> bool:
+def is_excluded(goal: AlignedInstruction, amount: float | None) -> bool:
     """Say whether the instruction's limit rules ``amount`` out."""
-    return amount is not None and wanted.limit is not None and wanted.limit.excludes(amount)
+    return amount is not None and goal.limit is not None and goal.limit.excludes(amount)
 
 
 @lru_cache(maxsize=4096)
@@ -199,7 +201,7 @@ def _content(parsed: ParsedInstruction) -> tuple[bool, ...]:
 
 @lru_cache(maxsize=16384)
 def _share(parsed: ParsedInstruction, text: str, role: str) -> float:
-    weights = Wanted(parsed).weights(role)
+    weights = AlignedInstruction(parsed).weights(role)
     total = float(weights.sum())
     if total < 0.5:
         return 1.0
@@ -209,7 +211,7 @@ def _share(parsed: ParsedInstruction, text: str, role: str) -> float:
 @lru_cache(maxsize=4096)
 def _words(parsed: ParsedInstruction, roles: tuple[str, ...]) -> str:
     chances = parsed.roles
-    wanted = [ROLES.index(role) for role in roles]
+    role_indices = [ROLES.index(role) for role in roles]
     whole = set(roles) >= {"thing", "property", "value"}
     picked: list[str] = []
     end = -1
@@ -217,10 +219,10 @@ def _words(parsed: ParsedInstruction, roles: tuple[str, ...]) -> str:
         if token.is_small or i in parsed.in_limit:
             continue
         if whole:
-            is_wanted = "talk" in roles or parsed.matters[i] >= _SEARCHED
+            is_included = "talk" in roles or parsed.matters[i] >= _SEARCHED
         else:
-            is_wanted = chances[i].argmax() in wanted
-        if is_wanted:
+            is_included = chances[i].argmax() in role_indices
+        if is_included:
             between, word = parsed.text[end : token.start], parsed.text[token.start : token.end]
             if picked and len(between) < _GLUE and not any(c.isspace() for c in between):
                 picked[-1] += between + word  # "a01#black" is one word for a search
