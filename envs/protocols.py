@@ -362,9 +362,9 @@ class View:
         ]
         return [*texts, *commands]
 
-    def status(self, observation: Observation, shown: Sequence[Chunk]) -> Sequence[StatusLine]:
-        """Return what the page itself marks of the chunks ``shown``: here, the choices made."""
-        choices = [chunk.choice for chunk in shown if chunk.choice is not None]
+    def status(self, observation: Observation, visible: Sequence[Chunk]) -> Sequence[StatusLine]:
+        """Return the status lines of the ``visible`` chunks: here, the choices made."""
+        choices = [chunk.choice for chunk in visible if chunk.choice is not None]
         return [
             chosen_line(choice.name, one_line(choice.chosen))
             for choice in choices

@@ -14,7 +14,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache as kept
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Protocol
@@ -89,25 +88,25 @@ class Sample:
 
 
 class _Folder:
-    """Games in folders, and in archives beside them; what is unpacked comes before what is not."""
+    """Games in folders and in archives; an unpacked game replaces the packed one of its name."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        found: dict[tuple[str, str], tuple[Path, str]] = {}
+        games: dict[tuple[str, str], tuple[Path, str]] = {}
         for path in sorted(folder.rglob(GAME)):
             parts = path.relative_to(folder).parent.parts
             if len(parts) < 3:  # the folder is a split, or a task of one
                 parts = (*path.parent.parts[-3:],)
             if not _LEFT_OUT.search("/".join(parts)) and _is_solvable(_tail(path)):
-                found.setdefault(("/".join(parts[:-3]), "/".join(parts[-3:])), (path, ""))
+                games.setdefault(("/".join(parts[:-3]), "/".join(parts[-3:])), (path, ""))
         for path in sorted(folder.iterdir()):
             if is_archive(path):
                 packed = _packed(path)
                 for member in zipfile.ZipFile(packed).namelist():
                     parts = (*member.split("/"),)
                     key = ("/".join(parts[:-3]), "/".join(parts[-3:]))
-                    found.setdefault(key, (packed, member))
-        self._where = {_name(key, found): place for key, place in found.items()}
+                    games.setdefault(key, (packed, member))
+        self._where = {_name(key, games): place for key, place in games.items()}
 
     def names(self) -> Sequence[str]:
         """Return the names, split by split."""
@@ -127,23 +126,23 @@ class _Folder:
                 return packed.read(member).decode("utf-8")
 
 
-def _name(key: tuple[str, str], found: Mapping[tuple[str, str], object]) -> str:
+def _name(key: tuple[str, str], games: Mapping[tuple[str, str], object]) -> str:
     """Return ``split/task/trial``; below its folder where the current format has that game too."""
     root, name = key
-    above = sorted(other for other, same in found if same == name)
+    above = sorted(other for other, same in games if same == name)
     first = _MAIN if _MAIN in above else above[0]
     return name if root == first else f"{root}/{name}"
 
 
 def _order(name: str) -> tuple[int, int, str]:
     split = name.split("/")[-3]
-    known = SPLITS.index(split) if split in SPLITS else len(SPLITS)
-    return name.count("/"), known, name
+    rank = SPLITS.index(split) if split in SPLITS else len(SPLITS)
+    return name.count("/"), rank, name
 
 
 def _is_solvable(tail: bytes) -> bool:
-    found = _SOLVABLE.search(tail)
-    return found is None or found[1] == b"true"
+    match = _SOLVABLE.search(tail)
+    return match is None or match[1] == b"true"
 
 
 def _tail(path: Path) -> bytes:
@@ -210,7 +209,7 @@ def _bounded(stream: IO[bytes]) -> bytes:
 # The sample -------------------------------------------------------------------------------------------
 
 
-@kept
+@lru_cache(maxsize=1)
 def _sample() -> dict[str, str]:
     packed = (Path(__file__).parent / "sample" / "games.json.xz").read_bytes()
     content = parse_json(lzma.decompress(packed))

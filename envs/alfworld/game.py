@@ -1,4 +1,4 @@
-"""One game: what its file says, what can be done in it, and what comes of that.
+"""One game: its file's rules, the possible commands of a state, and their effects.
 
 A game file (``game.tw-pddl``) is a JSON object with ``pddl_domain``, ``pddl_problem``, ``grammar`` and,
 in newer ones, ``walkthrough``. The rules are those of TextWorld's planner behind ALFWorld (Shridhar et
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from stategate.envs.alfworld.grammar import NOT, Grammar, Slot, Teller, Thing, read_grammar
+from stategate.envs.alfworld.grammar import NOT, Grammar, Slot, TextGenerator, Thing, read_grammar
 from stategate.envs.alfworld.logic import Compiler, Extent, Row, State, predicates_of
 from stategate.envs.alfworld.pddl import (
     OBJECT,
@@ -43,13 +43,13 @@ _TASK = "Your task is to: "
 
 #: A step that was taken: the action's place in the domain, and the objects that it is about.
 Move = tuple[int, Row]
-#: What is different from the start: rows of "+" or "-", a predicate, and names.
+#: The difference from the start: rows of "+" or "-", a predicate, and names.
 Changes: TypeAlias = tuple[tuple[str, ...], ...]
 #: Lists the sorted solutions of a formula in a state, given the first values.
 Solutions: TypeAlias = Callable[[State, Row], list[Row]]
 #: Lists the rows that an effect of a step changes.
 EffectRows: TypeAlias = Callable[[State, Row], Iterable[Row]]
-#: Says of a binding that it could change nothing.
+#: Says whether a binding could change nothing.
 IdleTest: TypeAlias = Callable[[Row], bool]
 
 
@@ -67,7 +67,7 @@ class Game:
         things = _named(self._ids, {name for fact in problem.init for name in fact[1:]})
         self._names = things
         self._of_name = {name: number for number, name in enumerate(things)}
-        self._teller = Teller(
+        self._text = TextGenerator(
             grammar,
             [Thing(things[i], id_, self._kinds[i]) for i, id_ in enumerate(self._ids)],
             lambda number, kind: kind in self._lines[number] or kind == OBJECT,
@@ -96,7 +96,7 @@ class Game:
                 raise ValueError(f"its grammar does not say {', '.join([*unsaid, 'intro'])}")
             return cls(domain, read_problem(data["pddl_problem"], domain), grammar)
 
-    # What is true -----------------------------------------------------------------------------------
+    # States -----------------------------------------------------------------------------------------
 
     def state(self, changes: Sequence[Sequence[str]]) -> State:
         """Return the state that ``changes`` (see :meth:`changes`) make of the start.
@@ -104,9 +104,9 @@ class Game:
         Raises ``LookupError`` and its like for facts of another game.
         """
         key = tuple(map(tuple, changes))
-        known = self._states.get(key)
-        if known is not None:
-            return self._keep(key, known)
+        cached = self._states.get(key)
+        if cached is not None:
+            return self._keep(key, cached)
         added: dict[str, set[Row]] = {}
         removed: dict[str, set[Row]] = {}
         for word, predicate, *names in key:
@@ -121,7 +121,7 @@ class Game:
         return self._keep(key, State(extents))
 
     def changes(self, state: State) -> tuple[tuple[str, ...], ...]:
-        """Return what is different from the start, as rows of "+" or "-", a predicate, and names."""
+        """Return the difference from the start as rows of "+" or "-", a predicate, and names."""
         if "changes" not in state.memo:
             rows: list[tuple[str, ...]] = []
             for predicate in sorted(state.extents):
@@ -157,26 +157,26 @@ class Game:
 
     def contents(self, state: State) -> dict[str, list[str]]:
         """Return the names of the things at each place, of places that hold any."""
-        held: dict[str, list[str]] = {}
+        contents: dict[str, list[str]] = {}
         for thing, place in state.of(_LIES_IN).rows:
-            held.setdefault(self._names[place], []).append(self._names[thing])
-        return held
+            contents.setdefault(self._names[place], []).append(self._names[thing])
+        return contents
 
-    # What can be done ---------------------------------------------------------------------------------
+    # Commands ---------------------------------------------------------------------------------------
 
     def commands(self, state: State) -> Mapping[str, Move]:
         """Return the possible commands, sorted, each with the step that it stands for."""
         if "commands" not in state.memo:
-            found: dict[str, Move] = {}
+            moves: dict[str, Move] = {}
             for number in range(len(self.domain.actions)):
                 for row in self._bindings(number, state):
-                    found.setdefault(self._command(number, row, state), (number, row))
-            state.memo["commands"] = dict(sorted(found.items()))
+                    moves.setdefault(self._command(number, row, state), (number, row))
+            state.memo["commands"] = dict(sorted(moves.items()))
         commands: Mapping[str, Move] = state.memo["commands"]
         return commands
 
     def _bindings(self, number: int, state: State) -> list[Row]:
-        """Return what an action is possible with; kept for the states whose facts it reads alike."""
+        """Return the possible bindings of an action; shared by states with the same facts for it."""
         memo: dict[int, list[Row]] = state.memo.setdefault("bindings", {})
         if number not in memo:
             solve, is_idle = self._searches[number]
@@ -186,14 +186,14 @@ class Game:
 
     def _command(self, number: int, row: Row, state: State) -> str:
         move = (number, row)
-        known = self._commands.get(move)
-        if known is None:
+        command = self._commands.get(move)
+        if command is None:
             action = self.domain.actions[number]
             template = self._grammar.actions[action.name].template
-            known = self._teller.tell(template, state, _slots(action, row))
+            command = self._text.expand(template, state, _slots(action, row))
             if number in self._fixed:
-                self._commands[move] = known
-        return known
+                self._commands[move] = command
+        return command
 
     @cached_property
     def _searches(self) -> list[tuple[Solutions, IdleTest | None]]:
@@ -231,10 +231,10 @@ class Game:
                 members.setdefault(kind, []).append(number)
         return Compiler(members, self._numbers, self.start)
 
-    # What comes of it ---------------------------------------------------------------------------------
+    # Effects ----------------------------------------------------------------------------------------
 
     def after(self, state: State, move: Move) -> State:
-        """Return the state after a step; what it does not touch is shared with ``state``."""
+        """Return the state after a step; it shares untouched predicates with ``state``."""
         number, row = move
         added: dict[str, set[Row]] = {}
         removed: dict[str, set[Row]] = {}
@@ -285,25 +285,25 @@ class Game:
         if effect.is_plain:
             return lambda state, row: (row_of(row),)
         solve = self._compiler.solutions(effect.variables, effect.condition, action.parameters)
-        return lambda state, row: [row_of(found) for found in solve(state, row)]
+        return lambda state, row: [row_of(solution) for solution in solve(state, row)]
 
-    # What is said -------------------------------------------------------------------------------
+    # Texts ------------------------------------------------------------------------------------------
 
     def intro(self) -> str:
         """Return the first page."""
-        return self._teller.tell("#intro#", self.start, {})
+        return self._text.expand("#intro#", self.start, {})
 
     def answer(self, state: State, move: Move) -> str:
-        """Return what is said after ``move`` led to ``state``."""
+        """Return the answer after ``move`` led to ``state``."""
         action = self.domain.actions[move[0]]
         feedback = self._grammar.actions[action.name].feedback
-        return self._teller.tell(feedback, state, _slots(action, move[1]))
+        return self._text.expand(feedback, state, _slots(action, move[1]))
 
     @cached_property
     def instruction(self) -> str:
-        """What is asked, as the first page says it."""
+        """The task, as the first page says it."""
         if "task" in self._grammar.rules:
-            text = self._teller.tell("#task#", self.start, {})
+            text = self._text.expand("#task#", self.start, {})
         else:
             text = self.intro()
         return " ".join(text.rpartition(_TASK)[2].split())
@@ -326,7 +326,7 @@ class Game:
         for fact in problem.init:
             if fact[0] in read:
                 rows.setdefault(fact[0], []).append(tuple([numbers[name] for name in fact[1:]]))
-        return {predicate: Extent(found) for predicate, found in rows.items()}
+        return {predicate: Extent(members) for predicate, members in rows.items()}
 
 
 def fields_of(text: str) -> dict[str, Any]:
@@ -348,15 +348,15 @@ def _named(ids: Sequence[str], mentioned: set[str]) -> list[str]:
         base, bar, _ = id_.partition("_bar_")
         if bar and id_ in mentioned:
             bases[id_] = base + ("basin" if "basin" in id_ else "")
-    left = Counter(bases.values())
+    unnumbered = Counter(bases.values())
     names = []
     for id_ in ids:
         if id_ not in bases:
             names.append(id_)
             continue
         base = bases[id_]
-        names.append(f"{base} {left[base]}")
-        left[base] -= 1
+        names.append(f"{base} {unnumbered[base]}")
+        unnumbered[base] -= 1
     return names
 
 
@@ -374,22 +374,22 @@ def _reads(action: Action) -> set[str]:
 
 
 def _idle_test(action: Action) -> IdleTest | None:
-    """Return a test of bindings that could change nothing, None where every one could.
+    """Return a test for bindings without effect, None where every binding could change something.
 
-    What an effect makes true is no change where the precondition has it; what it makes false is none
-    where another effect makes it true, or the precondition says that it is false.
+    An effect that adds a fact changes nothing where the precondition holds that fact. One that removes
+    a fact changes nothing where another effect adds it, or where the precondition denies it.
     """
     needed = _conjuncts(action.precondition)
-    made = [effect.atom for effect in action.effects if effect.is_plain and effect.holds]
+    achieved = [effect.atom for effect in action.effects if effect.is_plain and effect.holds]
     places = {variable: i for i, (variable, _) in enumerate(action.parameters)}
     tests = []
     for effect in action.effects:
         if not effect.is_plain:
             return None
         alike = [atom for atom, holds in needed if holds == effect.holds]
-        alike += [] if effect.holds else made
+        alike += [] if effect.holds else achieved
         same = [_same(effect.atom, atom, places) for atom in alike]
-        pairs = [found for found in same if found is not None]
+        pairs = [pair for pair in same if pair is not None]
         if not pairs:
             return None
         tests.append(pairs)
@@ -402,7 +402,7 @@ def _idle_test(action: Action) -> IdleTest | None:
 
 def _conjuncts(formula: Formula) -> list[tuple[Atom, bool]]:
     if isinstance(formula, And):
-        return [found for part in formula.parts for found in _conjuncts(part)]
+        return [literal for part in formula.parts for literal in _conjuncts(part)]
     if isinstance(formula, Atom):
         return [(formula, True)]
     if isinstance(formula, Not) and isinstance(formula.part, Atom):
@@ -415,10 +415,10 @@ def _same(one: Atom, other: Atom, places: Mapping[str, int]) -> list[tuple[int, 
     if one.predicate != other.predicate or len(one.args) != len(other.args):
         return None
     pairs = []
-    for left, right in zip(one.args, other.args, strict=True):
-        if left == right:
+    for one_arg, other_arg in zip(one.args, other.args, strict=True):
+        if one_arg == other_arg:
             continue
-        if left not in places or right not in places:
+        if one_arg not in places or other_arg not in places:
             return None
-        pairs.append((places[left], places[right]))
+        pairs.append((places[one_arg], places[other_arg]))
     return pairs

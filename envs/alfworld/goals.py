@@ -1,4 +1,4 @@
-"""What an ALFWorld instruction asks: goals by probability, and the one that fits what was seen."""
+"""The goals of an ALFWorld instruction with probabilities, and the likeliest one in a room."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,10 +13,9 @@ _DONE = 1e-4  # what stays of a goal that was reached and did not end the game
 
 @dataclass(frozen=True)
 class Goal:
-    """What is asked: kinds of things, not where they are.
+    """A goal in kinds of things. ``state`` is the verb to apply to the thing ("" for none).
 
-    ``state`` is the verb that brings it about ("" for none); ``target`` the kind of place, or of lamp
-    where ``is_light``.
+    ``target`` is the kind of place, or of lamp where ``is_light``.
     """
 
     thing: str
@@ -39,25 +38,25 @@ class Room:
 def possible_goals(
     instruction: str, places: frozenset[str] = frozenset(), things: frozenset[str] = frozenset()
 ) -> tuple[tuple[Goal, float], ...]:
-    """Return the goals that ``instruction`` may ask for with probabilities, the likeliest first.
+    """Return the goals that ``instruction`` may mean with probabilities, the likeliest first.
 
-    ``places`` and ``things`` are kinds that the room shows; without any, all that is known is meant.
+    ``places`` and ``things`` are kinds that the room shows; without any, all trained names compete.
     """
     reading = read_goal(instruction)
     named, targets = reading.thing(things), reading.place(places)
     lamps = rank_names(reading, "place", things) if reading.may_be("light") else ()
-    found = [
+    goals = [
         (_goal(kind, thing, place), chance * p * q)
         for kind, chance in reading.kind
         for thing, p in named
         for place, q in (lamps if kind == "light" else targets)
     ]
-    found.sort(key=lambda pair: -pair[1])
-    return tuple(pair for pair in found[:_MOST] if pair[1] >= _LEAST * found[0][1])
+    goals.sort(key=lambda pair: -pair[1])
+    return tuple(pair for pair in goals[:_MOST] if pair[1] >= _LEAST * goals[0][1])
 
 
 def likeliest_goal(instruction: str) -> Goal:
-    """Return what ``instruction`` asks most likely, whatever the room."""
+    """Return the likeliest goal of ``instruction`` without a room."""
     return possible_goals(instruction)[0][0]
 
 
@@ -67,12 +66,12 @@ def _goal(kind: TaskKind, thing: str, place: str) -> Goal:
 
 
 def goals_here(instruction: str, room: Room) -> list[tuple[Goal, float]]:
-    """Return the goals that ``instruction`` may ask for in this room, with their weights.
+    """Return the goals that ``instruction`` may mean in this room, with their weights.
 
-    A place must be there; a thing that nobody saw is the less likely, the more places were searched.
+    A place must be there; an unseen thing becomes less likely with every place that was searched.
     """
-    found = possible_goals(instruction, room.places, room.things)
-    return [(goal, chance * _seen(goal, room)) for goal, chance in found]
+    goals = possible_goals(instruction, room.places, room.things)
+    return [(goal, chance * _seen(goal, room)) for goal, chance in goals]
 
 
 def _seen(goal: Goal, room: Room) -> float:
@@ -82,10 +81,10 @@ def _seen(goal: Goal, room: Room) -> float:
 
 
 def weigh(chance: float, is_reached: bool) -> float:
-    """Return a goal's weight, next to nothing once it was reached and the game went on."""
+    """Return a goal's weight, almost zero once it was reached and the game went on."""
     return chance * (_DONE if is_reached else 1.0)
 
 
-def others_of(candidates: Candidates, least: float) -> tuple[str, ...]:
+def others_of(candidates: Candidates, threshold: float) -> tuple[str, ...]:
     """Return the further names with a probability of at least ``least``."""
-    return tuple(name for name, chance in candidates[1:] if chance >= least)
+    return tuple(name for name, chance in candidates[1:] if chance >= threshold)

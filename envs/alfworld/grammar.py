@@ -33,7 +33,7 @@ Query: TypeAlias = tuple[tuple[str, tuple[Slot, ...]], ...]
 
 @dataclass(frozen=True)
 class Thing:
-    """What may be said of an object."""
+    """The words for an object that a grammar may use."""
 
     name: str
     id: str
@@ -98,20 +98,20 @@ class Grammar:
         """Return the predicates whose facts the derivation of ``text`` reads."""
         seen: set[str] = set()
         waiting = [text_nodes(text)]
-        found: set[str] = set()
+        predicates: set[str] = set()
         while waiting:
             for name, query in _mentions(waiting.pop()):
-                found |= {predicate for predicate, _ in query}
+                predicates |= {predicate for predicate, _ in query}
                 if name and name not in seen:
                     seen.add(name)
                     for alternative in self.rules.get(name, ()):
-                        found |= {predicate for predicate, _ in alternative.condition}
+                        predicates |= {predicate for predicate, _ in alternative.condition}
                         waiting.append(alternative.nodes)
-        return frozenset(found)
+        return frozenset(predicates)
 
 
-class Teller:
-    """Says what a grammar has to say of the things of one game."""
+class TextGenerator:
+    """Expands the rules of a grammar into text about one game's things."""
 
     def __init__(
         self, grammar: Grammar, things: Sequence[Thing], is_a: Callable[[int, str], bool]
@@ -120,7 +120,7 @@ class Teller:
         self._things = things
         self._is_a = is_a
 
-    def tell(self, text: str, state: State, binding: Mapping[Slot, int]) -> str:
+    def expand(self, text: str, state: State, binding: Mapping[Slot, int]) -> str:
         """Return ``text`` with all its symbols derived; ``binding`` gives the things it is about."""
         return "".join(self._derive(text_nodes(text), state, dict(binding), 0))
 
@@ -152,22 +152,22 @@ class Teller:
     ) -> Iterator[str]:
         query = node.query
         bindings = [binding] if query is None else list(self.answers(query, state, binding))
-        said = ["".join(self._derive((node.part,), state, b, depth)) for b in bindings]
+        texts = ["".join(self._derive((node.part,), state, b, depth)) for b in bindings]
         if not node.is_list:
-            yield from said
-        elif not said:
+            yield from texts
+        elif not texts:
             yield from self._rule("list_empty", state, binding, depth)
         else:
-            for i, text in enumerate(said):
+            for i, text in enumerate(texts):
                 if i:
-                    name = "list_separator" if i < len(said) - 1 else "list_last_separator"
+                    name = "list_separator" if i < len(texts) - 1 else "list_last_separator"
                     yield from self._rule(name, state, binding, depth)
                 yield text
 
     def answers(
         self, query: Query, state: State, binding: dict[Slot, int], place: int = 0
     ) -> Iterator[dict[Slot, int]]:
-        """Yield the ways to bind what is open, in the order of the facts; no thing twice."""
+        """Yield the bindings that answer ``query``, in the order of the facts; no thing twice."""
         if place == len(query):
             yield dict(binding)
             return
@@ -246,31 +246,31 @@ def read_grammar(text: str) -> Grammar:
         action = _ACTION.match(text, place)
         if action is None:
             raise ValueError(f"its grammar at {text[place : place + 60]!r}")
-        said: dict[str, str] = {}
+        fields: dict[str, str] = {}
         place = _skip(text, action.end())
         while not text.startswith("}", place):
-            if found := _FIELD.match(text, place):
-                said[found[1]] = found[2]
-            elif found := _GRAMMAR.match(text, place):
-                kept = (line for line in found[1].split("\n") if not line.lstrip().startswith("#"))
-                rules.update(_rules("\n".join(kept)))
+            if match := _FIELD.match(text, place):
+                fields[match[1]] = match[2]
+            elif match := _GRAMMAR.match(text, place):
+                lines = (line for line in match[1].split("\n") if not line.lstrip().startswith("#"))
+                rules.update(_rules("\n".join(lines)))
             else:
-                found = _CODE.match(text, place)
-            if found is None:
+                match = _CODE.match(text, place)
+            if match is None:
                 raise ValueError(f"its grammar's action {action[1]}")
-            place = _skip(text, found.end())
-        actions[action[1].lower()] = Wording(**said)
+            place = _skip(text, match.end())
+        actions[action[1].lower()] = Wording(**fields)
         place = _skip(text, place + 1)
-    said_ = [text_nodes(t) for w in actions.values() for t in (w.template, w.feedback)]
-    queries = [query for nodes in said_ for _, query in _mentions(nodes)]
+    action_nodes = [text_nodes(t) for w in actions.values() for t in (w.template, w.feedback)]
+    queries = [query for nodes in action_nodes for _, query in _mentions(nodes)]
     for alternative in (one for alternatives in rules.values() for one in alternatives):
         queries += [alternative.condition, *(q for _, q in _mentions(alternative.nodes))]
     return Grammar(actions, rules, frozenset(name for query in queries for name, _ in query))
 
 
 def _skip(text: str, place: int) -> int:
-    found = _SPACE.match(text, place)
-    return found.end() if found else place
+    match = _SPACE.match(text, place)
+    return match.end() if match else place
 
 
 @lru_cache(maxsize=256)
@@ -286,30 +286,30 @@ def _rules(text: str) -> dict[str, tuple[_Alternative, ...]]:
 
 @lru_cache(maxsize=4096)
 def text_nodes(text: str) -> tuple[_Node, ...]:
-    """Read what a rule says; from what cannot be read on it is left out, as TextWorld does."""
+    """Return a rule's parsed text, up to the first part that cannot be read (as TextWorld does)."""
     nodes: list[_Node] = []
     start = _START.match(text)
     place = start.end() if start else 0
     while place < len(text):
         if text[place] == "\t":
             place += 1
-        elif found := _TAG.match(text, place):
-            nodes.append(_Symbol(found[1]))
-            place = found.end()
-        elif found := _EACH.match(text, place + (text[place] == "[")):
+        elif match := _TAG.match(text, place):
+            nodes.append(_Symbol(match[1]))
+            place = match.end()
+        elif match := _EACH.match(text, place + (text[place] == "[")):
             is_list = text[place] == "["
-            end = found.end() + is_list
-            if is_list and text[found.end() : end] != "]":
+            end = match.end() + is_list
+            if is_list and text[match.end() : end] != "]":
                 break
-            part = _Symbol(found[1]) if found[1] else _Value(_expression(found[2]))
-            nodes.append(_Each(part, _query(found[3]) if found[3] else None, is_list))
+            part = _Symbol(match[1]) if match[1] else _Value(_expression(match[2]))
+            nodes.append(_Each(part, _query(match[3]) if match[3] else None, is_list))
             place = end
-        elif found := _QUOTED.match(text, place):
-            nodes.append(found[1].replace("\\n", "\n"))
-            place = found.end()
-        elif found := _LITERAL.match(text, place):
-            nodes.append(found[0].replace("\\n", "\n"))
-            place = found.end()
+        elif match := _QUOTED.match(text, place):
+            nodes.append(match[1].replace("\\n", "\n"))
+            place = match.end()
+        elif match := _LITERAL.match(text, place):
+            nodes.append(match[0].replace("\\n", "\n"))
+            place = match.end()
         else:
             break
     return tuple(nodes)
@@ -324,20 +324,20 @@ def _expression(text: str) -> ast.expr:
 
 def _query(text: str) -> Query:
     """Read "at(a:agent, l:place) & not_open(l:place)"; raises ``ValueError`` for anything else."""
-    found: list[tuple[str, tuple[Slot, ...]]] = []
+    conditions: list[tuple[str, tuple[Slot, ...]]] = []
     place = 0
     while place < len(text):
         part = _PREDICATE.match(text, place)
-        if part is None or (found and text[place - 1] != "&"):
+        if part is None or (conditions and text[place - 1] != "&"):
             raise ValueError(f"condition '{text[:60]}'")
         name = (NOT if part[1] == "!" else "") + part[2]
-        found.append((name, tuple(_slot(word) for word in part[3].split(",") if word.strip())))
+        conditions.append((name, tuple(_slot(word) for word in part[3].split(",") if word.strip())))
         place = part.end()
         if place < len(text):
             if text[place] != "&":
                 raise ValueError(f"condition '{text[:60]}'")
             place += 1
-    return tuple(found)
+    return tuple(conditions)
 
 
 def _slot(word: str) -> Slot:

@@ -1,4 +1,4 @@
-"""What is true, and what follows: facts with indexes, and formulas made into searches over them.
+"""Indexed facts, and formulas compiled into searches over them.
 
 A state never changes; the next one shares every predicate that the step did not touch. Objects are
 numbers (their place among the sorted ids), so that everything is listed in the order of the ids.
@@ -11,7 +11,7 @@ from stategate.envs.alfworld.pddl import And, Atom, Equal, Exists, Formula, Not,
 
 Row: TypeAlias = tuple[int, ...]
 Check: TypeAlias = Callable[["State", list[int]], bool]
-#: Goes through the solutions from here on; what is found is appended.
+#: Enumerates the solutions from a partial binding, and appends them.
 Search: TypeAlias = Callable[["State", list[int], list[Row]], None]
 
 
@@ -27,20 +27,20 @@ class Extent:
 
     def at(self, places: tuple[int, ...]) -> Mapping[Row, list[Row]]:
         """Return the rows by their values at ``places``."""
-        found = self._by.get(places)
-        if found is None:
-            found = {}
+        index = self._by.get(places)
+        if index is None:
+            index = {}
             for row in self.rows:
-                found.setdefault(tuple(row[place] for place in places), []).append(row)
-            self._by[places] = found
-        return found
+                index.setdefault(tuple(row[place] for place in places), []).append(row)
+            self._by[places] = index
+        return index
 
 
 EMPTY = Extent(())
 
 
 class State:
-    """What is true. ``memo`` keeps what was worked out of it; it is nobody's input."""
+    """The facts that are true. ``memo`` caches results computed from them; it is nobody's input."""
 
     __slots__ = ("extents", "memo")
 
@@ -80,14 +80,14 @@ class Compiler:
         self._initial = initial
 
     def solutions(
-        self, variables: Variables, formula: Formula, given: Variables = ()
+        self, variables: Variables, formula: Formula, parameters: Variables = ()
     ) -> Callable[[State, Row], list[Row]]:
         """Return a function of state and values of ``given`` that lists the solutions, sorted.
 
         A solution holds the values of ``given``, then of ``variables``.
         """
-        scope = _Scope(self._numbers, (*given, *variables))
-        count, size = len(given), len(given) + len(variables)
+        scope = _Scope(self._numbers, (*parameters, *variables))
+        count, size = len(parameters), len(parameters) + len(variables)
         parts, inner = _parts(formula, scope)
         open_slots = frozenset(range(count, size)) | inner
         search = self._search(parts, frozenset(range(count)), open_slots, size, scope)
@@ -96,17 +96,17 @@ class Compiler:
         def solve(state: State, values: Row = ()) -> list[Row]:
             slots = list(blank)
             slots[:count] = values
-            found: list[Row] = []
-            search(state, slots, found)
-            return sorted(set(found))
+            solutions: list[Row] = []
+            search(state, slots, solutions)
+            return sorted(set(solutions))
 
         return solve
 
-    def check(self, formula: Formula, given: Variables = ()) -> Callable[[State, Row], bool]:
+    def check(self, formula: Formula, parameters: Variables = ()) -> Callable[[State, Row], bool]:
         """Return a function of state and values of ``given`` that says whether the formula holds."""
-        scope = _Scope(self._numbers, given)
+        scope = _Scope(self._numbers, parameters)
         test = self._check(formula, scope)
-        blank, count = scope.blank(), len(given)
+        blank, count = scope.blank(), len(parameters)
 
         def holds(state: State, values: Row = ()) -> bool:
             slots = list(blank)
@@ -130,21 +130,21 @@ class Compiler:
         if not parts:
             return self._finish(open_slots - bound, size, scope)
         best = min(parts, key=lambda part: self._cost(part, bound))
-        rest = [part for part in parts if part is not best]
+        others = [part for part in parts if part is not best]
         formula, inner = best
         free = _free(formula, inner) - bound
         if isinstance(formula, Atom) and free:
-            return self._atom(formula, inner, bound, rest, open_slots, size, scope)
+            return self._atom(formula, inner, bound, others, open_slots, size, scope)
         if isinstance(formula, Or) and free:
             branches = []
             for part in formula.parts:
                 own, slots_inside = _parts(part, inner)
                 inside = open_slots | slots_inside
-                branches.append(self._search([*own, *rest], bound, inside, size, scope))
+                branches.append(self._search([*own, *others], bound, inside, size, scope))
 
-            def either(state: State, slots: list[int], found: list[Row]) -> None:
+            def either(state: State, slots: list[int], solutions: list[Row]) -> None:
                 for branch in branches:
-                    branch(state, slots, found)
+                    branch(state, slots, solutions)
 
             return either
         if free:  # a negation, say: try every object
@@ -152,11 +152,11 @@ class Compiler:
             then = self._search(parts, bound | {slot}, open_slots, size, scope)
             return self._each(slot, scope, then)
         test = self._check(formula, inner)
-        then = self._search(rest, bound, open_slots, size, scope)
+        then = self._search(others, bound, open_slots, size, scope)
 
-        def only_if(state: State, slots: list[int], found: list[Row]) -> None:
+        def only_if(state: State, slots: list[int], solutions: list[Row]) -> None:
             if test(state, slots):
-                then(state, slots, found)
+                then(state, slots, solutions)
 
         return only_if
 
@@ -165,27 +165,27 @@ class Compiler:
         atom: Atom,
         inner: "_Scope",
         bound: frozenset[int],
-        rest: "_Parts",
+        others: "_Parts",
         open_slots: frozenset[int],
         size: int,
         scope: "_Scope",
     ) -> Search:
         terms = [inner.slot(word) for word in atom.args]
-        known = bound | scope.constants
-        places = tuple(i for i, slot in enumerate(terms) if slot in known)
+        bound_slots = bound | scope.constants
+        places = tuple(i for i, slot in enumerate(terms) if slot in bound_slots)
         keys = tuple(terms[i] for i in places)
         firsts: dict[int, int] = {}
         for i, slot in enumerate(terms):
-            if slot not in known:
+            if slot not in bound_slots:
                 firsts.setdefault(slot, i)
         twice = [(i, firsts[s]) for i, s in enumerate(terms) if s in firsts and firsts[s] != i]
         allowed = [
             (i, slot, self._sets.get(scope.kinds[slot], frozenset())) for slot, i in firsts.items()
         ]
-        then = self._search(rest, bound | set(firsts), open_slots, size, scope)
+        then = self._search(others, bound | set(firsts), open_slots, size, scope)
         name = atom.predicate
 
-        def each_row(state: State, slots: list[int], found: list[Row]) -> None:
+        def each_row(state: State, slots: list[int], solutions: list[Row]) -> None:
             for row in state.of(name).at(places).get(tuple([slots[key] for key in keys]), ()):
                 for i, slot, kind in allowed:
                     if row[i] not in kind:
@@ -193,27 +193,27 @@ class Compiler:
                     slots[slot] = row[i]
                 else:
                     if not twice or all(row[i] == row[j] for i, j in twice):
-                        then(state, slots, found)
+                        then(state, slots, solutions)
 
         return each_row
 
     def _each(self, slot: int, scope: "_Scope", then: Search) -> Search:
         values = self._members.get(scope.kinds[slot], ())
 
-        def each(state: State, slots: list[int], found: list[Row]) -> None:
+        def each(state: State, slots: list[int], solutions: list[Row]) -> None:
             for value in values:
                 slots[slot] = value
-                then(state, slots, found)
+                then(state, slots, solutions)
 
         return each
 
-    def _finish(self, left: frozenset[int], size: int, scope: "_Scope") -> Search:
-        if any(not self._members.get(scope.kinds[slot]) for slot in left):
-            return lambda state, slots, found: None
-        wanted = sorted(slot for slot in left if slot < size)
-        if wanted:
-            return self._each(wanted[0], scope, self._finish(left - {wanted[0]}, size, scope))
-        return lambda state, slots, found: found.append(tuple(slots[:size]))
+    def _finish(self, open_slots: frozenset[int], size: int, scope: "_Scope") -> Search:
+        if any(not self._members.get(scope.kinds[slot]) for slot in open_slots):
+            return lambda state, slots, solutions: None
+        listed = sorted(slot for slot in open_slots if slot < size)
+        if listed:
+            return self._each(listed[0], scope, self._finish(open_slots - {listed[0]}, size, scope))
+        return lambda state, slots, solutions: solutions.append(tuple(slots[:size]))
 
     def _check(self, formula: Formula, scope: "_Scope") -> Check:
         """Return a test of a formula all of whose variables are bound."""
@@ -222,8 +222,8 @@ class Compiler:
             name = formula.predicate
             return lambda state, slots: tuple([slots[t] for t in terms]) in state.of(name).members
         if isinstance(formula, Equal):
-            left, right = scope.slot(formula.left), scope.slot(formula.right)
-            return lambda state, slots: slots[left] == slots[right]
+            one, other = scope.slot(formula.one), scope.slot(formula.other)
+            return lambda state, slots: slots[one] == slots[other]
         if isinstance(formula, Not):
             part = self._check(formula.part, scope)
             return lambda state, slots: not part(state, slots)
@@ -232,26 +232,26 @@ class Compiler:
             if isinstance(formula, And):
                 return lambda state, slots: all(test(state, slots) for test in tests)
             return lambda state, slots: any(test(state, slots) for test in tests)
-        known = frozenset(scope.slots.values())
+        bound = frozenset(scope.slots.values())
         parts, own = _parts(formula, scope)
-        search = self._search(parts, known, own, 0, scope)
+        search = self._search(parts, bound, own, 0, scope)
 
         def exists(state: State, slots: list[int]) -> bool:
-            found: list[Row] = []
-            search(state, slots, found)
-            return bool(found)
+            solutions: list[Row] = []
+            search(state, slots, solutions)
+            return bool(solutions)
 
         return exists
 
     def _cost(self, part: tuple[Formula, "_Scope"], bound: frozenset[int]) -> float:
-        """Estimate how many ways a part goes on; tests of what is bound come first."""
+        """Estimate the number of branches of a part; tests of bound variables come first."""
         formula, scope = part
         if not _free(formula, scope) - bound:
             return -1.0 if isinstance(formula, Atom | Equal) else -0.5
         if isinstance(formula, Atom):
-            known = bound | scope.constants
+            bound_slots = bound | scope.constants
             slots = [scope.slot(word) for word in formula.args]
-            places = tuple(i for i, slot in enumerate(slots) if slot in known)
+            places = tuple(i for i, slot in enumerate(slots) if slot in bound_slots)
             extent = self._initial.of(formula.predicate)
             return len(extent.rows) / max(1, len(extent.at(places)))
         return 1e6 if isinstance(formula, Or) else 1e9
@@ -307,9 +307,9 @@ _Parts: TypeAlias = list[tuple[Formula, _Scope]]
 def _parts(formula: Formula, scope: _Scope) -> tuple[_Parts, frozenset[int]]:
     """Take conjunctions and quantifiers apart; return the parts and the quantified slots."""
     if isinstance(formula, And):
-        both = [_parts(part, scope) for part in formula.parts]
-        own = frozenset(slot for _, slots in both for slot in slots)
-        return [part for parts, _ in both for part in parts], own
+        inner_parts = [_parts(part, scope) for part in formula.parts]
+        own = frozenset(slot for _, slots in inner_parts for slot in slots)
+        return [part for parts, _ in inner_parts for part in parts], own
     if isinstance(formula, Exists):
         inner = scope.inside(formula.variables)
         parts, own = _parts(formula.part, inner)
@@ -320,7 +320,7 @@ def _parts(formula: Formula, scope: _Scope) -> tuple[_Parts, frozenset[int]]:
 def _free(formula: Formula, scope: _Scope, own: frozenset[str] = frozenset()) -> frozenset[int]:
     """Return the slots of the variables that a formula reads, but for those that it binds itself."""
     if isinstance(formula, Atom | Equal):
-        words = formula.args if isinstance(formula, Atom) else (formula.left, formula.right)
+        words = formula.args if isinstance(formula, Atom) else (formula.one, formula.other)
         return frozenset(scope.slots[w] for w in words if w not in own and w in scope.slots)
     if isinstance(formula, And | Or):
         return frozenset(slot for part in formula.parts for slot in _free(part, scope, own))

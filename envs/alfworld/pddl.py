@@ -34,8 +34,8 @@ class Atom:
 class Equal:
     """Two terms are the same object."""
 
-    left: str
-    right: str
+    one: str
+    other: str
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Action:
 
 @dataclass(frozen=True)
 class Domain:
-    """What can be done in every problem. ``parents`` gives the type above each declared type."""
+    """The action schemas of all problems. ``parents`` gives the type above each declared type."""
 
     parents: Mapping[str, str]
     constants: Mapping[str, str]
@@ -123,7 +123,7 @@ class Domain:
 
 @dataclass(frozen=True)
 class Problem:
-    """One situation: its objects with their types, what is true in it, what is to become true."""
+    """One situation: its objects with their types, its initial facts, and its goal."""
 
     objects: Mapping[str, str]
     init: tuple[Fact, ...]
@@ -162,15 +162,15 @@ def _sections(text: str, what: str) -> dict[str, Any]:
     (tree,) = _read(text)
     if tree[0] != "define" or tree[1][0] != what:
         raise ValueError(f"this is not (define ({what} …) …)")
-    found: dict[str, Any] = {"actions": []}
+    sections: dict[str, Any] = {"actions": []}
     for name, *body in tree[2:]:
         if name in (":derived", ":durative-action"):
             raise ValueError(f"{name} is not played here")
         if name == ":action":
-            found["actions"].append(body)
+            sections["actions"].append(body)
         else:
-            found[name] = body
-    return found
+            sections[name] = body
+    return sections
 
 
 def _read(text: str) -> list[Any]:
@@ -191,26 +191,26 @@ def _read(text: str) -> list[Any]:
 
 def _typed(words: Sequence[str]) -> list[tuple[str, str]]:
     """Read "a b - kind c" as pairs of name and type; what has no type is an object."""
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     waiting: list[str] = []
-    rest = iter(words)
-    for word in rest:
+    remaining = iter(words)
+    for word in remaining:
         if word == "-":
-            kind = next(rest, OBJECT)
-            found += [(name, kind) for name in waiting]
+            kind = next(remaining, OBJECT)
+            pairs += [(name, kind) for name in waiting]
             waiting = []
         else:
             waiting.append(word)
-    return found + [(name, OBJECT) for name in waiting]
+    return pairs + [(name, OBJECT) for name in waiting]
 
 
 def _action(body: Sequence[Any], constants: Mapping[str, str], arity: Mapping[str, int]) -> Action:
     name, *fields = body
-    given = dict(zip(fields[::2], fields[1::2], strict=True))
-    parameters = tuple(_typed(given.get(":parameters", [])))
+    fields_by_name = dict(zip(fields[::2], fields[1::2], strict=True))
+    parameters = tuple(_typed(fields_by_name.get(":parameters", [])))
     scope = frozenset([*constants, *(variable for variable, _ in parameters)])
-    precondition = _formula(given.get(":precondition", []), scope, arity)
-    effects = tuple(_effects(given.get(":effect", []), scope, arity))
+    precondition = _formula(fields_by_name.get(":precondition", []), scope, arity)
+    effects = tuple(_effects(fields_by_name.get(":effect", []), scope, arity))
     return Action(name, parameters, precondition, effects)
 
 
@@ -218,50 +218,52 @@ def _formula(tree: Any, scope: frozenset[str], arity: Mapping[str, int]) -> Form
     """Read a condition over the variables and objects in ``scope``."""
     if not tree:
         return And()
-    head, *rest = tree
+    head, *args = tree
     if head in ("and", "or"):
-        parts = tuple(_formula(part, scope, arity) for part in rest)
+        parts = tuple(_formula(part, scope, arity) for part in args)
         return And(parts) if head == "and" else Or(parts)
     if head == "not":
-        (denied,) = rest
+        (denied,) = args
         return Not(_formula(denied, scope, arity))
     if head == "imply":
-        before, after = (_formula(part, scope, arity) for part in rest)
+        before, after = (_formula(part, scope, arity) for part in args)
         return Or((Not(before), after))
     if head in ("exists", "forall"):
-        variables = tuple(_typed(rest[0]))
-        part = _formula(rest[1], scope | {variable for variable, _ in variables}, arity)
+        variables = tuple(_typed(args[0]))
+        part = _formula(args[1], scope | {variable for variable, _ in variables}, arity)
         return Exists(variables, part) if head == "exists" else forall(variables, part)
     # An object that the problem lacks is no mistake: nothing is true of it.
-    if any(word.startswith("?") and word not in scope for word in rest):
+    if any(word.startswith("?") and word not in scope for word in args):
         raise ValueError(f"{tree} names what nothing declares")
     if head == "=":
-        return Equal(*rest)
-    if arity[head] != len(rest):
+        return Equal(*args)
+    if arity[head] != len(args):
         raise ValueError(f"{tree} has not as many words as its predicate")
-    return Atom(head, tuple(rest))
+    return Atom(head, tuple(args))
 
 
 def _effects(tree: Any, scope: frozenset[str], arity: Mapping[str, int]) -> Iterator[Effect]:
     """Read an effect; costs are left out."""
     if not tree or tree[0] == "increase":
         return
-    head, *rest = tree
+    head, *args = tree
     if head == "and":
-        for part in rest:
+        for part in args:
             yield from _effects(part, scope, arity)
     elif head == "when":
-        condition = _formula(rest[0], scope, arity)
-        for effect in _effects(rest[1], scope, arity):
-            both = condition if effect.condition == And() else And((condition, effect.condition))
-            yield replace(effect, condition=both)
+        condition = _formula(args[0], scope, arity)
+        for effect in _effects(args[1], scope, arity):
+            combined = (
+                condition if effect.condition == And() else And((condition, effect.condition))
+            )
+            yield replace(effect, condition=combined)
     elif head == "forall":
-        variables = tuple(_typed(rest[0]))
+        variables = tuple(_typed(args[0]))
         inner = scope | {variable for variable, _ in variables}
-        for effect in _effects(rest[1], inner, arity):
+        for effect in _effects(args[1], inner, arity):
             yield replace(effect, variables=(*variables, *effect.variables))
     else:
-        atom = _formula(rest[0] if head == "not" else tree, scope, arity)
+        atom = _formula(args[0] if head == "not" else tree, scope, arity)
         if not isinstance(atom, Atom):
             raise TypeError(f"{tree} is no effect")
         yield Effect(atom, head != "not")

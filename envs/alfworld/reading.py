@@ -1,7 +1,7 @@
-"""What pages and commands say, as far as their wording goes: commands, lists of things, the goal.
+"""The parser of ALFWorld's pages and commands: verbs, lists of things, the task.
 
 Things are words with a number ("desk 1"). Both wordings of the published games are read ("move X to Y",
-and before "put X in/on Y"), and what is near to them.
+and before "put X in/on Y"), and similar ones.
 """
 
 import re
@@ -39,7 +39,7 @@ STATES = ("clean", "heat", "cool")
 
 @dataclass(frozen=True)
 class Command:
-    """A command taken apart; ``verb`` is "other" where it is none of the known."""
+    """A parsed command; ``verb`` is "other" for an unknown one."""
 
     verb: str
     thing: str = ""
@@ -48,11 +48,11 @@ class Command:
 
 @lru_cache(maxsize=4096)
 def command_of(action: str) -> Command:
-    """Take a command apart."""
+    """Return the parsed command."""
     for verb, pattern in _COMMANDS:
-        found = pattern.fullmatch(action.strip())
-        if found:
-            parts = found.groupdict()
+        match = pattern.fullmatch(action.strip())
+        if match:
+            parts = match.groupdict()
             return Command(verb, parts.get("thing") or "", parts.get("place") or "")
     return Command("other")
 
@@ -63,7 +63,7 @@ def kind_of(name: str) -> str:
 
 
 def things_in(text: str) -> list[str]:
-    """Return what the text lists ("a pen 2, and a cup 1"), in order; shortened lists will do."""
+    """Return the things that the text lists ("a pen 2, and a cup 1"), in order."""
     return [] if "carrying" in text else _LISTED.findall(text)
 
 
@@ -75,15 +75,15 @@ def place_in(text: str) -> str:
 
 
 def closed_in(text: str) -> str:
-    """Return the place that the text calls closed, "" if none."""
-    found = _CLOSED.search(text)
-    return _bare(found[1]) if found else ""
+    """Return the place that the text says is closed, "" if none."""
+    match = _CLOSED.search(text)
+    return _bare(match[1]) if match else ""
 
 
 def carried_in(text: str) -> str:
-    """Return what the text says is carried, "" if it does not say."""
-    found = _CARRIED.search(text)
-    return _bare(found[1]) if found else ""
+    """Return the item that the text says is carried, "" if it does not say."""
+    match = _CARRIED.search(text)
+    return _bare(match[1]) if match else ""
 
 
 def _bare(name: str) -> str:
@@ -96,8 +96,8 @@ def page_text(page: str) -> str:
     return one_line(TASK.sub("", BANNER.sub("", page)))
 
 
-def held_by(actions: Sequence[str], text: str = "") -> str:
-    """Return what is in hand, as far as the possible commands tell; "" for nothing, or unknown."""
+def item_in_hand(actions: Sequence[str], text: str = "") -> str:
+    """Return the item in hand by the possible commands, "" for none or unknown."""
     commands = [command_of(action) for action in actions]
     for command in commands:
         if command.verb in ("put", *STATES):

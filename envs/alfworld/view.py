@@ -1,4 +1,4 @@
-"""How an agent reads ALFWorld: what stands here, where one can go, what is in hand, what is asked."""
+"""ALFWorld's view: how an agent reads its pages, commands and goals."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -10,7 +10,7 @@ from stategate.envs.alfworld.reading import (
     STATES,
     TASK,
     command_of,
-    held_by,
+    item_in_hand,
     kind_of,
     page_text,
     sentences,
@@ -54,10 +54,10 @@ class AlfWorldActions(ActionVocabulary):
         return command_of(action.lower()).verb
 
     def safe(self, actions: Sequence[str], instruction: str) -> str:
-        """Return "look" where it can be done, else what changes least."""
-        for wanted in ("look", "inventory", "help"):
-            if wanted in actions:
-                return wanted
+        """Return "look" where it is possible, else an action that changes least."""
+        for harmless in ("look", "inventory", "help"):
+            if harmless in actions:
+                return harmless
         gentle = [a for a in actions if command_of(a).verb in ("examine", "go")]
         return gentle[0] if gentle else super().safe(actions, instruction)
 
@@ -70,7 +70,7 @@ class AlfWorldView(View):
     brief = _BRIEF
 
     def clauses(self, instruction: str) -> Sequence[Clause]:
-        """Return the thing, the state that it is to reach, and where it is to go."""
+        """Return the goal's thing, its state, and its place."""
         return _clauses(instruction, likeliest_goal(instruction))
 
     def clauses_here(
@@ -80,14 +80,14 @@ class AlfWorldView(View):
         page: str,
         actions: Sequence[str],
     ) -> Sequence[Clause]:
-        """Return what is asked most likely, by the room and by what was tried in vain."""
-        known = knowledge_of(steps, page, actions)
-        return _clauses(instruction, goal_here(instruction, known, actions))
+        """Return the clauses of the likeliest goal in this room."""
+        knowledge = knowledge_of(steps, page, actions)
+        return _clauses(instruction, goal_here(instruction, knowledge, actions))
 
     def chunks(self, observation: Observation) -> Sequence[Chunk]:
-        """Return what the page says, sentence by sentence, and its commands by what they are about.
+        """Return the page's sentences, and its commands in groups.
 
-        Commands: what can be done here, what with the thing in hand, places to go to by kind, the rest.
+        Groups: actions here, actions with the item in hand, places to go to by kind, the rest.
         """
         text = observation.text
         banner = BANNER.match(text)
@@ -103,19 +103,19 @@ class AlfWorldView(View):
         if task:
             chunks.append(Chunk("task", "task", text[end:], role="frame", fragments=()))
         groups: dict[tuple[str, str], list[str]] = {}
-        held = held_by(observation.actions, text)
+        item = item_in_hand(observation.actions, text)
         for action in observation.actions:
-            groups.setdefault(_group(action, held), []).append(action)
+            groups.setdefault(_group(action, item), []).append(action)
         order = sorted(groups, key=lambda group: list(_LEADS).index(group[0]))
         return [*chunks, *(_commands(kind, name, groups[kind, name]) for kind, name in order)]
 
-    def status(self, observation: Observation, shown: Sequence[Chunk]) -> Sequence[StatusLine]:
-        """Return what is in hand, as far as the page's commands tell."""
-        held = held_by(observation.actions, observation.text)
-        return [StatusLine(f"In hand: {held}", name="in hand", value=held)] if held else []
+    def status(self, observation: Observation, visible: Sequence[Chunk]) -> Sequence[StatusLine]:
+        """Return the item in hand, by the page's commands."""
+        item = item_in_hand(observation.actions, observation.text)
+        return [StatusLine(f"In hand: {item}", name="in hand", value=item)] if item else []
 
     def inputs(self, event: Event) -> Sequence[StateInput]:
-        """Return the goal and its parts at the start; of a page its words, and asked things in it."""
+        """Return the goal and its parts at the start; of a page its words, and the goal's things."""
         rows: list[StateInput] = []
         goal = likeliest_goal(event.instruction)
         if event.kind == "OBS":
@@ -124,19 +124,19 @@ class AlfWorldView(View):
                 rows += [StateInput("CLAUSE", c.text) for c in self.clauses(event.instruction)]
             page = page_text(event.text)
             things = things_in(page)
-            asked = [t for t in things if kind_of(t) in (goal.thing, goal.target)]
+            goal_things = [t for t in things if kind_of(t) in (goal.thing, goal.target)]
             rows.append(
-                StateInput("OBS", page, float(any(kind_of(t) == goal.thing for t in asked)))
+                StateInput("OBS", page, float(any(kind_of(t) == goal.thing for t in goal_things)))
             )
             rows += [
                 StateInput("FACT", f"{thing} is here", float(kind_of(thing) == goal.thing))
-                for thing in asked[:_SEEN]
+                for thing in goal_things[:_SEEN]
             ]
             return rows
         return super().inputs(event)
 
 
-#: How the commands of each chunk are led, in the order of the chunks.
+#: The introduction of each chunk's commands, in the order of the chunks.
 _LEADS = {"here": "Here:", "hand": "With it:", "places": "Go to", "self": "Also:", "other": "Also:"}
 
 
@@ -157,12 +157,12 @@ def _commands(kind: str, name: str, actions: Sequence[str]) -> Chunk:
     )
 
 
-def _group(action: str, held: str) -> tuple[str, str]:
+def _group(action: str, item: str) -> tuple[str, str]:
     """Return the chunk that a command belongs to."""
     command = command_of(action)
     if command.verb == "go":
         return "places", kind_of(command.place)
-    if command.verb in ("put", "slice", *STATES) or (held and command.thing == held):
+    if command.verb in ("put", "slice", *STATES) or (item and command.thing == item):
         return "hand", ""
     if command.verb == "look":
         return "self", ""
@@ -175,7 +175,7 @@ def _clauses(instruction: str, goal: Goal) -> tuple[Clause, ...]:
     reading = read_goal(instruction)
     things, places, sure = reading.thing(), reading.place(), reading.kind[0][1]
     nowhere = (len(instruction), len(instruction))
-    found = [
+    clauses = [
         Clause(
             goal.thing,
             *reading.spans.get("thing", nowhere),
@@ -192,7 +192,7 @@ def _clauses(instruction: str, goal: Goal) -> tuple[Clause, ...]:
             others=others_of(places, _DOUBT),
         ),
     ]
-    if asked := goal.state or ("two" if goal.count > 1 else ""):
+    if property_ := goal.state or ("two" if goal.count > 1 else ""):
         span = reading.spans.get("kind", nowhere)
-        found.append(Clause(asked, *span, "property", probability=sure))
-    return tuple(sorted(found, key=lambda clause: clause.start))
+        clauses.append(Clause(property_, *span, "property", probability=sure))
+    return tuple(sorted(clauses, key=lambda clause: clause.start))

@@ -68,16 +68,16 @@ class AlfWorld(PlayableWorld):
         ``{"goal": number}`` is the same; ``say`` is another sentence for what the game asks.
         Raises ``UserError`` for unknown and for broken games.
         """
-        wanted = dict(task)
-        if "goal" in wanted and "game" not in wanted:
-            wanted["game"] = wanted.pop("goal")
-        words = spoken(wanted)
-        wanted.pop("say", None)
-        if "game" not in wanted or not set(wanted) <= {"game", "split"}:
+        spec = dict(task)
+        if "goal" in spec and "game" not in spec:
+            spec["game"] = spec.pop("goal")
+        words = spoken(spec)
+        spec.pop("say", None)
+        if "game" not in spec or not set(spec) <= {"game", "split"}:
             raise UserError(
                 'an ALFWorld task is {"game": name or number}, with "split" or "say" if you like'
             )
-        session: dict[str, Any] = {"game": self._named(**wanted), "changes": (), "last": None}
+        session: dict[str, Any] = {"game": self._named(**spec), "changes": (), "last": None}
         if words is not None:
             session["say"] = words
         return session, self.observe(session)
@@ -95,17 +95,17 @@ class AlfWorld(PlayableWorld):
             return session, replace(self._page(game, state, last, session), reward=0.0)
         move = game.commands(state).get(action.strip())
         after = state if move is None else game.after(state, move)
-        taken = () if move is None else tuple(game.spelled(move))
+        move_words = () if move is None else tuple(game.spelled(move))
         name = self._named(session["game"])
-        there = {**session, "game": name, "changes": game.changes(after), "last": taken}
-        return there, self._page(game, after, taken, session)
+        there = {**session, "game": name, "changes": game.changes(after), "last": move_words}
+        return there, self._page(game, after, move_words, session)
 
     def observe(self, session: Session) -> Observation:
         """Draw the page of ``session``."""
         return self._page(*self._restore(session), session)
 
     def instruction(self, session: Session) -> str:
-        """Return what is asked: the sentence that the task came with, else the game's own."""
+        """Return the instruction: the sentence that the task came with, else the game's own."""
         return str(session.get("say") or self._restore(session)[0].instruction)
 
     def walkthrough(self, name: str) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ class AlfWorld(PlayableWorld):
         return tuple(map(str, commands)) if isinstance(commands, list) else ()
 
     def contents(self, session: Session) -> dict[str, list[str]]:
-        """Return what lies where, seen or not: for teachers and pictures, never for agents."""
+        """Return all things by their place, for teachers and pictures: agents do not see them."""
         game, state, _ = self._restore(session)
         return game.contents(state)
 

@@ -117,9 +117,9 @@ class WebShopView(View):
         """Split a page into chunks."""
         return chunk_page(observation)
 
-    def status(self, observation: Observation, shown: Sequence[Chunk]) -> Sequence[StatusLine]:
-        """Return what is chosen, and, on pages that mark choices at all, what is not."""
-        choices = [chunk.choice for chunk in shown if chunk.choice is not None]
+    def status(self, observation: Observation, visible: Sequence[Chunk]) -> Sequence[StatusLine]:
+        """Return the chosen values, and, on pages that mark choices, the open choices."""
+        choices = [chunk.choice for chunk in visible if chunk.choice is not None]
         lines = [chosen_line(choice.name, choice.chosen) for choice in choices if choice.chosen]
         waiting = [one_line(choice.name) for choice in choices if not choice.chosen]
         marks = "[button]" in observation.text or CLICKED in observation.text

@@ -53,13 +53,13 @@ def _renamed(rng: random.Random, name: str, game: Mapping[str, Any]) -> tuple[st
     for kind in kinds:
         parts = rng.choices(_SYLLABLES, k=rng.choice((2, 3)))
         words[kind] = "".join(parts) + rng.choice("bdgklmnprstz")
-    known = re.compile(rf"\b({'|'.join(kinds)})(?=\b|kind\b|make\b|_bar_)")
+    pattern = re.compile(rf"\b({'|'.join(kinds)})(?=\b|kind\b|make\b|_bar_)")
 
     def renamed(text: str) -> str:
-        return known.sub(lambda found: words[found[1]], text)
+        return pattern.sub(lambda match: words[match[1]], text)
 
-    made = {key: renamed(text) if isinstance(text, str) else text for key, text in game.items()}
-    return renamed(name), made
+    fields = {key: renamed(text) if isinstance(text, str) else text for key, text in game.items()}
+    return renamed(name), fields
 
 
 def domain() -> str:
@@ -105,14 +105,14 @@ def _game(
 def _room(rng: random.Random, kind: str) -> dict[str, str]:
     """Return furniture by id, with its kind."""
     places = {}
-    for name, (least, most) in _recipe()["rooms"][kind]["furniture"].items():
-        for _ in range(rng.randint(least, most)):
+    for name, (fewest, largest) in _recipe()["rooms"][kind]["furniture"].items():
+        for _ in range(rng.randint(fewest, largest)):
             places[f"{name}_bar_{rng.randrange(10**6):06d}"] = name
     return places
 
 
 def _goal(rng: random.Random, kind: str, here: set[str]) -> tuple[str, str, str]:
-    """Draw what is asked: the sort of goal, the thing, where it is to go ("" under a lamp)."""
+    """Draw a goal: its kind, the thing, and the place ("" under a lamp)."""
     recipe = _recipe()
     able = {
         verb
@@ -135,18 +135,18 @@ def _things(
 ) -> dict[str, tuple[str, str]]:
     """Return things by id: their kind, and the id of the place where they lie."""
     recipe = _recipe()
-    found = {}
+    things = {}
     for name in recipe["rooms"][kind]["things"]:
-        least = (2 if goal == "two" else 1) if name == thing else 0
-        for _ in range(rng.randint(least, 3)):
+        fewest = (2 if goal == "two" else 1) if name == thing else 0
+        for _ in range(rng.randint(fewest, 3)):
             usual = [i for i, k in place_of.items() if k in recipe["things"][name]["usual"]]
             places = usual if usual and rng.random() > _MESS else list(place_of)
             if name == thing:  # not where it is to go already
                 places = [i for i in places if place_of[i] != target] or [
                     i for i, k in place_of.items() if k != target
                 ]
-            found[f"{name}_bar_{rng.randrange(10**6):06d}"] = (name, rng.choice(sorted(places)))
-    return found
+            things[f"{name}_bar_{rng.randrange(10**6):06d}"] = (name, rng.choice(sorted(places)))
+    return things
 
 
 def _lamp(
@@ -192,11 +192,11 @@ def _problem(
         facts += [f"({_ABLE[verb]} {id_})" for verb in able]
     return (
         f"(define (problem invented) (:domain household)\n(:objects {' '.join(objects)})\n"
-        f"(:init {' '.join(facts)})\n(:goal {_wanted(goal, thing, target, lamp)}))"
+        f"(:init {' '.join(facts)})\n(:goal {_goal_formula(goal, thing, target, lamp)}))"
     )
 
 
-def _wanted(goal: str, thing: str, target: str, lamp: str) -> str:
+def _goal_formula(goal: str, thing: str, target: str, lamp: str) -> str:
     if goal == "light":
         return (
             f"(exists (?t - thing ?p - place ?s - spot ?w - actor) (and (sort ?t {thing}kind) "
