@@ -1,4 +1,4 @@
-"""An agent: a config, the resources built for it, and what its nodes make of a state."""
+"""An agent: a config and the resources built for it."""
 
 import copy
 from collections.abc import Mapping
@@ -75,7 +75,7 @@ class Agent:
     def updater(self) -> Updater:
         """The configured updater; where its packages are missing the agent plays without a state.
 
-        What cannot do without one says so when it is built (``context.kind=retrieve``).
+        A kind that needs a state (``context.kind=retrieve``) raises when it is built.
         """
         try:
             updater: Updater = self.resources.get(self.config.updater)
@@ -85,7 +85,7 @@ class Agent:
         return updater
 
     def instruction(self, session: Session) -> str:
-        """Return what is asked; with ``reader: model`` the chat model has read it then."""
+        """Return the instruction, parsed by the chat model first with ``reader: model``."""
         text = self.world.instruction(session)
         if self.config.reader == "model":
             read_by_model(self.resources, text)

@@ -1,7 +1,7 @@
 """The graph: observe → update_state → build_context → act → write_memory, until done.
 
-Nodes (``graph.nodes``) never hold a model or a world: they ask their agent for what the config, or the
-caller's per-call context, names. Models and worlds are built once and shared.
+Nodes (``graph.nodes``) hold no model and no world: they get them from their agent, by the config or the
+caller's per-call context. Models and worlds are built once and shared.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _DURABILITY = "__pregel_durability"
 #: The task id under which LangGraph keeps what a caller put in, which is no node's result.
 _INPUT = "00000000-0000-0000-0000-000000000000"
 #: The locks that this call stack or task holds: a session's step is several runs.
-_held: ContextVar[frozenset[tuple[int, str]]] = ContextVar("held threads", default=frozenset())
+_locked: ContextVar[frozenset[tuple[int, str]]] = ContextVar("held threads", default=frozenset())
 
 
 class Graph(CompiledStateGraph[Any, Any, Any, Any]):
@@ -59,30 +59,30 @@ class Graph(CompiledStateGraph[Any, Any, Any, Any]):
         """See LangGraph; waits for another run of the thread first."""
         alone, key = self.alone(config), self._key(config)
         await asyncio.to_thread(alone.__enter__)
-        before = _held.get()  # the thread that took the lock marked a context of its own
-        _held.set(before if key is None else before | {key})
+        before = _locked.get()  # the thread that took the lock marked a context of its own
+        _locked.set(before if key is None else before | {key})
         try:
             if input is not None:
                 await asyncio.to_thread(self.finish, config)
             async for part in super().astream(input, config, **more):
                 yield part
         finally:
-            _held.set(before)
+            _locked.set(before)
             await asyncio.to_thread(alone.__exit__, None, None, None)
 
     @contextmanager
     def alone(self, config: Any) -> Iterator[None]:
         """Hold the lock of the thread of ``config``. Raises ``UserError`` where another keeps it."""
-        key, held = self._key(config), _held.get()
-        if key is None or key in held:
+        key, locked = self._key(config), _locked.get()
+        if key is None or key in locked:
             yield
             return
         with lock_of(self.checkpointer, key[1]):
-            _held.set(held | {key})
+            _locked.set(locked | {key})
             try:
                 yield
             finally:
-                _held.set(held)
+                _locked.set(locked)
 
     def settle(self, config: Any) -> bool:
         """Apply the results that nodes had written when a kill ended their run; says if there were any.

@@ -164,10 +164,10 @@ class InThreads(BaseCheckpointSaver[Any]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """See LangGraph."""
-        found = super().get_tuple(config)
-        if found is not None:
-            _sort_after(found.checkpoint["id"])
-        return found
+        checkpoint = super().get_tuple(config)
+        if checkpoint is not None:
+            _sort_after(checkpoint.checkpoint["id"])
+        return checkpoint
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """See ``get_tuple``."""
@@ -363,11 +363,11 @@ def threads(saver: Any) -> list[Thread]:
             "checkpoints in memory go with their process: name a file or a PostgreSQL URL"
         )
     query = "select thread_id, count(*), max(checkpoint_id) from checkpoints group by thread_id"
-    found = [
+    rows = [
         Thread(name, int(count), _ticks(last) / 1e7 - _EPOCH)
         for name, count, last in saver.rows(query)
     ]
-    return sorted(found, key=lambda thread: -thread.written)
+    return sorted(rows, key=lambda thread: -thread.written)
 
 
 def prune(saver: Any, older_than: float | None = None, only: Sequence[str] = ()) -> tuple[int, int]:

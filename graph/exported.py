@@ -42,18 +42,18 @@ def read_threads(where: str) -> list[tuple[str, str, list[BaseMessage]]]:
     database, all of its threads or one. Threads of one "task" hang together. Raises ``UserError``.
     """
     place, _, thread = where.partition("#")
-    found: list[tuple[str, str, list[BaseMessage]]] = []
+    records: list[tuple[str, str, list[BaseMessage]]] = []
     if (saver := _saver(place)) is not None:
         names = [thread] if thread else _thread_names(saver)
-        found = [(name, name, _of_thread(saver, place, name)) for name in names]
+        records = [(name, name, _of_thread(saver, place, name)) for name in names]
     else:
         for number, line in enumerate(_records(place), 1):
             record = line if isinstance(line, Mapping) else {}
             name = str(record.get("id", number))
             messages = from_plain(line, f"{place}, thread {number}")
-            found.append((name, str(record.get("task", name)), messages))
+            records.append((name, str(record.get("task", name)), messages))
     threads: dict[str, tuple[str, str, list[BaseMessage]]] = {}
-    for number, (name, task, messages) in enumerate(found, 1):
+    for number, (name, task, messages) in enumerate(records, 1):
         name = f"{name}#{number}" if name in threads else name
         if calls_in(messages):
             threads[name] = (name, task, messages)
@@ -123,10 +123,10 @@ def _of_thread(saver: BaseCheckpointSaver[Any], place: str, thread: str) -> list
     if not thread:
         listed = ", ".join(_thread_names(saver)) or "none"
         raise UserError(f"name a thread after a #, such as '{place}#ID'; there are: {listed[:300]}")
-    found = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
-    if found is None:
+    snapshot = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
+    if snapshot is None:
         raise UserError(f"there is no thread '{thread}' in '{place}'")
-    messages = found.checkpoint["channel_values"].get("messages")
+    messages = snapshot.checkpoint["channel_values"].get("messages")
     if not messages:
         raise UserError(f"thread '{thread}' holds no messages")
     return list(messages)

@@ -2,8 +2,8 @@
 
     report = forget_everywhere(LongTerm(url), Namespace("ana"), thread="t1")
 
-What a fact was told in (its turns), what was derived from it, and what other stores keep of these
-turns goes together. A thread's checkpoints hold its recent turns: they go where any of them went.
+A fact's turns, everything derived from it, and copies of these turns in other stores are erased
+together. A thread's checkpoints hold its recent turns: they go where any of them went.
 """
 
 import json
@@ -161,11 +161,11 @@ def _compact(path: Path) -> None:
 
 def _embedded(erased: Erased) -> list[str]:
     """Return every text of the forgotten turns that may have been given to an embedder."""
-    found: dict[str, None] = {}
+    texts: dict[str, None] = {}
     for text in erased.texts:
         for speaker in ("", *erased.speakers):
             statements = extract_statements(text, speaker, 0.0)
-            found.update(dict.fromkeys(texts_of(text, speaker, statements)))
+            texts.update(dict.fromkeys(texts_of(text, speaker, statements)))
         for about in erased.abouts:
-            found[f"{about} {text}".strip()] = None
-    return list(found)
+            texts[f"{about} {text}".strip()] = None
+    return list(texts)

@@ -61,16 +61,16 @@ def memory_tools(
         """Find what is remembered from earlier conversations about these words."""
         from stategate.stores.memory.recall import Limits, asked_of
 
-        asked = asked_of(words, resources.embedder)
-        facts, _ = store.recall(namespace(), asked, Limits(facts=min(max(k, 1), _MOST)))
-        return "\n".join(map(_told, facts))[:_SHOWN] or "nothing is remembered"
+        query = asked_of(words, resources.embedder)
+        facts, _ = store.recall(namespace(), query, Limits(facts=min(max(k, 1), _MOST)))
+        return "\n".join(map(_fact_line, facts))[:_SHOWN] or "nothing is remembered"
 
     def memory_write(question: Text, answer: Text) -> str:
         """Remember for later conversations that this question has this answer."""
         model = resources.embedder
         vectors = model.embed([question, answer])
-        said = f"{question}\0{answer}".encode("utf-8", "surrogatepass")
-        name = hashlib.sha256(said).hexdigest()[:16]
+        content = f"{question}\0{answer}".encode("utf-8", "surrogatepass")
+        name = hashlib.sha256(content).hexdigest()[:16]
         turn = Turn(
             "tools", name, 0, question, answer, vectors[0], vectors[1], model.name, source="agent"
         )
@@ -89,8 +89,8 @@ def corpus_tool(
 
     def corpus_search(words: Text, k: Count = 4) -> str:
         """Find passages of the documents about these words, with their titles."""
-        found = retriever.model_copy(update={"k": min(max(k, 1), _MOST)}).invoke(words)
-        quoted = [f"[{one_line(d.metadata['title'])}] {one_line(d.page_content)}" for d in found]
+        passages = retriever.model_copy(update={"k": min(max(k, 1), _MOST)}).invoke(words)
+        quoted = [f"[{one_line(d.metadata['title'])}] {one_line(d.page_content)}" for d in passages]
         return "\n\n".join(quoted)[:_SHOWN] or "no passage fits"
 
     about = f"Find passages of the documents in '{Path(corpus).name}' about these words."
@@ -119,7 +119,7 @@ def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) ->
     return StructuredTool.from_function(experience_search)
 
 
-def _told(fact: Fact) -> str:
+def _fact_line(fact: Fact) -> str:
     answer = one_line(fact.answer) if fact.success else "(not answered)"
     doubt = f" [from {one_line(fact.source)}, unverified]" if fact.trust < TRUSTED else ""
     return f"{day_of(fact.updated)}{doubt}: {one_line(fact.question)} — {answer}"

@@ -49,7 +49,7 @@ from stategate.nodes.build_context.messages.decisions import (
     Audit,
     Decisions,
     HistorySettings,
-    Shown,
+    PreparedCall,
     untouched,
 )
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
@@ -62,13 +62,13 @@ __all__ = ["ContextMiddleware", "HistorySettings", "build_messages"]
 
 
 def _without_history(inputs: Any) -> dict[str, Any]:
-    """Return what a trace keeps of a hook's input: how many messages there were."""
+    """Return a hook's input for traces: the number of its messages alone."""
     messages = inputs.get("messages", ()) if isinstance(inputs, Mapping) else ()
     return {"messages": len(messages)}
 
 
 class ContextState(AgentState[Any]):
-    """The agent's state, and what was decided of it: private, bounded, kept in checkpoints."""
+    """The agent's state with the builder's decisions: private, bounded, kept in checkpoints."""
 
     stategate: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
 
@@ -111,9 +111,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
         """Call the model once, with what the builder keeps."""
         request, recall = self._with_one_recall(request)
-        shown = self._shown(request.messages, lambda: self._decide(request, recall))
-        response = handler(request.override(messages=list(shown.messages)))  # type: ignore[arg-type]
-        return _kept(response, request, shown)
+        prepared = self._prepared(request.messages, lambda: self._decide(request, recall))
+        response = handler(request.override(messages=list(prepared.messages)))  # type: ignore[arg-type]
+        return _with_decisions(response, request, prepared)
 
     async def awrap_model_call(
         self,
@@ -122,10 +122,10 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
         """Call the model once, with what the builder keeps; deciding does not block the loop."""
         request, recall = self._with_one_recall(request)
-        work = partial(self._shown, request.messages, lambda: self._decide(request, recall))
-        shown = await asyncio.to_thread(work)
-        reading = request.override(messages=list(shown.messages))  # type: ignore[arg-type]
-        return _kept(await handler(reading), request, shown)
+        work = partial(self._prepared, request.messages, lambda: self._decide(request, recall))
+        prepared = await asyncio.to_thread(work)
+        reading = request.override(messages=list(prepared.messages))  # type: ignore[arg-type]
+        return _with_decisions(await handler(reading), request, prepared)
 
     def hook(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Do the same as ``pre_model_hook`` of a graph made by hand, or as a node before its model.
@@ -134,19 +134,21 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         key (a dict): without one every call decides anew. Give the graph's tool node ``tools`` too.
         """
         messages: Sequence[BaseMessage] = state["messages"]
-        shown = self._shown(messages, lambda: self.context(messages, Decisions.of(state.get(_KEY))))
-        kept = shown.decisions or Decisions()
-        return {"llm_input_messages": list(shown.messages), _KEY: kept.plain()}
+        prepared = self._prepared(
+            messages, lambda: self.context(messages, Decisions.of(state.get(_KEY)))
+        )
+        decisions = prepared.decisions or Decisions()
+        return {"llm_input_messages": list(prepared.messages), _KEY: decisions.plain()}
 
     def preview(
         self,
         messages: Sequence[BaseMessage],
         system: SystemMessage | None = None,
         tools: Sequence[Any] = (),
-    ) -> Shown:
-        """Return what the next call would read of ``messages``, with the audit: no model is called.
+    ) -> PreparedCall:
+        """Return the messages that the next call would read, with the audit; no model is called.
 
-        The calls of the thread so far are decided in turn, as they were when they happened.
+        The thread's earlier calls are decided in turn, as they were when they happened.
         """
         decisions = Decisions()
         for place in calls_in(messages):
@@ -188,7 +190,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         mine = [one for one in self.tools if one.name == recall]
         return request.override(tools=[*mine, *others]), recall
 
-    def _decide(self, request: ModelRequest[Any], recall: str) -> Shown:
+    def _decide(self, request: ModelRequest[Any], recall: str) -> PreparedCall:
         state: Mapping[str, Any] = request.state
         return self.context(
             request.messages,
@@ -198,17 +200,19 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
             recall,
         )
 
-    def _shown(self, messages: Sequence[BaseMessage], decide: Callable[[], Shown]) -> Shown:
-        """Return what ``decide`` shows, within the timeout; the untouched messages if it fails."""
+    def _prepared(
+        self, messages: Sequence[BaseMessage], decide: Callable[[], PreparedCall]
+    ) -> PreparedCall:
+        """Return the result of ``decide`` within the timeout, the untouched messages if it fails."""
         started = time.perf_counter()
         try:
-            shown = _started(decide).result(self.timeout)
+            prepared = _started(decide).result(self.timeout)
         except Exception as error:  # a builder may raise anything, and the agent must live
-            shown = self._fallback(messages, error)
-        self._tell(shown.audit.timed(time.perf_counter() - started))
-        return shown
+            prepared = self._fallback(messages, error)
+        self._tell(prepared.audit.timed(time.perf_counter() - started))
+        return prepared
 
-    def _fallback(self, messages: Sequence[BaseMessage], error: Exception) -> Shown:
+    def _fallback(self, messages: Sequence[BaseMessage], error: Exception) -> PreparedCall:
         problem = describe_error(error, 300)
         if isinstance(error, TimeoutError):
             problem = f"no decision within {self.timeout:g} s"
@@ -219,12 +223,12 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
             count = bounded_count(count_tokens)
             tokens = sum(tokens_of(message, count) for message in messages)
         audit = untouched(settings.kind, settings.budget, tokens, problem[:300])
-        return Shown(tuple(map(_bounded, messages)), None, audit)
+        return PreparedCall(tuple(map(_bounded, messages)), None, audit)
 
     def _tell(self, audit: Audit) -> None:
         """Stream the audit as a custom event, and put its numbers on the traces of this call."""
         with suppress(Exception):  # outside of a graph nobody listens
-            get_stream_writer()(audit.told())
+            get_stream_writer()(audit.as_dict())
             add = getattr(get_config().get("callbacks"), "add_metadata", None)
             if callable(add):
                 add(audit.metadata())
@@ -246,7 +250,7 @@ def build_messages(
     tools: Sequence[Any] = (),
     **settings: Any,
 ) -> list[BaseMessage]:
-    """Return what one call should read of ``messages``; nothing is kept and nothing is changed.
+    """Return the messages that one call should read; nothing is kept and nothing is changed.
 
     ``settings`` are those of :class:`ContextMiddleware`. Raises ``UserError`` for wrong ones.
     """
@@ -255,7 +259,7 @@ def build_messages(
 
 
 def _tell_bill(model: Any, response: ModelResponse[Any]) -> None:
-    """Stream what the call cost, where the model's server says what it read and wrote."""
+    """Stream the call's cost, where the model's server reports its usage."""
     for message in response.result:
         with suppress(Exception):  # outside of a graph nobody listens; servers say what they like
             tokens_in, tokens_out = usage_of(message)
@@ -273,23 +277,23 @@ def _tell_bill(model: Any, response: ModelResponse[Any]) -> None:
             get_stream_writer()(bill)
 
 
-def _kept(
-    response: ModelResponse[Any], request: ModelRequest[Any], shown: Shown
+def _with_decisions(
+    response: ModelResponse[Any], request: ModelRequest[Any], prepared: PreparedCall
 ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
     """Stream the bill, and add the new decisions to the response where they changed."""
     _tell_bill(request.model, response)
-    if shown.decisions is None:
+    if prepared.decisions is None:
         return response
     state: Mapping[str, Any] = request.state
-    plain = shown.decisions.plain()
+    plain = prepared.decisions.plain()
     if plain == (state.get(_KEY) or Decisions().plain()):
         return response
     return ExtendedModelResponse(response, Command(update={_KEY: plain}))
 
 
-def _started(work: Callable[[], Shown]) -> "Future[Shown]":
+def _started(work: Callable[[], PreparedCall]) -> "Future[PreparedCall]":
     """Start ``work`` in a thread of its own: in a shared pool, builders that hang would fill it."""
-    future: Future[Shown] = Future()
+    future: Future[PreparedCall] = Future()
 
     def run() -> None:
         try:

@@ -1,9 +1,8 @@
 """The graph's five nodes: each takes the state and returns the channels that it changes.
 
-``agent`` is the graph's own; what the call asks for (other nodes, its thread) comes with ``runtime``.
-A node runs from its start again when a killed run is resumed, so every effect is idempotent by
-(episode, step), and what was drawn (``observation``, ``context``, ``outcome``) may be gone: it is
-then drawn once more.
+``agent`` is the graph's own; the call's thread and swapped nodes come with ``runtime``. A node runs
+from its start again when a killed run is resumed, so every effect is idempotent by (episode, step).
+``observation``, ``context`` and ``outcome`` may be missing then: they are computed again.
 """
 
 import asyncio
@@ -95,7 +94,7 @@ def fold_events(agent: Agent, state: State) -> tuple[Update, int]:
 
 
 def build_context(agent: Agent, state: State, runtime: Call) -> Update:
-    """Build what the model gets to read."""
+    """Build the context that the model reads."""
     agent = _of_call(agent, runtime)
     context = agent.context(state)
     recalled = [
@@ -180,9 +179,9 @@ def write_memory(agent: Agent, state: State, runtime: Call) -> Update:
             recent = agent.resources.get(params)(record)
         events = events if recent is None else tuple(recent)
     _progress(runtime, "write_memory", state, reward=state["reward"], done=state["done"])
-    said = conversation_update(record, state) if agent.config.env.conversational else {}
+    messages = conversation_update(record, state) if agent.config.env.conversational else {}
     return {
-        **said,
+        **messages,
         "events": [event.to_list() for event in events],
         "steps": state["steps"] + 1,
         "before": None,
@@ -190,7 +189,7 @@ def write_memory(agent: Agent, state: State, runtime: Call) -> Update:
 
 
 def _step_record(agent: Agent, state: State) -> StepRecord:
-    """Describe the step just taken, drawing again what a resumed run no longer has."""
+    """Return the record of the step just taken; a resumed run computes missing parts again."""
     earlier: State = {**state, "session": state["before"] or state["session"]}
     earlier.pop("context", None)
     if "observation" not in state:

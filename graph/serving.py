@@ -29,11 +29,11 @@ auth = Auth()
 @auth.authenticate
 async def authenticate(headers: Mapping[bytes | str, bytes | str]) -> Auth.types.MinimalUserDict:
     """Return this machine's user. Raises 401 for a request from elsewhere."""
-    given = {_text(name).lower(): _text(value) for name, value in headers.items()}
-    name, origin = named_host(given.get("host", "")), given.get("origin", "")
+    by_name = {_text(name).lower(): _text(value) for name, value in headers.items()}
+    name, origin = named_host(by_name.get("host", "")), by_name.get("origin", "")
     own = f"http://[{name}]" if ":" in name else f"http://{name}"
     is_here = on_loopback(own) and (not origin or on_loopback(origin))
-    is_cross_site = given.get("sec-fetch-site") == "cross-site" and not origin
+    is_cross_site = by_name.get("sec-fetch-site") == "cross-site" and not origin
     if not is_here or is_cross_site:
         detail = "only this machine may ask: see examples/server_accounts.py"
         raise Auth.exceptions.HTTPException(status_code=401, detail=detail)

@@ -30,7 +30,7 @@ def write_head(graph: Graph, config: RunnableConfig, values: Mapping[str, Any], 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What happened in one step. ``reward`` and ``done`` are the outcome's; ``step`` counts from 0."""
+    """One step. ``reward`` and ``done`` are the outcome's; ``step`` counts from 0."""
 
     step: int
     observation: Observation
@@ -57,10 +57,10 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a memory would make of a moment: the page, what is read of it, what would be done.
+    """A moment through one memory: the page, the built context, and the actor's decision.
 
-    ``decision`` is None where nobody was asked. Seconds are those of building and of choosing, once
-    what a builder loads is there.
+    ``decision`` is None where no actor was asked. Seconds are those of building and of choosing,
+    without loading.
     """
 
     observation: Observation
@@ -237,10 +237,10 @@ class Session:
     def back(self, n: int = 1) -> "Session":
         """Undo the last ``n`` steps; the undone ones stay in the checkpoint history."""
         with self.graph.alone(self.config):
-            taken = self.values.get("steps", 0)
-            if n < 1 or taken - n < 0:
-                raise UserError(f"cannot go back {n} steps: {taken} were taken")
-            write_head(self.graph, self.config, self._boundary(taken - n), _node_at(taken - n))
+            count = self.values.get("steps", 0)
+            if n < 1 or count - n < 0:
+                raise UserError(f"cannot go back {n} steps: {count} were taken")
+            write_head(self.graph, self.config, self._boundary(count - n), _node_at(count - n))
             self._task = None
             return self
 
@@ -268,9 +268,9 @@ class Session:
         states, episode = self._boundaries(), uuid.uuid4().hex
         if last not in states:
             raise UserError(_GONE.format(last))
-        for taken in range(min(states), last + 1):
-            copied = {**states[taken], "episode_id": episode, "episodes": 1}
-            write_head(self.graph, new.config, copied, _node_at(taken))
+        for number in range(min(states), last + 1):
+            copied = {**states[number], "episode_id": episode, "episodes": 1}
+            write_head(self.graph, new.config, copied, _node_at(number))
         for params in self.agent.config.memory:
             writer = self.agent.resources.get(params)
             if isinstance(writer, ForksEpisodes):
@@ -354,8 +354,8 @@ class Session:
         step = after["steps"] - 1
         if "context" not in seen or "observation" not in seen:
             # Nodes that had written before a kill do not run again: their step is drawn once more.
-            drawn = self._redraw(self._boundary(step), after)
-            return replace(drawn, seconds=time.perf_counter() - started)
+            result = self._redraw(self._boundary(step), after)
+            return replace(result, seconds=time.perf_counter() - started)
         return StepResult(
             step=step,
             observation=seen["observation"],

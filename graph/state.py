@@ -117,9 +117,9 @@ def require_task(task: object, env: EnvParams) -> dict[str, Any]:
             '{"question": "..."}' if env.conversational else f'{{"env": "{env.kind}", "goal": 3}}'
         )
         raise UserError(f'give a task: {{"task": {form}}}')
-    wanted = task.get("env", env.kind)
-    if wanted != env.kind:
-        raise UserError(f"the task is for env '{wanted}', but this agent's env is '{env.kind}'")
+    kind = task.get("env", env.kind)
+    if kind != env.kind:
+        raise UserError(f"the task is for env '{kind}', but this agent's env is '{env.kind}'")
     return task
 
 
@@ -133,8 +133,8 @@ def overrides_of(context: Mapping[str, Any] | None) -> dict[str, Any]:
     slots = {"context": dict(context)} if "kind" in context else dict(context)
     unknown = set(slots) - set(context_schema().model_fields)
     if unknown:
-        known = ", ".join(context_schema().model_fields)
-        raise UserError(f"no slot '{sorted(unknown)[0]}': the slots are {known}")
+        slot_names = ", ".join(context_schema().model_fields)
+        raise UserError(f"no slot '{sorted(unknown)[0]}': the slots are {slot_names}")
     parsed: dict[str, Any] = {}
     for slot, value in slots.items():
         if slot == "memory":

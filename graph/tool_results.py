@@ -69,26 +69,26 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
             return result
         call = AIMessage("", tool_calls=[request.tool_call])
         try:
-            asked = [m for m in messages_of(request.state) if m.type == "human"]
-            shown = self.context([*asked, call, result], Decisions()).messages[-1]
+            requests = [m for m in messages_of(request.state) if m.type == "human"]
+            shorter = self.context([*requests, call, result], Decisions()).messages[-1]
         except Exception as error:  # builders and stores may raise anything: the result is there
             warn_once(f"a result stays whole: {describe_error(error)}")
             return result
         whole = text_of(result)
-        if text_of(shown) == whole or not isinstance(shown, ToolMessage):
+        if text_of(shorter) == whole or not isinstance(shorter, ToolMessage):
             return result
         if keeps:
-            shown.artifact = {**(result.artifact or {}), _ORIGINAL: whole}
-        return shown
+            shorter.artifact = {**(result.artifact or {}), _ORIGINAL: whole}
+        return shorter
 
 
 def shorten_results(
     tokens: int = 2000, kind: str = "compress", *, keep_original: bool = True, **parameters: Any
 ) -> ShortenedResults:
-    """Return a ``wrap_tool_call`` that keeps what matters of a result of more than ``tokens``.
+    """Return a ``wrap_tool_call`` that shortens results of more than ``tokens``.
 
-    What matters is decided by context kind ``kind`` from what was asked and called. The whole result
-    stays in the message's artifact, which no model reads and where ``recall`` finds it; without
+    Context kind ``kind`` chooses the parts that stay, by the user's messages and the call. The whole
+    result stays in the message's artifact, which no model reads and where ``recall`` finds it; without
     ``keep_original`` it is gone. Results of failed tools are left alone, and those whose artifact is no
     mapping. In a ``ToolNode``, tools that are awaited need ``awrap_tool_call=….awrap_tool_call``, too.
     """
@@ -99,8 +99,10 @@ def messages_of(state: Any) -> list[BaseMessage]:
     """Return the messages of a graph's state: a list, a mapping or an object."""
     if isinstance(state, list):
         return state
-    found = state.get("messages") if isinstance(state, dict) else getattr(state, "messages", None)
-    return list(found or [])
+    messages = (
+        state.get("messages") if isinstance(state, dict) else getattr(state, "messages", None)
+    )
+    return list(messages or [])
 
 
 def artifact_of(message: BaseMessage) -> Mapping[str, Any]:
@@ -127,28 +129,30 @@ def recall_tool(budget: int, name: str = RECALL) -> BaseTool:
     return recall
 
 
-def recalled(wanted: str, messages: Sequence[BaseMessage], budget: int) -> str:
-    """Return the message named ``wanted``, or the parts of messages that share its words."""
+def recalled(query: str, messages: Sequence[BaseMessage], budget: int) -> str:
+    """Return the message named ``query``, or the parts of messages that share its words."""
     texts = [
         (name_of(message, place), f"{message.type}: " * _is_said(message) + _original(message))
         for place, message in enumerate(messages)
         if message.name not in (RECALL, OTHER_RECALL) and not isinstance(message, SystemMessage)
     ]
     texts = [(name, text) for name, text in texts if text.strip()]
-    words = wanted.replace(OTHER_RECALL, "").strip().strip("[]\"'")
+    words = query.replace(OTHER_RECALL, "").strip().strip("[]\"'")
     name = words.removeprefix(RECALL).strip().lower()
-    whole = [text for known, text in texts if known == name]
+    whole = [text for other, text in texts if other == name]
     if whole:
         return _fitting("\n\n".join(whole), budget)
-    source = HistorySource([(known, bounded(text)) for known, text in texts])
+    source = HistorySource([(other, bounded(text)) for other, text in texts])
     places: dict[str, list[int]] = {}
-    for chunk, _ in source.find(wanted, _FOUND):
+    for chunk, _ in source.find(query, _FOUND):
         result, _, place = chunk.id.rpartition("/")
         places.setdefault(result, []).append(int(place))
     if not places:
-        latest = ", ".join(known for known, _ in texts[-20:]) or "none"
-        return f"no earlier message is called or holds '{wanted}'; the latest are: {latest}"
-    quoted = [f"{key}:\n{excerpt(source.by_result[key], found)}" for key, found in places.items()]
+        latest = ", ".join(other for other, _ in texts[-20:]) or "none"
+        return f"no earlier message is called or holds '{query}'; the latest are: {latest}"
+    quoted = [
+        f"{key}:\n{excerpt(source.by_result[key], numbers)}" for key, numbers in places.items()
+    ]
     return _fitting("\n\n".join(quoted), budget)
 
 
@@ -166,5 +170,5 @@ def _fitting(text: str, budget: int) -> str:
     count = bounded_count(count_tokens)
     if count(text) <= budget:
         return text
-    shown = truncate(text[: 12 * budget], budget)
-    return f"{shown}\n… ({count(text) - budget} more tokens; recall words)"
+    head = truncate(text[: 12 * budget], budget)
+    return f"{head}\n… ({count(text) - budget} more tokens; recall words)"

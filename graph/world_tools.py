@@ -44,7 +44,7 @@ _CallId = Annotated[str, InjectedToolCallId]
 
 @dataclass(frozen=True)
 class Standing:
-    """Where an agent stands in a world: the session, and what the last step said of it."""
+    """An agent's place in a world: the session after its last step, with reward and step count."""
 
     session: Session
     reward: float
@@ -117,18 +117,18 @@ class _Tools:
         ]
 
     def _answer(
-        self, state: Any, call_id: str, verb: str, given: Mapping[str, object]
+        self, state: Any, call_id: str, verb: str, own_args: Mapping[str, object]
     ) -> tuple[str, _Artifact]:
-        """Return what a call says and the artifact that holds the session after it.
+        """Return a call's text and the artifact that holds the session after it.
 
-        Calls of one message run at the same time and do not see each other's results; but a world is
-        pure, so what those before this one come to is known.
+        Calls of one message run at the same time and do not see each other's results. A world is pure,
+        so the calls before this one are taken here again.
         """
         messages = messages_of(state)
-        at, said = standing(messages, self._name), ""
-        for earlier, args in self._calls_until(messages, call_id) or [(verb, given)]:
-            said, at = self._take(earlier, args, at)
-        return said, None if at is None else {_KEY: {"name": self._name, **asdict(at)}}
+        at, text = standing(messages, self._name), ""
+        for earlier, args in self._calls_until(messages, call_id) or [(verb, own_args)]:
+            text, at = self._take(earlier, args, at)
+        return text, None if at is None else {_KEY: {"name": self._name, **asdict(at)}}
 
     def _calls_until(
         self, messages: Sequence[BaseMessage], call_id: str
@@ -144,28 +144,33 @@ class _Tools:
         return []
 
     def _take(
-        self, verb: str, given: Mapping[str, object], at: Standing | None
+        self, verb: str, args: Mapping[str, object], at: Standing | None
     ) -> tuple[str, Standing | None]:
-        """Return what one call says, and where the agent stands then."""
+        """Return one call's text, and the agent's place after it."""
         if verb == "reset":
-            return self._begin(given.get("task", 0))
+            return self._begin(args.get("task", 0))
         if at is None:
             return f"no task was begun: call {self._lead}reset first", None
         if at.done:
             return f"the task is over: {self._lead}reset begins another", at
         page = self._world.observe(at.session)
-        action = str(given.get("action", "")).strip()
+        action = str(args.get("action", "")).strip()
         # Small models give an action's free words an argument of their own.
-        words = [text for key, text in given.items() if key != "action" and text]
-        ways = (action, *(f"{action}[{text}]" for text in words))
-        action = next(filter(None, (parse(way, page.actions) for way in ways)), action)
+        words = [text for key, text in args.items() if key != "action" and text]
+        spellings = (action, *(f"{action}[{text}]" for text in words))
+        action = next(
+            filter(None, (parse(spelling, page.actions) for spelling in spellings)), action
+        )
         if not self._view.actions.accepts(action, page):
             free = next((a for a in page.actions if takes_text(a) and verb_of(a) == action), None)
             hint = "copy one of the listed actions"
             hint = f"write {free} with words of your own" if free else hint
-            return f"{shown(page)}\n\n'{one_line(action)[:80]}' cannot be done here: {hint}.", at
+            return (
+                f"{page_text(page)}\n\n'{one_line(action)[:80]}' cannot be done here: {hint}.",
+                at,
+            )
         session, after = self._world.step(at.session, action)
-        return shown(after), Standing(session, after.reward, after.done, at.steps + 1)
+        return page_text(after), Standing(session, after.reward, after.done, at.steps + 1)
 
     def _begin(self, number: object) -> tuple[str, Standing | None]:
         task = self._task
@@ -176,12 +181,14 @@ class _Tools:
                 return f"there is no task {number}: tasks are 0 to {len(every) - 1}", None
             task = every[number]
         session, page = self._world.reset(task)
-        asked = one_line(self._world.instruction(session))
-        return f"Task: {asked}\n\n{shown(page)}", Standing(session, page.reward, page.done, 0)
+        instruction = one_line(self._world.instruction(session))
+        return f"Task: {instruction}\n\n{page_text(page)}", Standing(
+            session, page.reward, page.done, 0
+        )
 
 
-def shown(page: Observation) -> str:
-    """Return a page as a tool's text: what it says, then its actions, a line each."""
+def page_text(page: Observation) -> str:
+    """Return a page as a tool's text: its own text, then its actions, a line each."""
     text = page.text.strip()
     if page.done:
         return f"{text}\n\n{OVER} Reward: {page.reward:g}".strip()

@@ -1,15 +1,15 @@
-"""From chosen chunks to a prompt within the budget, with the audit trail.
+"""Assembly of a prompt from chosen chunks within the budget, with the audit trail.
 
-Every builder of ours makes the same frame, so that builders differ in nothing but their choice::
+All our builders make the same frame, so that they differ only in the chunks that they choose::
 
-    Instruction: ...            leads, so the model server's prompt cache holds it for the episode
-    So far:                     where pages do not tell: earlier steps, with what came of them
+    Instruction: ...            first, so the model server's prompt cache holds it for the episode
+    So far:                     in partially observed worlds: earlier steps and their outcomes
     1. go north => A wood.
     (the chosen chunks)         in page order; a choice made changes none of these lines
-    Chosen: color = black       what the page itself marks (the view's status)
+    Chosen: color = black       the marks of the page itself (the view's status)
     Actions so far:             the latest few, from short-term memory
     1. look[...]
-     - red, wool                what of the instruction the page met that this led to
+     - red, wool                the words of the instruction on the page that the action led to
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,34 +40,34 @@ class FramedContext(ContextParams):
 
 def assemble(
     request: ContextRequest,
-    shown: Sequence[Chunk],
+    visible: Sequence[Chunk],
     scores: Mapping[str, float] | None = None,
     history: int = 20,
     events: Sequence[Piece] = (),
     page: Sequence[Chunk] | None = None,
 ) -> BuiltContext:
-    """Build the frame around ``shown`` within ``request.budget`` tokens.
+    """Return the context of the ``visible`` chunks in the frame, within ``request.budget`` tokens.
 
-    Room is given to the instruction, then to the tail (status, actions; at most a quarter
-    of the budget), then to the chunks in page order: the first that does not fit is cut, the rest
-    are dropped. ``events`` are further pieces for the tail, dropped from the front when too many;
-    ``page`` is another order of the source's chunks.
+    The instruction gets its tokens first, then the tail (status, actions; at most a quarter of the
+    budget), then the chunks in page order: the first that does not fit is cut, the others are dropped.
+    ``events`` are further pieces for the tail, dropped from the front when too many; ``page`` is
+    another order of the source's chunks.
     """
     scores = scores or {}
     page = request.source.all() if page is None else page
     pinned = {chunk.id for chunk in page if chunk.role == "pinned"}
     past = [chunk for chunk in page if chunk.role == "past"]
     history = 0 if past else history  # its lines hold the actions
-    ids = {chunk.id for chunk in shown} | pinned
+    ids = {chunk.id for chunk in visible} | pinned
     instruction = instruction_piece(request)
-    left = request.budget - instruction.tokens_after
-    page_pieces, used = _page(request, page, ids, scores, left)
+    remaining = request.budget - instruction.tokens_after
+    page_pieces, used = _page(request, page, ids, scores, remaining)
     chosen = [chunk for chunk in page if chunk.id in ids]
-    tail = _tail(request, chosen, history, max(left // 4, left - used))
+    tail = _tail(request, chosen, history, max(remaining // 4, remaining - used))
     tail_tokens = sum(piece.tokens_after for piece in tail)
-    if used + tail_tokens > left:
-        page_pieces, used = _page(request, page, ids, scores, left - tail_tokens)
-    spare = left - used - tail_tokens
+    if used + tail_tokens > remaining:
+        page_pieces, used = _page(request, page, ids, scores, remaining - tail_tokens)
+    spare = remaining - used - tail_tokens
     extra = newest_within(events, spare)
     spare -= sum(piece.tokens_after for piece in extra)
     before = past_pieces(request.view, [c for c in past if c.id in ids], scores, spare)
@@ -76,10 +76,10 @@ def assemble(
 
 
 def instruction_piece(request: ContextRequest) -> Piece:
-    """Return the line that says what is asked, within the budget."""
+    """Return the line of the instruction, within the budget."""
     lead = Fragment("Instruction: ", role="lead")
-    asked = Fragment(one_line(request.instruction), role="instruction")
-    return line_piece("instruction", "instruction", (lead, asked, BREAK), request.budget)
+    text = Fragment(one_line(request.instruction), role="instruction")
+    return line_piece("instruction", "instruction", (lead, text, BREAK), request.budget)
 
 
 def past_pieces(
@@ -102,16 +102,16 @@ def built(pieces: Sequence[Piece], over_budget: bool = False) -> BuiltContext:
 
 
 def with_pieces(
-    inner: ContextBuilder, most: int, find: Callable[[ContextRequest, int], Sequence[Piece]]
+    inner: ContextBuilder, max_tokens: int, find: Callable[[ContextRequest, int], Sequence[Piece]]
 ) -> ContextBuilder:
     """Return a builder that adds a message of pieces to the context of ``inner``.
 
-    ``find`` is asked for pieces within a room of ``most`` tokens or a quarter of the budget; ``inner``
-    gets what they leave of the budget.
+    ``find`` returns pieces of at most ``max_tokens`` or a quarter of the budget; ``inner`` gets the
+    remaining budget.
     """
 
     def build_context(request: ContextRequest) -> BuiltContext:
-        pieces = find(request, min(most, request.budget // 4))
+        pieces = find(request, min(max_tokens, request.budget // 4))
         spent = sum(piece.tokens_after for piece in pieces)
         return inner(replace(request, budget=request.budget - spent)).plus(pieces)
 
@@ -154,7 +154,7 @@ def fit(fragments: Sequence[Fragment], budget: int) -> list[Fragment]:
 
 
 def head_of(fragments: Sequence[Fragment], length: int) -> list[Fragment]:
-    """Return the first ``length`` characters; what a cut quantity or lesson says is not known."""
+    """Return the first ``length`` characters; a cut quantity or lesson loses its value."""
     head: list[Fragment] = []
     for fragment in fragments:
         if length <= 0:
@@ -194,8 +194,8 @@ def _page(
         if chunk.role == "past":
             continue
         whole = render(request.view, chunk)
-        shown = fit(whole, room - used) if chunk.id in ids and not is_full else []
-        piece = page_piece(chunk, whole, shown, scores.get(chunk.id))
+        visible = fit(whole, room - used) if chunk.id in ids and not is_full else []
+        piece = page_piece(chunk, whole, visible, scores.get(chunk.id))
         is_full = is_full or (chunk.id in ids and piece.tokens_after < piece.tokens_before)
         used += piece.tokens_after
         if whole or chunk.actions:
@@ -204,11 +204,11 @@ def _page(
 
 
 def page_piece(
-    chunk: Chunk, whole: Sequence[Fragment], shown: Sequence[Fragment], score: float | None
+    chunk: Chunk, whole: Sequence[Fragment], visible: Sequence[Fragment], score: float | None
 ) -> Piece:
-    """Say what became of ``chunk`` when ``shown`` of its ``whole`` rendering is shown."""
-    text = text_of(shown)
-    actions = tuple(dict.fromkeys(f.action for f in shown if f.action is not None))
+    """Return the piece of ``chunk`` whose ``whole`` rendering is cut to the ``visible`` fragments."""
+    text = text_of(visible)
+    actions = tuple(dict.fromkeys(f.action for f in visible if f.action is not None))
     return Piece(
         id=chunk.id,
         kind=chunk.kind,
@@ -221,14 +221,14 @@ def page_piece(
         role=chunk.role,
         choice=chunk.choice.name if chunk.choice is not None else "",
         is_visited=chunk.is_visited,
-        fragments=tuple(shown),
+        fragments=tuple(visible),
     )
 
 
 def _tail(
-    request: ContextRequest, shown: Sequence[Chunk], history: int, budget: int
+    request: ContextRequest, visible: Sequence[Chunk], history: int, budget: int
 ) -> list[Piece]:
-    lines = request.view.status(request.observation, shown)
+    lines = request.view.status(request.observation, visible)
     status = line_piece("status", "status", [f for line in lines for f in _status(line)])
     pieces: list[Piece] = []
     if status.text and status.tokens_after <= budget:
@@ -278,9 +278,9 @@ def line_piece(
 ) -> Piece:
     """Make a piece of the frame, cut to ``budget`` tokens (None: whole); a plain text is a lead."""
     whole = (Fragment(line, role="lead"),) if isinstance(line, str) else tuple(line)
-    shown = whole if budget is None else cut_lines(whole, budget)
-    before, text = count_tokens(text_of(whole)), text_of(shown)
-    return Piece(id_, kind, text, (), before, count_tokens(text), score, fragments=shown)
+    visible = whole if budget is None else cut_lines(whole, budget)
+    before, text = count_tokens(text_of(whole)), text_of(visible)
+    return Piece(id_, kind, text, (), before, count_tokens(text), score, fragments=visible)
 
 
 def cut_lines(fragments: Sequence[Fragment], budget: int) -> tuple[Fragment, ...]:

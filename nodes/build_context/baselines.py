@@ -1,7 +1,4 @@
-"""``full``, ``window``, ``query_rag`` and ``summary``: what plain agents read.
-
-Nothing is learned here.
-"""
+"""The baseline builders ``full``, ``window``, ``query_rag`` and ``summary``; none is learned."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -22,7 +19,7 @@ from stategate.stores.tokens import count_tokens, truncate
 
 
 class Full(FramedContext):
-    """Show every chunk of the page from the top; what is past the budget is lost."""
+    """Show every chunk of the page from the top, cut at the budget."""
 
     hint: ClassVar[str] = "the whole page from the top; what does not fit the budget is lost"
     kind: Literal["full"] = "full"
@@ -37,9 +34,9 @@ class Full(FramedContext):
 
 
 class Window(FramedContext):
-    """Show the page, and before the actions the pages that the last ``events`` events showed.
+    """Show the page and the pages of the last ``events`` events.
 
-    Where pages do not tell what was seen before, these are the last ``events`` steps.
+    In a partially observed world these are the last ``events`` steps.
     """
 
     hint: ClassVar[str] = "the page, and the last few pages before it; nothing is chosen"
@@ -76,8 +73,8 @@ class Window(FramedContext):
 class QueryRag(FramedContext):
     """Show the ``top_k`` chunks by cosine between instruction and chunk, in page order.
 
-    Commands compete with everything else, as in the published baselines: what the instruction does
-    not resemble can be lost, and the audit shows it.
+    Commands compete with everything else, as in the published baselines: a command that does not
+    resemble the instruction can be lost, and the audit shows it.
     """
 
     hint: ClassVar[str] = (
@@ -91,11 +88,11 @@ class QueryRag(FramedContext):
 
         def build_context(request: ContextRequest) -> BuiltContext:
             vector = resources.embedder.embed([request.instruction])[0]
-            near = request.source.search(vector, len(request.source.all()))
-            ranked = [(chunk, score) for chunk, score in near if chunk.role != "frame"]
-            shown = [chunk for chunk, _ in ranked[: self.top_k]]
+            candidates = request.source.search(vector, len(request.source.all()))
+            ranked = [(chunk, score) for chunk, score in candidates if chunk.role != "frame"]
+            visible = [chunk for chunk, _ in ranked[: self.top_k]]
             scores = {chunk.id: score for chunk, score in ranked}
-            return assemble(request, shown, scores, history=self.history)
+            return assemble(request, visible, scores, history=self.history)
 
         return build_context
 
@@ -124,15 +121,15 @@ class Summary(FramedContext):
         @lru_cache(maxsize=_KEPT)
         def rewritten(task: str, before: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
             """Return the notes ``before`` with what the ``new`` steps add."""
-            told = "\n".join(("Notes:", *before, "New steps:", *new))
-            messages = [SystemMessage(_SYSTEM), HumanMessage(f"Task: {task}\n{told}")]
+            report = "\n".join(("Notes:", *before, "New steps:", *new))
+            messages = [SystemMessage(_SYSTEM), HumanMessage(f"Task: {task}\n{report}")]
             try:
                 reply = ask(resources.llm, messages, max_tokens=2 * self.note_tokens)
             except UserError as error:
                 problem = one_line(str(error))[:160]
                 raise UserError(f"the model could not keep notes ({problem})") from None
-            kept = truncate(reply.strip(), self.note_tokens).splitlines()
-            return tuple(line for text in kept if (line := one_line(text)))
+            lines_ = truncate(reply.strip(), self.note_tokens).splitlines()
+            return tuple(line for text in lines_ if (line := one_line(text)))
 
         def build_context(request: ContextRequest) -> BuiltContext:
             chunks = request.source.all()

@@ -1,9 +1,8 @@
-"""``compress``: all chunks and affordances stay; what is asked decides how much detail each keeps.
+"""``compress``: all chunks and affordances stay; the goal's words decide how much detail each keeps.
 
-Room is given in this order: the bare affordances; the instruction; then units of detail (see
-``nodes.build_context.detail``), tier by tier, all chunks alike. Units are ordered without regard to
-the budget, and what is shown is the longest head of that order that fits, so a larger budget never
-removes text.
+Tokens are given in this order: the bare affordances; the instruction; then units of detail (see
+``nodes.build_context.detail``), tier by tier, all chunks alike. The order of units does not depend on
+the budget, and the context shows its longest prefix that fits: a larger budget never removes text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -81,18 +80,18 @@ class Compress(FramedContext):
 
 
 def squeeze(request: ContextRequest, whole: BuiltContext, allowed: int) -> BuiltContext:
-    """Return ``whole`` with the first units of detail that fit ``allowed`` tokens (fair queueing).
+    """Return ``whole`` cut to the first units of detail that fit ``allowed`` tokens (fair queueing).
 
-    What an actor cannot do without (affordances, leads, instruction) may go past ``allowed`` but not
-    past ``request.budget``; only the bare affordances may exceed that.
+    Indispensable units (affordances, leads, instruction) may exceed ``allowed`` but not
+    ``request.budget``; only the bare affordances may exceed that.
     """
     chunks = {chunk.id: chunk for chunk in request.source.all()}
     page = list(chunks.values())
     is_partial = request.profile.partially_observed
-    asked = focus_on(request.view, request.instruction, page, is_partial)
-    ladders = [_ladder(request, whole.pieces, i, chunks, asked) for i in range(len(whole.pieces))]
+    focus = focus_on(request.view, request.instruction, page, is_partial)
+    ladders = [_ladder(request, whole.pieces, i, chunks, focus) for i in range(len(whole.pieces))]
     nothing: list[set[int]] = [set() for _ in ladders]
-    bare = _shown(request, whole.pieces, ladders, nothing, chunks)
+    bare = _context_of(request, whole.pieces, ladders, nothing, chunks)
     if bare.tokens >= request.budget:
         return replace(bare, over_budget=bare.tokens > request.budget)
     order = _order(whole.pieces, ladders, chunks)
@@ -100,22 +99,22 @@ def squeeze(request: ContextRequest, whole: BuiltContext, allowed: int) -> Built
     needed = bare.tokens + sum(cost for tier, _, cost, *_ in order if tier < 0)
     is_alone = not is_partial and all(chunk.role != "entry" for chunk in page)
     room = _VERDICT if is_alone else _DETAIL
-    asked_for = max(allowed, min(request.budget, needed + room))
+    detail_limit = max(allowed, min(request.budget, needed + room))
     chosen = nothing
-    taken: list[tuple[int, int]] = []
+    added: list[tuple[int, int]] = []
     spent = bare.tokens
     for tier, _, cost, i, place in order:
-        limit = request.budget if tier < 0 else asked_for if tier < _UNASKED else allowed
+        limit = request.budget if tier < 0 else detail_limit if tier < _UNASKED else allowed
         if spent + cost > limit:
             break
         spent += cost
         chosen[i].add(place)
-        taken.append((i, place))
-    context = _shown(request, whole.pieces, ladders, chosen, chunks)
-    while context.tokens > request.budget and taken:  # the parts' costs are close, not exact
-        i, place = taken.pop()
+        added.append((i, place))
+    context = _context_of(request, whole.pieces, ladders, chosen, chunks)
+    while context.tokens > request.budget and added:  # the parts' costs are close, not exact
+        i, place = added.pop()
         chosen[i].discard(place)
-        context = _shown(request, whole.pieces, ladders, chosen, chunks)
+        context = _context_of(request, whole.pieces, ladders, chosen, chunks)
     return context
 
 
@@ -124,8 +123,8 @@ def _order(
 ) -> list[tuple[float, float, int, int, int]]:
     """Return (tier, virtual time, cost, piece, place), sorted: fair queueing.
 
-    A unit's virtual time is what its piece has used of its tier by then. Lines of the history wait for
-    each other, newest first, and so do earlier steps; each of the two is one queue of its own weight.
+    A unit's virtual time is the number of tokens that its piece has used of its tier by then. The lines
+    of the history share one queue, newest first, and the earlier steps another; each has a weight.
     """
     visible = sum(piece.id in chunks for piece in pieces)
     steps = sum(piece.kind == "event" for piece in pieces)
@@ -151,13 +150,13 @@ def _ladder(
     pieces: Sequence[Piece],
     i: int,
     chunks: Mapping[str, Chunk],
-    asked: Focus,
+    focus: Focus,
 ) -> Ladder:
     piece, view = pieces[i], request.view
     if piece.kind == "instruction":
         return instruction_ladder(piece)
     if piece.id in chunks:
-        return chunk_ladder(view, chunks[piece.id], asked)
+        return chunk_ladder(view, chunks[piece.id], focus)
     if piece.kind == "past":
         return plain_ladder([Fragment(LEGEND, role="lead")], -1)
     if piece.kind == "history":
@@ -175,16 +174,16 @@ def _ladder(
 
 
 def _age_tiers(pieces: Sequence[Piece], i: int, chunks: Mapping[str, Chunk]) -> tuple[int, int]:
-    """Return the tiers of a line of history and of what is noted under it.
+    """Return the tiers of a line of history and of the note under it.
 
-    Where entries compete, what others met is compared with them; elsewhere it can wait.
+    Notes on other entries matter where entries compete; elsewhere they have a later tier.
     """
     if len(pieces) - 1 - i < _LAST:
         return -1, -1
     return 0, 1 if any(chunk.role == "entry" for chunk in chunks.values()) else 2
 
 
-def _shown(
+def _context_of(
     request: ContextRequest,
     pieces: Sequence[Piece],
     ladders: Sequence[Ladder],
@@ -192,7 +191,7 @@ def _shown(
     chunks: Mapping[str, Chunk],
 ) -> BuiltContext:
     """Build the context in which each piece shows its ``chosen`` units."""
-    shown: list[Piece] = []
+    visible: list[Piece] = []
     done = done_before(list(chunks.values()))
     for piece, ladder, places in zip(pieces, ladders, chosen, strict=True):
         fragments = ladder.show(places)
@@ -201,9 +200,9 @@ def _shown(
             fragments = marked(fragments, done) if done else fragments
             if piece.kind not in FRAME:  # what is left of a line may begin as lines of the frame do
                 fragments = list(shielded(fragments))
-            shown.append(page_piece(chunk, render(request.view, chunk), fragments, None))
+            visible.append(page_piece(chunk, render(request.view, chunk), fragments, None))
         else:
             text = text_of(fragments)
             size = count_tokens(text)
-            shown.append(replace(piece, text=text, tokens_after=size, fragments=tuple(fragments)))
-    return built(shown)
+            visible.append(replace(piece, text=text, tokens_after=size, fragments=tuple(fragments)))
+    return built(visible)

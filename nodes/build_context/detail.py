@@ -1,9 +1,9 @@
-"""Levels of detail: which words of a prompt line may go, and in which order they come back.
+"""Levels of detail: the units of a prompt line that may be dropped, and the order of their return.
 
-A piece of prompt is taken apart into what must stay (the words of its affordances) and units that can
-be shown or not: words of titles, stretches of running text, whole lines of history. A unit has a tier:
-what the next action most likely hangs on comes first. Showing more units never changes or removes what
-is shown already.
+A piece of prompt is split into the words of its affordances, which must stay, and units that can be
+visible or not: words of titles, stretches of running text, whole lines of history. A unit has a tier:
+the units that most likely decide the next action come first. Showing more units never changes or
+removes visible ones.
 
     -2  the instruction, without what is mere talk
     -1  leads, without which nobody can tell what the commands after them are; what is settled; the
@@ -64,41 +64,41 @@ class Ladder:
     def show(self, places: Collection[int]) -> list[Fragment]:
         """Return the fragments with the units at the places ``places`` (and all affordances)."""
         alive = {p.group for p in self._parts if p.unit in places and p.group is not None}
-        shown: list[Fragment] = []
+        visible: list[Fragment] = []
         for part in self._parts:
-            is_shown = part.unit in places if part.unit is not None else part.group in alive
-            if part.fragment.action is not None or is_shown:
-                shown.append(part.fragment)
-        if not shown:
+            is_visible = part.unit in places if part.unit is not None else part.group in alive
+            if part.fragment.action is not None or is_visible:
+                visible.append(part.fragment)
+        if not visible:
             return []
-        shown[0] = replace(shown[0], text=shown[0].text.lstrip())
-        return shown if shown[-1].text.endswith("\n") else [*shown, BREAK]
+        visible[0] = replace(visible[0], text=visible[0].text.lstrip())
+        return visible if visible[-1].text.endswith("\n") else [*visible, BREAK]
 
 
-def chunk_ladder(view: View, chunk: Chunk, asked: Focus) -> Ladder:
-    """Take the rendering of a chunk apart, each fragment as its role allows."""
+def chunk_ladder(view: View, chunk: Chunk, focus: Focus) -> Ladder:
+    """Return the ladder of a chunk's rendering, each fragment split as its role allows."""
     if chunk.role == "past":
-        return _past_ladder(chunk, asked)
-    made = _Builder(chunk, asked)
+        return _past_ladder(chunk, focus)
+    builder = _Builder(chunk, focus)
     for fragment in render(view, chunk):
         if fragment.action is not None:
-            made.parts.append(_Part(fragment))
+            builder.parts.append(_Part(fragment))
             continue
         for text in fragment.text.splitlines(keepends=True):
             if text.strip():
-                made.add_line(replace(fragment, text=text))
-    return made.ladder()
+                builder.add_line(replace(fragment, text=text))
+    return builder.ladder()
 
 
 class _Builder:
     """Takes the lines of one chunk apart; parts of one group are shown with the first of its units."""
 
-    def __init__(self, chunk: Chunk, asked: Focus) -> None:
-        self._chunk, self._asked = chunk, asked
+    def __init__(self, chunk: Chunk, focus: Focus) -> None:
+        self._chunk, self._focus = chunk, focus
         self.parts: list[_Part] = []
         self._units: list[Unit] = []
         self._group = 0
-        self._said: set[int] = set()
+        self._title_words: set[int] = set()
 
     def add_line(self, line: Fragment) -> None:
         """Add one line of a fragment: a lead stays whole, others come word by word or by stretches."""
@@ -126,7 +126,7 @@ class _Builder:
 
     def _add_segments(self, fragment: Fragment) -> None:
         """Add " | title | $12" of an entry: a segment's bar is shown with the first of its words."""
-        asked = self._asked
+        focus = self._focus
         is_first = True
         for i, segment in enumerate(fragment.text.rstrip("\n").split(" | ")):
             if not segment.strip() and i == 0:
@@ -136,61 +136,61 @@ class _Builder:
             is_first = False
             text = f" {segment}" if i else segment
             if fragment.role in ("quantity", "fact"):
-                amount = asked.amount_tier(fragment) if fragment.role == "quantity" else 3
+                amount = focus.amount_tier(fragment) if fragment.role == "quantity" else 3
                 self._add(replace(fragment, text=text), amount, _cost(" | " + segment))
                 continue
             lead = 1 if i else 0  # the bar's token is paid by the segment's first word
             for word in _WORD.findall(text):
-                tier = asked.title_tier(self._chunk, word, self._said)
+                tier = focus.title_tier(self._chunk, word, self._title_words)
                 self._add(replace(fragment, text=word), tier, _cost(word) + lead)
 
     def _add_headed(self, fragment: Fragment) -> None:
         """Add a "Head: words" line; its head and line break come with the first of its words."""
-        asked, line = self._asked, fragment.text
-        head, rest = headed(line)
+        focus, line = self._focus, fragment.text
+        head, body = headed(line)
         if head:
             self._tie(Fragment(f"{head}:", role="lead" if fragment.label else fragment.role))
         lead = _cost(f"{head}:\n") if head else 1
-        words = rest.rstrip("\n")
+        words = body.rstrip("\n")
         if fragment.role in ("quantity", "fact"):
-            amount = min(asked.amount_tier(fragment), 2) if fragment.role == "quantity" else 3
-            self._add(replace(fragment, text=words), amount, _cost(rest) + lead)
+            amount = min(focus.amount_tier(fragment), 2) if fragment.role == "quantity" else 3
+            self._add(replace(fragment, text=words), amount, _cost(body) + lead)
         elif fragment.role == "title":
-            for word in _WORD.findall(rest):
-                tier = asked.title_tier(self._chunk, word, self._said)
+            for word in _WORD.findall(body):
+                tier = focus.title_tier(self._chunk, word, self._title_words)
                 self._add(replace(fragment, text=word), tier, _cost(word) + lead)
         else:
             for stretch in stretches(words):
                 cost = _cost(stretch) + lead
-                self._add(replace(fragment, text=stretch), asked.stretch_tier(stretch), cost)
+                self._add(replace(fragment, text=stretch), focus.stretch_tier(stretch), cost)
         if line.endswith("\n"):
             self._tie(BREAK)
 
 
-def _past_ladder(chunk: Chunk, asked: Focus) -> Ladder:
-    """Take an earlier step apart: the step with the news in what came of it, then the rest.
+def _past_ladder(chunk: Chunk, focus: Focus) -> Ladder:
+    """Return the ladder of an earlier step: the step with the news in its outcome, then all else.
 
-    First come steps that say a thing that is asked, or that showed one; then those that showed a value
-    that is asked. That one was at such a place is no news: marked commands tell.
+    Steps that name or showed a thing of the goal come first, then those that showed a value of it. A
+    visit to a place of the goal is no news: marked commands show it.
     """
     number, action = str(chunk.data["number"]), str(chunk.data["action"])
-    step, told = number + action, list(stretches(str(chunk.data["outcome"])))
+    step, outcome = number + action, list(stretches(str(chunk.data["outcome"])))
     tier, news = 3, []
     if chunk.id != "event:start":  # what the first page offered, commands offer still
-        said = frozenset(words_of(step))
-        things = asked.things
-        shows = [asked.words.intersection(words_of(text)) - said for text in told]
+        step_words = frozenset(words_of(step))
+        things = focus.things
+        shows = [focus.words.intersection(words_of(text)) - step_words for text in outcome]
         first = [i for i, words in enumerate(shows) if words & things]
-        news = [] if said & things else first or [i for i, words in enumerate(shows) if words]
-        tier = 1 if said & things or first else 2 if news else 3
+        news = [] if step_words & things else first or [i for i, words in enumerate(shows) if words]
+        tier = 1 if step_words & things or first else 2 if news else 3
     parts = [
         _Part(Fragment(number, role="lead"), unit=0),
         _Part(Fragment(action, role="action"), unit=0),
         _Part(Fragment(ARROW.rstrip(), role="lead"), group=0),
     ]
-    head = step + "".join(told[i] for i in news)
+    head = step + "".join(outcome[i] for i in news)
     units = [Unit(0, tier, _cost(head) + 1 + bool(news))]
-    for i, text in enumerate(told):
+    for i, text in enumerate(outcome):
         line = " " + text.lstrip()
         place = 0 if i in news else len(units)
         parts.append(_Part(Fragment(line, role="outcome"), unit=place, group=0))
@@ -201,16 +201,16 @@ def _past_ladder(chunk: Chunk, asked: Focus) -> Ladder:
 
 
 def instruction_ladder(piece: Piece) -> Ladder:
-    """Take the instruction's line apart: only what the aligner takes for talk may go, part by part."""
-    lead, asked = piece.fragments[0].text, piece.fragments[1].text
+    """Return the ladder of the instruction: only parts that the aligner takes for talk may go."""
+    lead, instruction = piece.fragments[0].text, piece.fragments[1].text
     parts: list[_Part] = []
     units: list[Unit] = []
-    for start, stop, is_talk in parts_of(asked):
-        clause = " " * (start == 0) + asked[start:stop]
+    for start, stop, is_talk in parts_of(instruction):
+        clause = " " * (start == 0) + instruction[start:stop]
         for stretch in _stretches_of(clause):
             units.append(Unit(len(units), 3 if is_talk else -2, _cost(stretch) + (not parts)))
-            shown = Fragment(stretch, role="instruction")
-            parts.append(_Part(shown, unit=len(units) - 1, group=0))
+            fragment = Fragment(stretch, role="instruction")
+            parts.append(_Part(fragment, unit=len(units) - 1, group=0))
     first = _Part(Fragment(lead.rstrip(), role="lead"), group=0)
     parts = [first, *parts, _Part(BREAK, group=0)]
     return Ladder(parts, _in_order(units))
@@ -220,12 +220,12 @@ def _stretches_of(clause: str) -> list[str]:
     """Return a clause whole, or in stretches where it is so long that a budget may end inside it."""
     if _cost(clause) <= _LONG:
         return [clause]
-    found = _WORD.findall(clause)
-    return ["".join(found[i : i + _WORDS]) for i in range(0, len(found), _WORDS)]
+    words = _WORD.findall(clause)
+    return ["".join(words[i : i + _WORDS]) for i in range(0, len(words), _WORDS)]
 
 
 def plain_ladder(fragments: Sequence[Fragment], *tiers: int) -> Ladder:
-    """Take a piece of the frame apart by lines; the last of ``tiers`` is that of all further lines."""
+    """Return the ladder of a frame piece by lines; the last of ``tiers`` holds for further lines."""
     lines: list[list[Fragment]] = [[]]
     for fragment in fragments:
         if lines[-1] and lines[-1][-1].text.endswith("\n"):
@@ -239,15 +239,15 @@ def plain_ladder(fragments: Sequence[Fragment], *tiers: int) -> Ladder:
 
 
 def echo_ladder(piece: Piece, tier: int) -> Ladder:
-    """Take a step apart that wrote what is asked: its first word stays, so that it can be seen."""
-    number, action, *rest = piece.fragments
-    found = _WORD.match(action.text)
-    head = replace(action, text=found[0] if found else action.text)
+    """Return the ladder of a step that wrote the goal's words: its first word marks the step."""
+    number, action, *others = piece.fragments
+    match = _WORD.match(action.text)
+    head = replace(action, text=match[0] if match else action.text)
     more = replace(action, text=action.text[len(head.text) :])
     parts = [_Part(number, unit=0), _Part(head, unit=0)]
     units = [Unit(0, tier, _cost(number.text + head.text))]
-    if text := text_of((more, *rest)):
-        parts += [_Part(fragment, unit=1) for fragment in (more, *rest)]
+    if text := text_of((more, *others)):
+        parts += [_Part(fragment, unit=1) for fragment in (more, *others)]
         units.append(Unit(1, 3, _cost(text)))
     return Ladder(parts, units)
 

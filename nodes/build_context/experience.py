@@ -1,7 +1,7 @@
 """``experience`` and ``experience_trace``: another builder's context, and advice from past episodes.
 
-The advice is a message of its own after the inner context, made anew each step, so last step's is gone;
-the inner builder gets the budget that the advice leaves. A line of advice reads::
+The advice is a message of its own after the inner context, made anew at each step; the inner builder
+gets the remaining budget. A line of advice reads::
 
     Experience: Read the features. It ended in full reward 4 steps later. Suggested next: features
 
@@ -91,7 +91,7 @@ class AdvisedContext(ContextParams):
         )
 
     def distrusted(self, hit: Hit) -> str:
-        """Return why a row does not advise whose source is not trusted."""
+        """Return the note on a row that is left out because its source is not trusted."""
         return f"row {hit.row.id} left out: trust {trust_of(hit.row):g}, not {self.min_trust:g}"
 
 
@@ -130,16 +130,18 @@ class _StateAdvisor:
         make = make_of(self._embedder)
         place = seeded(bank_place(params.bank), resources.view.name, make)
         self._bank = StateBank(place, make)
-        self._told = resources.experience
-        least = params.min_trust
-        self._untrusted = lru_cache(maxsize=1)(lambda version: untrusted(self._bank.bank, least))
+        self._adapter = resources.experience
+        min_trust = params.min_trust
+        self._untrusted = lru_cache(maxsize=1)(
+            lambda version: untrusted(self._bank.bank, min_trust)
+        )
         self._situation = lru_cache(maxsize=None)(situation)  # a row's text never changes
 
     def advise(self, request: ContextRequest) -> Advice:
         """Return the best advice that passes the filters."""
         params = self._params
-        state = online_state(self._told, request)
-        query, now = self._embedder.embed([state])[0], self._situation(self._told, state)
+        state = online_state(self._adapter, request)
+        query, now = self._embedder.embed([state])[0], self._situation(self._adapter, state)
         is_gated = params.gate == "proven"
         hidden = self._untrusted(self._bank.bank.meta("version"))
         if is_gated:
@@ -163,11 +165,11 @@ class _StateAdvisor:
             return Advice(fallbacks=notes)
         best, move = passed[0], _move(passed[0])
         words = self._spelled(request, str(best.row.data["experience"]), move)
-        first, stop, rest = one_line(words).partition(". ")
-        action = self._told.general(str(best.row.data.get("action", "")))
+        first, stop, tail = one_line(words).partition(". ")
+        action = self._adapter.general(str(best.row.data.get("action", "")))
         lesson = Fragment(first, role="lesson", name=action if first.lower() == action else "")
         suggested = Fragment(one_line(move), role="move")
-        line = (_lead(LEAD), lesson, _lead(f"{stop}{rest} {NEXT}"), suggested)
+        line = (_lead(LEAD), lesson, _lead(f"{stop}{tail} {NEXT}"), suggested)
         return Advice((line,), (best.row.id,), best.score, notes)
 
     def _search(self, query: Vector, k: int, hidden: frozenset[int] = frozenset()) -> list[Hit]:
@@ -179,7 +181,7 @@ class _StateAdvisor:
         return [
             hit
             for hit in self._search(query, k, hidden)
-            if self._situation(self._told, str(hit.row.data.get("state", ""))) == now
+            if self._situation(self._adapter, str(hit.row.data.get("state", ""))) == now
         ]
 
     def _passes(self, hit: Hit, request: ContextRequest) -> bool:
@@ -187,17 +189,17 @@ class _StateAdvisor:
         is_worth = hit.row.q >= params.min_q and hit.score >= params.min_score
         if not is_worth or not hit.row.data.get("experience"):
             return False
-        return params.gate == "none" or self._told.offers(_move(hit), request.observation)
+        return params.gate == "none" or self._adapter.offers(_move(hit), request.observation)
 
     def _spelled(self, request: ContextRequest, words: str, move: str) -> str:
-        """Return advice whose first sentence ends in the action that the move comes to for this task.
+        """Return advice whose first sentence ends in the move's action for this task.
 
-        A small model takes a description of what to write for what to write.
+        A small model would copy a description of the text instead of writing the text.
         """
-        action = self._told.action_of(move, request.instruction)
-        first, stop, rest = words.partition(". ")
-        is_general = first.lower() == self._told.moves.get(move, "").lower()
-        return f"{first}: {action}. {rest}" if action and stop and is_general else words
+        action = self._adapter.action_of(move, request.instruction)
+        first, stop, tail = words.partition(". ")
+        is_general = first.lower() == self._adapter.moves.get(move, "").lower()
+        return f"{first}: {action}. {tail}" if action and stop and is_general else words
 
 
 def _proven(hits: Iterable[Hit]) -> str | None:
@@ -212,14 +214,14 @@ def _proven(hits: Iterable[Hit]) -> str | None:
 
 
 def _doubt(move: str, hits: Iterable[Hit]) -> str:
-    """Say why ``move`` is not advised after all: planted records could have proven it.
+    """Return why ``move`` is not advised: planted records could have proven it ("" if they could not).
 
-    One record speaks in one past task. What is left without a move's best tasks is no better than what
-    the others said before the planting, wherever and for whatever it was done.
+    A planted record changes one past task. So the move must also win on average without its best tasks,
+    as many as could be planted.
     """
     gains = sorted(_contrasts(hits).get(move, []))
-    rest = gains[: max(len(gains) - _PLANTED, 0)]
-    if rest and float(np.mean(rest)) > 0:
+    remaining = gains[: max(len(gains) - _PLANTED, 0)]
+    if remaining and float(np.mean(remaining)) > 0:
         return ""
     tasks = f"{len(gains)} past tasks speak"
     return f"{move} left out: {_PLANTED} planted records would prove it, {tasks}"
@@ -284,11 +286,11 @@ class ExperienceTrace(AdvisedContext):
             resources, lambda request: advise(request.instruction, bank.bank.meta("version"))
         )
 
-    def _advice(self, question: str, found: Sequence[Hit]) -> Advice:
-        """Return what the similar tasks among ``found`` say, best first."""
-        near = [h for h in found if h.score >= self.min_score and h.row.q >= self.min_q]
-        hits = [hit for hit in near if trust_of(hit.row) >= self.min_trust]
-        notes = tuple(self.distrusted(hit) for hit in near if hit not in hits)
+    def _advice(self, question: str, candidates: Sequence[Hit]) -> Advice:
+        """Return the advice of the similar tasks among ``candidates``, best first."""
+        eligible = [h for h in candidates if h.score >= self.min_score and h.row.q >= self.min_q]
+        hits = [hit for hit in eligible if trust_of(hit.row) >= self.min_trust]
+        notes = tuple(self.distrusted(hit) for hit in eligible if hit not in hits)
         if not any(hit.row.data.get("lessons") for hit in hits):
             hits = hits[:_SHOWN]
         if not hits:
@@ -307,10 +309,12 @@ def _listed(fragments: Iterable[Fragment]) -> list[Fragment]:
 
 
 def _lessons(question: str, hits: Sequence[Hit]) -> list[tuple[Fragment, ...]]:
-    """Return the line of lessons that say something that is asked, most often first; [] without any."""
-    asked = frozenset(words_of(question))
+    """Return the line of lessons about the question's words, most frequent first; [] without any."""
+    question_words = frozenset(words_of(question))
     taught = [str(lesson) for hit in hits for lesson in hit.row.data.get("lessons", ())]
-    counts = Counter(lesson for lesson in taught if asked.intersection(words_of(lesson)[:1]))
+    counts = Counter(
+        lesson for lesson in taught if question_words.intersection(words_of(lesson)[:1])
+    )
     lessons = [
         Fragment(f"{one_line(lesson)} ({n})", role="lesson", amount=n, name=lesson)
         for lesson, n in counts.most_common(_TAUGHT)

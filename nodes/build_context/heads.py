@@ -54,8 +54,8 @@ class Retrieve(FramedContext):
         query = trained_query(resources, self.checkpoint, self.kind)
 
         def build_context(request: ContextRequest) -> BuiltContext:
-            shown, scores = rank_by(request, query, self.top_k)
-            return assemble(request, shown, scores, history=self.history)
+            top, scores = rank_by(request, query, self.top_k)
+            return assemble(request, top, scores, history=self.history)
 
         return build_context
 

@@ -1,4 +1,4 @@
-"""``rico``: the documents that the model's own gradient asks for, the most relevant one last.
+"""``rico``: documents weighted by the model's own gradient, the most relevant one last.
 
 RICO (Becker et al., 2025) weighs documents by the gradient of a language model's own loss. Rankers go
 from a backend's loss to one score a document (higher is more relevant).
@@ -40,7 +40,7 @@ from stategate.stores.text import one_line
 
 @dataclass(frozen=True)
 class Ranking:
-    """What a ranker says. ``weights`` sum to one and are for showing; ``scores`` decide.
+    """A ranker's result. ``weights`` sum to one and are for display; ``scores`` decide.
 
     ``losses`` are the losses behind the scores, ``calls`` counts forward and backward passes over the
     question, ``parts`` are each ranker's own scores where some are fused.
@@ -185,17 +185,17 @@ class Rico(ConversationContext):
         weigher = Weigher(memory, lambda: resources.embedder, partners=self.fuse_with)
 
         def find(request: ContextRequest, query: str) -> tuple[list[tuple[Chunk, float]], int]:
-            near = self.candidates_for(request, query, self.candidates, resources)
-            chunks = [chunk for chunk, _ in near if chunk.text.strip()]
+            passages = self.candidates_for(request, query, self.candidates, resources)
+            chunks = [chunk for chunk, _ in passages if chunk.text.strip()]
             titles = [one_line(str(chunk.data.get("title") or "")) for chunk in chunks]
             texts = [one_line(describe(request.view, chunk)) for chunk in chunks]
-            documents = [Document(*shown) for shown in zip(titles, texts, strict=True)]
-            weighed = weigher.weigh(_asked(query), documents, quiet=False)
+            documents = [Document(*pair) for pair in zip(titles, texts, strict=True)]
+            weighed = weigher.weigh(_one_line_question(query), documents, quiet=False)
             return [(chunks[i], float(weighed.weights[i])) for i in weighed.order()], self.top_k
 
         return self.conversation(resources, find, best_last=True)
 
 
-def _asked(question: str) -> str:
-    """Return the question in one line; an empty one asks for nothing in particular."""
+def _one_line_question(question: str) -> str:
+    """Return the question in one line, a general one where it is empty."""
     return one_line(question) or "What is this about?"

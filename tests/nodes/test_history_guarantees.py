@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.messages.utils import convert_to_openai_messages
 
 from stategate.envs.messages.history import calls_of, tokens_of
-from stategate.nodes.build_context.messages.decisions import Decisions, Shown
+from stategate.nodes.build_context.messages.decisions import Decisions, PreparedCall
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
 from stategate.stores.tokens import count_tokens
 from tests.nodes.histories import histories
@@ -93,7 +93,7 @@ def check_anthropic(shown: list[BaseMessage]) -> None:
             waiting = set(asked)
 
 
-def decided(kind: str, budget: int, messages: list[BaseMessage], **extra: Any) -> Shown:
+def decided(kind: str, budget: int, messages: list[BaseMessage], **extra: Any) -> PreparedCall:
     return context_of(kind, budget, **extra)(messages, Decisions())
 
 

@@ -1,4 +1,4 @@
-"""How a history is shown, what was decided of it, and what one call gets: the data of ``planner``."""
+"""The data of ``planner``: settings, decisions between calls, and the prepared call with its audit."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -20,10 +20,7 @@ _MIN_NEW_RESULT = 150  # tokens of a new result that are always shown
 
 
 class HistorySettings(BaseModel):
-    """How a history is shown to a model: the settings of ``ContextMiddleware``.
-
-    What is no setting of ours (``parameters``) goes to the context kind.
-    """
+    """The settings of ``ContextMiddleware``; other names are ``parameters`` of the context kind."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
@@ -94,12 +91,12 @@ class HistorySettings(BaseModel):
 
 @dataclass(frozen=True)
 class Decisions:
-    """What was decided so far, as plain values for a checkpoint; bounded by the budget.
+    """The decisions so far, as plain values for a checkpoint; bounded by the budget.
 
-    ``frozen`` holds for results that are not shown whole the checksum of the original and the text
-    shown, ``appendices`` the text after a message. Calls and their results before ``window_start`` are
-    left out, what was said before ``talk_start``, but for ``requests``. ``restored`` stay whole.
-    ``recurrent`` is the state of an updater that has read ``read`` messages.
+    ``frozen`` holds the checksum of the original and the visible text of each shortened result,
+    ``appendices`` the text after a message. Calls and their results before ``window_start`` are left
+    out, and turns before ``talk_start``, except ``requests``. ``restored`` stay whole. ``recurrent`` is
+    the state of an updater that has read ``read`` messages.
     """
 
     frozen: Mapping[str, tuple[int, str]] = field(default_factory=dict)
@@ -137,9 +134,9 @@ Fate = Literal["shortened", "note", "left out", "orphan"]
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one message: shown with less text, as a note alone, or not at all.
+    """The fate of one message: shortened, reduced to a note, or left out.
 
-    ``name`` is what ``recall`` takes. ``why`` says which rule or which builder decided.
+    ``name`` is the argument of ``recall``. ``why`` names the rule or the builder that decided.
     """
 
     key: str
@@ -153,11 +150,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Audit:
-    """One call: tokens of its prompt (tools and system message included), and what became of messages.
+    """One call: tokens of its prompt (tools and system message included), and its messages' fates.
 
-    ``rows`` are those that are not shown whole, ``whole`` counts the others. ``over_by`` is by how many
-    tokens the budget could not be held (0: it holds). ``problem`` says why the messages went through
-    untouched.
+    ``rows`` are the messages that are not shown whole, ``whole`` counts the others. ``over_by`` is the
+    number of tokens above the budget. ``problem`` says why the messages went through untouched.
     """
 
     kind: str
@@ -177,7 +173,7 @@ class Audit:
         """Tokens by which the budget is passed."""
         return max(self.tokens_after - self.budget, 0)
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the audit as plain values."""
         return {"type": "stategate.context", **asdict(self), "over_by": self.over_by}
 
@@ -205,7 +201,7 @@ def untouched(kind: str, budget: int, tokens: int, problem: str) -> Audit:
 
 
 @dataclass(frozen=True)
-class Shown:
+class PreparedCall:
     """The messages of one call, the decisions to keep for the next, and the audit."""
 
     messages: tuple[BaseMessage, ...]

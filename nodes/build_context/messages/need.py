@@ -1,4 +1,4 @@
-"""Which parts of earlier results a later turn will need: a learned, calibrated probability.
+"""The need scorer: a calibrated probability that a later turn needs a part of an earlier result.
 
 A recurrent state of constant size reads the thread, message by message (a GRU over hashed words). With
 it a small network scores every part: its structure, its key names, its tool, what calls took so far.
@@ -53,7 +53,7 @@ class NeedScorer:
         self, state: Vector, facts: ThreadFacts, results: Sequence[tuple[Sequence[Part], str, int]]
     ) -> list[Vector]:
         """Return the probability of each part of ``results``: (parts, tool's name, age in results)."""
-        known = self._weights
+        weights = self._weights
         rows, keys, tools, lengths = [], [], [], []
         for parts, tool, age in results:
             dynamic = dynamic_features(parts, facts, age, age == 0)
@@ -64,15 +64,15 @@ class NeedScorer:
         if not sum(lengths):
             return [np.zeros(0, dtype=np.float32) for _ in lengths]
         key, tool_word = self._mean(keys), self._mean(tools)
-        query = state @ known["query"]
+        query = state @ weights["query"]
         width = key.shape[1]
         matches = np.stack([key @ query[:width], tool_word @ query[width:]], axis=1)
-        inputs = (np.concatenate(rows) - known["center"]) / known["scale"]
+        inputs = (np.concatenate(rows) - weights["center"]) / weights["scale"]
         repeated = np.broadcast_to(state, (len(inputs), len(state)))
         joined = np.concatenate([inputs, key, tool_word, matches, repeated], axis=1)
-        hidden = np.maximum(joined @ known["hidden.weight"].T + known["hidden.bias"], 0)
-        logits = hidden @ known["out.weight"].T[:, 0] + known["out.bias"]
-        scale, shift = known["calibration"]
+        hidden = np.maximum(joined @ weights["hidden.weight"].T + weights["hidden.bias"], 0)
+        logits = hidden @ weights["out.weight"].T[:, 0] + weights["out.bias"]
+        scale, shift = weights["calibration"]
         chances = 1 / (1 + np.exp(-np.clip(scale * logits + shift, -30, 30)))
         return np.split(chances, np.cumsum(lengths)[:-1])
 
@@ -86,9 +86,9 @@ class NeedScorer:
 
     def _step(self, state: Vector, word: Vector) -> Vector:
         """Return the next state of the GRU, in the order of gates of torch's ``GRUCell``."""
-        known = self._weights
-        seen = known["state.input"] @ word + known["state.input_bias"]
-        before = known["state.recurrent"].T @ state + known["state.recurrent_bias"]
+        weights = self._weights
+        seen = weights["state.input"] @ word + weights["state.input_bias"]
+        before = weights["state.recurrent"].T @ state + weights["state.recurrent_bias"]
         size = len(state)
         gates = 1 / (1 + np.exp(-(seen[: 2 * size] + before[: 2 * size])))
         reset, keep = gates[:size], gates[size:]

@@ -1,8 +1,8 @@
-"""Parts of results as numbers: what ``need`` reads of a part, of its result and of the thread.
+"""The features of result parts for ``need``: of the part, of its result and of the thread.
 
 A *part* is a row, a key with its value, a line or a paragraph (``envs.messages.reading``). Its *values*
-are what a later call could take from it: ids, amounts, dates, codes, names. Words are hashed, so that
-there is no vocabulary, and another agent's tools are read like any other's.
+are the ids, amounts, dates, codes and names that a later call could take from it. Words are hashed:
+there is no vocabulary, so any agent's tools can be read.
 """
 
 import math
@@ -59,14 +59,16 @@ class Part:
 @lru_cache(maxsize=512)
 def parts_of(text: str) -> tuple[Part, ...]:
     """Return the parts of a result, in order, with the features that stay the same."""
-    found = spans(text)
+    regions = spans(text)
     kind = format_of(text)
-    siblings = Counter(span.leads for span in found)
+    siblings = Counter(span.leads for span in regions)
     places: Counter[tuple[int, ...]] = Counter()
     parts = []
-    for number, span in enumerate(found):
+    for number, span in enumerate(regions):
         own = text[span.start : span.end]
-        lead = text[found[span.leads[-1]].start : found[span.leads[-1]].end] if span.leads else ""
+        lead = (
+            text[regions[span.leads[-1]].start : regions[span.leads[-1]].end] if span.leads else ""
+        )
         place = places[span.leads]
         places[span.leads] += 1
         values = frozenset(v for v in _VALUE.findall(own[:2000]) if _is_value(v))
@@ -78,12 +80,12 @@ def parts_of(text: str) -> tuple[Part, ...]:
             len(values) / (1 + len(own) / 6),
             float(span.is_lead),
             _log(len(span.leads)),
-            number / len(found),
+            number / len(regions),
             _log(place),
             _log(siblings[span.leads]),
             float(place == 0),
             float(not names),
-            _log(len(found)),
+            _log(len(regions)),
             _log(len(text) / 4),
             *(float(kind == one) for one in _FORMATS),
         )
@@ -91,10 +93,10 @@ def parts_of(text: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def hashes(prefix: str, names: Iterable[str], most: int) -> tuple[int, ...]:
+def hashes(prefix: str, names: Iterable[str], limit: int) -> tuple[int, ...]:
     """Return the places of the words in ``names``: "getOrder_id" has get, order and id."""
     words = dict.fromkeys(w.lower() for name in names for w in _NAME_PART.findall(name))
-    return tuple(_hash(f"{prefix}:{word}") for word in list(words)[:most])
+    return tuple(_hash(f"{prefix}:{word}") for word in list(words)[:limit])
 
 
 @lru_cache(maxsize=65536)
@@ -118,12 +120,12 @@ def _log(number: float) -> float:
 
 @dataclass
 class ThreadFacts:
-    """What a thread says of its parts up to a call: words of its turns, and what calls took so far.
+    """The thread's words and the values that its calls took, up to a call.
 
     ``used`` and ``seen`` count key names by whether a call took a value that stood under them.
     """
 
-    said: set[str] = field(default_factory=set)
+    turn_words: set[str] = field(default_factory=set)
     task: frozenset[str] = frozenset()
     last_words: frozenset[str] = frozenset()
     last_call: frozenset[str] = frozenset()
@@ -140,12 +142,12 @@ class ThreadFacts:
     def of(cls, messages: Sequence[BaseMessage]) -> "ThreadFacts":
         """Return the facts of ``messages``, read from the first to the last."""
         facts = cls(tools=tools_called(messages))
-        shown: list[tuple[Part, ...]] = []
+        results: list[tuple[Part, ...]] = []
         for message in messages:
             if isinstance(message, ToolMessage):
-                shown.append(parts_of(bounded(text_of(message))))
+                results.append(parts_of(bounded(text_of(message))))
                 facts.results += 1
-                for part in shown[-1]:
+                for part in results[-1]:
                     facts.holders.update(part.values)
                     facts.seen.update(part.keys)
                 continue
@@ -155,18 +157,18 @@ class ThreadFacts:
                 facts.last_words = words
                 facts.turns += 1
             elif isinstance(message, AIMessage) and message.tool_calls:
-                facts._call(message, shown)
-            facts.said |= words
+                facts._call(message, results)
+            facts.turn_words |= words
         return facts
 
-    def _call(self, message: AIMessage, shown: Sequence[tuple[Part, ...]]) -> None:
+    def _call(self, message: AIMessage, results: Sequence[tuple[Part, ...]]) -> None:
         """Count what a call takes from the results before it."""
         self.last_call = values_in(readable_text(message))
         names = [name for call in message.tool_calls for name in call["args"]]
         self.argument_names.update(hashes("k", names, 64))
-        taken = self.last_call - self.said
+        new_words = self.last_call - self.turn_words
         self.called |= self.last_call
-        for part in (part for parts in shown[-20:] for part in parts if part.values & taken):
+        for part in (part for parts in results[-20:] for part in parts if part.values & new_words):
             self.used.update(part.keys)
 
 
@@ -182,12 +184,12 @@ def dynamic_features(
         seen = sum(facts.seen[key] for key in part.keys)
         rows.append(
             (
-                len(values & facts.said) / count,
+                len(values & facts.turn_words) / count,
                 len(values & facts.called) / count,
                 len(values & facts.task) / count,
                 len(values & facts.last_words) / count,
                 len(values & facts.last_call) / count,
-                float(bool(values - facts.said)),
+                float(bool(values - facts.turn_words)),
                 sum(1 / facts.holders[v] for v in values if facts.holders[v]) / count,
                 _log(min((facts.holders[v] for v in values), default=0)),
                 sum(key in facts.argument_names for key in part.keys) / keys,

@@ -1,4 +1,4 @@
-"""Parts of an earlier result: which stay, and how they are shown.
+"""The parts of an earlier result that stay, and their rendering.
 
 A part pays for those that lead it (``Chunk.data["leads"]``: places in its result) unless they are shown
 already. What is missing is said in a note that closes the text: "[cut 512 tokens: recall 9f3a1]".
@@ -29,19 +29,19 @@ def parts_by_words(request: ContextRequest) -> BuiltContext:
     """
     source = cast(HistorySource, request.source)
     weights = relevance(request, source.all())
-    taken = _chosen(source, request.budget - instruction_piece(request).tokens_before, weights)
+    chosen = _chosen(source, request.budget - instruction_piece(request).tokens_before, weights)
     pieces: list[Piece] = []
     for chunk in source.all():
-        if chunk.id in taken and (size := int(chunk.data["size"])):
+        if chunk.id in chosen and (size := int(chunk.data["size"])):
             text = f"{shown_text(chunk)}\n"
             pieces.append(Piece(chunk.id, chunk.kind, text, (), size, size, weights[chunk.id]))
     return built(pieces)
 
 
 def relevance(request: ContextRequest, chunks: Sequence[Chunk]) -> dict[str, float]:
-    """Weigh parts by the rare words that they share with what is asked and with the last actions.
+    """Return the weight of each part by the rare words that it shares with instruction and actions.
 
-    What a part leads counts for it; among equals the parts that a source lists first come first.
+    A part also counts the parts that it leads; among equals the source's earlier parts come first.
     """
     query = dict.fromkeys(words_of(request.instruction), 1.0)
     actions = [event for event in request.events if event.kind == "ACT"]
@@ -64,23 +64,23 @@ def _chosen(source: HistorySource, budget: int, weights: Mapping[str, float]) ->
                 cost = chunk.data["size"] / weights.get(chunk.id, 1.0)
                 order.append((cost, len(order), chunks, place))
     order.sort(key=lambda row: row[:2])
-    taken: set[str] = set()
-    left = budget
+    chosen: set[str] = set()
+    remaining = budget
     for _, _, parts, place in order:
-        if left < _SMALLEST:
+        if remaining < _SMALLEST:
             break
         needed = [parts[i] for i in (*parts[place].data["leads"], place)]
-        needed = [chunk for chunk in needed if chunk.id not in taken]
+        needed = [chunk for chunk in needed if chunk.id not in chosen]
         size = sum(chunk.data["size"] for chunk in needed)
-        if size <= left:
-            left -= size
-            taken.update(chunk.id for chunk in needed)
-    return taken
+        if size <= remaining:
+            remaining -= size
+            chosen.update(chunk.id for chunk in needed)
+    return chosen
 
 
 @dataclass(frozen=True)
 class Rendering:
-    """The text that is shown for a result, its tokens, and why; ``is_note``: nothing but a note."""
+    """A result's visible text, its tokens, and the reason; ``is_note``: nothing but a note."""
 
     text: str
     size: int
@@ -106,9 +106,9 @@ def rendered(
 
     It is ``text`` itself where everything is shown, or where the note would cost more than it saves.
     """
-    known = {i: pieces[chunk.id] for i, chunk in enumerate(chunks) if chunk.id in pieces}
-    cut = {i for i, piece in known.items() if 0 < piece.tokens_after < piece.tokens_before}
-    places = with_leads(chunks, [i for i, piece in known.items() if piece.text.strip()])
+    visible = {i: pieces[chunk.id] for i, chunk in enumerate(chunks) if chunk.id in pieces}
+    cut = {i for i, piece in visible.items() if 0 < piece.tokens_after < piece.tokens_before}
+    places = with_leads(chunks, [i for i, piece in visible.items() if piece.text.strip()])
     size = count(text)
     if len(places) == len(chunks) and not cut:
         return Rendering(text, size)
@@ -120,19 +120,19 @@ def rendered(
         chunk = chunks[i]
         if chunk.kind == "html":
             body = _broken(body) + shown_text(chunk)
-        elif i in cut and ELISION in known[i].text:
-            body += known[i].text + chunk.text[len(chunk.text.rstrip()) :]
-        elif i in cut and known[i].text:
-            body += known[i].text.rstrip() + " " + _GAP
+        elif i in cut and ELISION in visible[i].text:
+            body += visible[i].text + chunk.text[len(chunk.text.rstrip()) :]
+        elif i in cut and visible[i].text:
+            body += visible[i].text.rstrip() + " " + _GAP
         else:
             body += chunk.text
         last = i
     gone = max(size - count(body), 1)
-    shown = _broken(body.rstrip()) + note(gone, name, recall)
-    shown_size = count(shown)
-    if shown_size >= size:
+    shortened = _broken(body.rstrip()) + note(gone, name, recall)
+    shortened_size = count(shortened)
+    if shortened_size >= size:
         return Rendering(text, size)
-    return Rendering(shown, shown_size, is_note=not places)
+    return Rendering(shortened, shortened_size, is_note=not places)
 
 
 def _broken(body: str) -> str:

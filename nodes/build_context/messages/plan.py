@@ -1,4 +1,4 @@
-"""A history as slots, and a plan: what becomes of each message in one call.
+"""A history as slots, and a plan: the fate of each message in one call.
 
 A plan is a value: functions take one and return the next. ``apply`` turns it into the messages of the
 call, the decisions for the next call, and the audit.
@@ -30,8 +30,8 @@ from stategate.nodes.build_context.messages.decisions import (
     Decisions,
     Fate,
     HistorySettings,
+    PreparedCall,
     Row,
-    Shown,
 )
 from stategate.nodes.build_context.messages.parts import Rendering, note
 from stategate.nodes.protocols import Vector
@@ -104,7 +104,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Window:
-    """Which messages are left out: rounds of calls before ``calls``, what was said before ``talk``.
+    """The left-out messages: rounds of calls before ``calls``, turns before ``talk``.
 
     ``requests`` (keys) stay: the first one, the one that started the work, and the last.
     """
@@ -116,7 +116,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Plan:
-    """What becomes of messages, by their places: one that is not named is shown whole.
+    """The fates of messages by their places; a message without an entry is shown whole.
 
     ``left_out`` says why a message goes, ``appendices`` follow the messages of these keys, and
     ``appendix`` is the newest of them.
@@ -130,18 +130,18 @@ class Plan:
     is_cut: bool = False
 
     def size_of(self, slot: Slot) -> int:
-        """Return the tokens of what is shown of a message."""
+        """Return the tokens of a message's visible part."""
         if slot.place in self.left_out:
             return 0
         return slot.bare_size + self.text_size_of(slot) if slot.is_result else slot.size
 
     def text_size_of(self, slot: Slot) -> int:
-        """Return the tokens of what is shown of a result's text."""
+        """Return the tokens of a result's visible text."""
         rendering = self.renderings.get(slot.place)
         return slot.text_size if rendering is None else rendering.size
 
     def text_of(self, slot: Slot) -> str:
-        """Return what is shown of a result's text, with the appendix that follows it."""
+        """Return a result's visible text, with the appendix that follows it."""
         rendering = self.renderings.get(slot.place)
         text = slot.text if rendering is None else rendering.text
         appendix = self.appendices.get(slot.key, "")
@@ -159,11 +159,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class History:
-    """The messages before a call, beside ``fixed`` tokens of tools and system message.
+    """The messages before a call; ``fixed`` are the tokens of tools and system message.
 
-    ``slots`` are those that providers take; ``orphans`` are the places of the others: calls without
-    their results, and results without their call. ``recall`` is the name of the tool that shows what
-    is not shown, "" where there is none.
+    ``slots`` are the messages that providers take; ``orphans`` are the places of the others: calls
+    without their results, and results without their call. ``recall`` is the name of the recall tool,
+    "" where there is none.
     """
 
     messages: Sequence[BaseMessage]
@@ -223,9 +223,9 @@ class History:
 
     def size(self, plan: Plan) -> int:
         """Return the tokens of the whole prompt under ``plan``."""
-        shown = sum(plan.size_of(slot) + self._added(plan, slot) for slot in self.slots)
+        visible = sum(plan.size_of(slot) + self._added(plan, slot) for slot in self.slots)
         left_out = note_of(self, plan)
-        return self.fixed + shown + (tokens_of(left_out, self.count) if left_out else 0)
+        return self.fixed + visible + (tokens_of(left_out, self.count) if left_out else 0)
 
     def _added(self, plan: Plan, slot: Slot) -> int:
         """Return the tokens of the appendix after a message."""
@@ -250,9 +250,9 @@ class History:
         }
 
     def window_within(self, room: int) -> Window:
-        """Return the window whose messages fit ``room`` tokens, with no more of a result than its note.
+        """Return the window whose messages fit ``room`` tokens when each result is only its note.
 
-        Rounds of calls go first, the oldest first; then what was said. The last round never goes.
+        Rounds of calls go first, the oldest first; then turns. The last round never goes.
         """
         requests = self._requests()
         needed = self.fixed + sum(slot.least_size for slot in self.slots)
@@ -295,15 +295,17 @@ def note_of(history: History, plan: Plan) -> HumanMessage | None:
     gone = [slot for slot in history.slots if slot.place in plan.left_out]
     if not gone:
         return None
-    said = [slot for slot in gone if slot.message.type == "human"][-_LISTED:]
-    quoted = [f'{slot.name} "{" ".join(slot.text.split())[:_QUOTED]}"' for slot in said]
+    turns = [slot for slot in gone if slot.message.type == "human"][-_LISTED:]
+    quoted = [f'{slot.name} "{" ".join(slot.text.split())[:_QUOTED]}"' for slot in turns]
     way_back = f"; {history.recall} finds them by words or by id" if history.recall else ""
     listed = f". The user said: {', '.join(quoted)}" if quoted else ""
     text = f"[left out {len(gone)} earlier messages{way_back}{listed}]"
     return HumanMessage(text, id=NOTE_ID)
 
 
-def apply(history: History, plan: Plan, previous: Decisions, settings: HistorySettings) -> Shown:
+def apply(
+    history: History, plan: Plan, previous: Decisions, settings: HistorySettings
+) -> PreparedCall:
     """Return the messages that a call reads under ``plan``; those shown whole are the very same."""
     slots = {slot.place: slot for slot in history.slots}
     frozen = {
@@ -332,10 +334,10 @@ def apply(history: History, plan: Plan, previous: Decisions, settings: HistorySe
         whole=len(history.messages) - len(rows),
         rows=rows,
     )
-    return Shown(tuple(_shown(history, plan)), decisions, audit)
+    return PreparedCall(tuple(_messages_of(history, plan)), decisions, audit)
 
 
-def _shown(history: History, plan: Plan) -> Iterator[BaseMessage]:
+def _messages_of(history: History, plan: Plan) -> Iterator[BaseMessage]:
     note_of_left_out = note_of(history, plan)
     for slot in history.slots:
         appendix = plan.appendices.get(slot.key, "")
@@ -345,10 +347,10 @@ def _shown(history: History, plan: Plan) -> Iterator[BaseMessage]:
                 note_of_left_out = None
             continue
         if slot.is_result and (appendix or slot.place in plan.renderings):
-            shown = with_text(slot.message, plan.text_of(slot))
+            shortened = with_text(slot.message, plan.text_of(slot))
             if slot.place in plan.renderings:
-                shown.response_metadata = {**shown.response_metadata, SHORTENED: True}
-            yield shown
+                shortened.response_metadata = {**shortened.response_metadata, SHORTENED: True}
+            yield shortened
             continue
         yield slot.message
         if appendix:

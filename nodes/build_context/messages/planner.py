@@ -1,13 +1,13 @@
-"""What one model call reads of a history: planned once, then shown byte for byte until a cut.
+"""The history planner: one model call's view of a history, repeated byte for byte until a cut.
 
-A result is decided on when it is new (one that is larger than its share is shortened at once, before it
-was ever paid for) and when the prompt passes the budget, the high watermark: then everything is planned
-anew, down to the low one. In between nothing that was shown changes, so that a provider's prefix cache
-holds. Which parts of results stay is asked of an ordinary context builder.
+A new result that is larger than its share is shortened at once, before it was ever paid for. When the
+prompt passes the budget (the high watermark), everything is planned anew, down to the low watermark. In
+between no visible text changes, so that a provider's prefix cache holds. An ordinary context builder
+chooses the parts of results that stay.
 
-What must hold (property-tested): a call and its results stand or go together; what people said last
-and calls that wait for results stay whole; ids and order never change; the budget holds, or the audit
-says by how much it does not.
+Invariants (property-tested): a call and its results stay or go together; the last human turn and calls
+that wait for results stay whole; ids and order never change; the budget holds, or the audit gives the
+excess.
 """
 
 import json
@@ -40,7 +40,7 @@ from stategate.nodes.build_context.messages.decisions import (
     RECALL,
     Decisions,
     HistorySettings,
-    Shown,
+    PreparedCall,
 )
 from stategate.nodes.build_context.messages.need import SHIPPED, NeedScorer, load_scorer
 from stategate.nodes.build_context.messages.part_features import ThreadFacts, parts_of
@@ -81,7 +81,7 @@ _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
 _SOME_RESULTS = 150  # tokens that a cut leaves for the parts of old results, at least
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
 _PROFILE = WorldProfile(MessagesView())
-_KNOWN = 4096  # texts whose size is remembered, and schemas of tools
+_CACHED = 4096  # texts whose size is remembered, and schemas of tools
 
 
 class MessagesEnv(EnvParams):
@@ -126,7 +126,7 @@ class HistoryPlanner:
         self._schemas: dict[int, tuple[Any, str]] = {}
         # Histories repeat themselves: a text is counted once.
         count = bounded_count(self.settings.token_counter or count_tokens)
-        self._count: Count = lru_cache(_KNOWN)(count)
+        self._count: Count = lru_cache(_CACHED)(count)
 
     def __call__(
         self,
@@ -135,10 +135,10 @@ class HistoryPlanner:
         system: SystemMessage | None = None,
         tools: Sequence[Any] = (),
         recall: str = RECALL,
-    ) -> Shown:
-        """Return what a call reads of ``messages``, and the decisions for the next call.
+    ) -> PreparedCall:
+        """Return the messages that a call reads, and the decisions for the next call.
 
-        ``recall`` is the name of the tool that shows what is not shown.
+        ``recall`` is the name of the tool that shows a message whole.
         """
         count = self._count
         fixed = 0 if system is None else tokens_of(system, count)
@@ -150,10 +150,10 @@ class HistoryPlanner:
         return apply(history, self.plan(history, decisions), decisions, self.settings)
 
     def plan(self, history: History, previous: Decisions) -> Plan:
-        """Return what becomes of each message of ``history`` after the ``previous`` decisions.
+        """Return the plan for ``history`` after the ``previous`` decisions.
 
         1. Show everything as before. 2. Shorten new results where that pays. 3. Above the budget, cut:
-        leave out the oldest rounds until the rest fits, and choose anew what is shown of old results.
+        leave out the oldest rounds until the others fit, and choose the parts of old results anew.
         """
         plan = self._with_new(history, _repeated(history, previous))
         if history.size(plan) > self._ceiling(history):
@@ -175,7 +175,7 @@ class HistoryPlanner:
     def _with_new(self, history: History, plan: Plan) -> Plan:
         """Shorten new results: those larger than their share, and parts that nobody will need."""
         scorer = self._scorer()
-        most = self.settings.new_result_tokens(scorer is not None)
+        max_tokens = self.settings.new_result_tokens(scorer is not None)
         for slot in history.slots:
             is_free = slot.is_new and not slot.was_shortened and not slot.is_pinned
             if not is_free or slot.tool in (RECALL, OTHER_RECALL):
@@ -183,13 +183,13 @@ class HistoryPlanner:
             is_huge = len(slot.text) < len(text_of(slot.message))
             if slot.tool in self.settings.keep_whole and not is_huge:
                 continue
-            if slot.text_size > most:
+            if slot.text_size > max_tokens:
                 why = "larger than a new result may be"
-                plan = plan.showing(slot, self._fitted(history, slot, most, why))
+                plan = plan.showing(slot, self._fitted(history, slot, max_tokens, why))
             elif scorer is not None and slot.text_size > _WORTH_READING:
-                shown = self._fitted(history, slot, slot.text_size, "parts that nobody will need")
-                if slot.text_size - shown.size >= _LEAST_GAIN:
-                    plan = plan.showing(slot, shown)
+                shorter = self._fitted(history, slot, slot.text_size, "parts that nobody will need")
+                if slot.text_size - shorter.size >= _LEAST_GAIN:
+                    plan = plan.showing(slot, shorter)
         return plan
 
     def _fitted(self, history: History, slot: Slot, room: int, why: str) -> Rendering:
@@ -236,10 +236,10 @@ class HistoryPlanner:
                 rendering = slot.note(history.recall, history.count, why)
             if rendering.text != slot.text:
                 shortened[slot.place] = rendering
-        return self._held(history, replace(plan, renderings=shortened), results)
+        return self._within_budget(history, replace(plan, renderings=shortened), results)
 
-    def _held(self, history: History, plan: Plan, results: Sequence[Slot]) -> Plan:
-        """Bring the prompt under the budget by what may still be shortened: old results, then new."""
+    def _within_budget(self, history: History, plan: Plan, results: Sequence[Slot]) -> Plan:
+        """Bring the prompt under the budget by shortening old results, then new ones."""
         sizes = {slot.place: plan.size_of(slot) for slot in results if slot.is_new}
         for slot in sorted(results, key=lambda s: (s.is_new, -sizes.get(s.place, 0))):
             over = history.size(plan) - self._ceiling(history)
@@ -258,12 +258,12 @@ class HistoryPlanner:
     ) -> dict[int, Rendering]:
         """Choose the parts of these results that stay: by need, else by the builder's words."""
         before = history.messages[:end]
-        asked = f"{instruction_of(history.messages)} {' '.join(map(calls_text, before[-4:]))}"
-        source = self._source(slots, asked)
+        query = f"{instruction_of(history.messages)} {' '.join(map(calls_text, before[-4:]))}"
+        source = self._source(slots, query)
         scorer = self._scorer()
         if scorer is not None:
             chances = self._chances(scorer, history, slots)
-            chances = adjusted(chances, source.by_result, asked)
+            chances = adjusted(chances, source.by_result, query)
             pieces = select(source.by_result, chances, budget, history.count)
         else:
             built = self._builder(self._choosing)(_request(history, source, before, budget))
@@ -302,9 +302,9 @@ class HistoryPlanner:
         is_compress = type(params) is Compress
         return parts_by_words if is_compress else cast(ContextBuilder, self._resources.get(params))
 
-    def _source(self, slots: Sequence[Slot], asked: str = "") -> HistorySource:
+    def _source(self, slots: Sequence[Slot], query: str = "") -> HistorySource:
         results = [(slot.key, slot.text) for slot in slots]
-        return HistorySource(results, lambda: self._resources.embedder, asked)
+        return HistorySource(results, lambda: self._resources.embedder, query)
 
     def _with_appendix(self, history: History, plan: Plan) -> Plan:
         """Add an appendix after the last message, where one may follow and something is to be said."""
@@ -322,7 +322,7 @@ class HistoryPlanner:
         return plan.appending(last, appendix) if appendix else plan
 
     def _advice(self, params: ContextParams, history: History, plan: Plan, room: int) -> str:
-        """Return what a kind that adds to a prompt says to the newest messages."""
+        """Return the text that an appending kind adds for the newest messages."""
         gone = {*plan.left_out, *plan.renderings}
         hidden = [s for s in history.slots if s.is_result and s.place in gone and not s.is_new]
         last = max((slot.place for slot in history.slots if not slot.is_result), default=0)
@@ -360,12 +360,12 @@ class HistoryPlanner:
 
     def _schema(self, tool: Any) -> str:
         """Return a tool as the model reads it; one that was read before is looked up."""
-        known = self._schemas.get(id(tool))
-        if known is not None and known[0] is tool:
-            return known[1]
+        cached = self._schemas.get(id(tool))
+        if cached is not None and cached[0] is tool:
+            return cached[1]
         schema = tool if isinstance(tool, dict) else convert_to_openai_tool(tool)
         text = json.dumps(schema, ensure_ascii=False, default=str)
-        if len(self._schemas) >= _KNOWN:
+        if len(self._schemas) >= _CACHED:
             self._schemas.clear()
         self._schemas[id(tool)] = (tool, text)
         return text
@@ -389,8 +389,8 @@ def _request(
     history: History, source: HistorySource, before: Sequence[BaseMessage], budget: int
 ) -> ContextRequest:
     """Return the request for parts of ``source``, after the messages ``before``."""
-    asked = instruction_of(history.messages)
-    lead = history.count(f"Instruction: {' '.join(asked.split())}\n")
+    instruction = instruction_of(history.messages)
+    lead = history.count(f"Instruction: {' '.join(instruction.split())}\n")
     calls = tuple(
         dict.fromkeys(
             call["name"]
@@ -400,7 +400,7 @@ def _request(
         )
     )
     return ContextRequest(
-        instruction=asked,
+        instruction=instruction,
         observation=Observation("".join(chunk.text for chunk in source.all()), calls),
         source=source,
         events=tuple(e for e in events_of(before, max(len(before) - 6, 0)) if e.kind == "ACT"),
@@ -412,8 +412,8 @@ def _request(
 
 def _params(kind: str, budget: int, parameters: dict[str, Any]) -> ContextParams:
     """Return the kind's parameters; those that only pages need are set for histories."""
-    known = registry().kinds("context").get(kind)
-    fields = known.cls.model_fields if known is not None else {}
+    entry = registry().kinds("context").get(kind)
+    fields = entry.cls.model_fields if entry is not None else {}
     defaults: dict[str, Any] = {"history": 0, "history_tokens": 0}
     if "history_tokens" not in fields:
         defaults["top_k"] = 60

@@ -1,4 +1,4 @@
-"""Which parts of results stay, by the probability that they are needed and by what they cost.
+"""The selection of result parts by probability of need and by cost.
 
 A token of a prompt costs ``PRICE``: it is written to the provider's cache once (1.25) and read from it
 by some eight later calls (.1 each). A needed part that is gone costs ``LOSS`` tokens: a further call by
@@ -48,15 +48,15 @@ def without_prose(text: str) -> str:
 
 
 def adjusted(
-    chances: Mapping[str, Vector], results: Mapping[str, Sequence[Chunk]], asked: str
+    chances: Mapping[str, Vector], results: Mapping[str, Sequence[Chunk]], query_text: str
 ) -> dict[str, Vector]:
-    """Return the chances of parts, by what they are among others and by shared words.
+    """Return the parts' chances, corrected for long lists and for words shared with the query.
 
-    Of a long list few entries are needed, however long it is: they share their chances, but for the
-    first ones, which show what the list is. A part that shares the rarest words with what is asked is
+    A long list has few needed entries, whatever its length: its entries share their chances, except the
+    first ones, which show what the list is. A part that shares the rarest words with the query is
     shown, whatever its chance.
     """
-    query = dict.fromkeys(words_of(asked), 1.0)
+    query = dict.fromkeys(words_of(query_text), 1.0)
     scores = word_scores(query, [chunk for parts in results.values() for chunk in parts])
     top = float(scores.max(initial=0.0)) or 1.0
     ours: dict[str, Vector] = {}
@@ -134,7 +134,7 @@ def _piece(chunk: Chunk, text: str, score: float) -> Piece:
 def _without_holes(
     results: Mapping[str, Sequence[Chunk]], pieces: Mapping[str, Piece]
 ) -> dict[str, Piece]:
-    """Add what costs no more than the sign of its omission."""
+    """Return the pieces with every part added that costs no more than its omission sign."""
     filled = dict(pieces)
     for parts in results.values():
         for before, chunk, after in zip(parts, parts[1:], parts[2:], strict=False):
