@@ -127,7 +127,7 @@ class _Filled(PlayableWorld):
         return self._world.tasks() if isinstance(self._world, _ListsTasks) else ({},)
 
 
-def spoken(task: Mapping[str, Any]) -> str | None:
+def task_sentence(task: Mapping[str, Any]) -> str | None:
     """Return the sentence under ``say`` that is shown for a task, None where the world's own is.
 
     Raises ``UserError`` for one that is empty or no text.
@@ -389,21 +389,21 @@ class View:
 
     def _shared(self, event: Event) -> float:
         """Return the share of a page's asked words, or of an action's words that are asked."""
-        asked = words_of(event.instruction)
+        query = words_of(event.instruction)
         if event.kind == "OBS":
-            return overlap(asked, event.text) if asked else 0.0
+            return overlap(query, event.text) if query else 0.0
         words = words_of(event.text)
-        return overlap(words, event.instruction) if words and asked else 0.0
+        return overlap(words, event.instruction) if words and query else 0.0
 
 
 def plain_fragments(chunk: Chunk) -> tuple[Fragment, ...]:
     """Return a chunk's prompt lines: its text on one line, then its commands as they are written."""
     text = one_line(chunk.text)
-    shown = [Fragment(text + "\n" * bool(chunk.actions))] if text else []
+    fragments = [Fragment(text + "\n" * bool(chunk.actions))] if text else []
     if chunk.actions:
         lead = "To answer:" if chunk.role == "pinned" else "Commands:"
-        shown += listed(lead, chunk.actions, chunk.actions)
-    return tuple(shown)
+        fragments += listed(lead, chunk.actions, chunk.actions)
+    return tuple(fragments)
 
 
 def fragments_of(chunk: Chunk) -> tuple[Fragment, ...]:
@@ -423,11 +423,11 @@ def chosen_line(name: str, value: str) -> StatusLine:
 
 def listed(lead: str, actions: Sequence[str], labels: Sequence[str]) -> list[Fragment]:
     """Return the line of some commands: ``lead``, then their labels with bars between."""
-    shown = [Fragment(lead, role="lead")] if lead else []
+    fragments = [Fragment(lead, role="lead")] if lead else []
     for i, (action, label) in enumerate(zip(actions, labels, strict=True)):
         joint = " | " if i else " " if lead else ""
-        shown.append(Fragment(joint + one_line(label), action, label=joint))
-    return shown
+        fragments.append(Fragment(joint + one_line(label), action, label=joint))
+    return fragments
 
 
 # Actions as text -----------------------------------------------------------------------------------
@@ -440,14 +440,14 @@ def takes_text(affordance: str) -> bool:
 
 def verb_of(action: str) -> str:
     """Return the verb of ``verb[target]``, the first word of any other command."""
-    found = _BRACKETS.fullmatch(action)
-    return found[1] if found else action.partition(" ")[0]
+    match = _BRACKETS.fullmatch(action)
+    return match[1] if match else action.partition(" ")[0]
 
 
 def target_of(action: str) -> str:
     """Return the target of ``verb[target]``, the whole of any other command."""
-    found = _BRACKETS.fullmatch(action)
-    return found[2] if found else action
+    match = _BRACKETS.fullmatch(action)
+    return match[2] if match else action
 
 
 def fill(affordance: str, text: str) -> str:
@@ -459,10 +459,12 @@ def is_legal(action: str, affordances: Sequence[str]) -> bool:
     """Say whether ``action`` is one of ``affordances``, or text where one of them takes text."""
     if action in affordances:
         return not takes_text(action)
-    found = _BRACKETS.fullmatch(action)
-    if found is None or not found[2].strip():
+    match = _BRACKETS.fullmatch(action)
+    if match is None or not match[2].strip():
         return False
-    return any(takes_text(known) and verb_of(known) == found[1] for known in affordances)
+    return any(
+        takes_text(affordance) and verb_of(affordance) == match[1] for affordance in affordances
+    )
 
 
 def answer(text: str) -> str:

@@ -19,7 +19,7 @@ from stategate.nodes.build_context.messages.decisions import Audit, Decisions, u
 from stategate.nodes.build_context.messages.parts import rendered
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
 from stategate.nodes.protocols import Piece
-from stategate.nodes.retrieval.history import chunks_of, shown_text
+from stategate.nodes.retrieval.history import chunks_of, visible_text
 from stategate.stores.errors import UserError
 from stategate.stores.files import read_yaml
 from stategate.stores.tokens import count_tokens, truncate
@@ -85,9 +85,9 @@ class Builder:
 
     def read(self, history: list[BaseMessage], system: SystemMessage | None) -> Reading:
         """Return what the planner shows."""
-        shown = self._planner(history, self._decisions, system)
-        self._decisions = shown.decisions or self._decisions
-        return Reading(tuple(shown.messages), shown.audit)
+        prepared = self._planner(history, self._decisions, system)
+        self._decisions = prepared.decisions or self._decisions
+        return Reading(tuple(prepared.messages), prepared.audit)
 
 
 class Edit:
@@ -102,38 +102,38 @@ class Edit:
 
     def read(self, history: list[BaseMessage], system: SystemMessage | None) -> Reading:
         """Return the edited messages."""
-        shown, extra = history, 0
+        edited, extra = history, 0
         if self._kind == LAST:
-            shown = self._trimmed(history)
+            edited = self._trimmed(history)
         elif self._kind == CLEAR:
-            shown = [message.model_copy() for message in history]
+            edited = [message.model_copy() for message in history]
             edit = ClearToolUsesEdit(trigger=self._budget, keep=self._keep)
-            edit.apply(shown, count_tokens=sizes)  # type: ignore[arg-type]
+            edit.apply(edited, count_tokens=sizes)  # type: ignore[arg-type]
         elif self._kind == MASK:
             places = [i for i, m in enumerate(history) if isinstance(m, ToolMessage)]
             masked = set(places[: -self._keep])
-            shown = [
+            edited = [
                 with_text(m, "[old result]") if i in masked and len(text_of(m)) > 12 else m
                 for i, m in enumerate(history)
             ]
         elif self._kind == SUMMARY:
-            shown, extra = self._summarising(history)
-        read = sizes([*([system] if system else []), *shown])
+            edited, extra = self._summarising(history)
+        read = sizes([*([system] if system else []), *edited])
         audit = untouched(self._kind, self._budget, read, "")
-        return Reading(tuple(shown), audit, extra, _SUMMARY_TOKENS if extra else 0)
+        return Reading(tuple(edited), audit, extra, _SUMMARY_TOKENS if extra else 0)
 
     def _trimmed(self, history: list[BaseMessage]) -> list[BaseMessage]:
-        first, rest = history[:1], history[1:]
+        first, others = history[:1], history[1:]
         room = self._budget - sizes(first)
         how: dict[str, Any] = {"strategy": "last", "start_on": "ai", "token_counter": sizes}
-        recent = trim_messages(rest, max_tokens=room, **how)
-        return [*first, *(recent or rest[-2:])]  # a round that is too large alone stays
+        recent = trim_messages(others, max_tokens=room, **how)
+        return [*first, *(recent or others[-2:])]  # a round that is too large alone stays
 
     def _summarising(self, history: list[BaseMessage]) -> tuple[list[BaseMessage], int]:
         """Return the summary with what came after it, and what a summariser read just now."""
         extra = 0
-        shown = self._after_summary(history)
-        if sizes(shown) > self._budget:
+        visible = self._after_summary(history)
+        if sizes(visible) > self._budget:
             rounds = rounds_of(history)
             start = self._summarised
             for round_ in rounds:
@@ -141,14 +141,14 @@ class Edit:
                     start = max(start, round_.start)
                     break
             if start > self._summarised:
-                extra = sizes(shown) - sizes(history[start:])
+                extra = sizes(visible) - sizes(history[start:])
                 self._summarised = start
                 heads = (" ".join(text_of(m).split())[:80] for m in history[:start])
                 self._summary = truncate(
                     "Summary: " + "; ".join(filter(None, heads)), _SUMMARY_TOKENS
                 )
-                shown = self._after_summary(history)
-        return shown, extra
+                visible = self._after_summary(history)
+        return visible, extra
 
     def _after_summary(self, history: list[BaseMessage]) -> list[BaseMessage]:
         head: list[BaseMessage] = [HumanMessage(self._summary)] if self._summary else []
@@ -163,7 +163,7 @@ class Oracle:
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._shown: dict[int, BaseMessage] = {}
+        self._reduced: dict[int, BaseMessage] = {}
 
     def begin(self, thread: Sequence[BaseMessage]) -> None:
         """Choose the parts."""
@@ -176,15 +176,15 @@ class Oracle:
                 text = text_of(message)
                 chunks = chunks_of(str(place), text)
                 pieces = {
-                    chunks[i].id: Piece(chunks[i].id, "", shown_text(chunks[i]), (), 1, 1, 1.0)
+                    chunks[i].id: Piece(chunks[i].id, "", visible_text(chunks[i]), (), 1, 1, 1.0)
                     for i in chosen.get(place, ())
                 }
                 rendering = rendered("", text, chunks, pieces, "", count_tokens)
-                self._shown[place] = with_text(message, rendering.text)
+                self._reduced[place] = with_text(message, rendering.text)
 
     def read(self, history: list[BaseMessage], system: SystemMessage | None) -> Reading:
         """Return the messages with the parts that were chosen."""
         start = int(system is not None)
-        shown = [self._shown.get(i + start, message) for i, message in enumerate(history)]
-        read = sizes([*([system] if system else []), *shown])
-        return Reading(tuple(shown), untouched(ORACLE, self._budget, read, ""))
+        visible = [self._reduced.get(i + start, message) for i, message in enumerate(history)]
+        read = sizes([*([system] if system else []), *visible])
+        return Reading(tuple(visible), untouched(ORACLE, self._budget, read, ""))

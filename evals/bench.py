@@ -182,10 +182,10 @@ def _bare_loop() -> list[Row]:
     return [{"agent": "bare LangGraph loop", "n": 5, **with_errors({"step_ms": values})}]
 
 
-def timed(call: Callable[[T], R], given: Iterable[T]) -> tuple[dict[str, float], list[R]]:
+def timed(call: Callable[[T], R], inputs: Iterable[T]) -> tuple[dict[str, float], list[R]]:
     """Return p50 and p95 of the milliseconds of ``call`` by clock and processor, and its answers."""
     clock, processor, answers = [], [], []
-    for one in given:
+    for one in inputs:
         started, cpu = time.perf_counter(), time.process_time()
         answers.append(call(one))
         clock.append(1000 * (time.perf_counter() - started))
@@ -239,7 +239,7 @@ def _of_size(seeds: Vector, size: int, seed: int) -> list[Row]:
         return [row]
 
 
-def _recall(store: Bank, queries: Vector, found: Sequence[set[int]]) -> float:
+def _recall(store: Bank, queries: Vector, nearest_rows: Sequence[set[int]]) -> float:
     """Return the share of the true ten nearest (every vector compared) among ``found``."""
     import faiss
 
@@ -247,7 +247,7 @@ def _recall(store: Bank, queries: Vector, found: Sequence[set[int]]) -> float:
     for numbers, rows in store.vectors():
         exact.add_with_ids(np.ascontiguousarray(rows), numbers)
     _, nearest = exact.search(queries, 10)
-    shares = [len({*ten} & own) / len(ten) for ten, own in zip(nearest, found, strict=True)]
+    shares = [len({*ten} & own) / len(ten) for ten, own in zip(nearest, nearest_rows, strict=True)]
     return float(np.mean(shares))
 
 

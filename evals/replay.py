@@ -340,13 +340,13 @@ def _jackknife(
     parts, wholes = (sum(sums[i] for sums in groups.values()) for i in (0, 1))
     if not wholes:
         return float("nan"), float("nan")
-    left = [
+    estimates = [
         (parts - part) / (wholes - whole) for part, whole in groups.values() if wholes - whole > 0
     ]
-    count = len(left)
-    center = sum(left) / max(count, 1)
+    count = len(estimates)
+    center = sum(estimates) / max(count, 1)
     error = (
-        ((count - 1) / count * sum((x - center) ** 2 for x in left)) ** 0.5
+        ((count - 1) / count * sum((x - center) ** 2 for x in estimates)) ** 0.5
         if count > 1
         else float("nan")
     )

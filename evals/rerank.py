@@ -56,17 +56,17 @@ class Question:
     relevant: tuple[int, ...]
 
 
-def data_folder(given: str | None = None) -> Path:
+def data_folder(folder_name: str | None = None) -> Path:
     """Return the folder of the files: ``given``, ``$STATEGATE_DATA``, or ``../shared/data``.
 
     Raises ``UserError`` if there is none.
     """
-    root = Path(given or os.environ.get("STATEGATE_DATA") or "../shared/data").expanduser()
+    root = Path(folder_name or os.environ.get("STATEGATE_DATA") or "../shared/data").expanduser()
     for folder in (root / "qa" / "multihop", root):
         if list(folder.glob("*.jsonl.gz")):
             return folder
     raise UserError(
-        f"no multi-hop questions in '{given or root.name}': give their folder with --data, "
+        f"no multi-hop questions in '{folder_name or root.name}': give their folder with --data, "
         "files named hotpotqa.dev.jsonl.gz and so on"
     )
 
@@ -173,7 +173,7 @@ class Scorer:
 
     def score(self, name: str, question: Question) -> dict[str, Any]:
         """Return one row's values: scores, seconds (without reading documents), calls, losses."""
-        texts = [document.shown() for document in question.documents]
+        texts = [document.as_text() for document in question.documents]
         started = time.perf_counter()
         if name in LEXICAL:
             stemmed = name == "bm25_stem"

@@ -128,9 +128,15 @@ class Evidence(Configured):
     def render(self, summary: Mapping[str, Any]) -> str:
         """Return the rows over all categories, with the metrics that say most."""
         metrics = ("turn_any_5", "turn_all_5", "turn_any_10", "turn_any_in600", "session_any_5")
-        shown = ("agent", "n", *metrics, *(f"{metric}_se" for metric in metrics), "abstention_auc")
+        columns = (
+            "agent",
+            "n",
+            *metrics,
+            *(f"{metric}_se" for metric in metrics),
+            "abstention_auc",
+        )
         every = (row for row in summary["rows"] if row["category"] == "all")
-        rows = [{key: row[key] for key in shown if key in row} for row in every]
+        rows = [{key: row[key] for key in columns if key in row} for row in every]
         return super().render({"rows": rows, "tests": []})
 
 

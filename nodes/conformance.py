@@ -102,9 +102,11 @@ def check_context(params: ContextParams, resources: Resources | None = None) -> 
         where = f"{params.kind} at budget {request.budget}"
         check_built(context, request, where)
         assert _plain(request) == before, f"{where}: the request was changed"
-        assert _shown(build(request)) == _shown(context), f"{where}: a second call differs"
+        assert _comparable(build(request)) == _comparable(context), (
+            f"{where}: a second call differs"
+        )
         again = params.model_copy().build(resources)(request)
-        assert _shown(again) == _shown(context), f"{where}: an equal builder differs"
+        assert _comparable(again) == _comparable(context), f"{where}: an equal builder differs"
 
 
 def check_built(context: BuiltContext, request: ContextRequest, where: str = "context") -> None:
@@ -289,5 +291,5 @@ def _plain(request: ContextRequest) -> tuple[object, ...]:
     return request.instruction, *page, request.events, request.budget, state
 
 
-def _shown(context: BuiltContext) -> tuple[object, ...]:
+def _comparable(context: BuiltContext) -> tuple[object, ...]:
     return ([(m.type, m.content) for m in context.messages], context.pieces, context.tokens)

@@ -125,9 +125,9 @@ class BuiltContext:
     @property
     def dropped_actions(self) -> tuple[str, ...]:
         """The affordances of the page that the model cannot see."""
-        kept = set(self.actions)
+        visible = set(self.actions)
         gone = (a for piece in self.pieces for a in piece.dropped_actions)
-        return tuple(dict.fromkeys(a for a in gone if a not in kept))
+        return tuple(dict.fromkeys(a for a in gone if a not in visible))
 
     @property
     def text(self) -> str:

@@ -50,8 +50,8 @@ class Registry:
 
     def fitting(self, slot: str, env: EnvParams | None) -> list[str]:
         """Return the names of a slot's kinds that work in the world ``env`` (all without one)."""
-        known = self.slots[slot].items()
-        return sorted(name for name, kind in known if env is None or kind.cls.fits(env))
+        kinds = self.slots[slot].items()
+        return sorted(name for name, kind in kinds if env is None or kind.cls.fits(env))
 
     def hint(self, slot: str, kind: str) -> str:
         """Say in one line what a kind does, "" of one that is not here."""
@@ -60,19 +60,19 @@ class Registry:
     def add(self, cls: type[Params], owner: str) -> None:
         """Register a params class. Raises ``UserError`` if its kind is taken, naming both owners."""
         slot, kind = _identity(cls)
-        taken = self.slots[slot].get(kind)
-        if taken is not None and taken.cls is not cls:
+        registered = self.slots[slot].get(kind)
+        if registered is not None and registered.cls is not cls:
             raise UserError(
-                f"two packages offer {slot} kind '{kind}': {taken.owner} "
-                f"({_place(taken.cls)}) and {owner} ({_place(cls)}): uninstall one"
+                f"two packages offer {slot} kind '{kind}': {registered.owner} "
+                f"({_place(registered.cls)}) and {owner} ({_place(cls)}): uninstall one"
             )
         self.slots[slot][kind] = Kind(cls, owner)
 
     def _current(self, slot: str, kind: str) -> str:
         """Return the name that a kind has now, with a warning once where ``kind`` is a former one."""
-        known = self.slots[slot]
-        named = (name for name, one in known.items() if kind in one.cls.aliases)
-        current = kind if kind in known else next(named, kind)
+        kinds = self.slots[slot]
+        named = (name for name, one in kinds.items() if kind in one.cls.aliases)
+        current = kind if kind in kinds else next(named, kind)
         if current != kind:
             warn_once(
                 f"{slot} kind '{kind}' is now called '{current}': write that, '{kind}' will go"
@@ -102,26 +102,26 @@ class Registry:
         try:
             return cls.model_validate({**values, "kind": kind})
         except ValidationError as error:
-            known = cls.model_fields
-            raise UserError(f"{slot} {kind}: {first_problem(error, known)}") from None
+            fields = cls.model_fields
+            raise UserError(f"{slot} {kind}: {first_problem(error, fields)}") from None
 
 
-def first_problem(error: ValidationError, known: Iterable[str] = ()) -> str:
+def first_problem(error: ValidationError, fields: Iterable[str] = ()) -> str:
     """Return the first problem of a pydantic error in one line; ``known`` are the model's fields."""
     problem = error.errors(include_url=False)[0]
-    if problem["type"] == "extra_forbidden" and known and len(problem["loc"]) == 1:
-        return _unknown_name(str(problem["loc"][0]), known)
+    if problem["type"] == "extra_forbidden" and fields and len(problem["loc"]) == 1:
+        return _unknown_name(str(problem["loc"][0]), fields)
     where = ".".join(str(part) for part in problem["loc"]) or "value"
-    shown = repr(problem.get("input"))
-    is_told = problem["type"] != "missing" and not where.endswith("key_env")  # it may be the key
-    got = f" (got {shown[:60]})" if is_told else ""
+    value = repr(problem.get("input"))
+    is_printed = problem["type"] != "missing" and not where.endswith("key_env")  # it may be the key
+    got = f" (got {value[:60]})" if is_printed else ""
     return f"{where}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{got}"
 
 
-def _unknown_name(name: str, known: Iterable[str]) -> str:
+def _unknown_name(name: str, names: Iterable[str]) -> str:
     """Say that nothing is called ``name``, and what was probably meant."""
-    near = get_close_matches(name, sorted(known), n=1)
-    hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known)}"
+    matches = get_close_matches(name, sorted(names), n=1)
+    hint = f"did you mean '{matches[0]}'?" if matches else f"there are: {', '.join(names)}"
     return f"there is no '{name}' ({hint})"
 
 

@@ -192,7 +192,7 @@ def _clauses(instruction: str, goal: Goal) -> tuple[Clause, ...]:
             others=others_of(places, _DOUBT),
         ),
     ]
-    if property_ := goal.state or ("two" if goal.count > 1 else ""):
+    if property_text := goal.state or ("two" if goal.count > 1 else ""):
         span = reading.spans.get("kind", nowhere)
-        clauses.append(Clause(property_, *span, "property", probability=sure))
+        clauses.append(Clause(property_text, *span, "property", probability=sure))
     return tuple(sorted(clauses, key=lambda clause: clause.start))

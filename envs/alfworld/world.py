@@ -14,7 +14,7 @@ from typing import Any
 from stategate.envs.alfworld.files import Library, open_library
 from stategate.envs.alfworld.game import NOTHING, Game, fields_of
 from stategate.envs.alfworld.logic import State
-from stategate.envs.protocols import Observation, PlayableWorld, Session, spoken
+from stategate.envs.protocols import Observation, PlayableWorld, Session, task_sentence
 from stategate.stores.errors import UserError, user_error_context
 
 _GAMES = 64  # games that are kept ready to play
@@ -71,7 +71,7 @@ class AlfWorld(PlayableWorld):
         spec = dict(task)
         if "goal" in spec and "game" not in spec:
             spec["game"] = spec.pop("goal")
-        words = spoken(spec)
+        words = task_sentence(spec)
         spec.pop("say", None)
         if "game" not in spec or not set(spec) <= {"game", "split"}:
             raise UserError(

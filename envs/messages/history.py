@@ -178,30 +178,30 @@ def repaired(messages: Sequence[BaseMessage]) -> Repaired:
     the last AI message may still be waiting: they stay, unless a person spoke after them.
     """
     answers = _answers(messages)
-    used = {place for _, found in answers.values() for place in found}
-    shown: list[BaseMessage] = []
+    used = {place for _, results in answers.values() for place in results}
+    repaired_messages: list[BaseMessage] = []
     places: list[int] = []
     orphans: list[str] = []
     for place, message in enumerate(messages):
-        kept: BaseMessage | None = message
+        member: BaseMessage | None = message
         if isinstance(message, ToolMessage) and place not in used:
             orphans.append(message.tool_call_id)
-            kept = None
+            member = None
         elif place in answers:
             answered, _ = answers[place]
             lost = [i for i in calls_of(message) if i not in answered]
             if lost:
                 orphans += lost
-                kept = _without_calls(message, lost)
-        if kept is not None:
-            shown.append(kept)
+                member = _without_calls(message, lost)
+        if member is not None:
+            repaired_messages.append(member)
             places.append(place)
-    return Repaired(tuple(shown), tuple(places), tuple(orphans))
+    return Repaired(tuple(repaired_messages), tuple(places), tuple(orphans))
 
 
 def _answers(messages: Sequence[BaseMessage]) -> dict[int, tuple[set[str], list[int]]]:
     """Return for the place of each message with calls: calls that stand, places of their results."""
-    found: dict[int, tuple[set[str], list[int]]] = {}
+    answers: dict[int, tuple[set[str], list[int]]] = {}
     for place, message in enumerate(messages):
         calls = calls_of(message)
         if not calls:
@@ -216,8 +216,8 @@ def _answers(messages: Sequence[BaseMessage]) -> dict[int, tuple[set[str], list[
                 places.append(at)
             at += 1
         is_open = at == len(messages)  # nobody spoke since: the rest may still come
-        found[place] = (set(calls) if is_open else answered, places)
-    return found
+        answers[place] = (set(calls) if is_open else answered, places)
+    return answers
 
 
 def _without_calls(message: BaseMessage, lost: Sequence[str]) -> BaseMessage | None:
@@ -288,15 +288,15 @@ def rounds_of(messages: Sequence[BaseMessage]) -> list[Round]:
 
 def events_of(messages: Sequence[BaseMessage], start: int = 0) -> list[Event]:
     """Return what happened from ``start`` on: OBS was said or returned, ACT was called."""
-    asked = instruction_of(messages)
+    instruction = instruction_of(messages)
     events: list[Event] = []
     for place in range(start, len(messages)):
         message = messages[place]
         if isinstance(message, AIMessage):
-            said = " ".join(part for part in (text_of(message), calls_text(message)) if part)
-            events.append(Event("ACT", said, place, asked))
+            text = " ".join(part for part in (text_of(message), calls_text(message)) if part)
+            events.append(Event("ACT", text, place, instruction))
         elif not isinstance(message, SystemMessage):
-            events.append(Event("OBS", text_of(message), place, asked))
+            events.append(Event("OBS", text_of(message), place, instruction))
     return events
 
 
@@ -312,5 +312,5 @@ def calls_text(message: BaseMessage) -> str:
 
 def instruction_of(messages: Sequence[BaseMessage]) -> str:
     """Return what people asked for: the last message of theirs, and the first where that is another."""
-    asked = [text_of(m) for m in messages if isinstance(m, HumanMessage)]
-    return "\n".join(dict.fromkeys([*asked[:1], *asked[-1:]]))
+    requests = [text_of(m) for m in messages if isinstance(m, HumanMessage)]
+    return "\n".join(dict.fromkeys([*requests[:1], *requests[-1:]]))

@@ -33,26 +33,26 @@ class Need:
 
 def needs_of(turn: BaseMessage, earlier: Sequence[BaseMessage]) -> list[Need]:
     """Return the values in ``turn``'s calls that stand in ``earlier`` messages, each once."""
-    said, results = _texts(earlier)
+    turn_text, results = _texts(earlier)
     calls = turn.tool_calls if isinstance(turn, AIMessage) else []
     leaves = (leaf for call in calls for leaf in _leaves(call["args"]))
-    values = dict.fromkeys(v for leaf in leaves for v in _standing(leaf, (said, results)))
-    return [Need(value, not stands_in(value, said)) for value in values]
+    values = dict.fromkeys(v for leaf in leaves for v in _standing(leaf, (turn_text, results)))
+    return [Need(value, not stands_in(value, turn_text)) for value in values]
 
 
 def answer_needs(turn: BaseMessage, earlier: Sequence[BaseMessage]) -> list[Need]:
     """Return the identifiers in the text of ``turn`` that stand in earlier results alone."""
-    said, results = _texts(earlier)
+    turn_text, results = _texts(earlier)
     words = dict.fromkeys(identifiers(text_of(turn)))
-    values = (w for w in words if stands_in(w, results) and not stands_in(w, said))
+    values = (w for w in words if stands_in(w, results) and not stands_in(w, turn_text))
     return [Need(value, True) for value in values]
 
 
 def _texts(messages: Sequence[BaseMessage]) -> tuple[str, str]:
     """Return what turns say (calls included), and what results say."""
-    said = [readable_text(m) for m in messages if not isinstance(m, ToolMessage)]
+    turns = [readable_text(m) for m in messages if not isinstance(m, ToolMessage)]
     results = [text_of(m) for m in messages if isinstance(m, ToolMessage)]
-    return "\n".join(said), "\n".join(results)
+    return "\n".join(turns), "\n".join(results)
 
 
 def calls_in(messages: Sequence[BaseMessage]) -> list[int]:
@@ -68,14 +68,14 @@ def needed_parts(
     Values are those of calls and of the last answer; ``with_answers`` those of every answer.
     """
     turns = calls_in(messages)
-    found: list[tuple[int, str, list[PartKey]]] = []
+    needed: list[tuple[int, str, list[PartKey]]] = []
     for turn in turns:
         needs = needs_of(messages[turn], messages[:turn])
         if with_answers or turn == turns[-1]:
             needs += answer_needs(messages[turn], messages[:turn])
         for value in dict.fromkeys(need.value for need in needs if need.tool_only):
-            found.append((turn, value, list(holders_of(value, messages[:turn]))))
-    return found
+            needed.append((turn, value, list(holders_of(value, messages[:turn]))))
+    return needed
 
 
 def holders_of(value: str, messages: Sequence[BaseMessage]) -> Iterator[PartKey]:
@@ -114,9 +114,9 @@ def places_of(value: str, text: str) -> Iterator[int]:
 
 def identifiers(text: str) -> Iterator[str]:
     """Yield the words of ``text`` that name one thing: ids, amounts, dates, paths, code names."""
-    for found in _WORD.finditer(text):
-        if len(found[0]) >= _SHORTEST and _IDENTIFIES.search(found[0]):
-            yield found[0]
+    for match in _WORD.finditer(text):
+        if len(match[0]) >= _SHORTEST and _IDENTIFIES.search(match[0]):
+            yield match[0]
 
 
 def _joins(character: str) -> bool:

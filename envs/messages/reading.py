@@ -94,25 +94,25 @@ def spans(text: str) -> tuple[Span, ...]:
 
 def readable(text: str) -> str:
     """Return a stretch of HTML as a person sees it, with the addresses of its links."""
-    shown: list[str] = []
+    texts: list[str] = []
     unclosed: set[str] = set()  # looked for once: a page may open the same thing ten thousand times
     link, at = "", 0
-    while found := _TAG.search(text, at):
-        shown += [text[at : found.start()], " "]
-        at = found.end()
-        name = (found[2] or "!--").lower()
-        if name in _HIDDEN and not found[1] and name not in unclosed:
+    while match := _TAG.search(text, at):
+        texts += [text[at : match.start()], " "]
+        at = match.end()
+        name = (match[2] or "!--").lower()
+        if name in _HIDDEN and not match[1] and name not in unclosed:
             if closing := _HIDDEN[name].search(text, at):
                 at = closing.end()
             else:
                 unclosed.add(name)
-        elif name == "a" and found[1]:
-            shown[-1] = f" ({link})" if link else " "
+        elif name == "a" and match[1]:
+            texts[-1] = f" ({link})" if link else " "
             link = ""
-        elif name == "a" and not link and (address := _ADDRESS.search(found[3])):
+        elif name == "a" and not link and (address := _ADDRESS.search(match[3])):
             link = address[1]
-    shown.append(text[at:])
-    return " ".join(html.unescape("".join(shown)).split())
+    texts.append(text[at:])
+    return " ".join(html.unescape("".join(texts)).split())
 
 
 # Each format --------------------------------------------------------------------------------------
@@ -123,8 +123,8 @@ def _is_json(body: str) -> bool:
         _, end = _DECODER.raw_decode(body)
     except (ValueError, RecursionError):
         return False
-    rest = body[end:].strip()
-    if not rest:
+    tail = body[end:].strip()
+    if not tail:
         return True
     lines = body.splitlines()  # one object a line
     return len(lines) > 1 and all(_is_value(line) for line in lines if line.strip())
@@ -140,8 +140,8 @@ def _is_value(line: str) -> bool:
 
 def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
     """Return where ``pattern`` ends that begins at ``at``: there itself where it does not match."""
-    found = pattern.match(text, at)
-    return found.end() if found else at
+    match = pattern.match(text, at)
+    return match.end() if match else at
 
 
 class _Parts:
@@ -221,9 +221,9 @@ def _json_value(
 def _html_spans(text: str) -> list[Span]:
     parts = _Parts(text)
     for start, end in _cuts([m.start() for m in _BLOCK.finditer(text)], text):
-        found = re.match(r"<h([1-6])\b", text[start : start + 4], re.I)
-        if found:
-            parts.head(int(found[1]), start, end)
+        match = re.match(r"<h([1-6])\b", text[start : start + 4], re.I)
+        if match:
+            parts.head(int(match[1]), start, end)
         else:
             parts.add(start, end)
     return parts.spans
@@ -235,9 +235,9 @@ def _markdown_spans(text: str) -> list[Span]:
     for start, end in _lines(text):
         line = text[start:end]
         fenced ^= line.lstrip().startswith("```")
-        found = None if fenced else _HEADING.match(line)
-        if found:
-            parts.head(len(found[1]), start, end)
+        match = None if fenced else _HEADING.match(line)
+        if match:
+            parts.head(len(match[1]), start, end)
         elif fenced:
             parts.add(start, end)
         else:
@@ -306,15 +306,15 @@ def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield a, b
 
 
-def _covering(found: Sequence[Span], length: int) -> tuple[Span, ...]:
+def _covering(cut: Sequence[Span], length: int) -> tuple[Span, ...]:
     """Let each span reach to the next one, so that nothing of the text is left between them."""
-    if not found:
+    if not cut:
         return (Span(0, length),)
-    ends = [*(span.start for span in found[1:]), length]
+    ends = [*(span.start for span in cut[1:]), length]
     starts = [0, *ends[:-1]]
     return tuple(
         Span(start, end, span.leads, span.is_lead)
-        for span, start, end in zip(found, starts, ends, strict=True)
+        for span, start, end in zip(cut, starts, ends, strict=True)
     )
 
 

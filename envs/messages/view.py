@@ -38,8 +38,8 @@ def result_chunks(name: str, text: str) -> list[Chunk]:
     chunks = []
     for place, span in enumerate(spans(text)):
         own = text[span.start : span.end]
-        shown = readable(own) if kind == "html" else own.rstrip()
-        fragments = (Fragment(shown, role="fact"),) if shown else ()
+        visible = readable(own) if kind == "html" else own.rstrip()
+        fragments = (Fragment(visible, role="fact"),) if visible else ()
         data = {"leads": span.leads, "is_lead": span.is_lead}
         chunks.append(Chunk(f"{name}/{place}", kind, own, data=data, fragments=fragments))
     return chunks

@@ -65,9 +65,9 @@ def stem(word: str) -> str:
         word = f"{word[:-1]}i"
     word = _replaced(word, _DOUBLE_END, _DOUBLE)
     word = _replaced(word, _LATER_END, _LATER)
-    found = _LAST_END.search(word)
-    if found and _measure(word[: found.start()]) > 1:
-        word = word[: found.start()]
+    match = _LAST_END.search(word)
+    if match and _measure(word[: match.start()]) > 1:
+        word = word[: match.start()]
     return _tidied(word)
 
 
@@ -91,30 +91,30 @@ def _inflected(word: str) -> str:
     if word.endswith("eed"):
         return word[:-1] if _measure(word[:-3]) > 0 else word
     cut = 2 if word.endswith("ed") else 3 if word.endswith("ing") else 0
-    left = word[: len(word) - cut]
-    if not cut or "v" not in _shape(left):
+    base = word[: len(word) - cut]
+    if not cut or "v" not in _shape(base):
         return word
-    if left.endswith(("at", "bl", "iz")):
-        return f"{left}e"
-    if len(left) > 1 and left[-1] == left[-2] and _shape(left)[-1] == "c":
-        return left if left[-1] in "lsz" else left[:-1]
-    return f"{left}e" if _measure(left) == 1 and _is_short(left) else left
+    if base.endswith(("at", "bl", "iz")):
+        return f"{base}e"
+    if len(base) > 1 and base[-1] == base[-2] and _shape(base)[-1] == "c":
+        return base if base[-1] in "lsz" else base[:-1]
+    return f"{base}e" if _measure(base) == 1 and _is_short(base) else base
 
 
 def _replaced(word: str, ending: re.Pattern[str], by: Mapping[str, str]) -> str:
-    found = ending.search(word)
-    if found is None or _measure(word[: found.start()]) == 0:
+    match = ending.search(word)
+    if match is None or _measure(word[: match.start()]) == 0:
         return word
-    return word[: found.start()] + by[found.group()]
+    return word[: match.start()] + by[match.group()]
 
 
 def _tidied(word: str) -> str:
     """Step 5: a last e, and the second of two l's."""
     if word.endswith("e"):
-        left = word[:-1]
-        size = _measure(left)
-        if size > 1 or (size == 1 and not _is_short(left)):
-            word = left
+        base = word[:-1]
+        size = _measure(base)
+        if size > 1 or (size == 1 and not _is_short(base)):
+            word = base
     return word[:-1] if word.endswith("ll") and _measure(word) > 1 else word
 
 
@@ -240,8 +240,8 @@ class Bm25:
             if number is None:
                 continue
             start, stop = self._starts[number], self._starts[number + 1]
-            found = stop - start
-            idf = np.float32(math.log(1 + (self.size - found + 0.5) / (found + 0.5)))
+            frequency = stop - start
+            idf = np.float32(math.log(1 + (self.size - frequency + 0.5) / (frequency + 0.5)))
             weight = np.float32(times) * idf
             scores[self._documents[start:stop]] += weight - weight / self._divisor[start:stop]
         return self._best(scores.astype(np.float32), k)
@@ -263,6 +263,6 @@ def lossy_length(length: int) -> int:
     free = 24
     if length < free:
         return length
-    rest = length - free
-    shift = max(rest.bit_length() - 4, 0)
-    return free + ((rest >> shift) << shift)
+    excess = length - free
+    shift = max(excess.bit_length() - 4, 0)
+    return free + ((excess >> shift) << shift)

@@ -84,10 +84,10 @@ def _download(file: DataFile, folder: Path, partial: Path) -> None:
         return
     target = partial / file.name
     fetch_published(_ADDRESS.format(id=file.drive_id), target, file.size, "webshop")
-    found = sha256(target)
-    if found != file.sha256:
+    checksum = sha256(target)
+    if checksum != file.sha256:
         target.unlink()
         raise UserError(
-            f"WebShop's {file.name} arrived with SHA-256 {found}, expected {file.sha256}; removed "
+            f"WebShop's {file.name} arrived with SHA-256 {checksum}, expected {file.sha256}; removed "
             "it: try again later, or use `stategate data webshop --from FOLDER`"
         )

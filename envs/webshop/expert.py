@@ -50,10 +50,10 @@ def play(world: WebShop, goal: int, seed: int, rates: Rates | None = None) -> Tr
 
     The agent's ``detours`` name those that were really made.
     """
-    wanted = world.goals[goal]
+    goal_record = world.goals[goal]
     detours: list[str] = []
     rng = random.Random(f"{seed} {goal}")
-    moves = _Expert(world, wanted, rng, rates or Rates(), detours).moves()
+    moves = _Expert(world, goal_record, rng, rates or Rates(), detours).moves()
     next(moves)
     played = record_episode(
         world, {"goal": goal}, lambda session, page: moves.send((session, page)), MAX_STEPS
@@ -61,7 +61,7 @@ def play(world: WebShop, goal: int, seed: int, rates: Rates | None = None) -> Tr
     agent = {
         "kind": "expert",
         "detours": detours,
-        "asin": wanted["asin"],
+        "asin": goal_record["asin"],
         "mode": world.observation,
     }
     return played.trajectory(f"expert/{goal}", {"env": "webshop", "goal": goal}, agent)
@@ -113,7 +113,7 @@ class _Expert:
             careful = not self._careful
             seen = yield f"click[{other.lower()}]"
             too_dear = self._world.prices[other] > float(self._goal["price_upper"])
-            reads = not too_dear and not (self._careful and self._told(other))
+            reads = not too_dear and not (self._careful and self._title_suffices(other))
             if reads:
                 self._detours.append("details read")
                 yield FEATURES
@@ -130,7 +130,7 @@ class _Expert:
         if choice not in seen[1].actions:  # not to be found: the best that the page shows
             choice = f"click[{(self._lookalike(seen[1]) or asin).lower()}]"
         seen = yield choice
-        if careful or (self._careful and not self._told(self._goal["asin"])):
+        if careful or (self._careful and not self._title_suffices(self._goal["asin"])):
             self._detours.append("details read")
             yield FEATURES
             seen = yield PREV
@@ -140,9 +140,11 @@ class _Expert:
 
     def _choose(self, seen: _Seen) -> _Moves:
         product = self._world.products[seen[0]["asin"]]
-        wanted = {k.lower(): str(v).lower() for k, v in dict(self._goal["goal_options"]).items()}
+        target_values = {
+            k.lower(): str(v).lower() for k, v in dict(self._goal["goal_options"]).items()
+        }
         for group, values in product.options.items():
-            value = wanted.get(group.lower())
+            value = target_values.get(group.lower())
             lowered = [str(v).lower() for v in values]
             if value is None or value not in lowered:
                 continue
@@ -179,7 +181,7 @@ class _Expert:
             others, key=lambda a: overlap(self._words, self._world.products[a].name), default=None
         )
 
-    def _told(self, asin: str) -> bool:
+    def _title_suffices(self, asin: str) -> bool:
         """Say whether the title of ``asin`` holds every word that is wished of the product."""
         return overlap(self._words, self._world.products[asin].name) == 1.0
 

@@ -35,8 +35,8 @@ def synthetic_goals(
         names = sorted(product.options)
         for values in itertools.product(*(product.options[name] for name in names)):
             options = dict(zip(names, values, strict=True))
-            spoken = ", and ".join(f"{name}: {value}" for name, value in options.items())
-            wish = f"{product.instruction}{' with ' + spoken if spoken else ''}{text}"
+            described = ", and ".join(f"{name}: {value}" for name, value in options.items())
+            wish = f"{product.instruction}{' with ' + described if described else ''}{text}"
             goals.append(goal_of(product, wish, product.instruction_attributes, limit, options))
             uses.update(product.instruction_attributes)
     for goal in goals:

@@ -87,8 +87,8 @@ def done_nodes(asin: str, options: dict[str, str], reward: float) -> Iterator[No
     """Yield the receipt."""
     escapes = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"})
     chosen = json.dumps(options, sort_keys=True).translate(escapes)
-    said = {"asin": asin, "options": chosen, "reward": str(reward)}
-    yield from (Node(line.format(**said)) for line in _RECEIPT)
+    fields = {"asin": asin, "options": chosen, "reward": str(reward)}
+    yield from (Node(line.format(**fields)) for line in _RECEIPT)
 
 
 def draw_text(nodes: Sequence[Node]) -> str:
@@ -125,10 +125,10 @@ def clickables(nodes: Sequence[Node]) -> dict[str, Node]:
 
     A value that two option groups share belongs to the later group, as in the original.
     """
-    found = {n.text.lower(): n for n in nodes if n.role == "button"}
-    found.update({n.text.lower(): n for n in nodes if n.role == "link"})
-    found.update({n.text: n for n in nodes if n.role == "option"})
-    return found
+    by_label = {n.text.lower(): n for n in nodes if n.role == "button"}
+    by_label.update({n.text.lower(): n for n in nodes if n.role == "link"})
+    by_label.update({n.text: n for n in nodes if n.role == "option"})
+    return by_label
 
 
 def affordances(nodes: Sequence[Node]) -> tuple[str, ...]:

@@ -103,10 +103,10 @@ def read_page(text: str) -> Page:
         parts = tuple(Part(raw, raw.removesuffix(SEPARATOR).strip()) for raw in raws)
     else:
         parts = tuple(map(_part, text.splitlines(keepends=True)))
-    shown = [p.label for p in parts if p.label and not p.label.startswith(CLICKED)]
-    at = shown.index("Instruction:") if "Instruction:" in shown[:3] else len(shown)
-    instruction = shown[at + 1] if at + 1 < len(shown) else ""
-    labels = shown if at + 1 >= len(shown) else [*shown[:at], *shown[at + 2 :]]
+    texts = [p.label for p in parts if p.label and not p.label.startswith(CLICKED)]
+    at = texts.index("Instruction:") if "Instruction:" in texts[:3] else len(texts)
+    instruction = texts[at + 1] if at + 1 < len(texts) else ""
+    labels = texts if at + 1 >= len(texts) else [*texts[:at], *texts[at + 2 :]]
     return Page(_kind(labels), instruction, tuple(labels), parts)
 
 
@@ -143,7 +143,7 @@ def inputs_of(event: Event) -> list[StateInput]:
     since frozen embeddings cannot tell two colours apart.
     """
     if event.kind == "ACT":
-        return [StateInput("ACT", _act(event.text), _asked(event.text, event.instruction))]
+        return [StateInput("ACT", _act(event.text), _click_match(event.text, event.instruction))]
     if event.kind == "NOTE":
         return []  # the page itself was read
     if event.kind != "OBS":
@@ -163,7 +163,7 @@ def clauses(instruction: str) -> list[Clause]:
     """Return the runs of words that the aligner takes for thing, properties, values; the limit."""
     parsed = parse(instruction)
     roles: tuple[Literal["thing", "property", "value"], ...] = ("thing", "property", "value")
-    found = [
+    parts = [
         Clause(instruction[start:end], start, end, role, probability=_sure_of(parsed, run, role))
         for role in roles
         for run in phrases(parsed, (role,))
@@ -172,8 +172,8 @@ def clauses(instruction: str) -> list[Clause]:
     limit = parsed.limit
     if limit is not None:
         words = instruction[limit.start : limit.end]
-        found.append(Clause(words, limit.start, limit.end, "limit", limit=limit.high))
-    return sorted(found, key=lambda clause: clause.start)
+        parts.append(Clause(words, limit.start, limit.end, "limit", limit=limit.high))
+    return sorted(parts, key=lambda clause: clause.start)
 
 
 def _sure_of(parsed: ParsedInstruction, run: Sequence[int], role: str) -> float:
@@ -186,19 +186,21 @@ def _facts(page: Page) -> list[StateInput]:
     if page.kind != "item" or not page.price_at or not page.instruction:
         return []
     parsed = parse(page.instruction)
-    asked = asked_parts(parsed, page.options or page.labels[2 : page.price_at - 1], page.title)
+    requested = requested_parts(
+        parsed, page.options or page.labels[2 : page.price_at - 1], page.title
+    )
     chosen = {one_line(value.lower()) for value in page.chosen}
     rows = [
         StateInput("FACT", "an asked value is chosen", 1.0)
         if one_line(one.values[0].lower()) in chosen
         else StateInput("FACT", "an asked value is offered", 0.5)
-        for one in asked
+        for one in requested
     ]
-    said = np.asarray(covered(parsed, page.title), dtype=np.float32)
-    for place in (p for one in asked for p in one.spans[0].places):
-        said[place] = 1.0
+    cover = np.asarray(covered(parsed, page.title), dtype=np.float32)
+    for place in (p for one in requested for p in one.spans[0].places):
+        cover[place] = 1.0
     values = parsed.roles[:, ROLES.index("value")]
-    if ((values > VALUED) & (said < VALUED)).any():
+    if ((values > VALUED) & (cover < VALUED)).any():
         rows.append(StateInput("FACT", "an asked value is not offered", 0.0))
     price = dollars(page.labels[page.price_at])
     if price is not None and parsed.limit is not None and parsed.limit.excludes(price):
@@ -207,7 +209,7 @@ def _facts(page: Page) -> list[StateInput]:
 
 
 @lru_cache(maxsize=8192)
-def asked_parts(
+def requested_parts(
     parsed: ParsedInstruction, parts: tuple[str, ...], title: str
 ) -> tuple[ChoiceScores, ...]:
     """Return those of an item page's ``parts`` (names and values, in order) that are asked values.
@@ -250,15 +252,15 @@ def _agreement(page: Page) -> float:
     """Return the share (0 to 1) of what is described that the page's best text says."""
     if not page.instruction or page.kind not in ("results", "item", "sub"):
         return 0.0
-    wanted = ShopInstruction.of(page.instruction)
+    goal = ShopInstruction.of(page.instruction)
     if page.kind == "results":
-        return max((wanted.share(title) for title in page.titles), default=0.0)
+        return max((goal.share(title) for title in page.titles), default=0.0)
     if page.kind == "item":
-        return wanted.share(page.title) if page.price_at else 0.0
-    return wanted.share(" ".join(page.labels[2:]))
+        return goal.share(page.title) if page.price_at else 0.0
+    return goal.share(" ".join(page.labels[2:]))
 
 
-def _asked(action: str, instruction: str) -> float:
+def _click_match(action: str, instruction: str) -> float:
     """Return the share of a clicked value's words that the instruction says, 0 where it excludes it."""
     if not action.startswith("click[") or not instruction:
         return 0.0

@@ -24,23 +24,25 @@ def nouns(title: str) -> tuple[str, ...]:
     """Return the nouns of ``title`` in lower case, in order, with repeats."""
     path = cache() / "nouns-en_core_web_sm-3.8.0.jsonl"
     with _lock:
-        known = _known(path)
-        if title not in known:
-            known[title] = [t.text.lower() for t in _parser()(title) if t.pos_ in ("NOUN", "PROPN")]
+        by_title = _parsed_nouns(path)
+        if title not in by_title:
+            by_title[title] = [
+                t.text.lower() for t in _parser()(title) if t.pos_ in ("NOUN", "PROPN")
+            ]
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps({title: known[title]}) + "\n")
-        return tuple(known[title])
+                lines.write(json.dumps({title: by_title[title]}) + "\n")
+        return tuple(by_title[title])
 
 
 @lru_cache(maxsize=4)
-def _known(path: Path) -> dict[str, list[str]]:
+def _parsed_nouns(path: Path) -> dict[str, list[str]]:
     """Return nouns by title: the sample's ship, others were parsed before."""
-    known: dict[str, list[str]] = json.loads((SAMPLE / "nouns.json").read_text("utf-8"))
+    by_title: dict[str, list[str]] = json.loads((SAMPLE / "nouns.json").read_text("utf-8"))
     for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
         with suppress(ValueError):  # a line that broke off
-            known.update(json.loads(line))
-    return known
+            by_title.update(json.loads(line))
+    return by_title
 
 
 @lru_cache(maxsize=1)
@@ -65,12 +67,14 @@ def score(
     matched = sum(has_attribute(bought, attribute) for attribute in attributes)
     named = goal["goal_options"]
     pairs = named.items() if isinstance(named, Mapping) else named
-    wanted = [normal_color(tuple(o) if isinstance(o, list | tuple) else o) for o in pairs]
+    targets = [normal_color(tuple(o) if isinstance(o, list | tuple) else o) for o in pairs]
     chosen = [normal_color(value) for value in options.values()]
-    taken = sum(any(_ratio(value, str(want)) > 85 for value in chosen) for want in wanted)
+    matched_options = sum(
+        any(_ratio(value, str(want)) > 85 for value in chosen) for want in targets
+    )
     affordable = price <= goal["price_upper"] if goal["price_upper"] > 0 else None
     total = len(attributes) + len(named) + 1
-    reward = (matched + taken + bool(affordable)) / total * kind["r_type"]
+    reward = (matched + matched_options + bool(affordable)) / total * kind["r_type"]
     parts: dict[str, Any] = {
         "r_type": kind["r_type"],
         "r_att": matched / len(attributes),
@@ -79,8 +83,8 @@ def score(
         "category_match": kind["category_match"],
         "title_score": kind["title_score"],
     }
-    if wanted:
-        parts |= {"r_option": taken / len(wanted), "w_option": len(wanted) / total}
+    if targets:
+        parts |= {"r_option": matched_options / len(targets), "w_option": len(targets) / total}
     if affordable is not None:
         parts |= {"r_price": affordable, "w_price": 1 / total}
     return reward, parts
@@ -104,7 +108,7 @@ def outcome(
     A part without a weight is a factor of the whole reward.
     """
     named = [("attributes", "att"), ("options", "option"), ("price", "price"), ("type", "type")]
-    shown = [
+    factors = [
         {"name": name, "value": parts[f"r_{key}"], "weight": parts.get(f"w_{key}")}
         for name, key in named
         if f"r_{key}" in parts
@@ -116,7 +120,7 @@ def outcome(
         other = {"name": "Wanted", "title": goal["name"], "amount": limit}
         facts, tags = _pairs(goal["goal_options"]), list(goal["attributes"])
         cards.append({**other, "facts": facts, "tags": tags})
-    whole: dict[str, Any] = {"parts": shown, "cards": cards}
+    whole: dict[str, Any] = {"parts": factors, "cards": cards}
     if goal is None:
         whole["unscored"] = UNSCORED
     return whole
@@ -132,9 +136,9 @@ def type_parts(bought: Product, goal: Mapping[str, Any]) -> dict[str, Any]:
     query_match = bought.query == goal["query"]
     shared = _categories(bought.product_category) & _categories(goal["product_category"])
     category_match = len(shared) >= 2
-    wanted = nouns(goal["name"])
-    common = set(nouns(bought.name)) & set(wanted)
-    title_score = len(common) / len(wanted) if wanted else 0.2
+    goal_nouns = nouns(goal["name"])
+    common = set(nouns(bought.name)) & set(goal_nouns)
+    title_score = len(common) / len(goal_nouns) if goal_nouns else 0.2
     if title_score < 0.1:
         r_type = 0.1 if title_score else 0.0
     else:

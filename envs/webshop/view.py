@@ -62,14 +62,14 @@ class WebShopActions(ActionVocabulary):
         if act in (BUY, BACK):
             return "buy" if act == BUY else "back"
         read = read_page(page)
-        offered = {_click(label) for label in read.labels}
+        clicks = {_click(label) for label in read.labels}
         if read.kind == "results":
-            return "page" if act in (NEXT, PREV) else "product" if act in offered else "other"
+            return "page" if act in (NEXT, PREV) else "product" if act in clicks else "other"
         if read.kind not in ("item", "sub"):
             return "other"
         if act == PREV or act in DETAILS:
             return "back" if act == PREV else "details"
-        return "option" if read.kind == "item" and act in offered else "other"
+        return "option" if read.kind == "item" and act in clicks else "other"
 
     def accepts(self, action: str, observation: Observation) -> bool:
         """Say whether the page offers ``action``; a search is taken on any page but the last."""
@@ -155,15 +155,15 @@ def _click(label: str) -> str:
 
 def _by_mark(parts: Sequence[Part], actions: set[str]) -> list[Part]:
     """Tell what the parts of a `rich` page are by its marks; a text may only look like a button."""
-    found = []
+    with_roles = []
     for part in parts:
         role, is_offered = part.role, _click(part.label) in actions
         if not is_offered and not (part.label == "Search" and SEARCH in actions):
             role = "text"
         elif role == "button" and is_offered and part.label.lower() not in BUTTONS:
             role = "product"
-        found.append(replace(part, role=role))
-    return found
+        with_roles.append(replace(part, role=role))
+    return with_roles
 
 
 def _by_place(parts: Sequence[Part], actions: set[str]) -> list[Part]:
@@ -176,7 +176,7 @@ def _by_place(parts: Sequence[Part], actions: set[str]) -> list[Part]:
     is_results = any(RESULTS.fullmatch(part.label) for part in parts[2:5])
     title = len(parts) - 7 if is_item else -1
     lead = 6 if is_results else 4  # parts before the page's own content
-    found = []
+    with_roles = []
     for i, part in enumerate(parts):
         is_offered, role = _click(part.label) in actions, part.role
         if 4 <= i < title:
@@ -187,8 +187,8 @@ def _by_place(parts: Sequence[Part], actions: set[str]) -> list[Part]:
             part.label == "Search" and SEARCH in actions and i == len(parts) - 1
         ):
             role = "button"
-        found.append(replace(part, role=role))
-    return found
+        with_roles.append(replace(part, role=role))
+    return with_roles
 
 
 def _groups(
@@ -279,12 +279,12 @@ def _commands(kind: str, text: str, parts: Sequence[Part]) -> Chunk:
 
 def _product(text: str, parts: Sequence[Part]) -> Chunk:
     link = next(part for part in parts if part.role == "product")
-    said = [part.label for part in parts if part.role == "text" and part.label]
-    price = said.pop() if len(said) > 1 and said[-1].startswith("$") else ""
+    texts = [part.label for part in parts if part.role == "text" and part.label]
+    price = texts.pop() if len(texts) > 1 and texts[-1].startswith("$") else ""
     seen = " (seen)" if link.is_clicked else ""
     fragments = [Fragment(link.label.lower() + seen, _click(link.label))]
-    if said:
-        title = f" | {one_line(' '.join(said))}"
+    if texts:
+        title = f" | {one_line(' '.join(texts))}"
         fragments.append(Fragment(title, role="title", label=" | "))
     if price:
         fragments.append(_amount(f" | {one_line(price)}", " | "))

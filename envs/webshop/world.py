@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from stategate.envs.protocols import Observation, PlayableWorld, Session, spoken
+from stategate.envs.protocols import Observation, PlayableWorld, Session, task_sentence
 from stategate.envs.webshop import pages
 from stategate.envs.webshop.bm25 import Bm25
 from stategate.envs.webshop.catalogue import Catalogue, Product, read_catalogue, search_text
@@ -137,7 +137,7 @@ class WebShop(PlayableWorld):
                 raise UserError("the instruction is empty: say what to buy")
             session = start(None, text)
         else:
-            words = spoken(wish)
+            words = task_sentence(wish)
             session = start(self._goal_number(wish["goal"]), words)
         return session, self.observe(session)
 
@@ -162,9 +162,9 @@ class WebShop(PlayableWorld):
         reward = 0.0
         if here["page"] == "done":
             reward, info["reward"] = self._reward(here)
-            wanted = None if here["goal"] is None else self.goals[here["goal"]]
+            goal = None if here["goal"] is None else self.goals[here["goal"]]
             bought = self.products[here["asin"]]
-            info["outcome"] = outcome(bought, here["options"], wanted, info["reward"] or {})
+            info["outcome"] = outcome(bought, here["options"], goal, info["reward"] or {})
         text, actions = self._draw(here, nodes), pages.affordances(nodes)
         return Observation(text, actions, reward, here["page"] == "done", info)
 
@@ -204,12 +204,12 @@ class WebShop(PlayableWorld):
 
     def oracle(self, number: int) -> float:
         """Return the reward of buying exactly the goal's product with exactly its options."""
-        wanted = self.goals[self._goal_number(number)]
-        options = wanted["goal_options"]
+        goal = self.goals[self._goal_number(number)]
+        options = goal["goal_options"]
         values = options.values() if isinstance(options, Mapping) else options
         chosen = {str(i): str(value) for i, value in enumerate(values)}
-        product = self.products[wanted["asin"]]
-        return score(product, wanted, self.prices[product.asin], chosen)[0]
+        product = self.products[goal["asin"]]
+        return score(product, goal, self.prices[product.asin], chosen)[0]
 
     def _goal_number(self, goal: Any) -> int:
         if isinstance(goal, bool) or not isinstance(goal, int):
@@ -238,9 +238,9 @@ class WebShop(PlayableWorld):
         if page == "search":
             return list(pages.search_nodes(wish))
         if page == "results":
-            found, number = self._search(tuple(here["keywords"])), here["number"]
-            listed = found[(number - 1) * pages.PER_PAGE : number * pages.PER_PAGE]
-            return list(pages.results_nodes(wish, listed, number, len(found)))
+            hits, number = self._search(tuple(here["keywords"])), here["number"]
+            listed = hits[(number - 1) * pages.PER_PAGE : number * pages.PER_PAGE]
+            return list(pages.results_nodes(wish, listed, number, len(hits)))
         product = self.products.get(here["asin"])
         if product is None:
             raise UserError(f"no product {here['asin']!r}: this session is of another catalogue")
@@ -267,18 +267,18 @@ class WebShop(PlayableWorld):
 
     def _find(self, keywords: tuple[str, ...]) -> tuple[Product, ...]:
         """Return the products of a results page; the first word may name a field (`<c>` …)."""
-        field, rest = keywords[0], " ".join(keywords[1:]).strip()
+        field, query = keywords[0], " ".join(keywords[1:]).strip()
         every = list(self.products.values())
         if field == "<r>":  # random in the original; here the same for the same seed and words
-            drawn = random.Random(f"{self.seed} {rest}".encode("utf-8", "surrogatepass"))
-            return tuple(drawn.sample(every, min(HITS, len(every))))
+            rng = random.Random(f"{self.seed} {query}".encode("utf-8", "surrogatepass"))
+            return tuple(rng.sample(every, min(HITS, len(every))))
         if field == "<a>":
-            return tuple(p for p in every if rest in p.attributes)
+            return tuple(p for p in every if query in p.attributes)
         if field == "<c>":
             category = keywords[1].strip() if len(keywords) > 1 else ""
             return tuple(p for p in every if p.category == category)
         if field == "<q>":
-            return tuple(p for p in every if p.query == rest)
+            return tuple(p for p in every if p.query == query)
         return tuple(self._by_asin[i] for i, _ in self._engine.search(" ".join(keywords), HITS))
 
 

@@ -72,8 +72,8 @@ def summary_text(summary: Mapping[str, Any]) -> str:
 
 def section(run: Run) -> str:
     """Return the section of one run: what made it, its table, its tests."""
-    made = (f"`{run.args.get(key)}`" for key in ("command", "commit") if key in run.args)
-    parts = [f"## {run.folder.name}", ", commit ".join(made), table(run.summary["rows"])]
+    origins = (f"`{run.args.get(key)}`" for key in ("command", "commit") if key in run.args)
+    parts = [f"## {run.folder.name}", ", commit ".join(origins), table(run.summary["rows"])]
     if run.summary["tests"]:
         parts += ["Paired tests on the same tasks:", format_tests(run.summary["tests"])]
     return "\n\n".join(parts)

@@ -212,10 +212,10 @@ def _summed(values: Floats, clusters: Labels, strata: Labels) -> list[tuple[Floa
 def _bootstrap(parts: Sequence[tuple[Floats, Floats]], seed: int) -> Interval:
     from scipy import stats
 
-    def statistic(*drawn: NDArray[np.int64], axis: int = -1) -> Floats:
+    def statistic(*resampled: NDArray[np.int64], axis: int = -1) -> Floats:
         means = [
             sums[places].sum(axis=axis) / counts[places].sum(axis=axis)
-            for places, (sums, counts) in zip(drawn, parts, strict=True)
+            for places, (sums, counts) in zip(resampled, parts, strict=True)
         ]
         return np.asarray(np.mean(means, axis=0))
 

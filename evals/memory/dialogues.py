@@ -93,7 +93,9 @@ def summarise(turns: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Sum
         for dialogue in dict.fromkeys(row["dialogue"] for row in own):
             part = [units[i] for i, row in enumerate(own) if row["dialogue"] == dialogue]
             values = {m: [unit[m] for unit in part if m in unit] for m in _RIGHT}
-            by_dialogue[name][dialogue] = {m: mean(known) for m, known in values.items() if known}
+            by_dialogue[name][dialogue] = {
+                m: mean(numbers) for m, numbers in values.items() if numbers
+            }
     return rows, paired_tests(by_dialogue, _PAIRS, _RIGHT, seed)
 
 

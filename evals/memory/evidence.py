@@ -138,8 +138,8 @@ def ranking_by(name: str, conversation: Conversation, embedder: Embedder, folder
     """Return the ranking of a conversation's turns by the ranker ``name``."""
     if name == "memory":
         return _remembered(conversation, embedder, folder)
-    spoken = {turn.id: _spoken(turn) for s in conversation.sessions for turn in s.turns}
-    ids, texts = list(spoken), list(spoken.values())
+    texts_by_id = {turn.id: _speaker_line(turn) for s in conversation.sessions for turn in s.turns}
+    ids, texts = list(texts_by_id), list(texts_by_id.values())
     if name == "bm25":
         scores: Callable[[str], Any] = bm25_over(texts, stemmed=True).scores
     elif name == "minilm":
@@ -187,17 +187,17 @@ def _remembered(conversation: Conversation, embedder: Embedder, folder: str) -> 
     def ranking(question: Question) -> tuple[list[str], float | None, Mapping[str, str]]:
         facts = memory.recall(question.text, limits=Limits(facts=_DEPTH), at=question.at)
         turns = dict.fromkeys(turn["episode_id"] for fact in facts for turn in fact.turns)
-        shown = {
+        passages = {
             turn["episode_id"]: f"{day_of(turn['at'])} {fact.speaker}: {fact.passage}"
             for fact in facts
             for turn in fact.turns
         }
-        return list(turns), max((fact.support for fact in facts[:5]), default=None), shown
+        return list(turns), max((fact.support for fact in facts[:5]), default=None), passages
 
     return ranking
 
 
-def _spoken(turn: Utterance) -> str:
+def _speaker_line(turn: Utterance) -> str:
     """Return a turn as rankers read it."""
     return f"{turn.speaker}: {turn.text}" + (f" [{turn.caption}]" if turn.caption else "")
 
@@ -205,15 +205,15 @@ def _spoken(turn: Utterance) -> str:
 def _line(turn: Utterance, session: Session) -> str:
     """Return a turn as a prompt shows it, with its day: what the token budget counts."""
     day = "" if session.at is None else f"{datetime.fromtimestamp(session.at, UTC):%Y-%m-%d} "
-    return f"{day}{' '.join(_spoken(turn).split())}"
+    return f"{day}{' '.join(_speaker_line(turn).split())}"
 
 
 def _within(turns: Sequence[str], lines: Mapping[str, str]) -> list[str]:
     """Return the first turns whose lines fit into the budget; the first that does not ends it."""
-    left, chosen = BUDGET, []
+    remaining, chosen = BUDGET, []
     for id_ in turns:
-        left -= count_tokens(lines[id_] + "\n")
-        if left < 0:
+        remaining -= count_tokens(lines[id_] + "\n")
+        if remaining < 0:
             break
         chosen.append(id_)
     return chosen
@@ -231,8 +231,8 @@ def measured(
         cuts = {str(k): ranked[:k] for k in KS}
         if unit == "turn":
             cuts[f"in{BUDGET}"] = within
-        for cut, shown in cuts.items() if evidence else ():
-            hits = [id_ in shown for id_ in evidence]
+        for cut, head in cuts.items() if evidence else ():
+            hits = [id_ in head for id_ in evidence]
             values[f"{unit}_any_{cut}"] = float(any(hits))
             values[f"{unit}_all_{cut}"] = float(all(hits))
             values[f"{unit}_share_{cut}"] = sum(hits) / len(hits)
@@ -258,10 +258,10 @@ def _figures(rows: Sequence[Row], seed: int) -> Row:
     figures: Row = {"n": sum(1 for r in rows if r["evidence"]), "asked": len(rows)}
     for metric in METRICS:
         # An error counts as finding nothing.
-        known = [r for r in rows if metric in r or (r.get("error") and r["evidence"])]
-        if any(metric in r for r in known):
-            values = [float(r.get(metric, 0.0)) for r in known]
-            figures |= with_interval(metric, values, seed, [r["conversation"] for r in known])
+        counted = [r for r in rows if metric in r or (r.get("error") and r["evidence"])]
+        if any(metric in r for r in counted):
+            values = [float(r.get(metric, 0.0)) for r in counted]
+            figures |= with_interval(metric, values, seed, [r["conversation"] for r in counted])
     yes = [r["score"] for r in rows if r["answerable"] and r["score"] is not None]
     no = [r["score"] for r in rows if not r["answerable"] and r["score"] is not None]
     if yes and no:

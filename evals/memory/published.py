@@ -97,16 +97,18 @@ def read_locomo(path: str | Path) -> list[Conversation]:
 def _sample(value: Any, i: int, path: str | Path) -> Conversation:
     with user_error_context(f"'{path}' sample {i} is not in LoCoMo's format"):
         name = str(value.get("sample_id", i))
-        spoken = value["conversation"]
-        numbers = sorted(int(m[1]) for key in spoken if (m := _SESSION.fullmatch(key)))
-        sessions = tuple(_session(spoken, number) for number in numbers)
-        known = {turn.id: session.id for session in sessions for turn in session.turns}
-        questions = tuple(_question(qa, f"{name}/{n}", known) for n, qa in enumerate(value["qa"]))
+        transcript = value["conversation"]
+        numbers = sorted(int(m[1]) for key in transcript if (m := _SESSION.fullmatch(key)))
+        sessions = tuple(_session(transcript, number) for number in numbers)
+        session_of = {turn.id: session.id for session in sessions for turn in session.turns}
+        questions = tuple(
+            _question(qa, f"{name}/{n}", session_of) for n, qa in enumerate(value["qa"])
+        )
     return Conversation(name, tuple(s for s in sessions if s.turns), questions)
 
 
-def _session(spoken: Mapping[str, Any], number: int) -> Session:
-    at = moment(str(spoken.get(f"session_{number}_date_time", "")))
+def _session(transcript: Mapping[str, Any], number: int) -> Session:
+    at = moment(str(transcript.get(f"session_{number}_date_time", "")))
     turns = tuple(
         Utterance(
             _turn_ids(str(turn["dia_id"]))[0],
@@ -114,7 +116,7 @@ def _session(spoken: Mapping[str, Any], number: int) -> Session:
             str(turn.get("text") or ""),
             str(turn.get("blip_caption") or ""),
         )
-        for turn in spoken[f"session_{number}"] or ()
+        for turn in transcript[f"session_{number}"] or ()
     )
     return Session(f"S{number}", at, turns)
 
@@ -155,15 +157,19 @@ def _history(value: Any, i: int, path: str | Path) -> Conversation:
         is_abstention = name.endswith("_abs")
         golden = {str(id_) for id_ in value.get("answer_session_ids") or ()}
         sessions, turns, of_answer = [], [], []
-        given = (value["haystack_session_ids"], value["haystack_dates"], value["haystack_sessions"])
-        for number, (id_, date, said) in enumerate(zip(*given, strict=True)):
+        columns = (
+            value["haystack_session_ids"],
+            value["haystack_dates"],
+            value["haystack_sessions"],
+        )
+        for number, (id_, date, turns_) in enumerate(zip(*columns, strict=True)):
             own = f"S{number}"  # a file may hold a session twice
-            spoken = tuple(
+            utterances = tuple(
                 Utterance(f"{own}:{n}", str(turn["role"]), str(turn["content"] or ""))
-                for n, turn in enumerate(said)
+                for n, turn in enumerate(turns_)
             )
-            sessions.append(Session(own, moment(str(date)), spoken))
-            turns += [f"{own}:{n}" for n, turn in enumerate(said) if turn.get("has_answer")]
+            sessions.append(Session(own, moment(str(date)), utterances))
+            turns += [f"{own}:{n}" for n, turn in enumerate(turns_) if turn.get("has_answer")]
             of_answer += [own] * (str(id_) in golden)
         question = Question(
             name,

@@ -128,8 +128,8 @@ class Summary(FramedContext):
             except UserError as error:
                 problem = one_line(str(error))[:160]
                 raise UserError(f"the model could not keep notes ({problem})") from None
-            lines_ = truncate(reply.strip(), self.note_tokens).splitlines()
-            return tuple(line for text in lines_ if (line := one_line(text)))
+            notes = truncate(reply.strip(), self.note_tokens).splitlines()
+            return tuple(line for text in notes if (line := one_line(text)))
 
         def build_context(request: ContextRequest) -> BuiltContext:
             chunks = request.source.all()

@@ -128,7 +128,7 @@ class Weigher:
             raise UserError("the question is empty: ask something")
         if not documents:
             return Ranking(np.zeros(0), np.zeros(0))
-        texts = [document.shown() for document in documents]
+        texts = [document.as_text() for document in documents]
         states = self.memory.states(documents, quiet)
         ranking = rank(self.ranker, self.memory.backend, states, question)
         parts = {self.ranker: ranking.scores}

@@ -44,8 +44,8 @@ class ExperienceAdapter:
 
         ``bare``: and without its marks (here there are none).
         """
-        text, asked = one_line(page), one_line(instruction)
-        return text.replace(asked, "", 1).strip() if asked and asked != text else text
+        text, wish = one_line(page), one_line(instruction)
+        return text.replace(wish, "", 1).strip() if wish and wish != text else text
 
     def matched_words(self, observation: Observation, instruction: str) -> str:
         """Return the instruction's words that a page met, "" where that is not worth a note."""

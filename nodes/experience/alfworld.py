@@ -46,16 +46,18 @@ class AlfWorldExperience(ExperienceAdapter):
         pairs = [
             (event.text, pages.get(event.t + 1, "")) for event in events if event.kind == "ACT"
         ]
-        known = knowledge_of(pairs, observation.text, observation.actions)
+        knowledge = knowledge_of(pairs, observation.text, observation.actions)
         places = {command_of(action).place for action in observation.actions} - {""}
-        places |= {known.at, *known.seen, *known.closed} - {""}
-        facts = [Fact("in hand", "is", known.hand or "nothing")]
+        places |= {knowledge.at, *knowledge.seen, *knowledge.closed} - {""}
+        facts = [Fact("in hand", "is", knowledge.hand or "nothing")]
         for place in sorted(places, key=lambda p: (kind_of(p), len(p), p)):
-            if place in known.seen:
-                things = ", ".join(known.seen[place])
+            if place in knowledge.seen:
+                things = ", ".join(knowledge.seen[place])
                 facts.append(Fact(place, "holds", things or "nothing", lasts=bool(things)))
             else:
-                facts.append(Fact(place, "is", "closed" if place in known.closed else "not seen"))
+                facts.append(
+                    Fact(place, "is", "closed" if place in knowledge.closed else "not seen")
+                )
         return facts
 
     def is_echoed(self, action: str) -> bool:
@@ -91,12 +93,12 @@ class AlfWorldExperience(ExperienceAdapter):
 
     def lessons(self, instruction: str, actions: Sequence[str]) -> tuple[str, ...]:
         """Return where the asked thing was taken: "cup at shelf"."""
-        taken = [command_of(action.lower()) for action in actions]
-        asked = likeliest_goal(instruction).thing
+        commands = [command_of(action.lower()) for action in actions]
+        goal_thing = likeliest_goal(instruction).thing
         return tuple(
             f"{kind_of(c.thing)} at {kind_of(c.place)}"
-            for c in taken
-            if c.verb == "take" and kind_of(c.thing) == asked
+            for c in commands
+            if c.verb == "take" and kind_of(c.thing) == goal_thing
         )
 
     def general(self, text: str) -> str:

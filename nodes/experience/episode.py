@@ -120,12 +120,14 @@ class Annotation:
     experience: str
 
 
-def annotate(episode: Episode, told: ExperienceAdapter, gamma: float = GAMMA) -> list[Annotation]:
+def annotate(
+    episode: Episode, adapter: ExperienceAdapter, gamma: float = GAMMA
+) -> list[Annotation]:
     """Return one annotation a decision."""
     scale = 10.0 if episode.correct else 10.0 * BLAME
     worth = [scale * value for value in returns(episode, gamma)]
     return [
-        Annotation(round(q, 3), _words(episode, told, i, step))
+        Annotation(round(q, 3), _words(episode, adapter, i, step))
         for i, (q, step) in enumerate(zip(worth, episode.steps, strict=True))
     ]
 
@@ -137,14 +139,14 @@ def returns(episode: Episode, gamma: float = GAMMA) -> list[float]:
     return [reward * gamma ** (last - i) for i in range(last + 1)]
 
 
-def _words(episode: Episode, told: ExperienceAdapter, i: int, step: Step) -> str:
+def _words(episode: Episode, adapter: ExperienceAdapter, i: int, step: Step) -> str:
     if step.thought:
-        words = told.general(" ".join(step.thought.split()))[:_THOUGHT]
+        words = adapter.general(" ".join(step.thought.split()))[:_THOUGHT]
     else:
-        words = told.describe(episode.question, step.before, step.action)
-    left = len(episode.steps) - 1 - i
+        words = adapter.describe(episode.question, step.before, step.action)
+    left_steps = len(episode.steps) - 1 - i
     ended = "full reward" if episode.reward >= 1.0 else f"a reward of {episode.reward:.2f}"
-    when = f"{left} steps later" if left > 1 else "one step later" if left else "with this step"
+    when = ("with this step", "one step later", f"{left_steps} steps later")[min(left_steps, 2)]
     return f"{words.rstrip('.')}. It ended in {ended} {when}."
 
 
@@ -159,7 +161,7 @@ _DECISION = re.compile(r"([\w-]*)\((.*?)\) → ")
 
 
 def state_text(
-    told: ExperienceAdapter,
+    adapter: ExperienceAdapter,
     question: str,
     decisions: Sequence[tuple[str, str]],
     *,
@@ -175,28 +177,28 @@ def state_text(
         tool, params = parse_action(action)
         is_last = i == len(recent) - 1
         # An old page is shown as short-term memory would have kept it, even if all of it is known.
-        kept = truncate(told.summary_line(page, question), _STORED)
+        stored = truncate(adapter.summary_line(page, question), _STORED)
         seen = (
-            page_head(told, page, question, _CURRENT)
+            page_head(adapter, page, question, _CURRENT)
             if is_last
-            else page_head(told, kept, "", _EARLIER)
+            else page_head(adapter, stored, "", _EARLIER)
         )
         lines.append(f"{tool}({truncate(params, 32)}) → {seen}")
     if not recent:
-        lines.append(f"start → {page_head(told, start, question, _CURRENT)}")
+        lines.append(f"start → {page_head(adapter, start, question, _CURRENT)}")
     return "\n".join(lines)
 
 
-def states_of(episode: Episode, told: ExperienceAdapter) -> list[str]:
+def states_of(episode: Episode, adapter: ExperienceAdapter) -> list[str]:
     """Return the state in which each decision of ``episode`` was taken."""
-    taken = [(step.action, step.after) for step in episode.steps]
+    decisions = [(step.action, step.after) for step in episode.steps]
     return [
-        state_text(told, episode.question, taken[:i], start=step.before)
+        state_text(adapter, episode.question, decisions[:i], start=step.before)
         for i, step in enumerate(episode.steps)
     ]
 
 
-def situation(told: ExperienceAdapter, state: str) -> Hashable:
+def situation(adapter: ExperienceAdapter, state: str) -> Hashable:
     """Return what kind of situation a state's text tells.
 
     Two states can be near in words and yet be different situations: advice does not carry over
@@ -208,11 +210,11 @@ def situation(told: ExperienceAdapter, state: str) -> Hashable:
             question = line.removeprefix("Question: ")
         decision = _DECISION.match(line)
         if decision:
-            last = told.move_of(question, Step(decision[1], decision[2]).action)
-    return told.situation(question, last)
+            last = adapter.move_of(question, Step(decision[1], decision[2]).action)
+    return adapter.situation(question, last)
 
 
-def online_state(told: ExperienceAdapter, request: ContextRequest) -> str:
+def online_state(adapter: ExperienceAdapter, request: ContextRequest) -> str:
     """Return the state of a running episode, from what its context builder may read."""
     decisions: list[tuple[str, str]] = []
     page_of = {e.t: e.text for e in request.events if e.kind == "OBS"}
@@ -222,9 +224,9 @@ def online_state(told: ExperienceAdapter, request: ContextRequest) -> str:
         after = request.observation.text if is_last else page_of.get(acts[i + 1].t, "")
         decisions.append((act.text, after))
     start = request.observation.text
-    return state_text(told, request.instruction, decisions, start=start)
+    return state_text(adapter, request.instruction, decisions, start=start)
 
 
-def page_head(told: ExperienceAdapter, page: str, question: str, tokens: int) -> str:
+def page_head(adapter: ExperienceAdapter, page: str, question: str, tokens: int) -> str:
     """Return the head of ``page`` on one line, without the question and without its marks."""
-    return truncate(told.summary_line(page, question, bare=True), tokens)
+    return truncate(adapter.summary_line(page, question, bare=True), tokens)

@@ -26,7 +26,7 @@ def make_of(embedder: Embedder) -> str:
 
 
 def add_episode(
-    bank: StateBank, episode: Episode, embedder: Embedder, told: ExperienceAdapter
+    bank: StateBank, episode: Episode, embedder: Embedder, adapter: ExperienceAdapter
 ) -> int:
     """Add the decisions of ``episode``, unless it was added before; returns how many rows are new.
 
@@ -34,19 +34,19 @@ def add_episode(
     """
     if bank.bank.is_read(episode.id):
         return 0
-    texts = states_of(episode, told)
+    texts = states_of(episode, adapter)
     vectors = embedder.embed(texts)
     entries = []
     folded: list[tuple[str, float]] = []
     for i, (text, vector, note) in enumerate(
-        zip(texts, vectors, annotate(episode, told), strict=True)
+        zip(texts, vectors, annotate(episode, adapter), strict=True)
     ):
-        move = told.move_of(episode.question, episode.steps[i].action)
-        near = [hit for hit in bank.search(vector, 3) if hit.score >= SAME]
+        move = adapter.move_of(episode.question, episode.steps[i].action)
+        nearest = [hit for hit in bank.search(vector, 3) if hit.score >= SAME]
         # A row is trusted as its least trusted source is: others are not folded into it.
         twins = [
             hit.row.id
-            for hit in near
+            for hit in nearest
             if hit.row.data.get("move") == move and trust_of(hit.row) == episode.trust
         ]
         if twins:
@@ -77,12 +77,12 @@ def trust_of(row: Row) -> float:
     return float(trust) if isinstance(trust, int | float) and trust == trust else 0.0
 
 
-def untrusted(bank: Bank, least: float) -> frozenset[int]:
+def untrusted(bank: Bank, min_trust: float) -> frozenset[int]:
     """Return the numbers of the rows that are trusted less than ``least``."""
     # The last field of what is trusted wholly; JSON escapes the quotes of any text that looks the same.
     text = sa.type_coerce(row_table.c.data, Text)
     rows = bank.select(text.like('%"trust":%'), text.not_like('%"trust": 1.0}'))
-    return frozenset(row.n for row in rows if trust_of(row) < least)
+    return frozenset(row.n for row in rows if trust_of(row) < min_trust)
 
 
 _HALF_LIFE = 30 * 86400.0  # seconds in which a row that is not used loses half of its standing
@@ -123,9 +123,9 @@ def prune(
         tests.append((c.uses >= _TRIED) & (c.helped < _USELESS))
     gone = set(bank.numbers(sa.or_(*tests))) if tests else set()
     if keep is not None and len(bank) - len(gone) > keep:
-        left = [row for row in bank.rows() if row.n not in gone]
-        left.sort(key=lambda row: (-standing(row, now), row.n))
-        gone |= {row.n for row in left[keep:]}
+        survivors = [row for row in bank.rows() if row.n not in gone]
+        survivors.sort(key=lambda row: (-standing(row, now), row.n))
+        gone |= {row.n for row in survivors[keep:]}
     if gone:
         bank.remove(sorted(gone))
     return len(gone)

@@ -81,9 +81,9 @@ class WebShopExperience(ExperienceAdapter):
             return target
         if is_product(target):
             return OPEN
-        asked = instruction.lower()
-        is_asked = target in asked or _content(target) <= _content(asked)
-        return "option" if is_asked else "other_option"
+        wish = instruction.lower()
+        is_requested = target in wish or _content(target) <= _content(wish)
+        return "option" if is_requested else "other_option"
 
     def offers(self, move: str, observation: Observation) -> bool:
         """Say whether the page offers a move of this kind."""
@@ -124,9 +124,9 @@ class WebShopExperience(ExperienceAdapter):
 
 def _search_form(question: str, words: str) -> str:
     """Return which parts of the question the search words hold (half of a part counts)."""
-    wanted = ShopInstruction.of(question)
-    options = list(words_of(wanted.words("value")))
-    properties = list(words_of(wanted.words("property")))
+    goal = ShopInstruction.of(question)
+    options = list(words_of(goal.words("value")))
+    properties = list(words_of(goal.words("property")))
     has_options = overlap(options, words) >= _HALF
     if overlap(properties, words) >= _HALF:
         return "search" if has_options else "search_no_options"
@@ -148,16 +148,16 @@ def _matched(chunks: Sequence[Chunk], instruction: str) -> str:
     if "entry" in roles or not roles & {"subject", "text"}:
         return ""
     choices = [(c.choice.name, c.choice.values) for c in chunks if c.choice and c.choice.values]
-    wanted = ShopInstruction.of(instruction, choices, title)
-    parsed = wanted.parsed
-    met = [quality > _MET for quality in covered(parsed, f"{title} {detail}")]
-    for asked in wanted.choices:
-        if asked.requested[asked.best] >= asked.none:
-            for place in asked.spans[asked.best].places:
-                met[place] = True
+    goal = ShopInstruction.of(instruction, choices, title)
+    parsed = goal.parsed
+    matched = [quality > _MET for quality in covered(parsed, f"{title} {detail}")]
+    for choice in goal.choices:
+        if choice.requested[choice.best] >= choice.none:
+            for place in choice.spans[choice.best].places:
+                matched[place] = True
     stretches: list[list[int]] = []
     for i, token in enumerate(parsed.tokens):
-        if not met[i] or token.is_small or parsed.matters[i] < _SEARCHED:
+        if not matched[i] or token.is_small or parsed.matters[i] < _SEARCHED:
             continue
         last = stretches[-1][-1] if stretches else -2
         if last == i - 1 and parsed.clause[i] == parsed.clause[last]:
@@ -165,5 +165,5 @@ def _matched(chunks: Sequence[Chunk], instruction: str) -> str:
         else:
             stretches.append([i])
     words = parsed.tokens
-    said = [parsed.text[words[part[0]].start : words[part[-1]].end] for part in stretches]
-    return ", ".join(dict.fromkeys(said)) or NOTHING
+    texts = [parsed.text[words[part[0]].start : words[part[-1]].end] for part in stretches]
+    return ", ".join(dict.fromkeys(texts)) or NOTHING

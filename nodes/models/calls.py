@@ -98,14 +98,16 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
         problem = f"gives no whole answer within {seconds:.0f} s"
         raise ModelUnavailable(f"{server} {problem}: {fix}") from error
     except openai.BadRequestError as error:
-        raise RequestRefused(f"the model server refused the request: {_said(error)}") from error
+        raise RequestRefused(
+            f"the model server refused the request: {_reason_of(error)}"
+        ) from error
     except openai.APIStatusError as error:
         if error.status_code in _BUSY or error.status_code >= 500:
-            problem = f"is busy or broken ({_said(error)})"
+            problem = f"is busy or broken ({_reason_of(error)})"
             raise ModelUnavailable(f"{server} {problem}: {fix}") from error
-        raise UserError(f"the model server refused the request: {_said(error)}") from error
+        raise UserError(f"the model server refused the request: {_reason_of(error)}") from error
     except (openai.APIError, httpx2.HTTPError) as error:
-        raise ModelUnavailable(f"{server} does not answer ({_said(error)}): {fix}") from error
+        raise ModelUnavailable(f"{server} does not answer ({_reason_of(error)}): {fix}") from error
     # What clients raise for an answer that is none: a text for an object, no choices, deep JSON.
     except (
         RecursionError,
@@ -121,12 +123,12 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
         ) from e
 
 
-def _said(error: BaseException) -> str:
+def _reason_of(error: BaseException) -> str:
     """Return what an error says, and its cause: clients wrap the reason, some of them twice."""
-    said = ""
+    reasons = ""
     cause: BaseException | None = error
     while cause is not None:
         reason = one_line(str(cause))
-        said = said if reason in said else f"{said} {reason}".strip()
+        reasons = reasons if reason in reasons else f"{reasons} {reason}".strip()
         cause = cause.__cause__
-    return without_password(said)[:160] or type(error).__name__
+    return without_password(reasons)[:160] or type(error).__name__

@@ -131,8 +131,8 @@ class _RemoteEmbedder(_CachedEmbedder):
 
     def _compute(self, texts: Sequence[str]) -> Vector:
         # The protocol refuses an empty text.
-        given = [text or " " for text in texts]
-        answer = run(guarded(self._client, lambda client: client.aembed_documents(given)))
+        non_empty = [text or " " for text in texts]
+        answer = run(guarded(self._client, lambda client: client.aembed_documents(non_empty)))
         try:
             rows = np.asarray(answer, dtype=np.float32)
         except (TypeError, ValueError):
@@ -195,8 +195,8 @@ def embed_ahead(params: EmbedderParams, texts: Sequence[str], crew: Crew | None)
     if crew is None:
         return 0
     embedder = Resources(None, params).embedder
-    known = embedding_cache().get(embedder.name, texts, embedder.dimension)
-    missing = [text for text in dict.fromkeys(texts) if text not in known]
+    cached = embedding_cache().get(embedder.name, texts, embedder.dimension)
+    missing = [text for text in dict.fromkeys(texts) if text not in cached]
     blocks = [missing[start : start + _BLOCK] for start in range(0, len(missing), _BLOCK)]
     rows = in_order(partial(_serve, params), blocks, crew, "embed")
     for block, vectors in zip(blocks, rows, strict=True):

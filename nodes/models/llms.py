@@ -80,9 +80,9 @@ class EmbeddedLlm(LlmParams):
             return Path(name)
         models = [a.name for a in ASSETS.values() if not a.is_folder]
         if name not in models:
-            known = ", ".join([*self.ALIASES, *models])
+            names = ", ".join([*self.ALIASES, *models])
             raise UserError(
-                f"unknown model {name!r}: known are {known}, or the path of a .gguf file"
+                f"unknown model {name!r}: known are {names}, or the path of a .gguf file"
             )
         return asset_path(name)
 
@@ -91,8 +91,8 @@ class EmbeddedLlm(LlmParams):
         from stategate.nodes.models.server import require_library, serve
 
         require_library()  # before a model is fetched that nothing could run
-        wanted = self.model_dump(include={"n_ctx", "threads", "port", "timeout"})
-        server = serve(self.model_file(), **wanted)
+        server_settings = self.model_dump(include={"n_ctx", "threads", "port", "timeout"})
+        server = serve(self.model_file(), **server_settings)
         settings = self.model_dump(include={"temperature", "seed", "max_tokens", "timeout"})
         model = server.model.stem
         return _client(server.base_url, server.api_key, model=model, stream_usage=True, **settings)
@@ -161,23 +161,23 @@ def key_from(variable: str, base_url: str) -> str:
     parts = urlsplit(base_url)
     host = (parts.hostname or "").lower()
     is_here = on_loopback(base_url)
-    shown = without_password(base_url)
+    url = without_password(base_url)
     if is_here and not (_is_for(variable, host) or _LOCAL.fullmatch(variable)):
         return "none"
     if not is_here and not _is_for(variable, host):
         raise UserError(
-            f"the key in {variable} is not known to be for {host or shown}: if it is, set "
+            f"the key in {variable} is not known to be for {host or url}: if it is, set "
             f"{CONFIRMED}='{variable}@{host}' in your environment"
         )
     key = os.environ.get(variable, "").strip()
     if not key and not is_here:
-        raise UserError(f"no API key for {shown}: set the environment variable {variable}")
+        raise UserError(f"no API key for {url}: set the environment variable {variable}")
     if not all("!" <= c <= "~" for c in key):  # a line break would be a header of its own
         raise UserError(
             f"the key in {variable} holds space or letters that no key has: set it anew"
         )
     if not is_here and parts.scheme != "https":
-        raise UserError(f"a key is not sent unencrypted: write {shown} with https://")
+        raise UserError(f"a key is not sent unencrypted: write {url} with https://")
     return key or "none"
 
 

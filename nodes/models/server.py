@@ -160,9 +160,9 @@ def serve(
     """
     model = model.expanduser().resolve()
     with _lock:
-        known = _running.get((model, port))
-        if known is not None and known.n_ctx >= n_ctx and not known.is_over():
-            return known
+        running = _running.get((model, port))
+        if running is not None and running.n_ctx >= n_ctx and not running.is_over():
+            return running
         header = read_header(model)
         _check(model, header, n_ctx, port)
         server = _start(model, n_ctx, threads or _cores(), port, timeout)
@@ -214,8 +214,8 @@ def _check(model: Path, header: GgufHeader, n_ctx: int, port: int) -> None:
 def _available_memory() -> int | None:
     """Return the bytes that can be had without swapping, where the system tells."""
     with suppress(OSError):
-        found = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
-        return int(found[1]) * 1024 if found else None
+        match = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
+        return int(match[1]) * 1024 if match else None
     return None
 
 
@@ -276,8 +276,8 @@ def _failure(model: Path, ended: int, is_late: bool, errors: IO[str], timeout: f
         )
     errors.seek(0)
     lines = errors.read().splitlines() or [""]
-    said = next((line for line in lines if re.match(r"[\d.]+ E ", line)), lines[-1])
-    reason = re.sub(r"^[\d.]+ E |\s+", " ", said).strip()[:200]
+    reason_line = next((line for line in lines if re.match(r"[\d.]+ E ", line)), lines[-1])
+    reason = re.sub(r"^[\d.]+ E |\s+", " ", reason_line).strip()[:200]
     return UserError(
         f"llama.cpp could not load {model} ({reason}): fetch it again or give another file"
     )

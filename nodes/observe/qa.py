@@ -66,10 +66,10 @@ class QaEnv(EnvParams):
     @classmethod
     def samples(cls) -> Sequence[tuple[str, Observation]]:
         """Return an open question and a finished one."""
-        asked = "Which lake turned red?"
+        question = "Which lake turned red?"
         return [
-            (asked, Observation(asked, (ANSWER,))),
-            (asked, Observation("None.", (), 0.0, True)),
+            (question, Observation(question, (ANSWER,))),
+            (question, Observation("None.", (), 0.0, True)),
         ]
 
     def source(self, observation: Observation, resources: Resources) -> Source:
@@ -120,8 +120,8 @@ def opened_folder(folder: Path, name: str | None = None) -> tuple[Corpus, Change
     # Beside the named corpora, not among them: a name that a person chose is never taken.
     corpus = Corpus(name or f"folder-{digest}", corpora().parent / "folders" / digest)
     # Asked again, with the same names, sizes and times, no file is read anew.
-    told = [(str(path), (s := path.stat()).st_size, s.st_mtime_ns) for path in files_in(folder)]
-    look = hashlib.sha256(repr(told).encode("utf-8", "replace")).hexdigest()
+    stamps = [(str(path), (s := path.stat()).st_size, s.st_mtime_ns) for path in files_in(folder)]
+    look = hashlib.sha256(repr(stamps).encode("utf-8", "replace")).hexdigest()
     origin = str(folder.resolve())
     if corpus.looked(origin) == look and not corpus.is_new():
         return corpus, Changes()

@@ -46,11 +46,11 @@ class CorpusRetriever(BaseRetriever):
     ) -> list[Document]:
         env = QaEnv(corpus=str(self.corpus), chunking=self.chunking, vectors=self.vectors)
         index = env.index(self._resources)
-        found = []
+        documents = []
         for place, score in index.find(query, self.k, self.retrieval, self.where):
             passage = index.passages[place]
             facts = {key: getattr(passage, key) for key in ("title", "document", "start", "end")}
-            found.append(
+            documents.append(
                 Document(passage.text, id=passage.id, metadata={**facts, "score": float(score)})
             )
-        return found
+        return documents

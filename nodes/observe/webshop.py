@@ -69,15 +69,15 @@ class WebShopEnv(EnvParams):
 def _sample_pages() -> tuple[tuple[str, Observation], ...]:
     from stategate.envs.webshop import WebShop
 
-    found = []
+    pages = []
     modes: tuple[Literal["text", "rich"], ...] = ("text", "rich")
     for mode in modes:
         shop = WebShop.load("sample", mode)
-        wanted = shop.goals[3]
+        goal = shop.goals[3]
         session, page = shop.reset(goal=3)
-        found.append((shop.instruction(session), page))
-        labels = (wanted["asin"].lower(), *map(str, wanted["goal_options"].values()))
-        for action in (f"search[{wanted['name']}]", *(f"click[{label}]" for label in labels[:2])):
+        pages.append((shop.instruction(session), page))
+        labels = (goal["asin"].lower(), *map(str, goal["goal_options"].values()))
+        for action in (f"search[{goal['name']}]", *(f"click[{label}]" for label in labels[:2])):
             session, page = shop.step(session, action)
-            found.append((shop.instruction(session), page))
-    return tuple(found)
+            pages.append((shop.instruction(session), page))
+    return tuple(pages)

@@ -63,16 +63,16 @@ def match(
     total = float(weights.sum()) or 1.0
     features = np.zeros((len(chunks), len(FEATURES)), dtype=np.float32)
     for i, chunk in enumerate(chunks):
-        said = np.asarray(covered(parsed, describe(view, chunk)), dtype=np.float32)
-        features[i, 0] = float(weights @ said) / total if len(weights) else 0.0
+        cover = np.asarray(covered(parsed, describe(view, chunk)), dtype=np.float32)
+        features[i, 0] = float(weights @ cover) / total if len(weights) else 0.0
         features[i, 3] = float(
             chunk.role == "entry" and any(is_excluded(parsed, f) for f in render(view, chunk))
         )
         features[i, 4] = float(chunk.role == "entry" and _is_open(chunk, done))
     waiting = [
         i
-        for i, asked in asked_choices(view, instruction, chunks).items()
-        if _is_waiting(chunks[i], asked, done)
+        for i, choice in choice_scores(view, instruction, chunks).items()
+        if _is_waiting(chunks[i], choice, done)
     ]
     for place, i in enumerate(waiting):
         features[i, 1] = 1 / (1 + place)
@@ -92,15 +92,15 @@ def entry_scores(parsed: ParsedInstruction, titles: Sequence[str]) -> list[float
     """Return the weighted share of the asked words in each title; rare ones on this page count more."""
     if not titles or not parsed.tokens:
         return [0.0] * len(titles)
-    said = np.array([covered(parsed, title) for title in titles], dtype=np.float32)
+    cover = np.array([covered(parsed, title) for title in titles], dtype=np.float32)
     weights = word_weights(parsed, titles)
-    return [float(x) for x in said @ weights / (float(weights.sum()) or 1.0)]
+    return [float(x) for x in cover @ weights / (float(weights.sum()) or 1.0)]
 
 
 def word_weights(parsed: ParsedInstruction, titles: Sequence[str]) -> NDArray[np.float32]:
     """Return how much each token of the instruction tells of a title; one that few say tells more."""
-    said = np.array([covered(parsed, title) for title in titles], dtype=np.float32)
-    holders = (said.reshape(len(titles), len(parsed.tokens)) > _SAID).sum(axis=0)
+    cover = np.array([covered(parsed, title) for title in titles], dtype=np.float32)
+    holders = (cover.reshape(len(titles), len(parsed.tokens)) > _SAID).sum(axis=0)
     rarity = np.log((len(titles) + 1) / (holders + 1)) + 0.2
     return np.asarray(np.asarray(parsed.matters) * rarity, dtype=np.float32)
 
@@ -110,7 +110,7 @@ def title_of(view: View, chunk: Chunk) -> str:
     return "".join(f.text for f in render(view, chunk) if f.role == "title")
 
 
-def asked_choices(view: View, instruction: str, chunks: Sequence[Chunk]) -> dict[int, ChoiceScores]:
+def choice_scores(view: View, instruction: str, chunks: Sequence[Chunk]) -> dict[int, ChoiceScores]:
     """Return what is asked of each choice on a page, by the place of its chunk."""
     places = [i for i, chunk in enumerate(chunks) if chunk.choice is not None]
     choices = [chunks[i].choice for i in places]
@@ -125,12 +125,12 @@ def is_excluded(parsed: ParsedInstruction, fragment: Fragment) -> bool:
     return limit is not None and fragment.amount is not None and limit.excludes(fragment.amount)
 
 
-def _is_waiting(chunk: Chunk, asked: ChoiceScores, done: Collection[str]) -> bool:
+def _is_waiting(chunk: Chunk, scores: ChoiceScores, done: Collection[str]) -> bool:
     """Say whether an asked value of this choice is offered and not chosen."""
-    best = asked.best
-    if chunk.choice is None or not asked.values or asked.requested[best] < asked.none:
+    best = scores.best
+    if chunk.choice is None or not scores.values or scores.requested[best] < scores.none:
         return False
-    return asked.values[best] != chunk.choice.chosen and chunk.actions[best].lower() not in done
+    return scores.values[best] != chunk.choice.chosen and chunk.actions[best].lower() not in done
 
 
 def _is_open(chunk: Chunk, done: Collection[str]) -> bool:
@@ -187,9 +187,9 @@ class Focus:
         """Return the tier of words: 1 where they are asked, 3 for anything else."""
         if self.parsed is None:
             return 1 if self.words.intersection(words_of(text)) else 3
-        return 1 if _asked_places(self.parsed, text) else 3
+        return 1 if _goal_places(self.parsed, text) else 3
 
-    def title_tier(self, chunk: Chunk, word: str, said: set[int]) -> float:
+    def title_tier(self, chunk: Chunk, word: str, title_words: set[int]) -> float:
         """Return the tier of a word of a title, and add what it says to ``said``.
 
         What a title says twice need not be shown twice. Of entries, the words come first that tell
@@ -197,8 +197,8 @@ class Focus:
         """
         if self.parsed is None:
             return self.tier(word)
-        news = _asked_places(self.parsed, word) - said
-        said |= news
+        news = _goal_places(self.parsed, word) - title_words
+        title_words |= news
         if not news:
             return 3
         if chunk.role != "entry":
@@ -260,8 +260,8 @@ def _rivals(
     ]
     titles = [title_of(view, chunk) for chunk in fresh]
     worth = word_weights(parsed, titles)
-    said = set().union(*(_asked_places(parsed, title) for title in titles))
-    top = max((float(worth[i]) for i in said), default=1.0)
+    title_words = set().union(*(_goal_places(parsed, title) for title in titles))
+    top = max((float(worth[i]) for i in title_words), default=1.0)
     steps = (min(1.0, round(float(x) / top * _STEPS) / _STEPS) for x in worth)
     return frozenset(chunk.id for chunk in fresh), tuple(steps)
 
@@ -280,23 +280,25 @@ def clarity(
     weights = np.asarray(parsed.matters, dtype=np.float32)
     if not len(weights) or weights.max() < _SURE:
         return 0.0
-    said = np.zeros_like(weights)
+    cover = np.zeros_like(weights)
     for title in (title_of(view, chunk) for chunk in chunks if chunk.role in ("entry", "subject")):
-        said = np.maximum(said, covered(parsed, title))
-    choices = [asked for asked in asked_choices(view, instruction, chunks).values() if asked.values]
-    for asked in choices:
+        cover = np.maximum(cover, covered(parsed, title))
+    choices = [
+        choice for choice in choice_scores(view, instruction, chunks).values() if choice.values
+    ]
+    for choice in choices:
         for place, quality in zip(
-            asked.spans[asked.best].places, asked.spans[asked.best].quality, strict=False
+            choice.spans[choice.best].places, choice.spans[choice.best].quality, strict=False
         ):
-            said[place] = max(said[place], quality)
-    if not said.any() and not any(chunk.role in ("entry", "subject") for chunk in chunks):
+            cover[place] = max(cover[place], quality)
+    if not cover.any() and not any(chunk.role in ("entry", "subject") for chunk in chunks):
         return 1.0  # nothing to be told apart
-    sure = min((max(*asked.requested, asked.none) for asked in choices), default=1.0)
-    return min(sure, float(weights @ said) / float(weights.sum()) / _ENOUGH, 1.0)
+    sure = min((max(*choice.requested, choice.none) for choice in choices), default=1.0)
+    return min(sure, float(weights @ cover) / float(weights.sum()) / _ENOUGH, 1.0)
 
 
 @lru_cache(maxsize=65536)
-def _asked_places(parsed: ParsedInstruction, text: str) -> frozenset[int]:
+def _goal_places(parsed: ParsedInstruction, text: str) -> frozenset[int]:
     """Return the tokens of the instruction that matter and that ``text`` says."""
     care = parsed.matters
     return frozenset(
@@ -307,9 +309,9 @@ def _asked_places(parsed: ParsedInstruction, text: str) -> frozenset[int]:
     )
 
 
-def _telling(parsed: ParsedInstruction, offered: Sequence[str]) -> frozenset[str]:
+def _telling(parsed: ParsedInstruction, candidates: Sequence[str]) -> frozenset[str]:
     """Choose few of ``offered`` that together name all asked words that any names (greedy cover)."""
-    holds = {stretch: _asked_places(parsed, stretch) for stretch in offered}
+    holds = {stretch: _goal_places(parsed, stretch) for stretch in candidates}
     missing = set().union(*holds.values())
     chosen: set[str] = set()
     while missing:
@@ -321,8 +323,8 @@ def _telling(parsed: ParsedInstruction, offered: Sequence[str]) -> frozenset[str
 
 def headed(line: str) -> tuple[str, str]:
     """Split "Head: words" into its head ("" if there is none) and the rest, its space included."""
-    head, colon, rest = line.partition(": ")
-    return (head, " " + rest) if colon and " " not in head else ("", line)
+    head, colon, body = line.partition(": ")
+    return (head, " " + body) if colon and " " not in head else ("", line)
 
 
 def stretches(text: str) -> Iterator[str]:
@@ -369,22 +371,22 @@ def pairings(view: View, instruction: str, chunks: Sequence[Chunk]) -> list[Pair
     parsed = parse(instruction)
     if not any(chunk.role in ("entry", "choice", "subject") for chunk in chunks):
         return [_of_clause(clause) for clause in view.clauses(instruction)]
-    found = [
+    pairs = [
         *_of_choices(view, parsed, chunks),
         *_of_titles(view, parsed, chunks),
         *_of_amounts(view, parsed, chunks),
     ]
-    told = {place for one in found for place in one.places}
-    limited = parsed.in_limit if any(one.verdict in ("within", "beyond") for one in found) else ()
+    paired = {place for one in pairs for place in one.places}
+    limited = parsed.in_limit if any(one.verdict in ("within", "beyond") for one in pairs) else ()
     care = parsed.matters
-    rest = tuple(
+    unpaired = tuple(
         (token.start, token.end)
         for i, token in enumerate(parsed.tokens)
-        if care[i] >= _SURE and i not in limited and (token.start, token.end) not in told
+        if care[i] >= _SURE and i not in limited and (token.start, token.end) not in paired
     )
-    if rest and found:
-        found.append(Pairing(rest, "", "nowhere here"))
-    return found
+    if unpaired and pairs:
+        pairs.append(Pairing(unpaired, "", "nowhere here"))
+    return pairs
 
 
 def _of_clause(clause: Clause) -> Pairing:
@@ -409,22 +411,22 @@ def _words(parsed: ParsedInstruction, places: Sequence[int]) -> tuple[tuple[int,
 def _of_choices(
     view: View, parsed: ParsedInstruction, chunks: Sequence[Chunk]
 ) -> Iterator[Pairing]:
-    for asked in asked_choices(view, parsed.text, chunks).values():
-        if not asked.values:
+    for choice in choice_scores(view, parsed.text, chunks).values():
+        if not choice.values:
             continue
-        yield _best(parsed, asked)
-        for i, chance in enumerate(asked.excluded):
-            if chance > _SURE and asked.spans[i].places:
-                places = _words(parsed, asked.spans[i].places)
-                yield Pairing(places, f"{asked.name}: {asked.values[i]}", "excluded", chance)
+        yield _best(parsed, choice)
+        for i, chance in enumerate(choice.excluded):
+            if chance > _SURE and choice.spans[i].places:
+                places = _words(parsed, choice.spans[i].places)
+                yield Pairing(places, f"{choice.name}: {choice.values[i]}", "excluded", chance)
 
 
-def _best(parsed: ParsedInstruction, asked: ChoiceScores) -> Pairing:
-    i = asked.best
-    if asked.requested[i] < asked.none:
-        return Pairing((), asked.name, "left open", asked.none)
-    part = f"{asked.name}: {asked.values[i]}"
-    return Pairing(_words(parsed, asked.spans[i].places), part, "asked for", asked.requested[i])
+def _best(parsed: ParsedInstruction, choice: ChoiceScores) -> Pairing:
+    i = choice.best
+    if choice.requested[i] < choice.none:
+        return Pairing((), choice.name, "left open", choice.none)
+    part = f"{choice.name}: {choice.values[i]}"
+    return Pairing(_words(parsed, choice.spans[i].places), part, "asked for", choice.requested[i])
 
 
 def _of_titles(view: View, parsed: ParsedInstruction, chunks: Sequence[Chunk]) -> Iterator[Pairing]:
@@ -433,8 +435,8 @@ def _of_titles(view: View, parsed: ParsedInstruction, chunks: Sequence[Chunk]) -
     scores = entry_scores(parsed, titles)
     care = parsed.matters
     for i in sorted(range(len(titles)), key=lambda i: -scores[i])[:_ENTRIES]:
-        said = covered(parsed, titles[i])
-        places = [p for p, much in enumerate(said) if much >= _SAID and care[p] >= _ASKED]
+        cover = covered(parsed, titles[i])
+        places = [p for p, much in enumerate(cover) if much >= _SAID and care[p] >= _ASKED]
         if places:
             title = titles[i].strip(" |\n")
             yield Pairing(_words(parsed, places), title, "says so")

@@ -82,14 +82,14 @@ class PassageIndex(ABC):
         if how == "rrf":
             return reciprocal_ranks((dense, words))[:k]
         first = fuse_places((dense, words))
-        near = [place for place, _ in first[: max(NEAR, k)]]
-        parts = [dense, words, self._sentences(near, vector)]
+        nearest = [place for place, _ in first[: max(NEAR, k)]]
+        parts = [dense, words, self._sentences(nearest, vector)]
         if how == "parent":
-            bare = self.embedder.embed([self.passages[place].text for place in near]) @ vector
-            parts.append(dict(zip(near, map(float, bare), strict=True)))
-        fused = fuse_places([{p: part[p] for p in near if p in part} for part in parts])
-        asked = set(stems(query))
-        total = [(p, score + NAMED * self._is_named(p, asked)) for p, score in fused]
+            bare = self.embedder.embed([self.passages[place].text for place in nearest]) @ vector
+            parts.append(dict(zip(nearest, map(float, bare), strict=True)))
+        fused = fuse_places([{p: part[p] for p in nearest if p in part} for part in parts])
+        query_stems = set(stems(query))
+        total = [(p, score + NAMED * self._is_named(p, query_stems)) for p, score in fused]
         ranked = sorted(total, key=lambda item: -item[1])
         if how == "parent":
             ranked = self._with_parents(ranked)
@@ -101,10 +101,10 @@ class PassageIndex(ABC):
         """Return the cosines of the passages that may matter for ``query``, by place."""
         return dict(self.nearest(vector, k, where))
 
-    def _is_named(self, place: int, asked: set[str]) -> bool:
+    def _is_named(self, place: int, query_stems: set[str]) -> bool:
         """Say whether a question's words hold the whole title of a passage's document."""
         title = set(stems(self.passages[place].title))
-        return bool(title) and title <= asked
+        return bool(title) and title <= query_stems
 
     def _with_parents(self, ranked: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
         """Add to each passage's score the best one of its document: one good passage speaks for all."""
@@ -226,9 +226,9 @@ class CorpusIndex(PassageIndex):
         if key and self._vectors.mark() == key and len(self._vectors) == len(passages):
             return 0, 0
         self._vectors.set_mark("")  # a process killed from here on leaves no claim
-        known = self._vectors.ids()
-        new = [passage for passage in passages if passage.id not in known]
-        gone = sorted(known - {passage.id for passage in passages})
+        ids = self._vectors.ids()
+        new = [passage for passage in passages if passage.id not in ids]
+        gone = sorted(ids - {passage.id for passage in passages})
         from tqdm import tqdm
 
         blocks = [new[start : start + 256] for start in range(0, len(new), 256)]
@@ -249,8 +249,8 @@ class CorpusIndex(PassageIndex):
                 with FileLock(str(self.corpus.folder / "index.lock")):
                     self._fill(self.passages, self._pending)
                 self._pending = None
-        near = self._vectors.search(vector, k, where)
-        return [(self._place[id_], score) for id_, score in near if id_ in self._place]
+        hits = self._vectors.search(vector, k, where)
+        return [(self._place[id_], score) for id_, score in hits if id_ in self._place]
 
     def _dense(
         self, query: str, vector: Vector, k: int, where: Mapping[str, object] | None
@@ -284,8 +284,8 @@ class CorpusSource:
 
     def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
         """Return the ``k`` passages nearest to ``vector`` (cosine), best first."""
-        near = self._index.nearest(np.asarray(vector, dtype=np.float32), k)
-        return [(self._chunk(place), score) for place, score in near]
+        hits = self._index.nearest(np.asarray(vector, dtype=np.float32), k)
+        return [(self._chunk(place), score) for place, score in hits]
 
     def find(self, query: str, k: int, how: Retrieval = "hybrid") -> list[tuple[Chunk, float]]:
         """Return the ``k`` best passages for the words of ``query`` (see ``CorpusIndex.find``)."""

@@ -31,9 +31,9 @@ class HistorySource:
         self,
         results: Iterable[tuple[str, str]],
         embedder: Callable[[], Embedder] | None = None,
-        asked: str = "",
+        query: str = "",
     ) -> None:
-        self._asked = asked
+        self._query = query
         self.by_result = {name: chunks_of(name, text) for name, text in results}
         newest = reversed(self.by_result.values())
         self._chunks = tuple(chunk for chunks in newest for chunk in chunks)
@@ -49,9 +49,9 @@ class HistorySource:
             return []
         chunks = self._chunks
         if len(chunks) > _EMBEDDED:
-            by_words = word_scores(dict.fromkeys(words_of(self._asked), 1.0), chunks)
+            by_words = word_scores(dict.fromkeys(words_of(self._query), 1.0), chunks)
             chunks = tuple(chunks[i] for i in np.argsort(-by_words, kind="stable")[:_EMBEDDED])
-        return nearest(chunks, shown_text, self._embedder, vector, k)
+        return nearest(chunks, visible_text, self._embedder, vector, k)
 
     def find(self, query: str, k: int, how: str = "") -> list[tuple[Chunk, float]]:
         """Return up to ``k`` parts that share words with ``query``, best first."""
@@ -68,27 +68,27 @@ def chunks_of(name: str, text: str) -> tuple[Chunk, ...]:
     reads it, ``data["size"]`` the tokens of that as a line.
     """
     parts = result_chunks(name, text)
-    shown = [shown_text(part) for part in parts]
-    own = [frozenset(words_of(line)) for line in shown]
+    lines = [visible_text(part) for part in parts]
+    own = [frozenset(words_of(line)) for line in lines]
     return tuple(
         replace(
             part,
             data={
                 **part.data,
                 "words": own[i].union(*(own[j] for j in part.data["leads"])),
-                "shown": shown[i],
-                "size": count_tokens(shown[i]) + 1 if shown[i] else 0,
+                "shown": lines[i],
+                "size": count_tokens(lines[i]) + 1 if lines[i] else 0,
             },
         )
         for i, part in enumerate(parts)
     )
 
 
-def shown_text(chunk: Chunk) -> str:
+def visible_text(chunk: Chunk) -> str:
     """Return a part as a model would read it."""
-    known = chunk.data.get("shown")
-    if isinstance(known, str):
-        return known
+    cached = chunk.data.get("shown")
+    if isinstance(cached, str):
+        return cached
     return readable(chunk.text) if chunk.kind == "html" else chunk.text.strip()
 
 
@@ -105,7 +105,7 @@ def excerpt(chunks: Sequence[Chunk], places: Iterable[int]) -> str:
     for i in with_leads(chunks, places):
         if i > last + 1 and lines:
             lines.append("…")
-        if line := " ".join(shown_text(chunks[i]).split()):
+        if line := " ".join(visible_text(chunks[i]).split()):
             lines.append(line)
         last = i
     return "\n".join(lines)
@@ -113,8 +113,8 @@ def excerpt(chunks: Sequence[Chunk], places: Iterable[int]) -> str:
 
 def words_in(chunk: Chunk) -> frozenset[str]:
     """Return the stems of a part; of a part of a result with those of its leads."""
-    known = chunk.data.get("words")
-    return known if isinstance(known, frozenset) else _words(chunk.text)
+    cached = chunk.data.get("words")
+    return cached if isinstance(cached, frozenset) else _words(chunk.text)
 
 
 @lru_cache(maxsize=65536)
@@ -129,9 +129,9 @@ def word_scores(query: Mapping[str, float], chunks: Sequence[Chunk]) -> Vector:
     divided by a slowly growing length.
     """
     scores = np.zeros(len(chunks), dtype=np.float32)
-    asked = frozenset(query)
+    query_words = frozenset(query)
     every = [words_in(chunk) for chunk in chunks]
-    shared = [asked & words for words in every]
+    shared = [query_words & words for words in every]
     counts: dict[str, int] = {}
     for words in shared:
         for word in words:

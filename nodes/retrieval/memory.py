@@ -156,8 +156,8 @@ def _read(row: Any, text: str, speaker: str, at: float) -> Statement | None:
         return None
     if parts[0].lower() in ("i", "me", "we", "the speaker", "speaker"):
         parts[0] = speaker or parts[0]
-    told = " ".join(str(row.get("when") or "").split())
-    when = spans(told, at) if told.lower() in " ".join(text.split()).lower() else []
+    time_words = " ".join(str(row.get("when") or "").split())
+    when = spans(time_words, at) if time_words.lower() in " ".join(text.split()).lower() else []
     is_state, negated = row.get("is_state") is True, row.get("negated") is True
     told_of, relation, value = parts
     return statement(told_of, relation, value, when, negated=negated, is_state=is_state)

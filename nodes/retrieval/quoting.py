@@ -36,14 +36,14 @@ _TAG = re.compile(r"<(?=/?\s*document)", re.IGNORECASE)
 
 def quote(number: int, title: str, text: str) -> tuple[Fragment, ...]:
     """Return the passage between tags, ending in a line break: its title, and a "text" a block."""
-    shown = [Fragment(f'<document number="{number}"', role="lead"), *quoted_title(title)]
-    shown.append(Fragment(">\n", role="lead"))
+    fragments = [Fragment(f'<document number="{number}"', role="lead"), *quoted_title(title)]
+    fragments.append(Fragment(">\n", role="lead"))
     for i, block in enumerate(_blocks(text)):
         plain = _TAG.sub("‹", block)
         lead = f" {BREAK} " if i else MARK if is_frame(plain) else ""
-        shown += [Fragment(lead, role="lead")] if lead else []
-        shown.append(Fragment(plain))
-    return (*shown, Fragment("\n</document>\n", role="lead"))
+        fragments += [Fragment(lead, role="lead")] if lead else []
+        fragments.append(Fragment(plain))
+    return (*fragments, Fragment("\n</document>\n", role="lead"))
 
 
 def _blocks(text: str) -> list[str]:
@@ -90,7 +90,7 @@ def shielded(fragments: Sequence[Fragment]) -> tuple[Fragment, ...]:
     A lead is the view's own word, so lines that begin with one stay as they are.
     """
     text = "".join(fragment.text for fragment in fragments)
-    shown: list[Fragment] = []
+    quoted: list[Fragment] = []
     at = 0
     is_start = True
     for fragment in fragments:
@@ -105,5 +105,5 @@ def shielded(fragments: Sequence[Fragment]) -> tuple[Fragment, ...]:
             is_start = line.splitlines() != [line]
         changed = "".join(lines)
         same = changed == fragment.text
-        shown.append(fragment if same else replace(fragment, text=changed))
-    return tuple(shown)
+        quoted.append(fragment if same else replace(fragment, text=changed))
+    return tuple(quoted)

@@ -32,8 +32,8 @@ def bm25_over(
 
     def tokens(text: str) -> list[str]:
         words = re.findall(r"\w\w+", text.lower())
-        kept = [word for word in words if not drops or word not in stop_words()]
-        return list(stemmer("porter").stemWords(kept)) if stemmed else kept
+        terms = [word for word in words if not drops or word not in stop_words()]
+        return list(stemmer("porter").stemWords(terms)) if stemmed else terms
 
     return Lexical(texts, tokens, k1=k1, b=b, repeats=False)
 
@@ -122,9 +122,9 @@ def weighted_parts(name: str) -> dict[str, float]:
     return {ranker: factor for ranker, factor in parts.items() if ranker}
 
 
-def fuse_named(name: str, known: Mapping[str, Sequence[float] | Scores]) -> Scores:
+def fuse_named(name: str, scores: Mapping[str, Sequence[float] | Scores]) -> Scores:
     """Return the scores of ``name``: a ranker's own, or the fusion of several."""
     parts = weighted_parts(name)
     if len(parts) == 1:
-        return np.asarray(known[next(iter(parts))], dtype=float)
-    return fuse([known[part] for part in parts], list(parts.values()))
+        return np.asarray(scores[next(iter(parts))], dtype=float)
+    return fuse([scores[part] for part in parts], list(parts.values()))

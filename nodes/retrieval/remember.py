@@ -125,8 +125,8 @@ class Memory:
         at: float | None = None,
     ) -> tuple[list[Fact], list[Candidate]]:
         """Do the same and return every candidate, with its scores and why it was left out."""
-        asked = asked_of(question, self._embedder, None if as_of is None else end_of(as_of), at)
-        return self.store.recall(self.namespace, asked, limits)
+        query = asked_of(question, self._embedder, None if as_of is None else end_of(as_of), at)
+        return self.store.recall(self.namespace, query, limits)
 
     def forget(self, **named: Any) -> int:
         """Erase facts: ``ids=[3]``, ``thread="t"``, ``source="tool:x"``, everything without any.

@@ -143,13 +143,13 @@ def make_model(architecture: Mapping[str, Any]) -> "StateModel":
     with require_extra("local"):
         from stategate.nodes.update_state.state_models import GruModel, SsmModel
 
-    known: dict[str, type[StateModel]] = {"gru": GruModel, "ssm": SsmModel}
+    models: dict[str, type[StateModel]] = {"gru": GruModel, "ssm": SsmModel}
     sizes = {key: value for key, value in architecture.items() if key != "kind"}
     try:
-        return known[architecture["kind"]](**sizes)
+        return models[architecture["kind"]](**sizes)
     except (KeyError, TypeError):
         raise UserError(
-            f"no state model of architecture {dict(architecture)}: known kinds are {', '.join(known)}"
+            f"no state model of architecture {dict(architecture)}: known kinds are {', '.join(models)}"
         ) from None
 
 

@@ -96,12 +96,12 @@ def contains_evidence(passage: str, evidence: str) -> bool:
 
     A window may cut an evidence in two: the half with most of the consecutive words counts.
     """
-    wanted = evidence.split()
-    if not wanted:
+    words = evidence.split()
+    if not words:
         return False
-    need = max(1, int(len(wanted) * _SHARE + 0.5))
+    need = max(1, int(len(words) * _SHARE + 0.5))
     text = f" {' '.join(passage.split())} "
-    runs = (wanted[i : i + need] for i in range(len(wanted) - need + 1))
+    runs = (words[i : i + need] for i in range(len(words) - need + 1))
     return any(f" {' '.join(run)} " in text for run in runs)
 
 
@@ -137,8 +137,8 @@ def _split(
 def _pieces(text: str, within: Span, separator: str) -> Iterator[Span]:
     """Yield the stretches between separators, each with the one that it follows."""
     start, end = within
-    found = re.compile(re.escape(separator)).finditer(text, start, end)
-    cuts = [start, *(match.start() for match in found), end]
+    matches = re.compile(re.escape(separator)).finditer(text, start, end)
+    cuts = [start, *(match.start() for match in matches), end]
     return ((begin, stop) for begin, stop in pairwise(cuts) if begin < stop)
 
 

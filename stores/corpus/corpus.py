@@ -108,13 +108,13 @@ class Corpus:
         c = _documents.c
         with self._db.write() as db:
             query = sa.select(c.id, c.sha256).where(c.origin == origin)
-            known = {row.id: row.sha256 for row in db.execute(query)}
+            hashes = {row.id: row.sha256 for row in db.execute(query)}
             for item in items:
                 seen.add(item.id)
                 if isinstance(item, Skipped):
                     changes.skipped.append(item)
                     continue
-                old = known.get(item.id)
+                old = hashes.get(item.id)
                 if old == item.sha256:
                     changes.unchanged.append(item.id)
                     continue
@@ -122,7 +122,7 @@ class Corpus:
                 values = {**vars(item), "origin": origin, "sha256": item.sha256}
                 put = self._db.insert(_documents).values(values)
                 db.execute(put.on_conflict_do_update(index_elements=["id", "origin"], set_=values))
-            changes.removed = sorted(set(known) - seen)
+            changes.removed = sorted(set(hashes) - seen)
             for id_ in changes.removed:
                 db.execute(_documents.delete().where(c.origin == origin, c.id == id_))
             if changes.added or changes.updated or changes.removed:
@@ -149,10 +149,10 @@ class Corpus:
 
     def passages(self, chunking: Chunking) -> list[Passage]:
         """Return every passage, in document order; passages with one id are kept once."""
-        found: dict[str, Passage] = {}
+        by_id: dict[str, Passage] = {}
         for d in self.documents():
-            found |= {p.id: p for p in cut_passages(d.id, d.title, d.text, chunking)}
-        return list(found.values())
+            by_id |= {p.id: p for p in cut_passages(d.id, d.title, d.text, chunking)}
+        return list(by_id.values())
 
     def fingerprint(self) -> str:
         """Return a word that changes whenever a document does: cheap to ask before each question."""
@@ -196,9 +196,9 @@ def open_corpus(name: str) -> Corpus:
     if is_database(name):
         return Corpus(name, create=False)
     if name not in corpus_names():
-        known = ", ".join(corpus_names()) or "none yet"
+        names = ", ".join(corpus_names()) or "none yet"
         raise UserError(
-            f"no corpus '{name}' (there are: {known}): stategate ingest FOLDER --corpus {name}"
+            f"no corpus '{name}' (there are: {names}): stategate ingest FOLDER --corpus {name}"
         )
     return Corpus(name)
 

@@ -173,9 +173,9 @@ def from_bytes(
 
 
 def _markdown(content: str) -> tuple[str, str]:
-    first, _, rest = content.lstrip().partition("\n")
+    first, _, body = content.lstrip().partition("\n")
     if first.startswith("# "):
-        return first[2:].strip(), rest.strip() + "\n"
+        return first[2:].strip(), body.strip() + "\n"
     return "", content
 
 

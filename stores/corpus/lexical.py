@@ -50,12 +50,12 @@ class Lexical:
 
     def scores(self, query: str) -> NDArray[np.float64]:
         """Return one score a text, in order, 0 where no word is shared."""
-        asked = self._tokenise(query)
-        asked = asked if self._repeats else sorted(set(asked))
-        known = [] if self._index is None else [w for w in asked if w in self._index.vocab_dict]
-        if not known:
+        terms = self._tokenise(query)
+        terms = terms if self._repeats else sorted(set(terms))
+        indexed = [] if self._index is None else [w for w in terms if w in self._index.vocab_dict]
+        if not indexed:
             return np.zeros(self.size)
-        return np.asarray(self._index.get_scores(known), dtype=float)
+        return np.asarray(self._index.get_scores(indexed), dtype=float)
 
     def search(self, query: str, k: int) -> list[tuple[int, float]]:
         """Return up to ``k`` (place in ``texts``, score > 0), best first; ties by place."""
@@ -127,12 +127,12 @@ class GrowingLexical:
 
     def coverage(self, query: str, groups: Sequence[Sequence[int]]) -> list[float]:
         """Return which share of the query's words, by rarity, each group of texts (places) holds."""
-        asked = {token: self._rarity(token) for token in set(words(query))}
-        whole = sum(asked.values())
+        rarities = {token: self._rarity(token) for token in set(words(query))}
+        whole = sum(rarities.values())
         shares = []
         for places in groups:
-            held = [rarity for token, rarity in asked.items() if self._holds(token, places)]
-            shares.append(sum(held) / whole if whole else 0.0)
+            matched = [rarity for token, rarity in rarities.items() if self._holds(token, places)]
+            shares.append(sum(matched) / whole if whole else 0.0)
         return shares
 
     def _rarity(self, token: str) -> float:
@@ -140,17 +140,19 @@ class GrowingLexical:
         return float(np.log(1 + (size - count + 0.5) / (count + 0.5)))
 
     def _holds(self, token: str, places: Sequence[int]) -> bool:
-        known = self._places.get(token)
-        if known is None:
+        postings = self._places.get(token)
+        if postings is None:
             return False
-        found = [bisect_left(known, place) for place in places]
-        return any(i < len(known) and known[i] == p for i, p in zip(found, places, strict=True))
+        positions = [bisect_left(postings, place) for place in places]
+        return any(
+            i < len(postings) and postings[i] == p for i, p in zip(positions, places, strict=True)
+        )
 
 
 def words(text: str) -> list[str]:
     """Return the stems of ``text``'s words, in order, without the most common English ones."""
-    found = [w for w in re.findall(r"\w+", text.lower()) if w not in stop_words()]
-    stems: list[str] = stemmer("english").stemWords(found)
+    kept_words = [w for w in re.findall(r"\w+", text.lower()) if w not in stop_words()]
+    stems: list[str] = stemmer("english").stemWords(kept_words)
     return stems
 
 

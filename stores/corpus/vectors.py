@@ -28,22 +28,22 @@ class Vectors:
         Raises ``UserError`` if another embedder filled it, or if there is no server.
         """
         self.name, self.embedder, self.dimension = name, embedder, dimension
-        wanted = {"embedder": embedder, "dimension": dimension}
+        expected = {"embedder": embedder, "dimension": dimension}
         self._client = _client(str(where))
         try:
             self._collection = self._client.get_or_create_collection(
                 name,
-                metadata=wanted,
+                metadata=expected,
                 configuration={"hnsw": {"space": "cosine"}},
                 embedding_function=None,
             )
         except Exception as error:  # chromadb raises many kinds
             raise _unusable(where, error) from error
-        kept = dict(self._collection.metadata or {})
-        if {key: kept.get(key) for key in wanted} != wanted:
+        stored = dict(self._collection.metadata or {})
+        if {key: stored.get(key) for key in expected} != expected:
             raise UserError(
-                f"collection '{name}' was filled by {kept.get('embedder')} "
-                f"({kept.get('dimension')} dimensions), not {embedder} ({dimension}): "
+                f"collection '{name}' was filled by {stored.get('embedder')} "
+                f"({stored.get('dimension')} dimensions), not {embedder} ({dimension}): "
                 "use that embedder, or ingest into another corpus"
             )
 
@@ -52,8 +52,8 @@ class Vectors:
 
     def mark(self) -> str:
         """Return what the collection was last said to hold, "" if nothing (see :meth:`set_mark`)."""
-        kept = self._client.get_collection(self.name, embedding_function=None).metadata
-        return str((kept or {}).get("mark", ""))
+        metadata = self._client.get_collection(self.name, embedding_function=None).metadata
+        return str((metadata or {}).get("mark", ""))
 
     def set_mark(self, mark: str) -> None:
         """Remember ``mark`` with the collection: kept where the vectors are, folder or server."""

@@ -313,5 +313,5 @@ def test_the_sample_is_played_without_the_parser(sample_shop, monkeypatch):
 
 def test_the_shipped_nouns_are_the_parsers(home):
     parser = reward._parser()
-    for title, nouns in list(reward._known(home / "none").items())[::20]:
+    for title, nouns in list(reward._parsed_nouns(home / "none").items())[::20]:
         assert nouns == [t.text.lower() for t in parser(title) if t.pos_ in ("NOUN", "PROPN")]

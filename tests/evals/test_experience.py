@@ -23,8 +23,8 @@ def banks(tmp_path_factory):
     practise("webshop", "100-105", folder / "p.sqlite", HASHED[:1], ["careful", "kind"])
     resources = Resources(None, Hashing())
     read = read_episodes([folder / "p.sqlite"], include_incorrect=True)
-    build_state_bank(folder / "state", read.found, resources)
-    build_trace_bank(folder / "trace", read.found, resources)
+    build_state_bank(folder / "state", read.episodes, resources)
+    build_trace_bank(folder / "trace", read.episodes, resources)
     return str(folder / "state"), str(folder / "trace")
 
 

@@ -73,7 +73,7 @@ def test_two_workers_read_the_files_that_one_process_reads(tmp_path):
 
 def test_two_workers_embed_what_one_process_embeds(tmp_path, monkeypatch):
     collect("sample", tmp_path / "data", n=4, heldout=1, seed=3)
-    episodes = read_episodes([tmp_path / "data" / "train.jsonl"], True).found
+    episodes = read_episodes([tmp_path / "data" / "train.jsonl"], True).episodes
     made = {}
     for name, crew in (("one", None), ("two", Crew(2))):
         monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / f"home-{name}"))

@@ -45,7 +45,7 @@ def store(path, *episodes):
 
 
 def test_react_thoughts_belong_to_the_next_action_and_the_purchase_is_the_answer(tmp_path):
-    episode = read_episodes([write(tmp_path / "react.jsonl", REACT)]).found[0]
+    episode = read_episodes([write(tmp_path / "react.jsonl", REACT)]).episodes[0]
     assert [step.action for step in episode.steps] == [
         "search[red scarf]",
         "click[b0aaaaaaa1]",
@@ -58,7 +58,9 @@ def test_react_thoughts_belong_to_the_next_action_and_the_purchase_is_the_answer
 
 def test_a_thought_that_broke_off_is_a_thought(tmp_path):
     steps = [*REACT["steps"][:2], {"action": "think[For", "observation": ""}, *REACT["steps"][3:]]
-    episode = read_episodes([write(tmp_path / "react.jsonl", {**REACT, "steps": steps})]).found[0]
+    episode = read_episodes([write(tmp_path / "react.jsonl", {**REACT, "steps": steps})]).episodes[
+        0
+    ]
     assert [step.tool for step in episode.steps] == ["search", "click", "click"]
     assert episode.steps[1].thought == "For"
 
@@ -69,18 +71,18 @@ def test_a_trace_store_and_its_export_read_the_same(tmp_path):
     both = [
         read_episodes([tmp_path / name], include_incorrect=True) for name in ("t.sqlite", "t.jsonl")
     ]
-    assert both[0].found == both[1].found
-    assert [episode.id for episode in both[0].found] == ["a", "b"]
-    assert both[0].found[0].task_id == both[0].found[1].task_id == "webshop/goal=1"
-    assert [e.id for e in read_episodes([tmp_path / "t.sqlite"]).found] == ["a"]
+    assert both[0].episodes == both[1].episodes
+    assert [episode.id for episode in both[0].episodes] == ["a", "b"]
+    assert both[0].episodes[0].task_id == both[0].episodes[1].task_id == "webshop/goal=1"
+    assert [e.id for e in read_episodes([tmp_path / "t.sqlite"]).episodes] == ["a"]
 
 
 def test_an_unfinished_episode_is_not_learned_from(tmp_path):
     traces = store(tmp_path / "t.sqlite", ("a", 1, 0.0, False), ("b", 2, 1.0, True))
-    assert [e.id for e in read_episodes([tmp_path / "t.sqlite"], True).found] == ["b"]
+    assert [e.id for e in read_episodes([tmp_path / "t.sqlite"], True).episodes] == ["b"]
     traces.export_jsonl(tmp_path / "t.jsonl")
     read = read_episodes([tmp_path / "t.jsonl"], True)
-    assert [e.id for e in read.found] == ["b"]
+    assert [e.id for e in read.episodes] == ["b"]
     assert "did not end" in read.problems[0]
 
 
@@ -100,7 +102,7 @@ def test_a_broken_record_is_named_and_the_others_are_read(tmp_path, record, prob
     path = tmp_path / "traces.jsonl"
     path.write_text(f"{record}\n{json.dumps(REACT)}\n")
     read = read_episodes([path])
-    assert len(read.found) == 1
+    assert len(read.episodes) == 1
     assert len(read.problems) == 1
     assert "line 1" in read.problems[0]
     assert problem in read.problems[0]
@@ -111,7 +113,7 @@ def test_empty_files_missing_paths_and_doubles(tmp_path):
     (tmp_path / "a" / "empty.json").write_text(" \n")
     write(tmp_path / "a" / "one.jsonl", REACT, REACT)
     read = read_episodes([tmp_path / "a"])
-    assert len(read.found) == 1
+    assert len(read.episodes) == 1
     assert read.problems == ["empty.json: empty"]
     with pytest.raises(UserError, match="no traces at"):
         read_episodes([tmp_path / "nowhere"])
@@ -126,5 +128,5 @@ def test_the_published_react_traces_are_read_whole():
     if not path.exists():
         pytest.skip(f"the published traces are not at {path}")
     read = read_episodes([path], include_incorrect=True)
-    assert (len(read.found), read.problems) == (500, [])
-    assert sum(episode.correct for episode in read.found) == 179
+    assert (len(read.episodes), read.problems) == (500, [])
+    assert sum(episode.correct for episode in read.episodes) == 179

@@ -40,19 +40,19 @@ def play(
     """
     past: list[tuple[str, str]] = []
     mistakes: list[str] = []
-    taken = [""]
+    actions = [""]
 
     def choose(session: Session, page: Observation) -> str:
-        past.append((taken[-1], page.text))
+        past.append((actions[-1], page.text))
         if commands:
             action = commands[len(past) - 1]
         else:
-            known = knowledge_of(past, page.text, page.actions)
-            action, _ = decide(world.instruction(session), known, page.actions)
+            knowledge = knowledge_of(past, page.text, page.actions)
+            action, _ = decide(world.instruction(session), knowledge, page.actions)
         if not action or rng.random() < stray:
             action = rng.choice(page.actions)
             mistakes.append(action)
-        taken.append(action)
+        actions.append(action)
         return action
 
     played = record_episode(world, {"game": game}, choose, len(commands) or limit)
@@ -97,14 +97,14 @@ def collect(
     for name, split, count in (("train", "train", n), ("heldout", "valid_seen", heldout)):
         games = list(world.splits[split])
         rng = random.Random(f"{seed} {name}")
-        drawn = rng.sample(games, min(count, len(games)))
-        jobs += [(game, f"{seed} {name} {game}") for game in drawn]
-        parts[name] = len(drawn)
+        chosen = rng.sample(games, min(count, len(games)))
+        jobs += [(game, f"{seed} {name} {game}") for game in chosen]
+        parts[name] = len(chosen)
         if name == "train":
-            left = [g for g in sorted(set(games) - set(drawn)) or games if world.walkthrough(g)]
-            known = rng.sample(left, min(round(_PUBLISHED * len(drawn)), len(left)))
-            jobs += [(game, _AS_PUBLISHED) for game in known]
-            parts[name] += len(known)
+            others = [g for g in sorted(set(games) - set(chosen)) or games if world.walkthrough(g)]
+            published = rng.sample(others, min(round(_PUBLISHED * len(chosen)), len(others)))
+            jobs += [(game, _AS_PUBLISHED) for game in published]
+            parts[name] += len(published)
 
     played = iter(in_order(partial(_serve, data, stray), jobs, crew, "record"))
     splits = {name: list(islice(played, count)) for name, count in parts.items()}

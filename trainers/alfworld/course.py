@@ -36,65 +36,66 @@ def good_commands(
 ) -> Sequence[str]:
     """Return the good commands at ``page``, none where the expert knows of nothing to do."""
     assert isinstance(world, AlfWorld)  # noqa: S101 - the course's own world
-    asked = world.instruction(session)
-    known = knowledge_of(past, page.text, page.actions)
-    goal = goal_here(asked, known, page.actions)
-    carries = kind_of(known.hand) == goal.thing
-    wanted = goal.target if goal.is_light and carries else goal.thing
-    done = delivered(goal, known)
+    instruction = world.instruction(session)
+    knowledge = knowledge_of(past, page.text, page.actions)
+    goal = goal_here(instruction, knowledge, page.actions)
+    carries = kind_of(knowledge.hand) == goal.thing
+    target_kind = goal.target if goal.is_light and carries else goal.thing
+    done = delivered(goal, knowledge)
     there = {
         place
         for place, things in world.contents(session).items()
-        if place not in known.seen and any(kind_of(t) == wanted and t not in done for t in things)
+        if place not in knowledge.seen
+        and any(kind_of(t) == target_kind and t not in done for t in things)
     }
-    if tools := _changing(world, session, goal, known, page.actions):
+    if tools := _changing(world, session, goal, knowledge, page.actions):
         return tools
-    action, _ = decide(asked, known, page.actions, dict.fromkeys(there, 1.0))
+    action, _ = decide(instruction, knowledge, page.actions, dict.fromkeys(there, 1.0))
     if not action:
         return ()
     own = command_of(action)
     if own.verb == "go" and own.place in there:
         return [a for a in page.actions if a.startswith("go ") and command_of(a).place in there]
-    return [a for a in page.actions if _is_like(a, action, goal, known, done)]
+    return [a for a in page.actions if _is_like(a, action, goal, knowledge, done)]
 
 
 def _changing(
-    world: World, session: Session, goal: Goal, known: Knowledge, actions: Sequence[str]
+    world: World, session: Session, goal: Goal, knowledge: Knowledge, actions: Sequence[str]
 ) -> list[str]:
     """Return the ways to where the thing in hand can be changed as asked, none where it need not.
 
     What serves for it is tried out and not read off a name.
     """
-    is_due = goal.state and goal.state not in known.states.get(known.hand, set())
-    if not is_due or not known.hand or kind_of(known.hand) != goal.thing:
+    is_due = goal.state and goal.state not in knowledge.states.get(knowledge.hand, set())
+    if not is_due or not knowledge.hand or kind_of(knowledge.hand) != goal.thing:
         return []
     if here := _with_verb(goal.state, actions):
         return here
-    ways = [a for a in actions if command_of(a).verb == "go"]
-    return [a for a in ways if _with_verb(goal.state, world.step(session, a)[1].actions)]
+    routes = [a for a in actions if command_of(a).verb == "go"]
+    return [a for a in routes if _with_verb(goal.state, world.step(session, a)[1].actions)]
 
 
 def _with_verb(verb: str, actions: Sequence[str]) -> list[str]:
     return [action for action in actions if command_of(action).verb == verb]
 
 
-def _is_like(action: str, best: str, goal: Goal, known: Knowledge, done: set[str]) -> bool:
+def _is_like(action: str, best: str, goal: Goal, knowledge: Knowledge, done: set[str]) -> bool:
     """Say whether a command does the same with a thing and place of the same kinds, as little tried."""
     one, other = command_of(action), command_of(best)
 
     def facts(name: str) -> tuple[bool, ...]:
-        things = known.seen.get(name, ())
+        things = knowledge.seen.get(name, ())
         return (
-            name in known.been,
-            name in known.seen,
-            name == known.at,
+            name in knowledge.been,
+            name in knowledge.seen,
+            name == knowledge.at,
             any(kind_of(t) == goal.thing for t in things),
             any(kind_of(t) == goal.target for t in things),
         )
 
     if action == best:
         return True
-    tried = known.tried
+    tried = knowledge.tried
     return (
         one.verb == other.verb
         and kind_of(one.thing) == kind_of(other.thing)
@@ -118,11 +119,13 @@ def course(data: str, seed: int) -> Course:
     games = list(world.splits["train"])
     rooms = sorted({room_of(game) for game in games})
     random.Random(seed).shuffle(rooms)
-    held = set(rooms[: max(1, round(_HELD_OUT * len(rooms)))])
-    made = world.splits[_INVENTED]
-    held_made = [game for game in made if int(room_of(game)) in _HELD_SEEDS]
-    training = [g for g in games if room_of(g) not in held] + sorted({*made} - {*held_made})
-    exams = {"heldout": [g for g in games if room_of(g) in held], _INVENTED: held_made}
+    held_out = set(rooms[: max(1, round(_HELD_OUT * len(rooms)))])
+    invented = world.splits[_INVENTED]
+    held_invented = [game for game in invented if int(room_of(game)) in _HELD_SEEDS]
+    training = [g for g in games if room_of(g) not in held_out] + sorted(
+        {*invented} - {*held_invented}
+    )
+    exams = {"heldout": [g for g in games if room_of(g) in held_out], _INVENTED: held_invented}
     return Course(
         AlfWorldEnv(data=data, split="train"),
         world.fingerprint,

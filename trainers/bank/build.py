@@ -27,7 +27,7 @@ class Built:
 
     rows: int = 0
     read: int = 0
-    known: int = 0
+    skipped: int = 0
     problems: list[str] = field(default_factory=list)
 
 
@@ -46,16 +46,16 @@ def build_state_bank(
     A ``crew`` embeds the states; rows are added here, one episode after another, because a state that
     is there already is folded into its row.
     """
-    embedder, told = resources.embedder, resources.experience
+    embedder, adapter = resources.embedder, resources.experience
     bank = StateBank(folder, make_of(embedder), create=True)
     todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
-    built = Built(read=len(todo), known=len(episodes) - len(todo))
+    built = Built(read=len(todo), skipped=len(episodes) - len(todo))
     if crew is not None:
-        texts = [text for episode in todo for text in states_of(episode, told)]
+        texts = [text for episode in todo for text in states_of(episode, adapter)]
         embed_ahead(resources.embedder_params, texts, crew)
     with closing(bank.bank):
         for episode in tqdm(todo, unit="episode", disable=None):
-            built.rows += add_episode(bank, episode, embedder, told)
+            built.rows += add_episode(bank, episode, embedder, adapter)
         bank.refresh()
     return built
 
@@ -70,10 +70,10 @@ def build_trace_bank(
 
     Made if it is not there; goes on where it stopped.
     """
-    embedder, told = resources.embedder, resources.experience
+    embedder, adapter = resources.embedder, resources.experience
     bank = TraceBank(folder, make_of(embedder), create=True)
     todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
-    built = Built(known=len(episodes) - len(todo))
+    built = Built(skipped=len(episodes) - len(todo))
     if crew is not None:
         embed_ahead(resources.embedder_params, [episode.question for episode in todo], crew)
     with closing(bank.bank):
@@ -82,25 +82,25 @@ def build_trace_bank(
                 built.problems.append(f"{episode.id}: there is no question to find it by")
                 continue
             vectors = np.asarray(embedder.embed([episode.question]))
-            entry = Entry(trace_row(episode, told), vectors)
+            entry = Entry(trace_row(episode, adapter), vectors)
             built.rows += bank.bank.add([entry], episode.id)
             built.read += 1
         bank.refresh()
     return built
 
 
-def trace_row(episode: Episode, told: ExperienceAdapter) -> Row:
+def trace_row(episode: Episode, adapter: ExperienceAdapter) -> Row:
     """Return the row of an episode: its question and its moves, without repeats in a row."""
     plan: list[str] = []
     for step in episode.steps:
-        move = told.move_of(episode.question, step.action)
+        move = adapter.move_of(episode.question, step.action)
         if not plan or plan[-1] != move:
             plan.append(move)
     actions = [step.action for step in episode.steps]
     data = {
         "question": episode.question,
         "plan": plan,
-        "lessons": list(told.lessons(episode.question, actions)),
+        "lessons": list(adapter.lessons(episode.question, actions)),
         "reward": episode.reward,
         "correct": episode.correct,
         "steps": len(episode.steps),

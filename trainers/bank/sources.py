@@ -20,7 +20,7 @@ from stategate.stores.traces.trajectories import events_of
 class Episodes:
     """What was read: episodes in order, and one line for each record that could not be used."""
 
-    found: list[Episode] = field(default_factory=list)
+    episodes: list[Episode] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -33,11 +33,11 @@ def read_episodes(
     """
     read = Episodes()
     seen: set[str] = set()
-    for given in paths:
-        path = Path(given).expanduser()
+    for source in paths:
+        path = Path(source).expanduser()
         if not path.exists():
             raise UserError(
-                f"no traces at '{given}': give a trace database, a JSON(L) file or a folder"
+                f"no traces at '{source}': give a trace database, a JSON(L) file or a folder"
             )
         files = sorted(p for p in path.rglob("*.json*") if p.is_file()) if path.is_dir() else [path]
         for file in files:
@@ -46,7 +46,7 @@ def read_episodes(
                     continue
                 seen.add(episode.id)
                 if episode.correct or include_incorrect:
-                    read.found.append(replace(episode, trust=trust))
+                    read.episodes.append(replace(episode, trust=trust))
     return read
 
 

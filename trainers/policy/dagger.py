@@ -49,10 +49,10 @@ class School:
         self._settings, self._reading, self._device = settings, reading, device
         self._modes = sorted(self.course.worlds)
         rng = random.Random(settings.seed)
-        held = [task for tasks in self.course.exams.values() for task in tasks]
-        self.exam = self._starts(rng.sample(held, min(settings.exam, len(held))), rng, 0.0)
+        exams = [task for tasks in self.course.exams.values() for task in tasks]
+        self.exam = self._starts(rng.sample(exams, min(settings.exam, len(exams))), rng, 0.0)
 
-    def drawn(self, rng: random.Random) -> list[Start]:
+    def draw_epoch(self, rng: random.Random) -> list[Start]:
         """Return an epoch's episodes."""
         training = list(self.course.training)
         return self._starts(rng.sample(training, min(self._settings.games, len(training))), rng)
@@ -100,7 +100,7 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     def batches(generator: Generator) -> Iterator[Batch]:
         own = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
         scorer.eval()
-        rollouts = [x for s in schools for x in s.play(scorer, s.drawn(own), generator)]
+        rollouts = [x for s in schools for x in s.play(scorer, s.draw_epoch(own), generator)]
         trainer.figures |= {
             "train_success": [float(one.reward == 1) for one in rollouts],
             "agreement": [float(p in good) for one in rollouts for p, good in _taught(one)],
@@ -179,15 +179,15 @@ def _scorer(
     }
     scorer = make_scorer(**sizes).to(device)
     if settings.start:
-        before, known, meta = load_scorer(settings.start)
+        before, earlier, meta = load_scorer(settings.start)
         if meta["architecture"]["hidden"] != settings.hidden:
             raise UserError(
                 f"'{settings.start}' has another width: set hidden as it has, or no start"
             )
         weights = before.state_dict()
         for layer, old, now in (
-            ("row", known.row_features, reading.row_features),
-            ("page", known.page_features, reading.page_features),
+            ("row", earlier.row_features, reading.row_features),
+            ("page", earlier.page_features, reading.page_features),
         ):
             own = weights[f"{layer}.weight"]
             weights[f"{layer}.weight"] = own.new_zeros(len(own), len(now))

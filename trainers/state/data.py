@@ -198,12 +198,12 @@ def freeze(settings: RetrieverSettings) -> Frozen:
     table.embed(embedder)
     model.to(device)
 
-    def known(episodes: Sequence[Sequenced]) -> Decisions | None:
+    def decisions_of(episodes: Sequence[Sequenced]) -> Decisions | None:
         if not any(choices[id(e)] for e in episodes):
             return None
         return _gather(episodes, choices, model, table, device, settings.group)
 
-    fitted, validation = known(sets[0]), known(sets[1])
+    fitted, validation = decisions_of(sets[0]), decisions_of(sets[1])
     if fitted is None or validation is None:
         raise UserError(
             f"'{settings.data}' holds no decision on a page whose actions are known, or too few: "
@@ -211,7 +211,7 @@ def freeze(settings: RetrieverSettings) -> Frozen:
         )
     last = sets[2] if any(choices[id(e)] for e in sets[2]) else sets[1]
     by_world = {
-        name: known([e for e in last if e.view.name == name])
+        name: decisions_of([e for e in last if e.view.name == name])
         for name in dict.fromkeys(e.view.name for e in last)
     }
     return Frozen(
@@ -232,7 +232,7 @@ def freeze(settings: RetrieverSettings) -> Frozen:
 def choices_of(episode: Sequenced, table: TextTable) -> list[Choice]:
     """Return each decision for an action that a chunk of its page carries."""
     trajectory, view = episode.trajectory, episode.view
-    found: list[Choice] = []
+    choices: list[Choice] = []
     for i, (page, action) in enumerate(zip(episode.pages, episode.choices, strict=True)):
         if action not in page.actions:
             continue
@@ -244,8 +244,8 @@ def choices_of(episode: Sequenced, table: TextTable) -> list[Choice]:
         features = match(view, trajectory.instruction, candidates, done)
         order = [right, *(j for j in range(len(candidates)) if j != right)]
         rows = [table.add(describe(view, candidates[j])) for j in order]
-        found.append((i, rows, torch.from_numpy(features[order])))
-    return found
+        choices.append((i, rows, torch.from_numpy(features[order])))
+    return choices
 
 
 def _gather(
@@ -275,8 +275,8 @@ def _gather(
     width = max(len(page) for page in rows)
     padded = torch.tensor([[*page, *[-1] * (width - len(page))] for page in rows])
     matches = pad_sequence(features, batch_first=True)
-    found = torch.stack(readouts).clone(), table.vectors[wishes], padded, matches
-    return Decisions(*found, tuple(groups))
+    tensors = torch.stack(readouts).clone(), table.vectors[wishes], padded, matches
+    return Decisions(*tensors, tuple(groups))
 
 
 def error_over_groups(

@@ -108,15 +108,15 @@ def predictions(
     device: torch.device,
 ) -> list[Predicted]:
     """Return (episode, predicted classes, true classes) of each episode."""
-    found: list[Predicted] = []
+    labelled: list[Predicted] = []
     with torch.inference_mode():
         for batch in batches(episodes, table, 64, device):
             readouts = model(batch.texts, batch.types)[batch.rows, batch.places]
             guesses = model.classify(readouts).argmax(-1).cpu().numpy()
             rows = batch.rows.cpu().numpy()
             for i, episode in enumerate(batch.episodes):
-                found.append((episode, guesses[rows == i], truth(episode, classes)))
-    return found
+                labelled.append((episode, guesses[rows == i], truth(episode, classes)))
+    return labelled
 
 
 def scored(name: str, predicted: Sequence[Predicted], group: str) -> dict[str, Any]:

@@ -87,9 +87,9 @@ def _with_negatives(
     chosen[:, :width] = pages[:, :width]
     features = torch.zeros(*chosen.shape, decisions.features.shape[-1])
     features[:, :width] = decisions.features[rows][:, :width]
-    known = decisions.pages[decisions.pages >= 0]
-    drawn = known[torch.randint(len(known), chosen.shape, generator=generator)]
-    filled = torch.where(chosen < 0, drawn, chosen)
+    all_chunks = decisions.pages[decisions.pages >= 0]
+    random_chunks = all_chunks[torch.randint(len(all_chunks), chosen.shape, generator=generator)]
+    filled = torch.where(chosen < 0, random_chunks, chosen)
     # A drawn chunk that happens to be the right one is no negative: it takes its neighbour.
     clash = filled[:, 1:] == filled[:, :1]
     filled[:, 1:] = torch.where(clash, (filled[:, 1:] + 1) % len(table.vectors), filled[:, 1:])

@@ -112,9 +112,9 @@ def _serve(data: str, modes: tuple[str, ...], seed: int, serve: Callable[[Any], 
 
 def _played(jobs: Sequence[Job], start: Start, crew: Crew | None) -> dict[str, list[Trajectory]]:
     """Return what came of the jobs, by part and in their order; lost games of actors are left out."""
-    found = in_order(start, jobs, crew, "record")
+    trajectories = in_order(start, jobs, crew, "record")
     played: dict[str, list[Trajectory]] = {job.part: [] for job in jobs}
-    for job, trajectory in zip(jobs, found, strict=True):
+    for job, trajectory in zip(jobs, trajectories, strict=True):
         played[job.part] += [trajectory] if trajectory is not None else []
     return played
 
@@ -125,14 +125,14 @@ def _shopping(
     """Plan a part: the expert's shoppers take turns, then each other actor plays a third of it."""
     name, goals, count, by_product = part
     shop = next(iter(worlds.values()))
-    drawn = draw(goals, count, seed, shop, by="asin" if by_product else "index")
+    chosen = draw(goals, count, seed, shop, by="asin" if by_product else "index")
     jobs: list[Job] = []
     for i, (shopper, rates) in enumerate(SHOPPERS.items()):
         how: dict[str, Any] = {"rates": rates, "facts": {"shopper": shopper}}
-        own, first = drawn[i :: len(SHOPPERS)], 10_000 * (i + 1) + seed
+        own, first = chosen[i :: len(SHOPPERS)], 10_000 * (i + 1) + seed
         jobs += _jobs(worlds, own, name, f"{name}/{shopper}", first, **how)
     for i, kind in enumerate(others):
-        jobs += _jobs(worlds, drawn[i % 3 :: 3], name, f"{name}-{kind}", actor=kind)
+        jobs += _jobs(worlds, chosen[i % 3 :: 3], name, f"{name}-{kind}", actor=kind)
     return jobs
 
 

@@ -66,7 +66,7 @@ def good_actions(
     step = len(past) - 1
     own = _rule()(_whole(world, session, page, events), step).action
     if session["page"] in ("search", "results"):
-        return [own, *_known(world, session, page)]
+        return [own, *_oracle_actions(world, session, page)]
     return [own]
 
 
@@ -98,7 +98,7 @@ def _no_embedder() -> Embedder:
     raise AssertionError("a whole page is not searched")
 
 
-def _known(world: WebShop, session: Session, page: Observation) -> list[str]:
+def _oracle_actions(world: WebShop, session: Session, page: Observation) -> list[str]:
     """Return what who knows the right products would search for or open."""
     number = int(session["goal"])
     text = str(world.goals[number]["instruction_text"])
@@ -110,7 +110,7 @@ def _known(world: WebShop, session: Session, page: Observation) -> list[str]:
     return [
         action
         for action in page.actions
-        if (found := OPENED.fullmatch(action)) and _worth(world, number, found[1].upper()) >= best
+        if (match := OPENED.fullmatch(action)) and _worth(world, number, match[1].upper()) >= best
     ]
 
 
@@ -123,11 +123,11 @@ def _searches(text: str) -> tuple[str, ...]:
 def _worth(world: WebShop, number: int, asin: str) -> float:
     """Return the reward of buying a product with the asked values that it offers."""
     goal, product = world.goals[number], world.products[asin]
-    wanted = {k.lower(): str(v).lower() for k, v in dict(goal["goal_options"]).items()}
+    target_values = {k.lower(): str(v).lower() for k, v in dict(goal["goal_options"]).items()}
     chosen = {
-        name: wanted[name.lower()]
+        name: target_values[name.lower()]
         for name, values in product.options.items()
-        if wanted.get(name.lower()) in {str(v).lower() for v in values}
+        if target_values.get(name.lower()) in {str(v).lower() for v in values}
     }
     return score(product, goal, world.prices[asin], chosen)[0]
 
@@ -170,8 +170,8 @@ def with_lookalikes(plan: Practice, seed: int, wording: str, exam: str) -> Pract
         for base in own:
             rng = random.Random(f"{seed} {side} {base.asin}")
             number += 1
-            if made := invent(base, own, f"BX{number:08d}", rng):
-                more[side].append(made)
+            if lookalike := invent(base, own, f"BX{number:08d}", rng):
+                more[side].append(lookalike)
     shop = world.stocked([product for own in more.values() for product in own])
     added: dict[str, list[int]] = {"train": [], "held": []}
     for side, own in more.items():
@@ -192,10 +192,10 @@ def invent(
 ) -> Product | None:
     """Return a product like ``base`` with something of one of its kin; None where none came of it."""
     kin = [p for p in others if p.asin != base.asin and set(p.options) & set(base.options)]
-    near = [p for p in kin if p.query == base.query] or [
+    relatives = [p for p in kin if p.query == base.query] or [
         p for p in kin if p.category == base.category
     ]
-    other = rng.choice(near) if near else base
+    other = rng.choice(relatives) if relatives else base
     words = [w for w in base.name.split() if rng.random() < _WORDS]
     words += [w for w in other.name.split() if rng.random() < _TAKEN / 2]
     bullets = tuple(b for b in base.bullets if rng.random() < _BULLETS)
@@ -207,7 +207,7 @@ def invent(
         pool = dict.fromkeys((*own, *theirs))
         options[name] = tuple(pool)
     price = round(max(base.prices[0] * rng.uniform(*_PRICE), 1.0), 2)
-    made = replace(
+    product = replace(
         base,
         asin=asin,
         name=" ".join(dict.fromkeys(words)) or base.name,
@@ -219,8 +219,8 @@ def invent(
         options=options,
     )
     had = dict.fromkeys((*base.attributes, *other.attributes))
-    said = tuple(a for a in had if a != "DUMMY_ATTR" and has_attribute(made, a))
-    return replace(made, attributes=said) if said else None
+    attributes = tuple(a for a in had if a != "DUMMY_ATTR" and has_attribute(product, a))
+    return replace(product, attributes=attributes) if attributes else None
 
 
 def _some(values: Iterable[str], share: float, rng: random.Random) -> list[str]:
@@ -263,9 +263,9 @@ def course(data: str, seed: int) -> Course:
     }
     plan = plans[MODES[0]]
     developing = plan.world.ranges["developing"]
-    shown = draw(developing, min(_SHOWN, len(developing)), seed, plan.world)
+    shown_goals = draw(developing, min(_SHOWN, len(developing)), seed, plan.world)
     for one in plans.values():
-        reword(one.world, shown, "develop", seed)
+        reword(one.world, shown_goals, "develop", seed)
     return Course(
         WebShopEnv(),
         plan.world.catalogue.fingerprint,
@@ -280,7 +280,7 @@ def course(data: str, seed: int) -> Course:
             for sort, goals in (
                 ("heldout", plan.heldout),
                 ("made", plan.made_heldout),
-                ("developing", shown),
+                ("developing", shown_goals),
             )
             if goals
         },

@@ -27,7 +27,7 @@ from stategate.stores.runs import parse_numbers
 MODES: tuple[str, ...] = ("rich", "text")
 _PLAIN = 0.15  # share of goals that keep the template's words
 _HELD_OUT = 0.4  # share of the training goals' products
-_MADE = (1, 4, 12)  # goals that are made for a product without options, with one, with more
+_GOAL_COUNTS = (1, 4, 12)  # goals that are made for a product without options, with one, with more
 _FURTHER = 4  # properties at most that are asked beside a product's listed ones
 _JOINTS = (("", " with ", " for "), ("", " with "), ("", " for "), (" with ",), (" for ",), ("",))
 
@@ -57,13 +57,13 @@ def draw(goals: Sequence[int], n: int, seed: int, world: WebShop, by: str = "asi
     for own in groups.values():
         rng.shuffle(own)
     keys = sorted(groups)
-    drawn: list[int] = []
+    chosen: list[int] = []
     lap = 0
-    while len(drawn) < n:
+    while len(chosen) < n:
         rng.shuffle(keys)
-        drawn += [groups[key][lap % len(groups[key])] for key in keys]
+        chosen += [groups[key][lap % len(groups[key])] for key in keys]
         lap += 1
-    return drawn[:n]
+    return chosen[:n]
 
 
 def goals_of(split: str, world: WebShop) -> list[int]:
@@ -93,9 +93,9 @@ def practice(
     real = splits(shop)["train"]
     products = sorted({shop.goals[i]["asin"] for i in real})
     rng.shuffle(products)
-    held = set(products[: max(1, round(_HELD_OUT * len(products)))])
-    training = [i for i in real if shop.goals[i]["asin"] not in held]
-    heldout = [i for i in real if shop.goals[i]["asin"] in held]
+    held_out = set(products[: max(1, round(_HELD_OUT * len(products)))])
+    training = [i for i in real if shop.goals[i]["asin"] not in held_out]
+    heldout = [i for i in real if shop.goals[i]["asin"] in held_out]
     world = copy.copy(shop)
     world.goals = list(shop.goals)
     made_heldout: list[int] = []
@@ -106,11 +106,13 @@ def practice(
         if product.asin in tested or is_bare:
             continue
         is_held = (
-            rng.random() < _HELD_OUT / 2 if product.asin not in products else product.asin in held
+            rng.random() < _HELD_OUT / 2
+            if product.asin not in products
+            else product.asin in held_out
         )
         side = made_heldout if is_held else training
         more = [text for text in further if text not in product.attributes and _says(product, text)]
-        for lap in range(_MADE[min(len(product.options), 2)]):
+        for lap in range(_GOAL_COUNTS[min(len(product.options), 2)]):
             own = random.Random(f"{seed} {product.asin} {lap}")
             also = own.sample(more, min(len(more), own.randint(0, _FURTHER)))
             side.append(len(world.goals))
@@ -128,8 +130,8 @@ def reworded_mostly(world: WebShop, goals: Sequence[int], words: str, seed: int)
 
 def reword(world: WebShop, goals: Sequence[int], words: str, seed: int) -> None:
     """Say ``goals`` of ``world`` in the wordings of split ``words``, in place."""
-    said = reworded([world.goals[i] for i in goals], world.products, words, seed)
-    for i, goal in zip(goals, said, strict=True):
+    reworded_goals = reworded([world.goals[i] for i in goals], world.products, words, seed)
+    for i, goal in zip(goals, reworded_goals, strict=True):
         world.goals[i] = goal
 
 
@@ -159,22 +161,22 @@ def make_goal(
     product: Product, price: float, rng: random.Random, also: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return a goal for ``product`` in the form of ``envs.webshop.goals``, which asks ``also``, too."""
-    wanted = rng.sample(product.attributes, min(len(product.attributes), rng.randint(1, 5)))
+    attributes = rng.sample(product.attributes, min(len(product.attributes), rng.randint(1, 5)))
     joints = rng.choice(_JOINTS)
     parts: dict[str, list[str]] = {joint: [] for joint in joints}
-    for attribute in wanted:
+    for attribute in attributes:
         parts[rng.choice(joints)].append(attribute)
     for i, attribute in enumerate(also):
         parts[joints[i % len(joints)]].append(attribute)
-    wanted = [*wanted, *also]
+    attributes = [*attributes, *also]
     text = "Find me " + " ".join([", ".join(parts.get("", [])), product.query]).strip()
     text += "".join(j + ", ".join(parts[j]) for j in (" with ", " for ") if parts.get(j))
     options = {
         name: rng.choice(values) for name, values in sorted(product.options.items()) if values
     }
-    spoken = ", and ".join(f"{name}: {value}" for name, value in options.items())
+    described = ", and ".join(f"{name}: {value}" for name, value in options.items())
     limits = [10.0 * i for i in range(1, 100) if 10.0 * i > price][:4]
     limit = max(rng.sample(limits, 2)) if len(limits) > 1 else 1_000_000.0
-    text += f" with {spoken}" if spoken else ""
+    text += f" with {described}" if described else ""
     text += f", and price lower than {limit:.2f} dollars" if limit < 1_000_000.0 else ""
-    return goal_of(product, text, wanted, limit, options)
+    return goal_of(product, text, attributes, limit, options)

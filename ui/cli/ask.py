@@ -328,7 +328,7 @@ def _best_by_words(question: str, documents: "list[Document]", count: int) -> "l
 
     from stategate.nodes.retrieval.ranking import bm25
 
-    scores = bm25(question, [document.shown() for document in documents], stemmed=True)
+    scores = bm25(question, [document.as_text() for document in documents], stemmed=True)
     return [documents[i] for i in sorted(np.argsort(-scores, kind="stable")[:count])]
 
 

@@ -94,7 +94,7 @@ def build(settings: BuildSettings) -> None:
 
     with working("reading the episodes"):
         read = read_episodes(settings.traces, settings.include_incorrect, settings.trust)
-    episodes = read.found[: settings.limit]
+    episodes = read.episodes[: settings.limit]
     _tell_problems(read.problems, "not read")
     if not episodes:
         raise UserError("no episode to learn from: give other traces, or --include-incorrect")
@@ -134,7 +134,7 @@ def merge(settings: MergeSettings) -> None:
 
 def _tell(built: "Built", folder: str) -> None:
     summary = f"{built.rows} rows from {built.read} episodes in {folder}"
-    summary += f", {built.known} were there already" if built.known else ""
+    summary += f", {built.skipped} were there already" if built.skipped else ""
     say(summary)
     _tell_problems(built.problems, "not added")
 

@@ -70,13 +70,13 @@ def names_of(wording: str) -> tuple[str, ...]:
     """Return the families of ``wording``: its own name, or all of a split. Raises ``UserError``."""
     if wording == TEMPLATE:
         return ()
-    known = families()
+    by_name = families()
     if wording in SPLITS:
-        return tuple(name for name, family in known.items() if family["split"] == wording)
-    if wording not in known:
+        return tuple(name for name, family in by_name.items() if family["split"] == wording)
+    if wording not in by_name:
         raise UserError(
             f"no wording '{wording}': {TEMPLATE}, a split ({', '.join(SPLITS)}) or a family "
-            f"({', '.join(known)})"
+            f"({', '.join(by_name)})"
         )
     return (wording,)
 
@@ -89,11 +89,11 @@ def reworded(
     if not names:
         return [dict(goal) for goal in goals]
     shuffled = random.Random(f"{seed} {wording}")
-    said = []
+    in_words = []
     for i, goal in enumerate(goals):
         name = names[0] if len(names) == 1 else shuffled.choice(names)
-        said.append(reword(goal, products[goal["asin"]], name, f"{seed} {i}"))
-    return said
+        in_words.append(reword(goal, products[goal["asin"]], name, f"{seed} {i}"))
+    return in_words
 
 
 def _plain(role: str, text: str) -> str:
@@ -120,12 +120,14 @@ def reword(
     if rules.get("drop") == "options":
         options = {name: value for name, value in options.items() if rng.random() < _KEPT}
         attributes = rng.sample(attributes, rng.randint(1, len(attributes)))
-    said = {name: _value(rules, product, name, value, rng, mark) for name, value in options.items()}
+    worded = {
+        name: _value(rules, product, name, value, rng, mark) for name, value in options.items()
+    }
     limit = float(goal["price_upper"])
     slots = {
         "kind": mark("thing", goal["query"]),
         "attributes": _joined([mark("property", text) for text in attributes], rng),
-        "values": _joined([text for text, _ in said.values()], rng),
+        "values": _joined([text for text, _ in worded.values()], rng),
         "limit": _limit(rng.choice(limits or rules["limit"]), limit, mark)
         if limit < _NO_LIMIT
         else "",
@@ -141,17 +143,17 @@ def reword(
         "goal_options": options,
         "wording": family,
         "pattern": number,
-        "excluded": {name: other for name, (_, other) in said.items() if other},
+        "excluded": {name: other for name, (_, other) in worded.items() if other},
     }
 
 
 def _filled(pattern: str, slots: Mapping[str, str]) -> str:
     """Fill the slots; a bracket with an empty slot goes, punctuation that is left over is mended."""
     # Values may hold brackets and braces themselves, so slots are filled last, in one pass.
-    kept = _PART.sub(
+    filled = _PART.sub(
         lambda part: part[1] if all(slots[s] for s in _SLOT.findall(part[1])) else "", pattern
     )
-    text = _SLOT.sub(lambda slot: slots[slot[1]], kept)
+    text = _SLOT.sub(lambda slot: slots[slot[1]], filled)
     text = re.sub(r"[ \t]+", " ", text)
     text = re.sub(r" ([,.;?!])(?=\s|$)", r"\1", text)
     text = re.sub(r"(?:[,;]\s*)+([,.;?!])", r"\1", text)
@@ -236,16 +238,16 @@ def _in_words(number: int) -> str:
         tens, ones = divmod(number, 10)
         return f"{_WORDS[10 * tens]}-{_WORDS[ones]}"
     if number < 1000:
-        hundreds, rest = divmod(number, 100)
-        return f"{_WORDS[hundreds]} hundred" + (f" and {_in_words(rest)}" if rest else "")
+        hundreds, remainder = divmod(number, 100)
+        return f"{_WORDS[hundreds]} hundred" + (f" and {_in_words(remainder)}" if remainder else "")
     return str(number)
 
 
 def mistyped(text: str, rng: random.Random) -> str:
     """Return ``text`` with slips in its longer words; words with digits stay."""
 
-    def slip(found: re.Match[str]) -> str:
-        word = found[0]
+    def slip(match: re.Match[str]) -> str:
+        word = match[0]
         if rng.random() >= _SLIPS:
             return word
         i = rng.randrange(1, len(word) - 1)
@@ -256,22 +258,22 @@ def mistyped(text: str, rng: random.Random) -> str:
             return word[:i] + word[i + 1 :]
         if kind == 2:  # one is typed twice
             return word[:i] + word[i] + word[i:]
-        return word[:i] + _beside(word[i], rng) + word[i + 1 :]
+        return word[:i] + _neighbour_key(word[i], rng) + word[i + 1 :]
 
     return _PLAIN.sub(slip, text)
 
 
-def _beside(letter: str, rng: random.Random) -> str:
+def _neighbour_key(letter: str, rng: random.Random) -> str:
     row = next((keys for keys in _KEYS if letter.lower() in keys), "")
     i = row.find(letter.lower())
-    near = [row[j] for j in (i - 1, i + 1) if 0 <= j < len(row)] or [letter]
-    return rng.choice(near)
+    neighbours = [row[j] for j in (i - 1, i + 1) if 0 <= j < len(row)] or [letter]
+    return rng.choice(neighbours)
 
 
 def other_units(text: str, rng: random.Random) -> str:
     """Return ``text`` with its units and sizes written in other ways."""
     for pattern, others in _UNITS:
-        text = pattern.sub(lambda found, o=others: found.expand(rng.choice(o)), text)  # type: ignore[misc]
+        text = pattern.sub(lambda match, o=others: match.expand(rng.choice(o)), text)  # type: ignore[misc]
     return text
 
 
@@ -324,8 +326,8 @@ _SYNONYMS: dict[str, dict[str, str]] = {
 def _in_other_words(name: str) -> Callable[[str, random.Random], str]:
     words = _SYNONYMS[name]
     longest = sorted(map(re.escape, words), key=len, reverse=True)
-    found = re.compile(rf"\b({'|'.join(longest)})(?![\w'])", re.IGNORECASE)
-    return lambda text, rng: found.sub(lambda m: words[m[1].lower()], text)
+    pattern = re.compile(rf"\b({'|'.join(longest)})(?![\w'])", re.IGNORECASE)
+    return lambda text, rng: pattern.sub(lambda m: words[m[1].lower()], text)
 
 
 def small_letters(text: str, rng: random.Random) -> str:

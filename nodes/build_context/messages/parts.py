@@ -13,7 +13,7 @@ from stategate.envs.protocols import Chunk
 from stategate.nodes.build_context.assemble import built, instruction_piece
 from stategate.nodes.build_context.heads import normalised
 from stategate.nodes.protocols import BuiltContext, ContextRequest, Piece
-from stategate.nodes.retrieval.history import HistorySource, shown_text, with_leads, word_scores
+from stategate.nodes.retrieval.history import HistorySource, visible_text, with_leads, word_scores
 from stategate.stores.text import words_of
 
 _SMALLEST = 3  # tokens that a part has at least
@@ -33,7 +33,7 @@ def parts_by_words(request: ContextRequest) -> BuiltContext:
     pieces: list[Piece] = []
     for chunk in source.all():
         if chunk.id in chosen and (size := int(chunk.data["size"])):
-            text = f"{shown_text(chunk)}\n"
+            text = f"{visible_text(chunk)}\n"
             pieces.append(Piece(chunk.id, chunk.kind, text, (), size, size, weights[chunk.id]))
     return built(pieces)
 
@@ -119,7 +119,7 @@ def rendered(
             body = _broken(body) + _GAP
         chunk = chunks[i]
         if chunk.kind == "html":
-            body = _broken(body) + shown_text(chunk)
+            body = _broken(body) + visible_text(chunk)
         elif i in cut and ELISION in visible[i].text:
             body += visible[i].text + chunk.text[len(chunk.text.rstrip()) :]
         elif i in cut and visible[i].text:

@@ -16,7 +16,7 @@ from stategate.envs.messages.history import Count
 from stategate.envs.protocols import Chunk
 from stategate.nodes.build_context.messages.parts import ELISION
 from stategate.nodes.protocols import Piece, Vector
-from stategate.nodes.retrieval.history import shown_text, word_scores
+from stategate.nodes.retrieval.history import visible_text, word_scores
 from stategate.stores.text import words_of
 
 PRICE = 2.0
@@ -102,7 +102,7 @@ def select(
             continue
         room -= size
         for lead in leads:
-            pieces[lead.id] = _piece(lead, shown_text(lead), offer.chance)
+            pieces[lead.id] = _piece(lead, visible_text(lead), offer.chance)
         pieces[offer.chunk.id] = _piece(offer.chunk, offer.text, offer.chance)
     return _without_holes(results, pieces)
 
@@ -111,7 +111,7 @@ def _offers(parts: Sequence[Chunk], chances: Vector, count: Count) -> list[Offer
     """Return the ways to show each part."""
     offers = []
     for chunk, chance in zip(parts, chances, strict=True):
-        whole, size = shown_text(chunk), int(chunk.data["size"])
+        whole, size = visible_text(chunk), int(chunk.data["size"])
         leads = chunk.data["leads"]
         if not size or (chunk.data["is_lead"] and chance < 0.01):
             continue
@@ -127,7 +127,7 @@ def _offers(parts: Sequence[Chunk], chances: Vector, count: Count) -> list[Offer
 
 def _piece(chunk: Chunk, text: str, score: float) -> Piece:
     size = int(chunk.data["size"])
-    is_cut = text != shown_text(chunk)
+    is_cut = text != visible_text(chunk)
     return Piece(chunk.id, chunk.kind, text, (), max(size, 2), 1 if is_cut else max(size, 2), score)
 
 
@@ -140,5 +140,5 @@ def _without_holes(
         for before, chunk, after in zip(parts, parts[1:], parts[2:], strict=False):
             is_hole = before.id in filled and after.id in pieces and chunk.id not in filled
             if is_hole and int(chunk.data["size"]) <= _GAP_TOKENS + 1:
-                filled[chunk.id] = _piece(chunk, shown_text(chunk), 0.0)
+                filled[chunk.id] = _piece(chunk, visible_text(chunk), 0.0)
     return filled

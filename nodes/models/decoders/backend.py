@@ -41,7 +41,7 @@ class Document:
     title: str
     text: str
 
-    def shown(self) -> str:
+    def as_text(self) -> str:
         """Return the document as models read it."""
         if self.title and self.text:
             return f"{self.title}: {self.text}"
@@ -146,7 +146,7 @@ class Backend(ABC):
         start = self._tokenizer.bos_token_id
         if start is None:
             start = self._tokenizer.eos_token_id
-        ids = self._tokenizer(document.shown(), add_special_tokens=False)["input_ids"]
+        ids = self._tokenizer(document.as_text(), add_special_tokens=False)["input_ids"]
         return [int(start or 0), *ids][: self.max_tokens]
 
 
@@ -158,11 +158,11 @@ def make_prompt(tokenizer: Any, question: str, loss: Loss, max_tokens: int) -> P
     """
     import torch
 
-    asked = one_line(question)
-    if not asked:
+    line = one_line(question)
+    if not line:
         raise UserError("the question is empty: ask something")
     start = len(QUESTION)
-    text = f"{QUESTION} {asked}"
+    text = f"{QUESTION} {line}"
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     ids, spans = encoded["input_ids"][:max_tokens], encoded["offset_mapping"][:max_tokens]
     inside = [start < b and place > 0 for place, (_, b) in enumerate(spans)]
@@ -198,14 +198,14 @@ def answer_prompt(tokenizer: Any, question: str) -> list[int]:
 
     A model that was trained to chat is asked in its own form; another one continues ``Answer:``.
     """
-    asked = one_line(question)
-    text = f"{QUESTION} {asked}{ANSWER}"
+    line = one_line(question)
+    text = f"{QUESTION} {line}{ANSWER}"
     if getattr(tokenizer, "chat_template", None):
         with require_extra("local"):
             import jinja2
 
-        turns = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": asked}]
-        alone = [{"role": "user", "content": f"{_SYSTEM} {asked}"}]
+        turns = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": line}]
+        alone = [{"role": "user", "content": f"{_SYSTEM} {line}"}]
         try:
             text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
         except (jinja2.TemplateError, ValueError):  # a form without system turns

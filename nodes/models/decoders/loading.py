@@ -160,7 +160,7 @@ class DocumentMemory:
         """Return the documents' states, in order; a build that was killed goes on where it stopped."""
         import torch
 
-        keys = [document_key(document.shown()) for document in documents]
+        keys = [document_key(document.as_text()) for document in documents]
         with self._lock:
             self._build(dict(zip(keys, documents, strict=True)), quiet)
             rows = [self.index.get(key) for key in keys]

@@ -73,8 +73,8 @@ class Mamba2Backend(Backend):
         cache = InitialStates(self.layers, ssm, conv)
 
         def read(ids: Sequence[int]) -> Tensor:
-            known = torch.tensor([list(ids)])
-            logits: Tensor = self._model(known, cache_params=cache, use_cache=True).logits
+            names = torch.tensor([list(ids)])
+            logits: Tensor = self._model(names, cache_params=cache, use_cache=True).logits
             return logits
 
         return read
