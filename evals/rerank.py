@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from stategate.evals.core.statistics import paired, ranking_metrics, with_interval
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from stategate.evals.settings import Rerank
-from stategate.nodes.build_context.rico import RANKERS, rank
+from stategate.nodes.build_context.rico import GRADIENT, rank
 from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
 from stategate.nodes.models.embedders import MiniLM
@@ -57,7 +57,7 @@ class Question:
 
 
 def data_folder(folder_name: str | None = None) -> Path:
-    """Return the folder of the files: ``given``, ``$STATEGATE_DATA``, or ``../shared/data``.
+    """Return the folder of the files: ``folder_name``, ``$STATEGATE_DATA``, or ``../shared/data``.
 
     Raises ``UserError`` if there is none.
     """
@@ -153,7 +153,7 @@ def run_rerank(settings: Rerank) -> dict[str, Any]:
 
 def check_rankers(names: Iterable[str]) -> None:
     """Raise ``UserError`` unless every part of every name is a base ranker."""
-    choices = (*LEXICAL, "minilm", *RANKERS)
+    choices = (*LEXICAL, "minilm", GRADIENT)
     for name in names:
         for part in weighted_parts(name) or {name: 1.0}:
             if part not in choices:
@@ -167,12 +167,11 @@ class Scorer:
     def __init__(self, settings: Rerank) -> None:
         self._settings = settings
         self._memory = DocumentMemory(
-            lambda: shared_backend(settings.model, settings.loss, settings.max_tokens),
-            settings.states,
+            lambda: shared_backend(settings.model, settings.loss, settings.max_tokens)
         )
 
     def score(self, name: str, question: Question) -> dict[str, Any]:
-        """Return one row's values: scores, seconds (without reading documents), calls, losses."""
+        """Return one row's values: scores, seconds (without reading documents), calls."""
         texts = [document.as_text() for document in question.documents]
         started = time.perf_counter()
         if name in LEXICAL:
@@ -184,13 +183,13 @@ class Scorer:
             return _row(cosine(self.embedder, question.question, texts), started)
         states = self._memory.states(question.documents)
         read = time.perf_counter() - started
-        ranking = rank(name, self._memory.backend, states, question.question)
+        started = time.perf_counter()
+        ranking = rank(self._memory.backend, states, question.question)
         return {
             "scores": [float(f"{s:.7g}") for s in ranking.scores],
             "weights": [round(float(w), 5) for w in ranking.weights],
-            "losses": [round(value, 5) for value in ranking.losses],
             "calls": ranking.calls,
-            "seconds": round(ranking.seconds, 4),
+            "seconds": round(time.perf_counter() - started, 4),
             "read_seconds": round(read, 4),
         }
 

@@ -174,7 +174,6 @@ class Rerank(SharedEvaluation):
     model: str = option("smollm2-135m", "Asset, folder, .gguf file or hub name.")
     loss: Literal["content", "mean"] = option("content", "content words only, or mean over all.")
     max_tokens: int = option(300, "The model's tokens a document may have.", ge=8)
-    states: Literal["fp32", "fp16", "int8"] = option("fp16", "How states are kept.")
     data: str | None = option(None, "Or $STATEGATE_DATA.", metavar="FOLDER", exclude=True)
 
 

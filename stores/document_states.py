@@ -1,4 +1,4 @@
-"""What a model remembers of each document, on disk and quantised: one SQLite file a folder.
+"""The index of a model's document states, kept as fp16: one SQLite file a folder.
 
 A document's key is the SHA-256 of its text. Its arrays are written in one transaction, so a build that
 was killed goes on where it stopped, and several processes may write at once.
@@ -8,7 +8,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -18,8 +18,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.sql import Blob, Database, Json, Schema, Text, Whole, create_tables
 
 Arrays = Mapping[str, NDArray[Any]]
-Dtype = Literal["fp32", "fp16", "int8"]
-_NUMPY: dict[str, str] = {"fp32": "<f4", "fp16": "<f2", "int8": "<i1"}
+_FP16 = 65504  # the largest number of that type
 _metadata = sa.MetaData()
 _states = sa.Table(
     "states",
@@ -44,32 +43,23 @@ def document_key(text: str) -> str:
 
 
 class DocumentStates:
-    """An index of document states. Safe for threads and processes.
+    """An index of document states. Safe for threads and processes."""
 
-    ``dtype`` is how arrays are kept: ``int8`` has one scale for each matrix (the last two axes).
-    """
-
-    def __init__(self, folder: str | Path, fingerprint: str, dtype: Dtype = "fp16") -> None:
-        """Open or make the index. Raises ``UserError`` for another model's, or another dtype."""
+    def __init__(self, folder: str | Path, fingerprint: str) -> None:
+        """Open or make the index. Raises ``UserError`` for another model's."""
         self.folder = Path(folder)
-        self.dtype: Dtype = dtype
         self._db = Database(self.folder / "states.sqlite", _STATES)
         made_with = self._made_with()
         if made_with is None:
             with self._db.write() as db:
                 if db.execute(sa.select(_made_with)).first() is None:
-                    db.execute(_made_with.insert().values(fingerprint=fingerprint, dtype=dtype))
+                    db.execute(_made_with.insert().values(fingerprint=fingerprint, dtype="fp16"))
             made_with = self._made_with()
         assert made_with is not None  # noqa: S101 - written above
         if made_with[0] != fingerprint:
             raise UserError(
                 f"the document states in '{folder}' are those of another model or text format "
                 f"({made_with[0]}, not {fingerprint}): name another folder"
-            )
-        if made_with[1] != dtype:
-            raise UserError(
-                f"the document states in '{folder}' are kept as {made_with[1]}: "
-                f"ask for {made_with[1]}, or name another folder"
             )
 
     def _made_with(self) -> sa.Row[str, str] | None:
@@ -90,7 +80,9 @@ class DocumentStates:
         row = {
             "key": key,
             "parts": {name: np.shape(array) for name, array in arrays.items()},
-            "arrays": b"".join(pack(np.asarray(array), self.dtype) for array in arrays.values()),
+            "arrays": b"".join(
+                np.clip(array, -_FP16, _FP16).astype("<f2").tobytes() for array in arrays.values()
+            ),
         }
         with self._db.write() as db:
             db.execute(self._db.insert(_states).values(row).on_conflict_do_nothing())
@@ -103,11 +95,11 @@ class DocumentStates:
             raise KeyError(key)
         arrays = {}
         with self._db.damage():
-            blob = np.frombuffer(rows[0].arrays, dtype=np.uint8)
+            values = np.frombuffer(rows[0].arrays, dtype="<f2").astype(np.float32)
             for name, shape in rows[0].parts.items():
-                arrays[name], used = unpack(blob, tuple(shape), self.dtype)
-                blob = blob[used:]
-            if len(blob):
+                count = math.prod(shape)
+                arrays[name], values = values[:count].reshape(shape), values[count:]
+            if len(values):
                 raise ValueError("more bytes than the arrays have")
         return arrays
 
@@ -119,30 +111,3 @@ class DocumentStates:
             for key in dict.fromkeys(keys)
             if not self._db.rows(query.where(_states.c.key == key))
         ]
-
-
-def pack(array: NDArray[Any], dtype: Dtype) -> bytes:
-    """Return an array's bytes as ``dtype``; int8 has one scale for each matrix (last two axes)."""
-    if dtype == "fp16":  # what it cannot hold becomes the largest it can, never infinity
-        array = np.clip(array, -65504, 65504)
-    if dtype != "int8":
-        return np.ascontiguousarray(array, dtype=_NUMPY[dtype]).tobytes()
-    values = np.asarray(array, dtype=np.float32)
-    axes = tuple(range(max(values.ndim - 2, 0), values.ndim))
-    top = np.abs(values).max(axis=axes, keepdims=True, initial=0.0)
-    scale = np.where(top > 0, top / 127, 1).astype("<f4")
-    return bytes(scale.tobytes() + np.rint(values / scale).astype("<i1").tobytes())
-
-
-def unpack(
-    blob: NDArray[np.uint8], shape: tuple[int, ...], dtype: Dtype
-) -> tuple[NDArray[np.float32], int]:
-    """Return the array at the head of ``blob``, and how many bytes it took."""
-    count = math.prod(shape)
-    used = count * np.dtype(_NUMPY[dtype]).itemsize
-    if dtype != "int8":
-        return blob[:used].view(_NUMPY[dtype]).astype(np.float32).reshape(shape), used
-    lead = shape[:-2] if len(shape) >= 2 else ()
-    scale = blob[: 4 * math.prod(lead)].view("<f4").reshape(*lead, *(1,) * (len(shape) - len(lead)))
-    values = blob[scale.nbytes : scale.nbytes + count].view("<i1").reshape(shape)
-    return (values * scale).astype(np.float32), scale.nbytes + count

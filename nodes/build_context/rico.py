@@ -1,22 +1,10 @@
 """``rico``: documents weighted by the model's own gradient, the most relevant one last.
 
-RICO (Becker et al., 2025) weighs documents by the gradient of a language model's own loss. Rankers go
-from a backend's loss to one score a document (higher is more relevant).
-
-``w`` are the weights of the mixture, ``N`` the number of documents, ``L`` the question's loss.
-
-| name | score of document i | model calls |
-|---|---|---|
-| single_gradient | -∂L/∂w_i at w = 1/N | 2 |
-| leave_one_out | L(w without i) - L(w) at w = 1/N | N + 1 |
-| loss | -L(e_i): each document alone, the slow reference | N |
-
-For a convex L two of these are bounded by the gradient (the paper's proposition 3.1, in the form
-that the tests check): with g = ∂L/∂w, removing document i costs at least -w_i g_i, and putting all
-weight on it costs at least g_i - Σ_j w_j g_j.
+RICO (Becker et al., 2025) weighs documents by the gradient of a language model's own loss: with ``w``
+the weights of a mixture of ``N`` documents' states and ``L`` the question's loss, the score of document
+i is -∂L/∂w_i at w = 1/N. It takes one forward and one backward pass.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
@@ -42,15 +30,13 @@ from stategate.stores.text import one_line
 class Ranking:
     """A ranker's result. ``weights`` sum to one and are for display; ``scores`` decide.
 
-    ``losses`` are the losses behind the scores, ``calls`` counts forward and backward passes over the
-    question, ``parts`` are each ranker's own scores where some are fused.
+    ``calls`` counts forward and backward passes over the question, ``parts`` are each ranker's own
+    scores where some are fused.
     """
 
     scores: Scores
     weights: Scores
-    losses: tuple[float, ...] = ()
     calls: int = 0
-    seconds: float = 0.0
     parts: Mapping[str, Scores] = field(default_factory=dict)
 
     def order(self) -> list[int]:
@@ -58,56 +44,19 @@ class Ranking:
         return [int(i) for i in np.argsort(-self.scores, kind="stable")]
 
 
-def rank(name: str, backend: Backend, states: Sequence[State], question: str) -> Ranking:
-    """Rank ``states`` with the ranker called ``name``; no documents give empty scores.
+GRADIENT = "single_gradient"
 
-    Raises ``UserError`` for an unknown name.
-    """
-    if name not in RANKERS:
-        raise UserError(f"unknown ranker '{name}': known are {', '.join(RANKERS)}")
+
+def rank(backend: Backend, states: Sequence[State], question: str) -> Ranking:
+    """Return the ranking of ``states`` by the gradient of the question's loss; empty for none."""
     if not states:
         return Ranking(np.zeros(0), np.zeros(0))
-    started = time.perf_counter()
-    ranking = RANKERS[name](backend, states, question)
-    return replace(ranking, seconds=time.perf_counter() - started)
-
-
-def _single_gradient(backend: Backend, states: Sequence[State], question: str) -> Ranking:
     import torch
 
     weights = torch.full((len(states),), 1 / len(states))
     gradient = backend.gradient(states, weights, question)
     scores = -gradient.slope.double().numpy()
-    return Ranking(scores, softmax(z_scores(scores)), (gradient.loss,), 2)
-
-
-def _leave_one_out(backend: Backend, states: Sequence[State], question: str) -> Ranking:
-    uniform = np.full(len(states), 1 / len(states))
-    without = uniform * (1 - np.eye(len(states)))
-    losses = [_loss_at(backend, states, row, question) for row in (uniform, *without)]
-    scores = np.asarray(losses[1:]) - losses[0]
-    return Ranking(scores, softmax(z_scores(scores)), tuple(losses), len(losses))
-
-
-def _loss(backend: Backend, states: Sequence[State], question: str) -> Ranking:
-    losses = [_loss_at(backend, [state], np.ones(1), question) for state in states]
-    scores = -np.asarray(losses)
-    return Ranking(scores, softmax(scores), tuple(losses), len(losses))
-
-
-def _loss_at(backend: Backend, states: Sequence[State], weights: Scores, question: str) -> float:
-    """Return the loss after the mixture of ``states`` by ``weights``."""
-    import torch
-
-    with torch.no_grad():
-        return float(backend.loss(states, torch.tensor(weights, dtype=torch.float32), question))
-
-
-RANKERS: dict[str, Callable[[Backend, Sequence[State], str], Ranking]] = {
-    "single_gradient": _single_gradient,
-    "leave_one_out": _leave_one_out,
-    "loss": _loss,
-}
+    return Ranking(scores, softmax(z_scores(scores)), 2)
 
 
 Partner = Literal["bm25", "bm25_stem", "embedder"]
@@ -115,11 +64,10 @@ Partner = Literal["bm25", "bm25_stem", "embedder"]
 
 @dataclass(frozen=True)
 class Weigher:
-    """A ranker over ``memory``, and ``partners`` whose scores are added to its own, as z-scores."""
+    """The gradient's ranker over ``memory``; scores of ``partners`` are added to it, as z-scores."""
 
     memory: DocumentMemory
     embedder: Callable[[], Embedder]
-    ranker: str = "single_gradient"
     partners: Sequence[Partner] = ("bm25_stem", "embedder")
 
     def weigh(self, question: str, documents: Sequence[Document], quiet: bool = True) -> Ranking:
@@ -130,8 +78,8 @@ class Weigher:
             return Ranking(np.zeros(0), np.zeros(0))
         texts = [document.as_text() for document in documents]
         states = self.memory.states(documents, quiet)
-        ranking = rank(self.ranker, self.memory.backend, states, question)
-        parts = {self.ranker: ranking.scores}
+        ranking = rank(self.memory.backend, states, question)
+        parts = {GRADIENT: ranking.scores}
         for partner in self.partners:
             if partner == "embedder":
                 parts[partner] = cosine(self.embedder(), question, texts)

@@ -97,13 +97,6 @@ def test_a_run_finds_the_right_documents_and_goes_on(data, tmp_path, monkeypatch
         run_rerank(settings(out, data, loss="content"))
 
 
-def test_every_ranker_runs(data, tmp_path):
-    names = ("loss", "leave_one_out")
-    chosen = {"rankers": names, "limit": 1}
-    summary = run_rerank(settings(tmp_path / "r", data, **chosen))
-    assert {row["agent"] for row in summary["rows"]} == set(names)
-
-
 def test_the_command(data, tmp_path):
     words = ("eval", "rerank", "--data", data, "--datasets", "hotpotqa", "--rankers")
     shown = call(*words, "bm25,bm25_stem", "--out", tmp_path / "run")
@@ -128,8 +121,4 @@ def test_rank_prints_weights_as_bars(tmp_path):
     found = json.loads(call(*words, "--json", "-"))
     assert found["documents"][0]["title"] == "second"
     assert sum(d["weight"] for d in found["documents"]) == pytest.approx(1)
-    for wrong, told in (
-        (["--with", "foo"], "--with"),
-        (["--ranker", "foo"], "unknown ranker"),
-    ):
-        assert told in refused(*words, *wrong)
+    assert "--with" in refused(*words, "--with", "foo")

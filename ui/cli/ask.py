@@ -272,7 +272,6 @@ class RankSettings(Settings):
     question: str = argument(..., "What the documents should explain.")
     corpus: str = option(..., "A corpus, or a folder or file of documents.", metavar="NAME|PATH")
     top: int = option(10, "How many documents to show.", ge=1)
-    ranker: str = option("single_gradient", "single_gradient, leave_one_out or loss.")
     fuse_with: Annotated[
         tuple[Literal["bm25", "bm25_stem", "embedder"], ...], BeforeValidator(comma_list)
     ] = option(("bm25_stem", "embedder"), "Scores to add: bm25, bm25_stem, embedder.", "--with")
@@ -301,7 +300,6 @@ def rank(settings: RankSettings) -> None:
     weigher = Weigher(
         DocumentMemory(lambda: shared_backend(settings.model)),
         lambda: MiniLM().build(Resources()),
-        settings.ranker,
         () if settings.alone else settings.fuse_with,
     )
     weighed = weigher.weigh(question, documents, quiet=False)
@@ -315,7 +313,7 @@ def rank(settings: RankSettings) -> None:
         }
         for i in weighed.order()[: settings.top]
     ]
-    told = {"question": question, "documents": rows, "losses": list(weighed.losses)}
+    told = {"question": question, "documents": rows}
     if not output.wrote(settings.json_target, told):
         _show_ranking(rows)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stategate.nodes.models.decoders.backend import Backend, Document, Loss, State
-from stategate.stores.document_states import DocumentStates, Dtype, document_key
+from stategate.stores.document_states import DocumentStates, document_key
 from stategate.stores.errors import UserError, describe_error, require_extra
 from stategate.stores.files import atomic_path
 from stategate.stores.home import cache
@@ -131,16 +131,11 @@ _SHOW_FROM = 8  # documents from which encoding takes over two seconds
 class DocumentMemory:
     """One backend with its index of document states, both opened at the first use.
 
-    ``dtype`` is how states are kept in ``folder``, by default a folder of this machine's for each
-    backend and dtype. Safe for threads.
+    Safe for threads.
     """
 
-    def __init__(
-        self, backend: Callable[[], Backend], dtype: Dtype = "fp16", folder: Path | None = None
-    ) -> None:
+    def __init__(self, backend: Callable[[], Backend]) -> None:
         self._backend = backend
-        self._dtype: Dtype = dtype
-        self._folder = folder
         self._lock = threading.RLock()
 
     @property
@@ -152,9 +147,7 @@ class DocumentMemory:
     def index(self) -> DocumentStates:
         """The states on disk. Raises ``UserError`` where the folder holds another model's."""
         mark = self.backend.fingerprint
-        name = f"{mark.replace('/', '-')}-{self._dtype}"
-        folder = self._folder or cache() / "document_states" / name
-        return DocumentStates(folder, mark, self._dtype)
+        return DocumentStates(cache() / "document_states" / f"{mark.replace('/', '-')}-fp16", mark)
 
     def states(self, documents: Sequence[Document], quiet: bool = True) -> list[State]:
         """Return the documents' states, in order; a build that was killed goes on where it stopped."""
