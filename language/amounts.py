@@ -109,11 +109,6 @@ def prices_in(text: str) -> tuple[float, ...]:
     return tuple(amount for amount in amounts if math.isfinite(amount))
 
 
-def highest_price(text: str) -> float | None:
-    """Return the most that a price tag may cost: the largest amount it names, None without any."""
-    return max(prices_in(text), default=None)
-
-
 def same(one: Token, other: Token) -> float:
     """Return how far (0 to 1) two tokens are the same word, or the same amount."""
     if one.value is None or other.value is None:

@@ -164,11 +164,10 @@ def tool_of(message: BaseMessage, called: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class Repaired:
-    """Messages that providers take, and the keys of results and calls that were left out for it."""
+    """The messages that providers take, with their places."""
 
     messages: tuple[BaseMessage, ...]
     places: tuple[int, ...]
-    orphans: tuple[str, ...] = ()
 
 
 def repaired(messages: Sequence[BaseMessage]) -> Repaired:
@@ -181,22 +180,19 @@ def repaired(messages: Sequence[BaseMessage]) -> Repaired:
     used = {place for _, results in answers.values() for place in results}
     repaired_messages: list[BaseMessage] = []
     places: list[int] = []
-    orphans: list[str] = []
     for place, message in enumerate(messages):
         member: BaseMessage | None = message
         if isinstance(message, ToolMessage) and place not in used:
-            orphans.append(message.tool_call_id)
             member = None
         elif place in answers:
             answered, _ = answers[place]
             lost = [i for i in calls_of(message) if i not in answered]
             if lost:
-                orphans += lost
                 member = _without_calls(message, lost)
         if member is not None:
             repaired_messages.append(member)
             places.append(place)
-    return Repaired(tuple(repaired_messages), tuple(places), tuple(orphans))
+    return Repaired(tuple(repaired_messages), tuple(places))
 
 
 def _answers(messages: Sequence[BaseMessage]) -> dict[int, tuple[set[str], list[int]]]:
@@ -256,32 +252,22 @@ def _without_calls(message: BaseMessage, lost: Sequence[str]) -> BaseMessage | N
 
 @dataclass(frozen=True)
 class Round:
-    """Messages that stand or go together: an AI message with its results, or any single one.
-
-    ``turn`` counts people's messages up to here. ``is_open``: nothing was said after it yet.
-    """
+    """Messages that stay or go together: an AI message with its results, or any single one."""
 
     start: int
     end: int
-    role: str
-    turn: int
-    is_open: bool = False
 
 
 def rounds_of(messages: Sequence[BaseMessage]) -> list[Round]:
     """Return the rounds of (repaired) messages, in order."""
     rounds: list[Round] = []
-    turn = 0
     at = 0
     while at < len(messages):
-        message = messages[at]
         end = at + 1
-        if isinstance(message, AIMessage):
+        if isinstance(messages[at], AIMessage):
             while end < len(messages) and isinstance(messages[end], ToolMessage):
                 end += 1
-        turn += isinstance(message, HumanMessage)
-        role = "ai" if isinstance(message, AIMessage) else message.type
-        rounds.append(Round(at, end, role, turn, end == len(messages)))
+        rounds.append(Round(at, end))
         at = end
     return rounds
 

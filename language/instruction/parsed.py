@@ -18,7 +18,7 @@ from stategate.language.instruction.weights import Floats
 Role = Literal["thing", "property", "value", "place", "excluded", "limit", "talk"]
 #: What a word is worth to a page: a place is a value to choose; what is excluded is not looked for.
 ROLES = ("thing", "property", "value", "talk")
-SURE = 0.5  # probability below which a reading is reported as unsure
+_SURE = 0.5  # probability from which a word belongs to a limit
 _RESIDUE = 0.01  # what another reader's tag leaves for each other one
 _AMOUNT = 0.4  # probability from which a number is an end of the limit
 _TAG = {name: i for i, name in enumerate(TAGS)}
@@ -123,13 +123,6 @@ class ParsedInstruction:
                 slots.append(Slot(role, self.text[start:end], start, end, sure))
         return tuple(slots)
 
-    @property
-    def unsure(self) -> tuple[str, ...]:
-        """The stretches whose role is doubtful; the whole text where no thing is read."""
-        if self.text.strip() and not any(slot.role == "thing" for slot in self.slots):
-            return (self.text,)
-        return tuple(slot.text for slot in self.slots if slot.probability < SURE)
-
 
 def _role(tag_name: str) -> Role:
     roles: dict[str, Role] = {"high": "limit", "low": "limit", "limit": "limit"}
@@ -173,7 +166,7 @@ def adopt(
     best = [_TAG["talk"]] * len(words)
     limits = tag(text)[:, _TAG["limit"]] if len(words) else ()
     for i, chance in enumerate(limits):
-        best[i] = _TAG["limit"] if chance >= SURE and (low or high) else best[i]
+        best[i] = _TAG["limit"] if chance >= _SURE and (low or high) else best[i]
     for name, texts in quotes.items():
         for quote in texts:
             keys = {token.key for token in tokens(quote) if not token.is_small}
@@ -200,7 +193,7 @@ def _limit(words: tuple[Token, ...], tags: Floats) -> tuple[Limit | None, frozen
             ends["high" if high >= low else "low"] = i
     if not ends:
         return None, frozenset()
-    of_limit = tags[:, _LIMITS].sum(axis=1) >= SURE
+    of_limit = tags[:, _LIMITS].sum(axis=1) >= _SURE
     inside: set[int] = set()
     for end in ends.values():
         for step in (-1, 1):

@@ -1,8 +1,8 @@
-"""An episode as atomic decisions, whatever world and recorder it came from, and what each was worth.
+"""An episode as atomic decisions, whatever world it came from, and the worth of each.
 
 The return-based annotator needs no model: the worth of a decision is its discounted reward-to-go on a
-scale of 0 to 10; its words are the decision's own thought, or what it did told in general terms by the
-world's adapter, so that advice carries over to other tasks.
+scale of 0 to 10; its words are the general description by the world's adapter, so that advice carries
+over to other tasks.
 
 States are written by one serialiser: a bank's states and an agent's own state are near each other only
 if both are written the same way, and cut old pages as short-term memory does::
@@ -27,7 +27,7 @@ _ACTION = re.compile(r"\s*([\w-]+)\s*\[(.*)\]\s*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Step:
-    """One atomic decision: a thought (maybe none), a tool with its parameters, what came of it.
+    """One atomic decision: a tool with its parameters, and what came of it.
 
     ``before`` is the page that the decision was taken on, ``after`` the page that it led to.
     """
@@ -36,7 +36,6 @@ class Step:
     params: str
     before: str = ""
     after: str = ""
-    thought: str = ""
 
     @property
     def action(self) -> str:
@@ -109,7 +108,6 @@ def from_events(
 
 BLAME = 0.5  # what is left of the worth of decisions that led to a failure
 GAMMA = 0.97  # a step: a success ten steps away is worth 7.4
-_THOUGHT = 240  # characters of a thought that advice repeats
 
 
 @dataclass(frozen=True)
@@ -120,30 +118,25 @@ class Annotation:
     experience: str
 
 
-def annotate(
-    episode: Episode, adapter: ExperienceAdapter, gamma: float = GAMMA
-) -> list[Annotation]:
+def annotate(episode: Episode, adapter: ExperienceAdapter) -> list[Annotation]:
     """Return one annotation a decision."""
     scale = 10.0 if episode.correct else 10.0 * BLAME
-    worth = [scale * value for value in returns(episode, gamma)]
+    worth = [scale * value for value in returns(episode)]
     return [
         Annotation(round(q, 3), _words(episode, adapter, i, step))
         for i, (q, step) in enumerate(zip(worth, episode.steps, strict=True))
     ]
 
 
-def returns(episode: Episode, gamma: float = GAMMA) -> list[float]:
-    """Return the discounted reward-to-go of each decision: ``reward * gamma ** (steps left)``."""
+def returns(episode: Episode) -> list[float]:
+    """Return the discounted reward-to-go of each decision: ``reward * GAMMA ** (steps left)``."""
     last = len(episode.steps) - 1
     reward = min(max(episode.reward, 0.0), 1.0) if math.isfinite(episode.reward) else 0.0
-    return [reward * gamma ** (last - i) for i in range(last + 1)]
+    return [reward * GAMMA ** (last - i) for i in range(last + 1)]
 
 
 def _words(episode: Episode, adapter: ExperienceAdapter, i: int, step: Step) -> str:
-    if step.thought:
-        words = adapter.general(" ".join(step.thought.split()))[:_THOUGHT]
-    else:
-        words = adapter.describe(episode.question, step.before, step.action)
+    words = adapter.describe(episode.question, step.before, step.action)
     left_steps = len(episode.steps) - 1 - i
     ended = "full reward" if episode.reward >= 1.0 else f"a reward of {episode.reward:.2f}"
     when = ("with this step", "one step later", f"{left_steps} steps later")[min(left_steps, 2)]

@@ -15,27 +15,19 @@ Scores = NDArray[np.float64]
 ByPlace = Mapping[int, float]
 
 
-def bm25_over(
-    texts: Sequence[str],
-    *,
-    stemmed: bool = False,
-    stopped: bool | None = None,
-    k1: float = 1.5,
-    b: float = 0.75,
-) -> Lexical:
+def bm25_over(texts: Sequence[str], *, stemmed: bool = False) -> Lexical:
     """Return BM25 over the candidates alone: a word is as rare as it is among them.
 
-    ``stemmed`` stems words (Porter), ``stopped`` drops English stop words (not given: with stems).
-    A word that a question says twice counts once.
+    ``stemmed`` stems words (Porter) and drops English stop words. A word that a question says twice
+    counts once.
     """
-    drops = stemmed if stopped is None else stopped
 
     def tokens(text: str) -> list[str]:
         words = re.findall(r"\w\w+", text.lower())
-        terms = [word for word in words if not drops or word not in stop_words()]
+        terms = [word for word in words if not stemmed or word not in stop_words()]
         return list(stemmer("porter").stemWords(terms)) if stemmed else terms
 
-    return Lexical(texts, tokens, k1=k1, b=b, repeats=False)
+    return Lexical(texts, tokens, k1=1.5, repeats=False)
 
 
 def bm25(question: str, texts: Sequence[str], *, stemmed: bool = False) -> Scores:
@@ -93,12 +85,12 @@ def fuse_places(rankings: Sequence[ByPlace]) -> list[tuple[int, float]]:
     return best_first(dict(zip(places, map(float, fuse(rows)), strict=True))) if places else []
 
 
-def reciprocal_ranks(rankings: Sequence[ByPlace], k: int = 60) -> list[tuple[int, float]]:
+def reciprocal_ranks(rankings: Sequence[ByPlace]) -> list[tuple[int, float]]:
     """Fuse by reciprocal ranks (Cormack et al., 2009), best first; ties keep the lower place."""
     fused: dict[int, float] = {}
     for scores in rankings:
         for rank, (place, _) in enumerate(best_first(scores), 1):
-            fused[place] = fused.get(place, 0.0) + 1 / (k + rank)
+            fused[place] = fused.get(place, 0.0) + 1 / (60 + rank)
     return best_first(fused)
 
 

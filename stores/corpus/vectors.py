@@ -111,19 +111,6 @@ class Vectors:
         return [(id_, 1 - float(d)) for id_, d in zip(answer["ids"][0], distances, strict=True)]
 
 
-def collections(where: str) -> list[str]:
-    """Return the names of the collections of ours at the URL ``where``.
-
-    Raises ``UserError`` without a server.
-    """
-    try:
-        return [
-            c.name for c in _client(where).list_collections() if "embedder" in (c.metadata or {})
-        ]
-    except Exception as error:  # chromadb raises many kinds
-        raise _unusable(where, error) from error
-
-
 def is_server(where: str) -> bool:
     """Say whether ``where`` is the URL of a Chroma server, and no folder."""
     return where.startswith(("http://", "https://"))

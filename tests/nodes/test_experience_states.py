@@ -3,7 +3,7 @@
 import pytest
 
 from stategate.graph import build_graph, load_config
-from stategate.nodes.experience.episode import Episode, Step, from_events, online_state, returns
+from stategate.nodes.experience.episode import Episode, Step, from_events, online_state
 from stategate.nodes.experience.episode import annotate as annotated
 from stategate.nodes.experience.episode import states_of as states_in
 from stategate.nodes.observe.webshop import WebShopEnv
@@ -19,8 +19,8 @@ WISH = (
 TOLD = WebShopEnv().experience()
 
 
-def annotate(episode, *gamma):
-    return annotated(episode, TOLD, *gamma)
+def annotate(episode):
+    return annotated(episode, TOLD)
 
 
 def states_of(episode):
@@ -78,8 +78,7 @@ def test_states_hold_question_decisions_and_no_button_marks():
 
 
 def test_worth_is_the_discounted_reward_to_go_and_failure_is_blamed():
-    assert returns(episode(), 0.5) == [0.125, 0.25, 0.5, 1.0]
-    assert [note.q for note in annotate(episode(), 0.5)] == [1.25, 2.5, 5.0, 10.0]
+    assert [note.q for note in annotate(episode())] == [9.127, 9.409, 9.7, 10.0]
     # A purchase of 0.8 is no success: half its worth is left, under the least that advice must have.
     assert max(note.q for note in annotate(episode(0.8))) == 4.0
     assert max(note.q for note in annotate(episode(float("nan")))) == 0.0
@@ -91,8 +90,6 @@ def test_words_tell_the_place_of_a_product_and_never_its_code():
         notes[1].experience
         == "Open product number 2 of the list. It ended in full reward 2 steps later."
     )
-    thought = Step("click", "b0aaaaaaa2", thought="B0AAAAAAA2 fits best.")
-    assert annotate(episode(steps=(thought,)))[0].experience.startswith("the product fits best. ")
 
 
 @pytest.mark.parametrize(

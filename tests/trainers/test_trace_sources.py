@@ -9,16 +9,13 @@ from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
 from stategate.trainers.bank.sources import read_episodes
 
-REACT = {
-    "session": "fixed_0",
+RECORD = {
+    "episode_id": "a",
     "instruction": "a red scarf",
     "reward": 1.0,
-    "steps": [
-        {"action": "reset", "observation": "Webshop [Search]"},
-        {"action": "search[red scarf]", "observation": "[B0AAAAAAA1] Scarf"},
-        {"action": "think[B0AAAAAAA1 fits.]", "observation": "OK."},
-        {"action": "click[B0AAAAAAA1]", "observation": "[Buy Now]"},
-        {"action": "click[Buy Now]", "observation": ""},
+    "events": [
+        {"event_type": "OBS", "text": "Webshop [Search]", "t": 0},
+        {"event_type": "ACT", "text": "search[red scarf]", "t": 0},
     ],
 }
 
@@ -42,27 +39,6 @@ def store(path, *episodes):
             done=done,
         )
     return traces
-
-
-def test_react_thoughts_belong_to_the_next_action_and_the_purchase_is_the_answer(tmp_path):
-    episode = read_episodes([write(tmp_path / "react.jsonl", REACT)]).episodes[0]
-    assert [step.action for step in episode.steps] == [
-        "search[red scarf]",
-        "click[b0aaaaaaa1]",
-        "click[buy now]",
-    ]
-    assert episode.steps[0].before == "Webshop [Search]"
-    assert episode.steps[1].thought == "B0AAAAAAA1 fits."
-    assert episode.steps[1].before == "[B0AAAAAAA1] Scarf"
-
-
-def test_a_thought_that_broke_off_is_a_thought(tmp_path):
-    steps = [*REACT["steps"][:2], {"action": "think[For", "observation": ""}, *REACT["steps"][3:]]
-    episode = read_episodes([write(tmp_path / "react.jsonl", {**REACT, "steps": steps})]).episodes[
-        0
-    ]
-    assert [step.tool for step in episode.steps] == ["search", "click", "click"]
-    assert episode.steps[1].thought == "For"
 
 
 def test_a_trace_store_and_its_export_read_the_same(tmp_path):
@@ -90,9 +66,7 @@ def test_an_unfinished_episode_is_not_learned_from(tmp_path):
     ("record", "problem"),
     [
         ("{half", "no JSON (half-written?)"),
-        ("[1]", "no JSON object"),
-        ('{"other": 1}', "an unknown form"),
-        ('{"steps": [], "session": "a", "instruction": "q"}', "holds no decision"),
+        ('{"other": 1}', "there are no events"),
         ('{"events": [], "episode_id": "a", "reward": 1}', "holds no action"),
         ('{"events": [], "episode_id": "a"}', "'reward' is missing"),
         ('{"events": 3, "episode_id": "a", "reward": 1}', "not iterable"),
@@ -100,7 +74,7 @@ def test_an_unfinished_episode_is_not_learned_from(tmp_path):
 )
 def test_a_broken_record_is_named_and_the_others_are_read(tmp_path, record, problem):
     path = tmp_path / "traces.jsonl"
-    path.write_text(f"{record}\n{json.dumps(REACT)}\n")
+    path.write_text(f"{record}\n{json.dumps(RECORD)}\n")
     read = read_episodes([path])
     assert len(read.episodes) == 1
     assert len(read.problems) == 1
@@ -111,22 +85,9 @@ def test_a_broken_record_is_named_and_the_others_are_read(tmp_path, record, prob
 def test_empty_files_missing_paths_and_doubles(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "empty.json").write_text(" \n")
-    write(tmp_path / "a" / "one.jsonl", REACT, REACT)
+    write(tmp_path / "a" / "one.jsonl", RECORD, RECORD)
     read = read_episodes([tmp_path / "a"])
     assert len(read.episodes) == 1
     assert read.problems == ["empty.json: empty"]
     with pytest.raises(UserError, match="no traces at"):
         read_episodes([tmp_path / "nowhere"])
-
-
-def test_the_published_react_traces_are_read_whole():
-    import os
-    from pathlib import Path
-
-    data = Path(os.environ.get("STATEGATE_DATA", "../shared/data"))
-    path = data / "webshop" / "traces" / "react_davinci002_webshop_500.jsonl"
-    if not path.exists():
-        pytest.skip(f"the published traces are not at {path}")
-    read = read_episodes([path], include_incorrect=True)
-    assert (len(read.episodes), read.problems) == (500, [])
-    assert sum(episode.correct for episode in read.episodes) == 179

@@ -1,14 +1,14 @@
-"""Read episodes of several recorders: our trace store, its JSONL export, ReAct logs.
+"""Read recorded episodes: a trace store, or its JSONL export.
 
 A broken, empty or half-written record is left out and named in ``problems``; it never ends a build.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stategate.nodes.experience.episode import Episode, Step, from_events, parse_action, task_name
+from stategate.nodes.experience.episode import Episode, from_events, task_name
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
 from stategate.stores.sql import is_sqlite
@@ -61,7 +61,7 @@ def _file(path: Path, problems: list[str]) -> Iterator[Episode]:
         try:
             if isinstance(record, ValueError):
                 raise record
-            yield _episode(record, path.stem)
+            yield _exported(record, path.stem)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             problems.append(f"{path.name} {place}: {' '.join(reason.split())}")
@@ -90,17 +90,10 @@ def _records(text: str) -> Iterator[tuple[str, Any]]:
         yield f"record {i}", record
 
 
-def _episode(record: Any, source: str) -> Episode:
-    if not isinstance(record, Mapping):
-        raise ValueError("no JSON object")
-    for key, reader in _READERS.items():
-        if key in record:
-            return reader(record, source)
-    raise ValueError(f"an unknown form: none of {', '.join(_READERS)} is there")
-
-
-def _exported(record: Mapping[str, Any], source: str) -> Episode:
+def _exported(record: Any, source: str) -> Episode:
     """Read a line of the trace store's export."""
+    if not isinstance(record, Mapping) or "events" not in record:
+        raise ValueError("no exported episode: there are no events")
     if not record.get("done", True):
         raise ValueError("the episode did not end")
     return from_events(
@@ -111,40 +104,3 @@ def _exported(record: Mapping[str, Any], source: str) -> Episode:
         task_id=task_name(record.get("task") or {}),
         source=source,
     )
-
-
-def _react(record: Mapping[str, Any], source: str) -> Episode:
-    """Read ``{session, instruction, steps: [{action, observation}], reward}`` with think[...]."""
-    steps: list[Step] = []
-    thought, page = "", ""
-    for entry in record["steps"]:
-        action, seen = str(entry["action"]), str(entry.get("observation") or "")
-        if action.lstrip().startswith("think["):  # its bracket may be missing: a model broke off
-            words = action.strip().removeprefix("think[").removesuffix("]").strip()
-            thought = f"{thought} {words}".strip()
-            continue
-        tool, params = parse_action(action)
-        if (tool, params) != ("", "reset"):
-            params = params.lower() if tool == "click" else params
-            steps.append(Step(tool, params, page, seen, thought))
-            thought = ""
-        page = seen
-    if not steps:
-        raise ValueError("the trace holds no decision")
-    reward = float(record.get("reward") or 0.0)
-    session = str(record["session"])
-    return Episode(
-        f"{source}/{session}",
-        session,
-        str(record["instruction"]),
-        tuple(steps),
-        reward,
-        reward >= 1.0,
-        source=source,
-    )
-
-
-_READERS: dict[str, Callable[[Mapping[str, Any], str], Episode]] = {
-    "events": _exported,
-    "steps": _react,
-}
