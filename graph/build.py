@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -34,6 +35,7 @@ from stategate.graph.nodes import (
 )
 from stategate.graph.state import Input, Output, State, context_schema
 from stategate.nodes.resources import Resources
+from stategate.stores.errors import UserError
 
 #: Where LangGraph looks for the durability that a caller did not pass.
 _DURABILITY = "__pregel_durability"
@@ -121,9 +123,15 @@ class Graph(CompiledStateGraph[Any, Any, Any, Any]):
         return written and not self.get_state(config).next
 
     def _key(self, config: Any) -> tuple[int, str] | None:
-        thread = ((config or {}).get("configurable") or {}).get("thread_id")
-        if thread is None or not self.checkpointer or isinstance(self.checkpointer, bool):
+        """Return the names of saver and thread. Raises ``UserError`` for a saver without a thread."""
+        if not self.checkpointer or isinstance(self.checkpointer, bool):
             return None
+        thread = ensure_config(merge_configs(self.config, config))["configurable"].get("thread_id")
+        if thread is None:
+            raise UserError(
+                "this graph keeps checkpoints, so a call names its thread: "
+                "config={'configurable': {'thread_id': 'mine'}}"
+            )
         return id(self.checkpointer), thread_name(thread)
 
 

@@ -20,7 +20,7 @@ from stategate.nodes.protocols import (
     Params,
     UpdaterParams,
 )
-from stategate.nodes.registry import first_problem, registry
+from stategate.nodes.registry import first_problem, registry, suggestion
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import read_yaml
 
@@ -116,9 +116,8 @@ def _read(source: str) -> dict[str, Any]:
     path = Path(source)
     name = path.stem if path.parts[:-1] in ((), ("configs",)) else ""
     if not path.is_file() and name not in presets():
-        raise UserError(
-            f"no config '{source}': give a YAML file or a preset ({', '.join(presets())})"
-        )
+        hint = suggestion(source, presets())
+        raise UserError(f"no config '{source}': give a YAML file or a preset ({hint})")
     problems = (yaml.YAMLError, UnicodeDecodeError, OSError)
     with user_error_context(f"cannot read config '{source}'", "correct it there", problems):
         preset = files("stategate.configs").joinpath(f"{name}.yaml")

@@ -94,10 +94,10 @@ class Registry:
             raise UserError(f"{slot}: write a mapping with a kind, such as {{kind: ...}}")
         kind = self._current(slot, values["kind"])
         if kind not in self.slots[slot]:
-            names = ", ".join(sorted(self.slots[slot])) or "none"
             failed = [(name, why) for name, why in self.broken.items() if kind in name]
             broken = "".join(f"; '{name}' did not load ({why})" for name, why in failed)
-            raise UserError(f"unknown {slot} kind '{kind}': the known kinds are {names}{broken}")
+            hint = suggestion(kind, self.slots[slot])
+            raise UserError(f"unknown {slot} kind '{kind}' ({hint}){broken}")
         cls = self.slots[slot][kind].cls
         try:
             return cls.model_validate({**values, "kind": kind})
@@ -110,7 +110,8 @@ def first_problem(error: ValidationError, fields: Iterable[str] = ()) -> str:
     """Return the first problem of a pydantic error in one line; ``known`` are the model's fields."""
     problem = error.errors(include_url=False)[0]
     if problem["type"] == "extra_forbidden" and fields and len(problem["loc"]) == 1:
-        return _unknown_name(str(problem["loc"][0]), fields)
+        name = str(problem["loc"][0])
+        return f"there is no '{name}' ({suggestion(name, fields)})"
     where = ".".join(str(part) for part in problem["loc"]) or "value"
     value = repr(problem.get("input"))
     is_printed = problem["type"] != "missing" and not where.endswith("key_env")  # it may be the key
@@ -118,11 +119,13 @@ def first_problem(error: ValidationError, fields: Iterable[str] = ()) -> str:
     return f"{where}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{got}"
 
 
-def _unknown_name(name: str, names: Iterable[str]) -> str:
-    """Say that nothing is called ``name``, and what was probably meant."""
-    matches = get_close_matches(name, sorted(names), n=1)
-    hint = f"did you mean '{matches[0]}'?" if matches else f"there are: {', '.join(names)}"
-    return f"there is no '{name}' ({hint})"
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """Return the name that was probably meant as a question, or else all ``names``."""
+    choices = sorted(names)
+    matches = get_close_matches(name, choices, n=1)
+    return (
+        f"did you mean '{matches[0]}'?" if matches else f"there are: {', '.join(choices) or 'none'}"
+    )
 
 
 def load(points: Iterable[EntryPoint]) -> Registry:

@@ -14,7 +14,8 @@ from stategate.envs.protocols import (
     target_of,
     verb_of,
 )
-from stategate.nodes.protocols import Decision
+from stategate.nodes.protocols import ActorParams, Decision
+from stategate.nodes.registry import registry
 
 
 def split_action(action: str) -> tuple[str, str]:
@@ -49,6 +50,13 @@ def typed_action(text: str, observation: Observation, actions: ActionVocabulary)
     if len(slots) == 1 and not commands and "[" not in words:
         guesses.append(fill(slots[0], words))
     return next((guess for guess in guesses if actions.accepts(guess, observation)), words)
+
+
+def who_plays(actor: ActorParams) -> str:
+    """Return an actor in words, and that it is no language model where it asks none."""
+    about = registry().hint("actor", actor.kind)
+    is_said = "model" in about or actor.asks_model
+    return f"{actor.kind} ({about if is_said else f'no model: {about}'})"
 
 
 def task_in_words(task: Mapping[str, object]) -> str:

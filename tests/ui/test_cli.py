@@ -59,7 +59,7 @@ def test_every_command_has_help_with_an_example():
                     walk(inner, [*words, name], below)
 
     walk(group, [], context)
-    assert "Commands" in call()
+    assert "Start here" in call()
     assert call("--version").startswith("stategate ")
 
 
@@ -94,7 +94,7 @@ def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
     [
         (["--goal", "99999"], "no goal 99999"),
         (["--goal", "x"], "--goal"),
-        (["--set", "context.kind=windo"], "full, query_rag"),
+        (["--set", "context.kind=windo"], "did you mean 'window'"),
         (["--set", "contxt.kind=full"], "did you mean 'context'?"),
         (["--set", "context.budgt=4"], "did you mean 'budget'?"),
         (["--budget", "0"], "budget"),
@@ -216,19 +216,22 @@ def test_the_readme_shows_the_kinds_that_there_are():
     assert call("kinds", "env", "--markdown").startswith("| slot | kind |")
 
 
-def test_demo_shows_the_moment_and_what_each_lost(tmp_path):
+def test_demo_shows_one_moment_through_every_memory(tmp_path):
     target = tmp_path / "demo.json"
-    words = ("demo", "--set", "actor.kind=rule", *PLAIN, "--builders", "full,window,query_rag")
-    told = call(*words, "--budget", 200, "--json", target)
+    printed = call("demo", "--json", target)
     played = json.loads(target.read_text())
-    rows, at = played["memories"], played["parts_at"]
-    assert [row["kind"] for row in rows] == ["full", "window", "query_rag"]
-    assert len({row["reward"] for row in rows}) > 1  # the rule by which the task is chosen
-    assert all(row["actions"][:at] == rows[0]["actions"][:at] for row in rows)
-    assert len({tuple(row["actions"][at : at + 1]) for row in rows}) > 1
-    assert f"step {at + 1}:" in told
-    assert all(f"{row['reward']:.2f}" in told and f"{row['tokens']:,}" in told for row in rows)
-    call(*words, "--builders", "full,window", "--goal", 3, "--budget", 5000, "--json", target)
+    full, window, compress = played["memories"]
+    assert (full["reward"], window["reward"], compress["reward"]) == (1.0, 0.0, 1.0)
+    assert compress["tokens"] < full["tokens"]
+    at = played["parts_at"]
+    assert full["actions"][:at] == window["actions"][:at]
+    assert full["actions"][at] != window["actions"][at]
+    assert f"step {at + 1}:" in printed
+    assert "no model: searches rooms" in printed
+    assert all(f"{row['reward']:.2f}" in printed for row in played["memories"])
+    assert printed.count("│ Instruction:") == 3
+    words = ("demo", "--config", "demo", "--set", "actor.kind=rule", *PLAIN, "--goal", 3)
+    call(*words, "--builders", "full,window", "--json", target)
     assert json.loads(target.read_text())["parts_at"] is None
 
 

@@ -3,16 +3,16 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from rich.console import Console
 
 from stategate.envs.protocols import playable
 from stategate.graph.build import Graph, build_graph
-from stategate.graph.config import load_config
+from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session, StepResult
 from stategate.nodes.registry import registry
-from stategate.nodes.update_state import unpacked
 from stategate.stores.errors import UserError
 from stategate.stores.settings import (
     CommaList,
@@ -22,29 +22,30 @@ from stategate.stores.settings import (
     Settings,
     option,
 )
+from stategate.ui.actions import who_plays
 from stategate.ui.cli import output
 from stategate.ui.cli.output import heading
 from stategate.ui.cli.run import task_of
 from stategate.ui.cli.settings_command import command, single
-from stategate.ui.cli.transcript import cut, kept_line, page_lines
+from stategate.ui.cli.transcript import cut, page_lines
 
 app = single()
 _TASKS = 30  # that are tried until the memories end differently
-_LINES = 14  # of a prompt that are shown
-_CAUTION = (
-    "One task at one tight budget proves nothing, and with more room the order may turn (try --budget "
-    "300): docs/results/ has success over 500 tasks, by budget."
+_LINES = 12  # of a prompt that are shown
+_COLUMNS = ("memory", "reward", "steps", "tokens", "tokens_a_step", "commands_lost")
+_NEXT = (
+    ("stategate ui", "see it: any moment through any memories, in your browser"),
+    ("stategate eval worlds --config {config} --agents {kinds} --out runs/1", "is it luck?"),
 )
-_COLUMNS = ("kind", "reward", "steps", "tokens", "commands_lost", "tokens_lost")
 
 
 class DemoSettings(Settings):
     """Which task, with which memories."""
 
     goal: int | None = option(None, "Play this task instead of looking for one.", ge=0)
-    budget: int = option(150, "Tokens that each memory may show.", ge=1)
-    builders: CommaList = option(("full", "query_rag", "compress"), "The memories, by commas.")
-    config: ConfigName = "demo"
+    budget: int | None = option(None, "Tokens a step; else the config's.", ge=1)
+    builders: CommaList = option(("full", "window", "compress"), "The memories, by commas.")
+    config: ConfigName = "alfworld"
     overrides: Overrides = ()
     json_target: JsonFile = None
 
@@ -55,137 +56,151 @@ class Play:
 
     session: Session
     steps: list[StepResult]
+    context: dict[str, Any]
     row: dict[str, Any]
+
+    @property
+    def actions(self) -> list[str]:
+        """The actions, in order."""
+        return [step.decision.action for step in self.steps]
 
 
 @command(
-    app, "stategate demo", "stategate demo --goal 3 --budget 300 --builders full,window,compress"
+    app, "stategate demo", "stategate demo --config demo --budget 150 --builders full,compress"
 )
 def demo(settings: DemoSettings) -> None:
     """Play one task with several memories at the same budget, and show where they part.
 
-    The task is the first of the world's whose endings differ in reward, whoever does better.
+    The task is the first of the world's whose endings differ in reward, whichever memory ends better.
     """
-    goal, budget, kinds = settings.goal, settings.budget, settings.builders
+    kinds = settings.builders
     if len(kinds) < 2:
         raise UserError("name two memories or more: --builders full,compress")
     config = load_config(settings.config, settings.overrides)
-    for kind in kinds:
-        registry().parse("context", {"kind": kind, "budget": budget})
+    contexts = [
+        {"kind": kind, "budget": settings.budget or config.context.budget} for kind in kinds
+    ]
+    for context in contexts:
+        registry().parse("context", context)
     out = output.console(stderr=settings.json_target == "-")
-    out.print(f"The same task with {', '.join(kinds)}: {budget} tokens a step for each.")
-    graph = build_graph(config)
-    world = graph.agent.world
-    tried = [goal] if goal is not None else range(max(min(_TASKS, len(playable(world).tasks())), 1))
-    for number in tried:
-        task = task_of(world, number, ())
-        plays = [play(graph, {"kind": kind, "budget": budget}, task) for kind in kinds]
-        rewards = {one.row["reward"] for one in plays}
-        if goal is not None or len(rewards) > 1:
-            break
-        out.print(f"task {number}: all end with reward {rewards.pop():.2f}; the next", style="dim")
-    show(out, plays, number, is_chosen=goal is None)
+    _print(out, f"World: {config.env.kind}, {registry().hint('env', config.env.kind)}.")
+    _print(out, f"Who plays: {who_plays(config.actor)}.")
+    for kind in kinds:
+        _print(out, f"Memory {kind}: {registry().hint('context', kind)}.")
+    number, plays = choose_task(build_graph(config), contexts, settings.goal)
+    show(out, plays, config, number, is_chosen=settings.goal is None)
     if settings.json_target is not None:
-        told = {"goal": number, "budget": budget, "parts_at": parting(plays)}
-        memories = [one.row for one in plays]
-        output.write_json(settings.json_target, {**told, "memories": memories})
+        _, at = parting(plays)
+        task = {"goal": number, "budget": contexts[0]["budget"], "parts_at": at}
+        memories = [{**play.row, "actions": play.actions} for play in plays]
+        output.write_json(settings.json_target, {**task, "memories": memories})
+
+
+def choose_task(
+    graph: Graph, contexts: Sequence[dict[str, Any]], goal: int | None
+) -> tuple[int, list[Play]]:
+    """Play tasks until the rewards differ, or ``goal`` alone; return the last one and its plays."""
+    world = graph.agent.world
+    count = max(min(_TASKS, len(playable(world).tasks())), 1)
+    for number in range(count) if goal is None else (goal,):
+        with output.working(f"playing task {number} with {len(contexts)} memories"):
+            task = task_of(world, number, ())
+            plays = [play(graph, context, task) for context in contexts]
+        if len({one.row["reward"] for one in plays}) > 1:
+            break
+    return number, plays
 
 
 def play(graph: Graph, context: dict[str, Any], task: dict[str, Any]) -> Play:
     """Play ``task`` to its end with the context builder ``context``."""
     session = Session(graph, f"demo-{uuid.uuid4().hex[:8]}", task=task, context=context)
     steps = session.run()
-    pieces = [piece for step in steps for piece in step.context.pieces]
+    tokens = sum(step.tokens for step in steps)
     row = {
-        "kind": context["kind"],
+        "memory": context["kind"],
         "reward": float(session.values["reward"]),
         "done": bool(session.values["done"]),
         "steps": len(steps),
-        "tokens": sum(step.tokens for step in steps),
+        "tokens": tokens,
+        "tokens_a_step": round(tokens / max(len(steps), 1)),
         "commands_lost": sum(len(step.context.dropped_actions) for step in steps),
-        "tokens_lost": sum(max(p.tokens_before - p.tokens_after, 0) for p in pieces),
-        "actions": [step.decision.action for step in steps],
     }
-    return Play(session, steps, row)
+    return Play(session, steps, context, row)
 
 
-def parting(plays: Sequence[Play]) -> int | None:
-    """Return the first step at which not all did the same, None if all did the same throughout.
+def parting(plays: Sequence[Play]) -> tuple[Play, int | None]:
+    """Return the best play, and the step at which the worst one leaves it (None: it never does).
 
-    Until then the world went through the same pages, so it is one moment for all of them.
+    Of several best and worst ones it is the pair that stays together longest; until then the world
+    went through the same pages, so it is one moment for both.
     """
-    taken = [play.row["actions"] for play in plays]
-    for number in range(max(map(len, taken))):
-        if len({tuple(actions[number : number + 1]) for actions in taken}) > 1:
-            return number
-    return None
+    rewards = [play.row["reward"] for play in plays]
+    best = [play for play in plays if play.row["reward"] == max(rewards)]
+    worst = [play for play in plays if play.row["reward"] == min(rewards)]
+    pairs = [(shared_steps(a, b), a) for a in best for b in worst if a.actions != b.actions]
+    if not pairs:
+        return plays[0], None
+    at, owner = max(pairs, key=lambda pair: pair[0])
+    return owner, at
 
 
-def show(out: Console, plays: Sequence[Play], number: int, *, is_chosen: bool) -> None:
-    """Print the task, the step where the memories part, how each ended, and the table."""
+def shared_steps(one: Play, other: Play) -> int:
+    """Return how many steps two plays have in common before they part."""
+    pairs = zip(one.actions, other.actions, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def show(out: Console, plays: Sequence[Play], config: Config, number: int, is_chosen: bool) -> None:
+    """Print the task, the moment at which the memories part, the table, and what comes next."""
     session = plays[0].session
     heading(out, f"task {number}")
     _print(out, session.agent.world.instruction(session.values["session"]))
-    if is_chosen:
-        out.print("(the first task whose endings differ, whoever ends better)", style="dim")
-    at = parting(plays)
+    if is_chosen and len({play.row["reward"] for play in plays}) > 1:
+        out.print("(the first task that does not end the same with every memory)", style="dim")
+    owner, at = parting(plays)
     if at is None:
         out.print("All of them did the same at every step.")
     else:
-        _moment(out, plays, at)
+        _moment(out, plays, owner, at)
     heading(out, "how each ended")
     heads = [name.replace("_", " ") for name in _COLUMNS]
-    rows = [[play.row[name] for name in _COLUMNS] for play in plays]
-    out.print(output.table(heads, rows))
-    if capped := [play.row["kind"] for play in plays if not play.row["done"]]:
-        out.print(f"stopped at the step cap: {', '.join(capped)}", style="dim")
-    out.print("lost: commands that the model could not read, and tokens of the pages, of all steps")
-    out.print(_CAUTION, style="dim")
-    out.print("see it: make ui", style="bold")
+    out.print(output.table(heads, [[play.row[name] for name in _COLUMNS] for play in plays]))
+    if capped := [play.row["memory"] for play in plays if not play.row["done"]]:
+        out.print(f"stopped after {config.max_steps} steps: {', '.join(capped)}", style="dim")
+    out.print("commands lost: those on the page that the player could not read, summed over steps")
+    heading(out, "next")
+    kinds = ",".join(play.row["memory"] for play in plays)
+    for line, why in _NEXT:
+        out.print(f"{line.format(config=config.env.kind, kinds=kinds)}", style="bold", markup=False)
+        _print(out, f"  {why}", "dim")
 
 
-def _moment(out: Console, plays: Sequence[Play], at: int) -> None:
-    """Print one moment: page and state, then what each memory showed of it, lost, and did.
+def _moment(out: Console, plays: Sequence[Play], owner: Play, at: int) -> None:
+    """Print one moment of ``owner``: the page, then what each memory shows of it, and what follows.
 
-    Memories that showed the same are printed together.
+    Memories that show the same text are printed together.
     """
-    owner = next(play for play in plays if at < len(play.steps))
-    heading(out, f"step {at + 1}: they part{f' (after {at} equal steps)' if at else ''}")
-    for past in owner.steps[:at]:
-        _print(out, f"  {past.step + 1}. {past.decision.action}", "dim")
+    heading(out, f"step {at + 1}: the same page through each memory")
     view = owner.session.agent.resources.view
+    done = [f"{step.step + 1}. {step.decision.action}" for step in owner.steps[:at]]
+    _print(out, "before:   " + (", ".join(done[-3:]) or "nothing"), "dim")
     _print(out, "the page: " + "\n          ".join(page_lines(view, owner.steps[at].observation)))
-    if words := state_in_words(owner.session, at):
-        _print(out, f"the state: {words}")
-    reads: dict[str, list[Play]] = {}
+    previews: dict[str, list[tuple[str, str, int, int]]] = {}
     for play in plays:
-        if at < len(play.steps):
-            reads.setdefault(play.steps[at].context.text, []).append(play)
-    for text, readers in reads.items():
-        heading(out, " and ".join(play.row["kind"] for play in readers))
+        seen = owner.session.look(play.context, at)
+        action = seen.decision.action if seen.decision else ""
+        facts = (play.row["memory"], action, seen.context.tokens, len(seen.context.dropped_actions))
+        previews.setdefault(seen.context.text, []).append(facts)
+    for text, readers in previews.items():
+        heading(out, " and ".join(kind for kind, *_ in readers))
         lines = [line for line in text.splitlines() if line.strip()]
         for line in lines[:_LINES]:
             _print(out, f"  │ {cut(line, 74)}")
         if len(lines) > _LINES:
             _print(out, f"  │ … and {len(lines) - _LINES} more lines", "dim")
-        _print(out, f"read  {kept_line(readers[0].steps[at].context)}")
-        for play in readers:
-            who = f"{play.row['kind']} " if len(readers) > 1 else ""
-            _print(out, f"{who}did   {play.steps[at].decision.action}", "bold green")
-
-
-def state_in_words(session: Session, at: int) -> str:
-    """Return the recurrent state at a step in words: its size, and what it foresees; "" if none."""
-    updater: Any = session.agent.resources.updater
-    moments = session.moments()
-    vector = unpacked(moments[at].get("recurrent")) if at < len(moments) else None
-    if updater is None or vector is None:
-        return ""
-    words = f"{vector.size:,} numbers, after any number of steps"
-    if getattr(updater, "classes", None):
-        likely = sorted(updater.predict(vector).items(), key=lambda pair: -pair[1])[:3]
-        words += "; foresees " + ", ".join(f"{name} {100 * p:.0f} %" for name, p in likely)
-    return words
+        for kind, action, tokens, lost in readers:
+            missing = f", {lost} commands of the page missing" if lost else ""
+            _print(out, f"{kind}: reads {tokens:,} tokens{missing}; does {action}", "bold green")
 
 
 def _print(out: Console, text: str, style: str = "") -> None:

@@ -15,27 +15,29 @@ from typer.core import TyperCommand, TyperGroup
 
 from stategate.ui.cli.settings_command import examples
 
-#: Name: module and app, and the line in the help.
+#: Name: module and app, and the line in the help. The first six are what one needs at first.
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo:app", "Play one task with several memories, and show where they part."),
+    "ui": ("serve:ui_app", "Open the app in your browser: play, fork and compare."),
     "run": ("run:app", "Play an episode and show it step by step, or play many."),
-    "ask": ("ask:ask_app", "Answer one question from a corpus and from memory."),
+    "ask": ("ask:ask_app", "Answer one question from documents and from memory."),
+    "memory": ("memory:app", "Look into long-term memory: what is remembered of whom."),
+    "eval": ("eval:eval_app", "Compare agents on the same tasks."),
     "chat": ("ask:chat_app", "Talk with the agent; --thread goes on later."),
     "ingest": ("ingest:app", "Read documents into a corpus and index them."),
-    "memory": ("memory:app", "Look into long-term memory: what is remembered of whom."),
+    "rank": ("ask:rank_app", "Weigh documents for a question by the model's own gradient."),
     "kinds": ("kinds:app", "Show what can fill each slot: kinds and their parameters."),
     "data": ("train:data_app", "Fetch the data that worlds read."),
     "train": ("train:app", "Train a checkpoint; the same command goes on after a stop."),
-    "eval": ("eval:eval_app", "Compare agents on the same tasks."),
     "replay": ("eval:replay_app", "Read recorded threads again under each context builder."),
     "bank": ("bank:app", "Make and merge banks of experience."),
     "traces": ("traces:app", "Look at recorded episodes and export them."),
     "checkpoints": ("traces:checkpoints_app", "Prune the checkpoints of threads."),
-    "rank": ("ask:rank_app", "Weigh documents for a question by the model's own gradient."),
-    "ui": ("serve:ui_app", "Open the app: play, fork and compare."),
     "mcp": ("serve:mcp_app", "Serve memory, documents and experience to other assistants."),
     "doctor": ("doctor:app", "Check whether everything is here that is needed."),
 }
+_FIRST = 6
+_PANELS = ("Start here", "When you need them")
 
 
 #: What a disk says that is full, or that this user may not write to.
@@ -45,9 +47,12 @@ _REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 class Commands(TyperGroup):
     """The commands, each imported when it is called; errors are one line and exit code 2."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        stubs = {name: TyperCommand(name, help=about) for name, (_, about) in COMMANDS.items()}
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        stubs = {
+            name: TyperCommand(name, help=about, rich_help_panel=_PANELS[number >= _FIRST])
+            for number, (name, (_, about)) in enumerate(COMMANDS.items())
+        }
         self.commands = {**stubs, **self.commands}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -55,8 +60,8 @@ class Commands(TyperGroup):
         name = args[0] if args else ""
         if name in COMMANDS:
             module, _, app_name = COMMANDS[name][0].partition(":")
-            found = getattr(import_module(f"stategate.ui.cli.{module}"), app_name)
-            self.commands[name] = typer.main.get_command(found)
+            command_app = getattr(import_module(f"stategate.ui.cli.{module}"), app_name)
+            self.commands[name] = typer.main.get_command(command_app)
             self.commands[name].name = name
         return super().resolve_command(ctx, args)
 
@@ -117,14 +122,14 @@ app = typer.Typer(
     cls=Commands,
     add_completion=False,
     rich_markup_mode="rich",
-    epilog=examples("stategate demo", "stategate run demo", "stategate kinds", "stategate doctor"),
+    epilog=examples("stategate demo", "stategate ui", 'stategate ask "Why does a brinicle grow?"'),
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_requested: bool) -> None:
+    if is_requested:
         from importlib.metadata import version
 
         typer.echo(f"stategate {version('stategate')}")

@@ -24,6 +24,8 @@ app = command_group(
     "stategate memory forget 3 7",
 )
 _NAMED = 4  # turns of a fact that the list names, and users
+#: Why a fact is not shown, in words; of other causes, what follows the colon.
+_CAUSES = {"number": "{k} others fit better", "duplicate": "the same is shown already"}
 EmbedderKind = Annotated[str, option(..., "The one that the memory was written with.")]
 
 
@@ -77,6 +79,7 @@ class WhySettings(SearchSettings):
     tokens: int | None = option(None, "Tokens that they may have.", ge=1)
     min_trust: float = option(0.0, "The least trust.", ge=0, le=1)
     show: int = option(20, "How many candidates to list.", ge=1)
+    numbers: bool = option(False, "Also each candidate's score, by signal.")
 
 
 class RememberSettings(EmbeddedMemory):
@@ -120,9 +123,9 @@ def search(settings: SearchSettings) -> None:
     _show(found, settings.json_target)
 
 
-@command(app, "stategate memory why 'where does Ana live' --tokens 200")
+@command(app, "stategate memory why 'where does Ana live' --tokens 200 --numbers")
 def why(settings: WhySettings) -> None:
-    """Show every candidate for a question: its score by signal, and why it was left out."""
+    """Say of every candidate for a question whether it is shown, and if not, why."""
     from stategate.stores.memory.recall import SIGNALS, Limits
 
     memory = settings.open()
@@ -130,13 +133,17 @@ def why(settings: WhySettings) -> None:
     _, candidates = memory.explain(settings.words, as_of=settings.as_of, limits=limits)
     if wrote(settings.json_target, [{**vars(c), "signals": dict(c.signals)} for c in candidates]):
         return
-    out, rows = console(), []
-    for candidate in candidates[: settings.show]:
-        scores = [candidate.signals[name] for name in SIGNALS]
-        rows.append((str(candidate.fact), candidate.score, *scores))
-        left_out = f"left out, {candidate.left_out}" if candidate.left_out else "shown"
-        out.print(f"{candidate.fact}. [{left_out}] {one_line(candidate.text)}", markup=False)
-    out.print(table(("fact", "score", *SIGNALS), rows))
+    listed, out = candidates[: settings.show], console()
+    if not listed:
+        out.print("nothing is remembered that has to do with it")
+    for one in listed:
+        cause, _, detail = one.left_out.partition(": ")
+        reason = _CAUSES.get(cause, detail).format(k=settings.k)
+        out.print(f"{one.fact}. {one_line(one.text)}", markup=False)
+        out.print(f"   {f'not shown: {reason}' if cause else 'shown'}", style="dim", markup=False)
+    if settings.numbers and listed:
+        rows = [(str(c.fact), c.score, *(c.signals[name] for name in SIGNALS)) for c in listed]
+        out.print(table(("fact", "score", *SIGNALS), rows))
 
 
 @command(app, "stategate memory remember 'I moved to Oslo.' --speaker Ana --at 2024-03-05")
