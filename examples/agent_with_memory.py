@@ -36,9 +36,9 @@ def main(question: str, model: Any = None) -> str:
     agent: Any = create_agent(
         model, [read_about], middleware=[memory], checkpointer=InMemorySaver()
     )
-    asked = {"messages": [{"role": "user", "content": question}]}
+    inputs = {"messages": [{"role": "user", "content": question}]}
     config = {"configurable": {"thread_id": "planets"}}
-    for event in agent.stream(asked, config, stream_mode="custom"):
+    for event in agent.stream(inputs, config, stream_mode="custom"):
         if event["type"] == "stategate.context":
             print(f"{event['tokens_before']:6,} tokens of history, {event['tokens_after']:6,} read")
     answer = agent.get_state(config).values["messages"][-1].text

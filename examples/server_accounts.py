@@ -20,9 +20,9 @@ TOKENS = dict(pair.split("=", 1) for pair in os.environ.get("TOKENS", "").split(
 @auth.authenticate
 async def who_asks(authorization: str | None) -> Auth.types.MinimalUserDict:
     """Return whose token it is. Raises 401 for anybody else's."""
-    given = (authorization or "").removeprefix("Bearer ")
+    key = (authorization or "").removeprefix("Bearer ")
     for user, token in TOKENS.items():
-        if hmac.compare_digest(given.encode(), token.encode()):
+        if hmac.compare_digest(key.encode(), token.encode()):
             return {"identity": user}
     raise Auth.exceptions.HTTPException(status_code=401, detail="give your token")
 
@@ -31,8 +31,8 @@ async def who_asks(authorization: str | None) -> Auth.types.MinimalUserDict:
 async def own(ctx: Auth.types.AuthContext, value: dict[str, Any]) -> dict[str, str] | None:
     """Give what is made to its maker, and show each what is its own; refuse other nodes."""
     user = ctx.user.identity
-    given = value.get("kwargs") or value
-    if given.get("context") or (
+    fields = value.get("kwargs") or value
+    if fields.get("context") or (
         ctx.resource in ("assistants", "crons") and ctx.action in ("create", "update")
     ):
         raise Auth.exceptions.HTTPException(status_code=403, detail="the nodes are the server's")

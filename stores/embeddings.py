@@ -110,17 +110,17 @@ class EmbeddingCache:
         """
         from tqdm import tqdm
 
-        known = self.get(embedder, texts, dimension)
-        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        cached = self.get(embedder, texts, dimension)
+        missing = [text for text in dict.fromkeys(texts) if text not in cached]
         hidden = len(missing) < _SHOW_FROM
         with tqdm(total=len(missing), desc="embedding", unit="text", disable=hidden) as bar:
             for start in range(0, len(missing), _BLOCK):
                 part = missing[start : start + _BLOCK]
                 vectors = np.asarray(compute(part), dtype=np.float32)
                 self.put(embedder, part, vectors)
-                known.update(zip(part, vectors, strict=True))
+                cached.update(zip(part, vectors, strict=True))
                 bar.update(len(part))
-        return np.array([known[text] for text in texts], np.float32).reshape(-1, dimension)
+        return np.array([cached[text] for text in texts], np.float32).reshape(-1, dimension)
 
     def drop(self, texts: Sequence[str]) -> int:
         """Forget the vectors of ``texts`` by any embedder; returns how many there were.
@@ -130,8 +130,8 @@ class EmbeddingCache:
         """
         keys = {_digest(text) for text in texts}
         with self._lock:
-            for known in [key for key in self._memory if key[1] in keys]:
-                del self._memory[known]
+            for entry in [key for key in self._memory if key[1] in keys]:
+                del self._memory[entry]
             with self._db.write() as db:
                 column = _embeddings.c.text_sha256
                 gone = [

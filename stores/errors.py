@@ -36,14 +36,14 @@ def warn_once(line: str) -> None:
     logging.getLogger("stategate").warning(line)
 
 
-def describe_error(error: BaseException, most: int = 160) -> str:
+def describe_error(error: BaseException, limit: int = 160) -> str:
     """Return what an error says on one line, without passwords; its type where it says nothing."""
-    return without_password(one_line(str(error)))[:most] or type(error).__name__
+    return without_password(one_line(str(error)))[:limit] or type(error).__name__
 
 
-def error_with_type(error: BaseException, most: int = 160) -> str:
+def error_with_type(error: BaseException, limit: int = 160) -> str:
     """Return what an error is and says, where that is more than a caller's mistake."""
-    return f"{type(error).__name__}: {describe_error(error, most)}"
+    return f"{type(error).__name__}: {describe_error(error, limit)}"
 
 
 #: What reading raises where something is not there, damaged, or made of something else.
@@ -119,7 +119,8 @@ def extra_of(distribution: str) -> str | None:
 
 
 def _without(error: ModuleNotFoundError, extra: str) -> MissingExtra:
-    package, _, rest = (error.name or "a package").partition(".")
-    if rest and find_spec(package) is not None:  # another distribution's part of a shared folder
+    package, _, submodule = (error.name or "a package").partition(".")
+    # A missing submodule is another distribution's part of a shared folder.
+    if submodule and find_spec(package) is not None:
         package = str(error.name)
     return MissingExtra(f"'{package}' is not installed: pip install 'stategate[{extra}]'")

@@ -58,7 +58,7 @@ def from_environment(url: str) -> str:
 
 
 def limited_answers(
-    most: int, *, seconds: float | None = None, is_async: bool = False
+    max_bytes: int, *, seconds: float | None = None, is_async: bool = False
 ) -> dict[str, Any]:
     """Return settings of an httpx2 client whose answers unpack to ``most`` bytes at most.
 
@@ -69,7 +69,7 @@ def limited_answers(
 
     class _Unpacked(httpx2.SyncByteStream, httpx2.AsyncByteStream):
         def __init__(self, inner: Any, is_packed: bool) -> None:
-            self._inner, self._left, self._since = inner, most, time.monotonic()
+            self._inner, self._bytes_left, self._since = inner, max_bytes, time.monotonic()
             self._unpack = zlib.decompressobj(zlib.MAX_WBITS | 16) if is_packed else None
 
         def _part(self, data: bytes) -> bytes:
@@ -77,13 +77,15 @@ def limited_answers(
                 raise httpx2.ReadTimeout(f"no whole answer within {seconds:.0f} s")
             try:
                 data = (
-                    data if self._unpack is None else self._unpack.decompress(data, self._left + 1)
+                    data
+                    if self._unpack is None
+                    else self._unpack.decompress(data, self._bytes_left + 1)
                 )
             except zlib.error as error:
                 raise httpx2.DecodingError(f"its gzip is damaged ({error})") from None
-            self._left -= len(data)
-            if self._left < 0:
-                raise httpx2.DecodingError(f"an answer of over {most / 1e6:.0f} MB")
+            self._bytes_left -= len(data)
+            if self._bytes_left < 0:
+                raise httpx2.DecodingError(f"an answer of over {max_bytes / 1e6:.0f} MB")
             return data
 
         def __iter__(self) -> Iterator[bytes]:

@@ -110,12 +110,12 @@ class RunDirectory:
             write_bytes(path, whole)
         return read_rows(path)
 
-    def keep(self, name: str, wanted: Callable[[Mapping[str, Any]], bool]) -> None:
+    def keep(self, name: str, predicate: Callable[[Mapping[str, Any]], bool]) -> None:
         """Drop the rows of ``name``.jsonl that are not ``wanted``."""
         rows = self.rows(name)
-        kept = [row for row in rows if wanted(row)]
-        if len(kept) < len(rows):
-            write_text(self.folder / f"{name}.jsonl", "".join(_line(row) for row in kept))
+        remaining = [row for row in rows if predicate(row)]
+        if len(remaining) < len(rows):
+            write_text(self.folder / f"{name}.jsonl", "".join(_line(row) for row in remaining))
 
     def append(self, name: str, *rows: Mapping[str, object]) -> None:
         """Add rows to ``name``.jsonl and see them to the disk."""
@@ -166,7 +166,7 @@ def provenance(command: Sequence[str] = ()) -> dict[str, Any]:
     for name in _PACKAGES:
         with suppress(PackageNotFoundError):
             versions[name] = version(name)
-    words = [_shown(word) for word in command or _typed()]
+    words = [_public_word(word) for word in command or _typed()]
     return {"command": shlex.join(words), "commit": _commit(), "versions": versions}
 
 
@@ -238,11 +238,11 @@ def _typed() -> list[str]:
     return [program.name, *sys.argv[1:]]
 
 
-def _shown(word: str) -> str:
+def _public_word(word: str) -> str:
     """Shorten a word of the command: a path, ``key=path``, or paths deeper in it."""
     head, equals, tail = word.partition("=")
     word = f"{head}={public_path(tail)}" if equals else public_path(word)
-    return _PATH.sub(lambda found: public_path(found[0]), word)
+    return _PATH.sub(lambda match: public_path(match[0]), word)
 
 
 def _same(old: Mapping[str, object], new: Mapping[str, object], folder: Path) -> None:

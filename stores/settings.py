@@ -38,8 +38,8 @@ def argument(default: Any = ..., about: str = "", metavar: str | None = None) ->
 def command_line_of(field: FieldInfo) -> dict[str, Any]:
     """Return how ``field`` is written on the command line: names, metavar, positional."""
     extra = field.json_schema_extra
-    given = extra.get("cli") if isinstance(extra, dict) else None
-    return dict(given) if isinstance(given, dict) else {}
+    cli_extra = extra.get("cli") if isinstance(extra, dict) else None
+    return dict(cli_extra) if isinstance(cli_extra, dict) else {}
 
 
 def comma_list(value: Any) -> Any:

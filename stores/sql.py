@@ -128,12 +128,12 @@ class Json(Text):
         if text is None:
             return None
         try:
-            found = parse_json(text)
+            value = parse_json(text)
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            value = None
+        if not isinstance(value, dict):
             raise DamagedValue(f"{text:.40} where an object is kept")
-        return found
+        return value
 
 
 # Places --------------------------------------------------------------------------------------------
@@ -337,9 +337,7 @@ def add_columns(*columns: sa.Column[Any]) -> Migration:
 
     def migrate(connection: sa.Connection) -> None:
         for column in columns:
-            there = {
-                known["name"] for known in sa.inspect(connection).get_columns(column.table.name)
-            }
+            there = {info["name"] for info in sa.inspect(connection).get_columns(column.table.name)}
             if column.name not in there:
                 words = sa.schema.CreateColumn(column).compile(dialect=connection.dialect)
                 connection.exec_driver_sql(f'alter table "{column.table.name}" add column {words}')

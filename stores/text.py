@@ -42,12 +42,12 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(stem(w) for w in _WORD.findall(text.lower()) if w not in SMALL and w != "s")
 
 
-def overlap(wanted: Sequence[str], text: str) -> float:
+def overlap(targets: Sequence[str], text: str) -> float:
     """Return the share (0 to 1) of the stems ``wanted`` that ``text`` holds; 1 if none is wanted."""
-    if not wanted:
+    if not targets:
         return 1.0
     there = set(words_of(text))
-    return sum(word in there for word in wanted) / len(wanted)
+    return sum(word in there for word in targets) / len(targets)
 
 
 def one_line(text: str) -> str:
@@ -79,7 +79,7 @@ def printable(text: str) -> str:
 
 def secrets_in(text: str) -> list[tuple[int, int]]:
     """Return from where to where passwords, tokens and keys stand in ``text``."""
-    return [found.span(str(found.lastgroup)) for found in _SECRET.finditer(text)]
+    return [match.span(str(match.lastgroup)) for match in _SECRET.finditer(text)]
 
 
 def without_password(text: str) -> str:

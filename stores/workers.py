@@ -245,7 +245,7 @@ class _Pool:
     ) -> None:
         self.done: queue.Queue[Done | UserError] = queue.Queue()
         self._hire, self._jobs, self._deadline = hire, jobs, deadline
-        self._left = deque((number, 1) for number in range(len(jobs)))
+        self._queue = deque((number, 1) for number in range(len(jobs)))
         self._team: list[_Worker] = []
         self._is_closed = False
 
@@ -253,7 +253,7 @@ class _Pool:
         """Solve jobs, on one worker after another, until none is left."""
         deaths = 0
         try:
-            while self._left and not self._is_closed:
+            while self._queue and not self._is_closed:
                 worker = self._hire()
                 self._team.append(worker)
                 ready = worker.ready()
@@ -274,12 +274,12 @@ class _Pool:
         """Give jobs to a worker until none is left or it dies."""
         while not self._is_closed:
             try:
-                number, tries = self._left.popleft()
+                number, tries = self._queue.popleft()
             except IndexError:
                 return
             answer = worker.solve(self._jobs[number], self._deadline)
             if answer.kind == "died" and tries < TRIES:
-                self._left.append((number, tries + 1))
+                self._queue.append((number, tries + 1))
                 return
             problem = answer.problem
             if answer.kind == "died":

@@ -44,8 +44,8 @@ def read_sides(settings: RecordedSettings) -> Sides:
     )
     if not fitted or not validation:
         raise UserError(f"'{settings.data}' is too small to split: record more episodes")
-    held = files_of(settings.heldout) if settings.heldout else []
-    return fitted, validation, [t for path in held for t in read_trajectories(path)]
+    heldout_files = files_of(settings.heldout) if settings.heldout else []
+    return fitted, validation, [t for path in heldout_files for t in read_trajectories(path)]
 
 
 def split_by_group(
@@ -59,22 +59,24 @@ def split_by_group(
     """
     marked = [t for t in trajectories if t.agent.get("side") == "validation"]
     if marked:
-        rest = [t for t in trajectories if t.agent.get("side") != "validation"]
-        held = {group_of(t, group) for t in marked}
-        return [t for t in rest if group_of(t, group) not in held], marked
+        others = [t for t in trajectories if t.agent.get("side") != "validation"]
+        validation_groups = {group_of(t, group) for t in marked}
+        return [t for t in others if group_of(t, group) not in validation_groups], marked
     groups = sorted({group_of(t, group) for t in trajectories})
     random.Random(seed).shuffle(groups)
-    held = set(groups[: max(1, round(share * len(groups)))]) if len(groups) > 1 else set()
+    validation_groups = (
+        set(groups[: max(1, round(share * len(groups)))]) if len(groups) > 1 else set()
+    )
     return (
-        [t for t in trajectories if group_of(t, group) not in held],
-        [t for t in trajectories if group_of(t, group) in held],
+        [t for t in trajectories if group_of(t, group) not in validation_groups],
+        [t for t in trajectories if group_of(t, group) in validation_groups],
     )
 
 
 def group_of(trajectory: Trajectory, group: str) -> str:
     """Return what an episode hangs together with: its agent's fact ``group``, else itself."""
-    known = (trajectory.agent.get(fact.strip()) for fact in group.split(","))
-    return str(next((value for value in known if value), trajectory.episode_id))
+    facts = (trajectory.agent.get(fact.strip()) for fact in group.split(","))
+    return str(next((value for value in facts if value), trajectory.episode_id))
 
 
 def views_of(settings: RecordedSettings, sides: Sides) -> Callable[[Trajectory], View]:
@@ -171,8 +173,8 @@ class Readers:
 
 def parse_builder(text: str) -> dict[str, Any]:
     """Read "compress:ratio=0.4,budget=900" as params; values are YAML."""
-    kind, _, rest = text.partition(":")
-    pairs = (item.partition("=") for item in rest.split(",") if item)
+    kind, _, fields = text.partition(":")
+    pairs = (item.partition("=") for item in fields.split(",") if item)
     return {"kind": kind, **{key: read_yaml(value) for key, _, value in pairs}}
 
 
@@ -200,20 +202,20 @@ class Walk:
 
     def request(self, observation: Observation) -> ContextRequest:
         """Return what the builder is asked at ``observation``; call once a step."""
-        asked = self.instruction
+        instruction = self.instruction
         if not self.past:
             self.past.append(("", observation.text))
         if self._updater is not None:
             last = self.past[-1][0]
-            seen = [Event("ACT", last, self.step - 1, asked)] if last else []
-            seen.append(Event("OBS", observation.text, self.step, asked))
+            seen = [Event("ACT", last, self.step - 1, instruction)] if last else []
+            seen.append(Event("OBS", observation.text, self.step, instruction))
             self._state = self._updater.update(self._state, seen)
         resources = self._readers.resources
         source = self._readers.source(observation)
         if resources.partially_observed:
             source = source.after(self.events)
         return ContextRequest(
-            instruction=asked,
+            instruction=instruction,
             observation=observation,
             source=source,
             events=self.events,

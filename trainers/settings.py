@@ -158,9 +158,9 @@ def read_settings(cls: type[S], name: str | Path, overrides: Sequence[str] = ())
             values[key] = read_yaml(value) if value else ""
         return cls(**values)
     except OSError as error:
-        known = ", ".join(read_yaml(RECIPES.read_text("utf-8")))
+        names = ", ".join(read_yaml(RECIPES.read_text("utf-8")))
         raise UserError(
-            f"cannot read the settings '{name}' ({error.strerror}): name a YAML file, or {known}"
+            f"cannot read the settings '{name}' ({error.strerror}): name a YAML file, or {names}"
         ) from None
     except ValidationError as error:
         raise UserError(f"'{name}': {first_problem(error)}") from None
@@ -205,5 +205,5 @@ def result(settings: RecordedSettings, epochs: int, metrics: dict[str, Any]) -> 
     names = [Path(path).name for path in files_of(settings.data)]
     name = names[0] if isinstance(settings.data, str) else names
     data = {"name": name, "sha256": hashes_of(settings.data)}
-    made = {"data": data, "metrics": metrics, "epochs": epochs, "seed": settings.seed}
-    return {**made, **provenance()}
+    record = {"data": data, "metrics": metrics, "epochs": epochs, "seed": settings.seed}
+    return {**record, **provenance()}

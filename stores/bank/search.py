@@ -82,27 +82,27 @@ class Searcher:
         if k <= 0 or length == 0:
             return []
         unit = np.asarray(vector / length, dtype=np.float32)
-        wanted = k + len(without)
+        count = k + len(without)
         while True:
             try:
-                found = self._nearest(unit, wanted)
+                hits = self._nearest(unit, count)
             except ValueError as error:
                 raise UserError(
                     f"the bank '{self._bank.folder}' does not hold vectors of size {len(vector)} "
                     f"({error}): use the embedder it was built with"
                 ) from None
             best: dict[int, float] = {}
-            for n, score in found:
+            for n, score in hits:
                 if n not in without:
                     best.setdefault(n, score)
             # A row with several vectors can fill the list: look further until k rows are found.
-            if len(best) >= k or len(found) < wanted or wanted > 64 * (k + len(without)):
+            if len(best) >= k or len(hits) < count or count > 64 * (k + len(without)):
                 return list(best.items())[:k]
-            wanted *= 4
+            count *= 4
 
-    def _nearest(self, unit: Vector, wanted: int) -> list[tuple[int, float]]:
+    def _nearest(self, unit: Vector, count: int) -> list[tuple[int, float]]:
         """Return ``wanted`` nearest vectors or more as (row number, cosine), best first."""
-        parts = [] if self._base is None else [self._base.search(unit, wanted)]
+        parts = [] if self._base is None else [self._base.search(unit, count)]
         parts += [(n, rows @ unit) for n, rows in self._tail]
         numbers, scores = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         order = np.argsort(-scores, kind="stable")

@@ -127,13 +127,13 @@ class TraceStore:
         holding: dict[tuple[str, int, str], None] = {}
         for text in texts:
             quoted = json.dumps(text)[1:-1]
-            near = [
+            candidates = [
                 column.contains(words[:200], autoescape=True)
                 for column, words in zip(columns, (text, text, quoted), strict=True)
             ]
-            query = sa.select(*keys, *columns).select_from(joined).where(sa.or_(*near))
-            for episode, step, thread, *held in self._db.rows(query):
-                if any(words in (part or "") for words in (text, quoted) for part in held):
+            query = sa.select(*keys, *columns).select_from(joined).where(sa.or_(*candidates))
+            for episode, step, thread, *texts_of_step in self._db.rows(query):
+                if any(words in (part or "") for words in (text, quoted) for part in texts_of_step):
                     holding[episode, step, thread or ""] = None
         return list(holding)
 

@@ -78,22 +78,22 @@ def write_splits(
 
 def read_trajectories(path: str | Path) -> list[Trajectory]:
     """Read an export. Raises ``UserError`` naming the file, and the line if that is the trouble."""
-    found: list[Trajectory] = []
+    trajectories: list[Trajectory] = []
     try:
         with Path(path).open(encoding="utf-8", newline="\n") as file:
             for line in file:
-                found += [_read(parse_json(line))] if line.strip() else []
+                trajectories += [_read(parse_json(line))] if line.strip() else []
     except OSError as error:
         raise UserError(
             f"cannot read trajectories '{path}' ({error.strerror}): record some with"
             " `stategate data trajectories`"
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = f"episode {len(found) + 1} is no exported one ({error_with_type(error)})"
+        problem = f"episode {len(trajectories) + 1} is no exported one ({error_with_type(error)})"
         raise UserError(f"'{path}': {problem}") from None
-    if not found:
+    if not trajectories:
         raise UserError(f"'{path}' holds no episodes")
-    return found
+    return trajectories
 
 
 def events_of(row: Mapping[str, Any]) -> tuple[Event, ...]:

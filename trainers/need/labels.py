@@ -66,18 +66,18 @@ def labelled(task: str, messages: Sequence[BaseMessage], seed: int = 0) -> Label
             parts = parts_of(bounded(text_of(messages[place])))
             positive = [k for k in range(len(parts)) if (place, k) in labels]
             others = sorted(set(range(len(parts))) - set(positive))
-            drawn = rng.sample(others, min(len(others), _MOST_PARTS))
-            chosen = [*positive, *drawn]
-            weight = [1.0] * len(positive) + [len(others) / max(len(drawn), 1)] * len(drawn)
-            kept = [parts[k] for k in chosen]
+            sampled = rng.sample(others, min(len(others), _MOST_PARTS))
+            chosen = [*positive, *sampled]
+            weight = [1.0] * len(positive) + [len(others) / max(len(sampled), 1)] * len(sampled)
+            chosen_parts = [parts[k] for k in chosen]
             every = dynamic_features(parts, facts, age, age == 0)
             dynamic = [every[k] for k in chosen]
             target = [min(labels.get((place, k), 0.0), 1.0) for k in chosen]
             rows.append(
                 (
                     turn,
-                    feature_matrix(kept, dynamic),
-                    [part.keys for part in kept],
+                    feature_matrix(chosen_parts, dynamic),
+                    [part.keys for part in chosen_parts],
                     hashes("t", [tool_of(messages[place], tools)], 6),
                     np.asarray(target, dtype=np.float32),
                     np.asarray(weight, dtype=np.float32) ** 0.5,

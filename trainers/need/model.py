@@ -100,7 +100,7 @@ def loss_of(network: NeedNetwork, threads: Sequence[Weighed]) -> Tensor:
 
 
 def fit(
-    threads: Sequence[Weighed], held: Sequence[Weighed], settings: NeedSettings, run: Path
+    threads: Sequence[Weighed], validation: Sequence[Weighed], settings: NeedSettings, run: Path
 ) -> NeedNetwork:
     """Return a network that was fitted to ``threads``: the epoch that predicts ``held`` best."""
     torch.manual_seed(settings.seed)
@@ -116,7 +116,7 @@ def fit(
 
     def metric() -> Figures:
         with torch.inference_mode():
-            return {"held_likelihood": -float(loss_of(network, held))}
+            return {"held_likelihood": -float(loss_of(network, validation))}
 
     run.mkdir(parents=True, exist_ok=True)
     own = settings.model_copy(update={"run": str(run)})

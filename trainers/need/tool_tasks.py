@@ -160,10 +160,10 @@ class _Thread:
         self.messages.append(AIMessage(text))
 
     def call(self, name: str, result: str, **args: object) -> None:
-        known = f"call_{len(self.messages)}"
-        calls = [{"name": name, "args": args, "id": known}]
+        call_id = f"call_{len(self.messages)}"
+        calls = [{"name": name, "args": args, "id": call_id}]
         self.messages.append(AIMessage("", tool_calls=calls))
-        self.messages.append(ToolMessage(result, tool_call_id=known, name=name))
+        self.messages.append(ToolMessage(result, tool_call_id=call_id, name=name))
 
 
 def service_task(family: Family, rng: random.Random) -> list[BaseMessage]:
@@ -174,14 +174,14 @@ def service_task(family: Family, rng: random.Random) -> list[BaseMessage]:
     records = [_record(family, rng, is_long) for _ in range(rng.choice([5, 12, 40, 120]))]
     if len({record[family.owner] for record in records}) < 3:
         return service_task(family, rng)
-    wanted = rng.sample(records, rng.randint(2, min(4, len(records))))
-    first = wanted[0]
+    targets = rng.sample(records, rng.randint(2, min(4, len(records))))
+    first = targets[0]
     thread.say(
         f"Hello, I need the {family.noun} of {first[family.owner]} in {first['city']} changed."
     )
     thread.call(family.search, _as_text(records, form), query=rng.choice(["all", "recent", "*"]))
     opened: list[tuple[Record, Record]] = []
-    for number, record in enumerate(wanted):
+    for number, record in enumerate(targets):
         if number:
             thread.say(f"And what about {record[family.owner]}, {record['city']}?")
         detail = _detail(family, record, rng)
@@ -206,9 +206,9 @@ def _act(
 ) -> None:
     children: list[Record] = cast(list[Record], detail[f"{family.child}s"])
     child = rng.choice(children)
-    asked = rng.choice([child["kind"], "first"])
-    child = children[0] if asked == "first" else child
-    thread.say(f"For {record[family.owner]}: take the {asked} {family.child}, and tell them.")
+    field = rng.choice([child["kind"], "first"])
+    child = children[0] if field == "first" else child
+    thread.say(f"For {record[family.owner]}: take the {field} {family.child}, and tell them.")
     values = {
         family.record_id: record[family.record_id],
         family.child_id: child[family.child_id],

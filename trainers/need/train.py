@@ -67,12 +67,12 @@ def train(settings: NeedSettings) -> dict[str, Any]:
     other: dict[str, list[Scored]] = {}
     for number in range(settings.folds):
         own = [e for e, fold in zip(examples, folds, strict=True) if fold == number]
-        rest = [e for e, fold in zip(examples, folds, strict=True) if fold != number]
-        network = _fitted(rest, settings, f"fold-{number}")
+        training = [e for e, fold in zip(examples, folds, strict=True) if fold != number]
+        network = _fitted(training, settings, f"fold-{number}")
         for source in {e.source for e in own}:
-            held = [e for e in own if e.source == source]
-            outside.setdefault(source, []).append(_scored(network, held))
-            other.setdefault(source, []).append(_scored(network, held, True))
+            test = [e for e in own if e.source == source]
+            outside.setdefault(source, []).append(_scored(network, test))
+            other.setdefault(source, []).append(_scored(network, test, True))
         networks.append(network)
         _write_threads(folder / f"fold-{number}.jsonl", own)
     every = _joined([one for scored in outside.values() for one in scored])
@@ -90,8 +90,8 @@ def train(settings: NeedSettings) -> dict[str, Any]:
     for source in sorted({e.source for e in examples} - {_MADE_UP}):
         others = [e for e in examples if e.source != source]
         network = _fitted(others, settings, f"without-{source}")
-        held = [e for e in examples if e.source == source]
-        rows.append(_row(f"{source}, left out", _scored(network, held), calibration))
+        test = [e for e in examples if e.source == source]
+        rows.append(_row(f"{source}, left out", _scored(network, test), calibration))
         _save(network, folder / f"without-{source}", settings, calibration, {})
     final = _fitted(examples, settings, "all")
     _save(
@@ -120,9 +120,9 @@ def _folds(examples: Sequence[Example], count: int) -> list[int]:
     """Return the fold of each example: tasks of one group hang together."""
     groups: dict[str, list[str]] = {}
     for example in examples:
-        known = groups.setdefault(example.source, [])
-        if example.group not in known:
-            known.append(example.group)
+        groups_of_source = groups.setdefault(example.source, [])
+        if example.group not in groups_of_source:
+            groups_of_source.append(example.group)
     return [groups[e.source].index(e.group) % count for e in examples]
 
 
@@ -131,9 +131,9 @@ def _fitted(examples: Sequence[Example], settings: NeedSettings, name: str) -> N
     sizes = Counter(example.source for example in examples)
     weighed = [(e.thread, len(examples) / len(sizes) / sizes[e.source]) for e in examples]
     folds = _folds(examples, _CHOOSING)
-    held = [one for one, fold in zip(weighed, folds, strict=True) if not fold]
-    rest = [one for one, fold in zip(weighed, folds, strict=True) if fold]
-    return fit(rest or weighed, held, settings, Path(settings.run) / "fits" / name)
+    validation = [one for one, fold in zip(weighed, folds, strict=True) if not fold]
+    training = [one for one, fold in zip(weighed, folds, strict=True) if fold]
+    return fit(training or weighed, validation, settings, Path(settings.run) / "fits" / name)
 
 
 def _scored(network: NeedNetwork, examples: Sequence[Example], is_mixed_up: bool = False) -> Scored:
