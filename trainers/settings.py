@@ -133,6 +133,15 @@ class InstructionSettings(Settings):
     taggers: int = Field(default=3, ge=1, description="taggers whose weights are averaged")
 
 
+class UtteranceSettings(Settings):
+    """What an utterance is for: statement, standing wish, question, wish to forget, correction."""
+
+    sentences: int = Field(default=2500, ge=100, description="made sentences of each purpose")
+    people: str = Field(description="conversations of people with an assistant, as BFCL has them")
+    held_out: tuple[str, ...] = Field(default=(), description="scenarios of theirs to test on")
+    questions: str = Field(description="people's questions about articles, as SQuAD has them")
+
+
 #: Trainers by name: what follows ``stategate train``, and the name of the default YAML file.
 TRAINERS: dict[str, type[Settings]] = {
     "state": StateSettings,
@@ -140,6 +149,7 @@ TRAINERS: dict[str, type[Settings]] = {
     "dagger": DaggerSettings,
     "need": NeedSettings,
     "instruction": InstructionSettings,
+    "utterance": UtteranceSettings,
 }
 S = TypeVar("S", bound=Settings)
 

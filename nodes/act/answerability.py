@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stategate.language.sentences import sentences
+from stategate.language.utterance import is_asking, read_utterance
 from stategate.language.words import CALENDAR, CARDINALS
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
 from stategate.nodes.retrieval.quoting import ITEM
@@ -41,11 +42,6 @@ _SPOKEN = 0.15  # chance below which a question about the talk is taken for one 
 _FACTS = frozenset(
     "who whom whose when where which what is are was were does do did has have".split()
 )
-_ASKS = _FACTS | frozenset(
-    "why how can could should would will had tell explain name list find show give".split()
-)
-#: A statement is acknowledged where it is the user's own; many a question comes without its mark.
-_OWN = frozenset("i i'm me my mine we our ours".split())
 _BACKED = 0.75  # cosine and half the shared words, from which a sentence was taken from another
 
 _NUMBERS = (*CARDINALS, "once", "twice", "half", "hundreds?", "thousands?", "dozens?", "free")
@@ -114,15 +110,11 @@ def asks_for_fact(text: str) -> bool:
     return len(first) > 2 and (first[0] in _FACTS or is_amount)
 
 
-def is_asking(text: str) -> bool:
-    """Say whether ``text`` is a question or an order, whatever it ends with."""
-    return text.rstrip().endswith("?") or not _ASKS.isdisjoint(_words(text)[:1])
-
-
 def is_statement(text: str) -> bool:
-    """Say whether ``text`` asks nothing and states something of the user's own."""
-    is_own = not _OWN.isdisjoint(_words(text))
-    return is_own and not is_asking(text) and bool(extract_statements(text, "user", 0.0))
+    """Say whether ``text`` asks nothing, and states something or says how to answer."""
+    purpose = read_utterance(text).purpose
+    states = purpose == "statement" and bool(extract_statements(text, "user", 0.0))
+    return states or purpose in ("wish", "correction")
 
 
 def answer_type(question: str) -> tuple[str, re.Pattern[str] | None]:

@@ -3,6 +3,7 @@
     Conversation so far:        short-term memory, oldest first
     Remembered from before:     facts of long-term memory
     <document ...>              the best passages, quoted as data
+    The user's standing wishes: how answers are always wanted, whatever is asked
     About: ...                  the question that a follow-up follows
     Question: ...
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 _WHO = {"OBS": "User", "ACT": "You"}
 _ANSWER_TOKENS = 80  # of a remembered answer that a prompt shows
+_WISH_TOKENS = 120  # that standing wishes may have in any prompt
 _EXPLAINED = 30  # candidates that are told with the reason why they are not shown
 
 #: All candidates for a question with their scores, best first, and how many of them to show.
@@ -126,14 +128,16 @@ class ConversationContext(ContextParams):
             question, left = _question(asked, about, request)
             history = self._history(request.events, left // 3)
             left -= _size(history)
-            memory: Sequence[Piece] = ()
+            memory, wishes = list[Piece](), list[Piece]()
             if self.memory is not None and store is not None:
+                wishes = wish_pieces(self.memory, store, min(left // 4, _WISH_TOKENS))
+                left -= _size(wishes)
                 room = min(left // 2, self.memory.tokens)
                 memory = remembered_pieces(self.memory, store, resources, query, room)
                 left -= _size(memory)
             ranked, shown = find(request, query)
             passages = _passages(request.view, ranked, shown, left, best_last)
-            pieces = [*history, *memory, *passages, question]
+            pieces = [*history, *memory, *passages, *wishes, question]
             # What the page offers and nothing here shows: the audit is complete.
             known = {a for piece in pieces for a in (*piece.actions, *piece.dropped_actions)}
             missing = tuple(a for a in request.observation.actions if a not in known)
@@ -295,6 +299,20 @@ def remembered_pieces(
         if c.left_out
     ]
     return [head, *shown, *gone] if shown else gone
+
+
+def wish_pieces(reader: MemoryReader, store: "LongTerm", room: int) -> list[Piece]:
+    """Return pieces for the user's standing wishes, the newest that have ``room`` tokens, last."""
+    head = line_piece("wishes", "memory", "The user's standing wishes:\n")
+    lines = [
+        line_piece(
+            f"wish:{fact.id}",
+            "wish",
+            (_lead("- "), Fragment(one_line(fact.passage), role="said"), BREAK),
+        )
+        for fact in reversed(store.wishes(reader.place.namespace))
+    ]
+    return headed(head, lines, room)
 
 
 def fact_line(fact: "Fact") -> list[Fragment]:

@@ -14,7 +14,7 @@ from stategate.nodes.models.asking import Usage, ask, json_in
 from stategate.stores.errors import UserError, describe_error
 from stategate.stores.home import this_user
 from stategate.stores.http import from_environment
-from stategate.stores.memory.extraction import extract_statements, statement
+from stategate.stores.memory.extraction import extract_statements, standing_wishes, statement
 from stategate.stores.memory.records import Namespace, Statement
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ class ModelStatements:
         try:
             reply = ask(self._resources.llm, messages, _SCHEMA, self.usage, _MAX_TOKENS)
             rows = json_in(reply)["statements"]
-            return [s for row in rows if (s := _read(row, text, speaker, at)) is not None]
+            stated = [s for row in rows if (s := _read(row, text, speaker, at)) is not None]
+            return [*standing_wishes(text, speaker), *stated]
         except UserError as error:
             problem = describe_error(error)
         except (KeyError, TypeError, ValueError):

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from stategate.envs.protocols import UNKNOWN, answered
-from stategate.nodes.act.answerability import NOTHING_FOUND, is_asking
+from stategate.language.utterance import is_asking
+from stategate.nodes.act.answerability import NOTHING_FOUND
 from stategate.nodes.protocols import Embedder, MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace, StatementKind, statements_of

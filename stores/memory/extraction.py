@@ -15,8 +15,9 @@ from math import inf
 
 from stategate.language.dates import Span, spans
 from stategate.language.sentences import sentences
+from stategate.language.utterance import read_sentence, read_wishes
 from stategate.language.words import FUNCTION_WORDS, word_list
-from stategate.stores.memory.records import Statement, Turn
+from stategate.stores.memory.records import WISH, Statement, Turn
 
 _ADVERBS = frozenset(word_list("clause_adverbs"))
 _AUXILIARY = frozenset(word_list("auxiliaries"))
@@ -96,11 +97,20 @@ _LEADING = re.compile(rf"\b{_LED.pattern} (?:the )?$", re.IGNORECASE)
 
 def extract_statements(text: str, speaker: str, at: float) -> list[Statement]:
     """Return what ``speaker`` states in ``text``, said at ``at`` (Unix seconds), in order."""
-    found: list[Statement] = []
+    stated = standing_wishes(text, speaker)
+    wishes = {wish.value for wish in stated}
     for sentence in sentences(text[:_LETTERS]):
-        if not sentence.rstrip().endswith("?"):
-            found += _of_clauses(sentence, speaker or "user", at)
-    return list(dict.fromkeys(found))
+        if sentence not in wishes and read_sentence(sentence).purpose != "question":
+            stated += _of_clauses(sentence, speaker or "user", at)
+    return list(dict.fromkeys(stated))
+
+
+def standing_wishes(text: str, speaker: str) -> list[Statement]:
+    """Return the sentences that say how ``speaker`` always wants to be answered, as states."""
+    if speaker == "assistant":
+        return []
+    wishes = read_wishes(text[:_LETTERS])
+    return [Statement(speaker or "user", WISH, wish, is_state=True) for wish in wishes]
 
 
 def statement(

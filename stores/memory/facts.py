@@ -13,12 +13,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from stategate.language.dates import spans
+from stategate.language.utterance import is_same_wish
 from stategate.language.words import word_list
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.extraction import ENDINGS
 from stategate.stores.memory.index import NamespaceIndex, packed
 from stategate.stores.memory.records import (
     TRUSTED,
+    WISH,
     Fact,
     Namespace,
     Statement,
@@ -283,6 +285,8 @@ def _ends(new: Row, old: Row) -> bool:
     if _denies(old):
         return same_relation and value <= given
     is_newer = new["is_state"] and old["is_state"] and new["relation"] == old["relation"]
+    if new["relation"] == WISH == old["relation"]:
+        return not same_value and is_same_wish(new["value_key"], old["value_key"])
     return bool(is_newer and not same_value)
 
 

@@ -10,6 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from stategate.stores.memory.forget import Erased, erase_facts
 from stategate.stores.memory.index import NamespaceIndex, packed
 from stategate.stores.memory.recall import Asked, Limits, recalled
 from stategate.stores.memory.records import (
+    TRUSTED,
+    WISH,
     Candidate,
     Fact,
     Namespace,
@@ -110,6 +113,25 @@ class LongTerm:
             of.append(tables.facts.c.id.in_(told))
         with self.transaction(namespace, writes=False) as db:
             return read_facts(db, *of)
+
+    def wishes(self, namespace: Namespace) -> list[Fact]:
+        """Return the user's standing wishes that hold, the newest first, each as its passage.
+
+        What a tool, a document or the agent says is no wish of the user's.
+        """
+        s, f = tables.statements.c, tables.facts.c
+        held = (*within(tables.statements, namespace), s.relation == WISH, s.closed_by.is_(None))
+        query = (
+            sa.select(s.fact_id, s.value).where(*held).order_by(s.valid_from.desc(), s.id.desc())
+        )
+        with self.transaction(namespace, writes=False) as db:
+            rows = list(db.execute(query))
+            trusted = (f.source == "user", f.trust >= TRUSTED)
+            ids = [row.fact_id for row in rows]
+            facts = {fact.id: fact for fact in read_facts(db, f.id.in_(ids), *trusted)}
+        return [
+            replace(facts[row.fact_id], passage=row.value) for row in rows if row.fact_id in facts
+        ]
 
     def threads(self) -> set[str]:
         """Return every thread, of any user, of which a turn is remembered."""

@@ -41,6 +41,10 @@ TRUST: Mapping[str, float] = {"user": 1.0, "agent": 0.6, "document": 0.2, "tool"
 TRUSTED = 0.5
 
 
+#: The relation of a standing wish: how its subject always wants to be answered.
+WISH = "wishes"
+
+
 def trust_of(source: str) -> float:
     """Return the trust of a source such as ``user`` or ``tool:search``; of an unknown one the least."""
     return TRUST.get(source.partition(":")[0], min(TRUST.values()))

@@ -113,6 +113,22 @@ def test_memory_is_listed_searched_and_forgotten(notes):
     assert json.loads(call("memory", "list", "--json", "-")) == []
 
 
+def test_standing_wishes_stand_apart_go_with_every_question_and_are_superseded(notes):
+    for text in (
+        "Call me Sam.",
+        "Always answer in metric units.",
+        "From now on use miles, please.",
+    ):
+        assert "Noted." in call("ask", text, "--remember", *EXTRACT)
+    _, _, wishes = call("memory", "list").partition("Standing wishes")
+    assert "Call me Sam." in wishes
+    assert "metric" not in wishes
+    question = ("ask", "Where does the cat sleep?", "--corpus", notes, "--show", *EXTRACT)
+    assert "- Call me Sam.\n- From now on use miles, please.\nQuestion:" in call(*question)
+    call("memory", "forget", 3)
+    assert "- Always answer in metric units." in call(*question)
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -105,9 +105,20 @@ class ForgetSettings(EmbeddedMemory):
 
 @command(app, "stategate memory list --user ana", name="list")
 def list_facts(settings: MemorySettings) -> None:
-    """List every fact, oldest first, with the turns it came from."""
+    """List every fact, oldest first, with the turns it came from; standing wishes stand apart."""
     place = settings.place()
-    _show(place.open().facts(place.namespace), settings.json_target)
+    store = place.open()
+    wishes = store.wishes(place.namespace)
+    numbers, facts = {fact.id for fact in wishes}, store.facts(place.namespace)
+    rows = [{**_plain(fact), "is_wish": fact.id in numbers} for fact in facts]
+    if wrote(settings.json_target, rows):
+        return
+    if len(facts) > len(numbers) or not wishes:
+        _show([fact for fact in facts if fact.id not in numbers], None)
+    if wishes:
+        say("Standing wishes, offered with every question:", "bold")
+        for fact in wishes:
+            say(f"{fact.id}. {one_line(fact.passage)}")
 
 
 @command(app, "stategate memory search 'where does Ana live' --as-of 2024-06-01")

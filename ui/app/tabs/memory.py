@@ -43,6 +43,9 @@ class MemoryTab(Tab):
         with gr.Accordion("Timeline of what holds", open=False, elem_id="sg-timeline"):
             headers = ["of", "what", "value", "from", "until", "#"]
             self.timeline = frame("memory-timeline", "Statements", headers)
+        with gr.Accordion("Standing wishes", open=False, elem_id="sg-wishes"):
+            headers = ["#", "offered with every question", "since"]
+            self.wishes = frame("memory-wishes", "Standing wishes", headers)
         self.selected = gr.State(None)
         self.outputs = self.parts()
         with gr.Accordion("Banks of experience", open=False, elem_id="sg-banks"):
@@ -73,6 +76,9 @@ class MemoryTab(Tab):
             self.facts: gr.update(value=[_fact(fact) for fact in facts], label=label),
             self.why: [_candidate(one) for one in candidates[:CANDIDATES]],
             self.timeline: [_statement(row) for row in memory.timeline(namespace)],
+            self.wishes: [
+                [fact.id, fact.passage, day(fact.created)] for fact in memory.wishes(namespace)
+            ],
             self.forget: gr.update(visible=False),
             self.sure: gr.update(visible=False),
         }

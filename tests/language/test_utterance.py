@@ -1,0 +1,42 @@
+"""What an utterance is for: the reader that ships, on sentences of another style than the made ones."""
+
+import pytest
+
+from stategate.language.utterance import content_of, is_same_wish, read_utterance
+from stategate.trainers.utterance.train import HELD_OUT
+
+
+def test_the_reader_that_ships_reads_sentences_of_another_style() -> None:
+    lines = [line.split("\t") for line in HELD_OUT.read_text("utf-8").splitlines()]
+    pairs = [(head.split()[0], read_utterance(text).purpose) for head, text in lines]
+    assert sum(a == b for a, b in pairs) / len(pairs) > 0.8
+    false_alarms = [a for a, b in pairs if b in ("wish", "forget") and b != a]
+    assert len(false_alarms) <= 2
+
+
+@pytest.mark.parametrize(
+    ("text", "purpose"),
+    [
+        ("I prefer short replies.", "wish"),
+        ("I prefer tea.", "statement"),
+        ("Please give me this recipe in cups.", "question"),
+        ("Don't forget that I am allergic to nuts.", "statement"),
+        ("I live in Oslo. Where can I swim?", "question"),
+        ("Please forget my dentist.", "forget"),
+        ("No, it is my cousin Lena who keeps bees.", "correction"),
+        ("Thanks!", "other"),
+    ],
+)
+def test_a_text_is_read_by_its_sentence_that_asks_most(text: str, purpose: str) -> None:
+    assert read_utterance(text).purpose == purpose
+
+
+def test_wishes_are_of_the_same_thing_by_topic_or_by_words() -> None:
+    assert is_same_wish("Always answer in metric units.", "From now on use miles, please.")
+    assert is_same_wish("Always end with a joke.", "Never end with a joke.")
+    assert not is_same_wish("Never suggest dishes with nuts.", "Never suggest dishes with pork.")
+    assert not is_same_wish("Call me Sam.", "I prefer short replies.")
+
+
+def test_content_leaves_out_the_words_that_say_what_a_text_is_for() -> None:
+    assert content_of("Please forget my dentist.") == ["dentist"]

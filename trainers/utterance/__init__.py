@@ -1,0 +1,1 @@
+"""What utterances are for, learned from made sentences."""

@@ -1,0 +1,222 @@
+"""Train the reader of utterances: sentences made of ``sentences.yaml``, a linear model, a checkpoint.
+
+In people's messages (``people``) a sentence with a question mark is a question, any other a statement;
+two scenarios of them are held out. People's ``questions`` are added, half of them without the mark.
+``held_out.tsv`` (purpose, sentence) is in another style. Nothing is chosen by what is held out.
+"""
+
+import gzip
+import json
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from stategate.language.sentences import sentences
+from stategate.language.utterance import BUCKETS, PURPOSES, TOPICS, feature_rows
+from stategate.stores.assets.downloads import sha256
+from stategate.stores.assets.weights import save_weights
+from stategate.stores.files import read_yaml
+from stategate.stores.runs import provenance
+from stategate.trainers.instruction.networks import HashedLinear
+from stategate.trainers.settings import UtteranceSettings, open_run
+from stategate.trainers.trainer import Figures, Trainer
+
+HERE = Path(__file__).parent
+SENTENCES, HELD_OUT = HERE / "sentences.yaml", HERE / "held_out.tsv"
+_CHOICE = re.compile(r"\[([^\]]*)\]")
+_SLOT = re.compile(r"\{(\w+)\}")
+_OPENINGS = ("By the way, ", "Hi, ", "Oh and ", "One more thing: ", "Also, ", "So, ", "Well, ")
+_FEW = 4  # words of a sentence that may be a greeting
+_CHOOSING = 6  # of the made sentences, one in so many decides which epoch is kept
+
+
+class Example:
+    """A sentence's features, with the numbers of its purpose and topic (-1: no wish)."""
+
+    def __init__(self, purpose: str, topic: str, text: str) -> None:
+        self.text = text
+        self.rows: NDArray[np.int64] = feature_rows(text)
+        self.purpose = PURPOSES.index(purpose)
+        self.topic = TOPICS.index(topic) if topic else -1
+
+
+class UtteranceNetwork(nn.Module):
+    """One logit a purpose and a topic: the mean weight of a sentence's features, and a bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        width = len(PURPOSES) + len(TOPICS)
+        self.features = HashedLinear(BUCKETS, width)
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, examples: Sequence[Example]) -> Tensor:
+        """Return (examples, purposes and topics)."""
+        size = torch.tensor([[len(one.rows)] for one in examples]).sqrt()
+        logits: Tensor = self.features([one.rows for one in examples]) / size + self.bias
+        return logits
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Return the weights under the names that ``language.utterance`` reads."""
+        arrays = {k.removeprefix("u/"): t for k, t in self.features.arrays("u").items()}
+        return {**arrays, "bias": self.bias.detach()}
+
+
+def train(settings: UtteranceSettings) -> dict[str, Any]:
+    """Train, test on the sentences of another style, write the checkpoint; return the summary."""
+    torch.manual_seed(settings.seed)
+    files = (SENTENCES, HELD_OUT, Path(settings.people), Path(settings.questions))
+    facts = {"data": {path.name: sha256(path) for path in files}}
+    run = open_run(settings, facts)
+    rows = made_sentences(settings.sentences, settings.seed)
+    people = read_people(Path(settings.people))
+    own = [row for scenario, row in people if scenario not in settings.held_out]
+    asked = read_questions(Path(settings.questions), settings.sentences // 2, settings.seed)
+    every = [Example(*row) for row in [*rows, *own, *asked]]
+    random.Random(settings.seed).shuffle(every)
+    chosen, fitted = every[::_CHOOSING], [e for i, e in enumerate(every) if i % _CHOOSING]
+    network = UtteranceNetwork()
+
+    def batches(generator: Generator) -> Iterator[Sequence[Example]]:
+        order = torch.randperm(len(fitted), generator=generator).tolist()
+        for start in range(0, len(order), settings.batch):
+            yield [fitted[i] for i in order[start : start + settings.batch]]
+
+    Trainer(batches, network, lambda b: loss_of(network, b), lambda: right(network, chosen)).fit(
+        settings
+    )
+    strangers = [Example(*row) for scenario, row in people if scenario in settings.held_out]
+    tests = {"": held_out(), "people's ": strangers}
+    figures = [
+        {"agent": f"{of}{name}", **row}
+        for of, examples in tests.items()
+        for name, row in _by_purpose(network, examples).items()
+    ]
+    meta = {
+        "kind": "utterance",
+        "architecture": {"purposes": list(PURPOSES), "topics": list(TOPICS), "buckets": BUCKETS},
+        "trained": "cross-entropy: what a made sentence is for, and what a wish is about",
+        "seed": settings.seed,
+        "metrics": figures,
+        **facts,
+        **provenance(),
+    }
+    save_weights(settings.checkpoint, network.arrays(), meta, half=False)
+    return run.summarise(figures, [])
+
+
+def made_sentences(count: int, seed: int) -> list[tuple[str, str, str]]:
+    """Return ``count`` sentences of each purpose as (purpose, topic, text), in any order."""
+    grammar = read_yaml(SENTENCES.read_text("utf-8"))
+    rng, rows = random.Random(seed), []
+    for purpose in PURPOSES:
+        topics: Mapping[str, list[str]] = (
+            grammar[purpose] if purpose == "wish" else {"": grammar[purpose]}
+        )
+        # A topic counts as much as it has patterns.
+        patterns = [(topic, pattern) for topic, own in topics.items() for pattern in own]
+        for i in range(count):
+            topic, pattern = patterns[i % len(patterns)]
+            text = _written(pattern, grammar["slots"], rng)
+            rows.append((purpose, topic, _styled(text, purpose, rng)))
+    return rows
+
+
+def read_people(path: Path) -> list[tuple[str, tuple[str, str, str]]]:
+    """Return the scenario and (purpose, topic, text) of each of people's sentences, as BFCL has them.
+
+    A sentence of few words may be a greeting or thanks: it is left out.
+    """
+    rows = []
+    for name, conversations in json.loads(gzip.decompress(path.read_bytes())).items():
+        if "_prereq_" not in name:
+            continue
+        turns = [turn for one in conversations for turns in one["question"] for turn in turns]
+        for text in (str(turn["content"]) for turn in turns if turn["role"] == "user"):
+            for sentence in sentences(text):
+                if len(sentence.split()) > _FEW:
+                    purpose = "question" if sentence.endswith("?") else "statement"
+                    rows.append((name.split("_")[-1].split(".")[0], (purpose, "", sentence)))
+    return rows
+
+
+def read_questions(path: Path, count: int, seed: int) -> list[tuple[str, str, str]]:
+    """Return ``count`` questions that people wrote about articles, as SQuAD has them, half unmarked."""
+    articles = json.loads(gzip.decompress(path.read_bytes()))["data"]
+    paragraphs = (paragraph for article in articles for paragraph in article["paragraphs"])
+    texts = [str(qa["question"]).strip() for paragraph in paragraphs for qa in paragraph["qas"]]
+    drawn = random.Random(seed).sample(texts, min(count, len(texts)))
+    return [("question", "", t.rstrip("?") if i % 2 else t) for i, t in enumerate(drawn)]
+
+
+def _written(pattern: str, slots: Mapping[str, str], rng: random.Random) -> str:
+    text = _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), pattern)
+    while _SLOT.search(text):
+        text = _SLOT.sub(lambda match: rng.choice(slots[match[1]].split("|")), text)
+    return re.sub(r" +([.,!?:;])", r"\1", " ".join(text.split()))
+
+
+def _styled(text: str, purpose: str, rng: random.Random) -> str:
+    """Return a sentence as people type it: with an opening, in small letters, without its mark."""
+    if purpose != "other" and rng.random() < 0.15:
+        text = rng.choice(_OPENINGS) + text
+    if text[-1].isalnum() and rng.random() < 0.7:
+        text += rng.choice((".", ".", ".", "!"))
+    elif rng.random() < 0.15:
+        text = text.rstrip("?.!")
+    if purpose != "other" and rng.random() < 0.06:
+        text = f"{text.rstrip('.')}, {rng.choice(('thanks!', 'please.', 'thank you.'))}"
+    if rng.random() < 0.2:
+        return text.lower()
+    return text[:1].upper() + text[1:]
+
+
+def held_out() -> list[Example]:
+    """Return the sentences of another style."""
+    rows = [line.split("\t") for line in HELD_OUT.read_text("utf-8").splitlines()]
+    return [Example(*head.partition(" ")[::2], text) for head, text in rows]
+
+
+def loss_of(network: UtteranceNetwork, examples: Sequence[Example]) -> Tensor:
+    """Return the cross-entropy of purposes, and of the topics of wishes."""
+    logits = network(examples)
+    purpose = torch.tensor([one.purpose for one in examples])
+    topic = torch.tensor([one.topic for one in examples])
+    loss = cross_entropy(logits[:, : len(PURPOSES)], purpose)
+    if (topic < 0).all():
+        return loss
+    return loss + cross_entropy(logits[:, len(PURPOSES) :], topic, ignore_index=-1)
+
+
+@torch.no_grad()
+def right(network: UtteranceNetwork, examples: Sequence[Example]) -> Figures:
+    """Return the shares of purposes, and of topics of wishes, that are right."""
+    logits = network.eval()(examples)
+    purposes = logits[:, : len(PURPOSES)].argmax(1).tolist()
+    topics = logits[:, len(PURPOSES) :].argmax(1).tolist()
+    pairs = list(zip(examples, purposes, topics, strict=True))
+    wishes = [one.topic == topic for one, _, topic in pairs if one.topic >= 0]
+    return {
+        "purposes_right": float(np.mean([one.purpose == p for one, p, _ in pairs])),
+        "topics_right": float(np.mean(wishes)) if wishes else 0.0,
+    }
+
+
+@torch.no_grad()
+def _by_purpose(
+    network: UtteranceNetwork, examples: Sequence[Example]
+) -> dict[str, dict[str, float]]:
+    """Return by purpose the number of sentences, and the share that is read as that purpose."""
+    rows: dict[str, dict[str, float]] = {}
+    for number, purpose in enumerate(PURPOSES):
+        if own := [one for one in examples if one.purpose == number]:
+            rows[purpose] = {"n": len(own), **right(network, own)}
+    rows["all"] = {"n": len(examples), **right(network, examples)}
+    return rows
