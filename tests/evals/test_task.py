@@ -84,18 +84,6 @@ def test_a_stopped_run_goes_on_and_solves_nothing_twice(tmp_path):
         run_task(Doubling().task(), str(out), {**ARGS, "seed": 4})
 
 
-def test_what_a_kill_left_half_written_is_solved_again(tmp_path):
-    out = tmp_path / "run"
-    run_task(Doubling().task(), str(out), ARGS)
-    path = out / "numbers.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:5]) + lines[5][:9])
-    rest = Doubling()
-    run_task(rest.task(), str(out), ARGS)
-    assert rest.solved == [("b", 2), ("a", 3), ("b", 3)]
-    assert len(rows(out, "steps")) == 8
-
-
 def test_a_sample_with_several_rows_is_done_when_all_are_there(tmp_path):
     def solver(_):
         def solve(sample, attempt):

@@ -152,15 +152,6 @@ def test_a_builder_that_fails_never_stops_the_agent(
     assert size_of(model.prompts[-1]) > 4 * 2000  # untouched
 
 
-def test_a_missing_checkpoint_leaves_the_messages_alone() -> None:
-    model = Recorder(calls=4, prompts=[])
-    middleware = ContextMiddleware("retrieve", 1200, checkpoint="nowhere", updater="gru")
-    agent = agent_of(model, [middleware])
-    audits = audits_of(agent.stream(ASK, stream_mode="custom"))
-    assert any("nowhere" in a["problem"] or "torch" in a["problem"] for a in audits)
-    assert len(model.prompts) == 5
-
-
 class Recaller(Recorder):
     """Reads pages until it sees a shortened result, recalls that, and ends."""
 

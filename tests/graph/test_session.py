@@ -1,9 +1,4 @@
-"""Sessions: step, run, back, fork, act; and episodes that outlive a killed process."""
-
-import signal
-import subprocess
-import sys
-import textwrap
+"""Sessions: step, run, back, fork, act."""
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -141,55 +136,6 @@ def test_no_task_and_no_checkpointer_are_clear_errors():
         Session(build_graph(config()), "t").step()
     with pytest.raises(UserError, match="checkpointer"):
         Session(build_graph(config(), checkpointer=False), "t")
-
-
-PLAYER = """
-    import os, sys, signal
-    from stategate.graph import build_graph, load_config, Session
-    where, kill_at = sys.argv[1], int(sys.argv[2])
-    memory = ["short_term", {"kind": "trace", "path": where + ".traces"}]
-    config = load_config({"actor": "rule", "memory": memory, "checkpoints": where})
-    graph = build_graph(config)
-    here = Session(graph, "t")
-    if not here.values:
-        here.start({"env": "webshop", "goal": 3})
-    nodes = 0
-    entry = {"task": here._task} if here._task else None
-    for update in graph.stream(entry, here.config, stream_mode="updates", durability="sync"):
-        nodes += 1
-        if nodes == kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-    v = here.values
-    print(v["reward"], v["steps"], v["tokens"], v["action"])
-"""
-
-
-def play(where, kill_at):
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PLAYER), str(where), str(kill_at)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-
-
-@pytest.mark.parametrize("kill_at", [1, 3, 4, 5, 9])
-def test_a_killed_episode_goes_on_to_the_same_end(tmp_path, kill_at):
-    from stategate.stores.traces.store import TraceStore
-
-    whole = play(tmp_path / "whole", 0)
-    assert whole.returncode == 0, whole.stderr
-    killed = play(tmp_path / "cut", kill_at)
-    assert killed.returncode == -signal.SIGKILL
-    resumed = play(tmp_path / "cut", 0)
-    assert resumed.stdout == whole.stdout, resumed.stderr
-    traces = []
-    for name in ("whole", "cut"):
-        store = TraceStore(str(tmp_path / f"{name}.traces"))
-        (episode,) = store.episodes()
-        traces.append([(e.kind, e.text, e.t) for e in store.events(episode["episode_id"])])
-    assert traces[0] == traces[1]
-    assert len(traces[0]) > 8
 
 
 def test_an_unusable_checkpoint_file_is_a_clear_error(tmp_path):

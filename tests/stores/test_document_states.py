@@ -1,11 +1,5 @@
 """The index of document states: what goes in comes out, whatever happens in between."""
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-
 import numpy as np
 import pytest
 
@@ -58,28 +52,3 @@ def test_another_model_is_refused(tmp_path):
         path.write_text("[" * 999)
     with pytest.raises(UserError, match="delete the folder"):
         DocumentStates(tmp_path / "x", "m")
-
-
-def test_killed_in_mid_build_goes_on(tmp_path):
-    code = textwrap.dedent("""
-        import sys
-        import numpy as np
-        from stategate.stores.document_states import DocumentStates
-        store = DocumentStates(sys.argv[1], "m")
-        for i in range(100_000):
-            store.add(str(i), {"a": np.full((1000,), i % 2000, dtype=np.float32)})
-            print(i, flush=True)
-    """)
-    words = [sys.executable, "-c", code, str(tmp_path / "x")]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    while process.stdout.readline().strip() != "60":
-        assert process.poll() is None
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    store = DocumentStates(tmp_path / "x", "m")
-    kept = len(store)
-    assert kept >= 60
-    for i in range(kept + 20):
-        store.add(str(i), {"a": np.full((1000,), i % 2000, dtype=np.float32)})
-    for i in range(kept + 20):
-        assert (store.get(str(i))["a"] == i % 2000).all()

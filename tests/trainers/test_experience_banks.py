@@ -1,9 +1,5 @@
-"""Building banks: kills and resumption, folding, pruning."""
+"""Building banks: folding, pruning."""
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 
@@ -14,7 +10,6 @@ from stategate.nodes.experience.grow import add_episode, prune
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
 from stategate.stores.bank.search import StateBank
-from stategate.stores.errors import UserError
 from stategate.trainers.bank.build import build_state_bank
 
 
@@ -30,56 +25,6 @@ def episode(number=0, steps=3, **more):
 @pytest.fixture
 def resources():
     return Resources(None, Hashing())
-
-
-_BUILD = """
-import sys, time
-from stategate.nodes.models.embedders import Hashing, HashingEmbedder
-from stategate.nodes.resources import Resources
-from tests.trainers.test_experience_banks import episode
-from stategate.trainers.bank.build import build_state_bank
-real = HashingEmbedder.embed
-def slowly(self, texts):
-    time.sleep(0.02)
-    return real(self, texts)
-HashingEmbedder.embed = slowly
-build_state_bank(sys.argv[1], [episode(i) for i in range(60)], Resources(None, Hashing()))
-"""
-
-
-def test_a_killed_build_goes_on_without_double_or_loss(tmp_path, resources):
-    whole = build_state_bank(tmp_path / "whole", [episode(i) for i in range(60)], resources)
-    for _ in range(2):
-        child = subprocess.Popen(
-            [sys.executable, "-c", _BUILD, str(tmp_path / "killed")], stdout=-3, stderr=-3
-        )
-        before = _rows(tmp_path / "killed")
-        deadline = time.monotonic() + 60
-        while _rows(tmp_path / "killed") < before + 15 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
-    left = StateBank(tmp_path / "killed")  # what a kill leaves can be opened
-    half = len(left.bank)
-    left.bank.close()
-    assert 0 < half < whole.rows
-    assert half % 3 == 0  # whole episodes only
-    again = build_state_bank(tmp_path / "killed", [episode(i) for i in range(60)], resources)
-    assert again.skipped == half // 3
-    ids = [
-        sorted(row.id for row in StateBank(tmp_path / f).bank.rows()) for f in ("whole", "killed")
-    ]
-    assert ids[0] == ids[1]
-
-
-def _rows(folder):
-    try:
-        bank = StateBank(folder)
-    except UserError:
-        return 0
-    count = len(bank.bank)
-    bank.bank.close()
-    return count
 
 
 def test_like_states_fold_into_one_worth_and_other_moves_stay_apart(tmp_path, resources):
