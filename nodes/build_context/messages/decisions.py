@@ -94,16 +94,14 @@ class Decisions:
     """The decisions so far, as plain values for a checkpoint; bounded by the budget.
 
     ``frozen`` holds the checksum of the original and the visible text of each shortened result,
-    ``appendices`` the text after a message. Calls and their results before ``window_start`` are left
-    out, and turns before ``talk_start``, except ``requests``. ``restored`` stay whole. ``recurrent`` is
-    the state of an updater that has read ``read`` messages.
+    ``appendices`` the text after a message, ``left_out`` the keys of messages that are not shown at
+    all. ``restored`` stay whole. ``recurrent`` is the state of an updater that has read ``read``
+    messages.
     """
 
     frozen: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     appendices: Mapping[str, str] = field(default_factory=dict)
-    window_start: str = ""
-    talk_start: str = ""
-    requests: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     restored: tuple[str, ...] = ()
     cuts: int = 0
     recurrent: Any = None
@@ -112,7 +110,7 @@ class Decisions:
     def plain(self) -> dict[str, Any]:
         """Return the form that is held in graph state."""
         frozen = {key: [*row] for key, row in self.frozen.items()}
-        lists = {"requests": [*self.requests], "restored": [*self.restored]}
+        lists = {"left_out": [*self.left_out], "restored": [*self.restored]}
         return {**vars(self), **lists, "frozen": frozen, "appendices": dict(self.appendices)}
 
     @classmethod
@@ -123,7 +121,7 @@ class Decisions:
         try:
             rows = plain["frozen"].items()
             frozen = {key: (int(check), str(text)) for key, (check, text) in rows}
-            lists = {name: tuple(plain[name]) for name in ("requests", "restored")}
+            lists = {name: tuple(plain[name]) for name in ("left_out", "restored")}
             return cls(**{**plain, **lists, "frozen": frozen})
         except (KeyError, TypeError, ValueError, AttributeError):
             return cls()  # of another version: everything is decided anew

@@ -4,7 +4,7 @@ A plan is a value: functions take one and return the next. ``apply`` turns it in
 call, the decisions for the next call, and the audit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
@@ -45,6 +45,10 @@ _APPENDIX_ID = "stategate-appendix-"
 NOTE_ID = "stategate-note"
 _LEFT_OUT_TOKENS = 90  # that its note may have
 _LISTED, _QUOTED = 4, 48  # turns of people that it names, and characters of each
+_WHY = {
+    True: "the oldest calls, which no longer fit",
+    False: "the oldest turns, after the calls",
+}
 
 
 @dataclass(frozen=True)
@@ -103,18 +107,6 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Window:
-    """The left-out messages: rounds of calls before ``calls``, turns before ``talk``.
-
-    ``requests`` (keys) stay: the first one, the one that started the work, and the last.
-    """
-
-    calls: str = ""
-    talk: str = ""
-    requests: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Plan:
     """The fates of messages by their places; a message without an entry is shown whole.
 
@@ -126,7 +118,6 @@ class Plan:
     renderings: Mapping[int, Rendering] = field(default_factory=dict)
     appendices: Mapping[str, str] = field(default_factory=dict)
     appendix: str = ""
-    window: Window = Window()
     is_cut: bool = False
 
     def size_of(self, slot: Slot) -> int:
@@ -235,41 +226,26 @@ class History:
             return self.count(plan.text_of(slot)) - plan.text_size_of(slot)
         return MESSAGE_TOKENS + self.count(plan.appendices[slot.key])
 
-    def left_out(self, window: Window) -> dict[int, str]:
-        """Return the places of the messages that a window leaves out, and why."""
-        index = {slot.key: number for number, slot in enumerate(self.slots)}
-        calls, talk = index.get(window.calls, 0), index.get(window.talk, 0)
-        why = {
-            True: "the oldest calls, which no longer fit",
-            False: "the oldest turns, after the calls",
-        }
-        return {
-            slot.place: why[slot.has_calls]
-            for number, slot in enumerate(self.slots)
-            if number < (calls if slot.has_calls else talk) and not _stays(slot, window.requests)
-        }
+    def left_out_within(self, room: int) -> dict[int, str]:
+        """Return the places of messages to leave out, and why: the others fit ``room`` tokens.
 
-    def window_within(self, room: int) -> Window:
-        """Return the window whose messages fit ``room`` tokens when each result is only its note.
-
-        Rounds of calls go first, the oldest first; then turns. The last round never goes.
+        Each result counts as its note. Rounds of calls go first, the oldest first; then turns. The
+        last round, pinned messages and :meth:`_requests` never go.
         """
         requests = self._requests()
         needed = self.fixed + sum(slot.least_size for slot in self.slots)
-        starts = {True: "", False: ""}
         if needed > room:
             needed += _LEFT_OUT_TOKENS
-        for has_calls in (True, False):
-            for slots, following in zip(self.rounds, self.rounds[1:], strict=False):
-                if needed <= room:
-                    break
-                if slots[0].has_calls != has_calls or _stays(slots[0], requests):
-                    continue
+        why: dict[int, str] = {}
+        for slots in sorted(self.rounds[:-1], key=lambda slots: not slots[0].has_calls):
+            if needed <= room:
+                break
+            if not _stays(slots[0], requests):
                 needed -= sum(slot.least_size for slot in slots)
-                starts[has_calls] = following[0].key
-        return Window(starts[True], starts[False], requests)
+                why |= {slot.place: _WHY[slot.has_calls] for slot in slots}
+        return why
 
-    def _requests(self) -> tuple[str, ...]:
+    def _requests(self) -> set[str]:
         """Return the keys of the first request, the one that most calls followed, and the last."""
         calls: dict[str, int] = {}
         current = ""
@@ -280,14 +256,14 @@ class History:
             elif current and slots[0].has_calls:
                 calls[current] += 1
         if not calls:
-            return ()
+            return set()
         started = max(calls, key=lambda key: calls[key])
-        return tuple(dict.fromkeys((next(iter(calls)), started, current)))
+        return {next(iter(calls)), started, current}
 
 
-def _stays(slot: Slot, requests: Sequence[str]) -> bool:
+def _stays(slot: Slot, requests: Collection[str]) -> bool:
     """Say whether a message is never left out."""
-    return slot.message.type == "system" or slot.stays or slot.key in (NOTE_ID, *requests)
+    return slot.message.type == "system" or slot.stays or slot.key in {NOTE_ID, *requests}
 
 
 def note_of(history: History, plan: Plan) -> HumanMessage | None:
@@ -316,9 +292,7 @@ def apply(
         previous,
         frozen=frozen,
         appendices=plan.appendices,
-        window_start=plan.window.calls,
-        talk_start=plan.window.talk,
-        requests=plan.window.requests,
+        left_out=tuple(slots[place].key for place in plan.left_out),
         cuts=previous.cuts + plan.is_cut,
     )
     rows = tuple(_rows(history, plan))

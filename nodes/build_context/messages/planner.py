@@ -54,7 +54,6 @@ from stategate.nodes.build_context.messages.plan import (
     History,
     Plan,
     Slot,
-    Window,
     apply,
 )
 from stategate.nodes.build_context.messages.selection import adjusted, select
@@ -208,8 +207,8 @@ class HistoryPlanner:
     def _cut(self, history: History, plan: Plan) -> Plan:
         """Plan everything anew, down to the low watermark."""
         low = round(self._room(history) * self.settings.low_watermark)
-        window = history.window_within(history.fixed + low - min(low // 5, _SOME_RESULTS))
-        left_out = history.left_out(window)
+        room = history.fixed + low - min(low // 5, _SOME_RESULTS)
+        left_out = history.left_out_within(room)
         results = [
             slot
             for slot in history.slots
@@ -221,7 +220,7 @@ class HistoryPlanner:
             for slot in results
             if slot.is_new and slot.place in plan.renderings
         }
-        plan = Plan(left_out, shortened, window=window, is_cut=True)
+        plan = Plan(left_out, shortened, is_cut=True)
         room = history.fixed + low - history.size(plan)
         room += sum(slot.text_size - NOTE_TOKENS for slot in old)
         newest = old[-self._choosing.events :] if isinstance(self._choosing, WindowParams) else old
@@ -374,15 +373,15 @@ class HistoryPlanner:
 def _repeated(history: History, previous: Decisions) -> Plan:
     """Return the plan that shows everything as earlier calls did."""
     keys = {slot.key for slot in history.slots}
-    window = Window(previous.window_start, previous.talk_start, previous.requests)
-    left_out = history.left_out(window)
+    gone = set(previous.left_out)
+    left_out = {slot.place: "as before" for slot in history.slots if slot.key in gone}
     renderings = {
         slot.place: Rendering(slot.frozen, history.count(slot.frozen), "as before")
         for slot in history.slots
         if slot.frozen is not None and slot.place not in left_out and not slot.is_pinned
     }
     appendices = {key: text for key, text in previous.appendices.items() if key in keys}
-    return Plan(left_out, renderings, appendices, window=window)
+    return Plan(left_out, renderings, appendices)
 
 
 def _request(

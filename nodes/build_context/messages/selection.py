@@ -1,8 +1,9 @@
 """The selection of result parts by probability of need and by cost.
 
 A token of a prompt costs ``PRICE``: it is written to the provider's cache once (1.25) and read from it
-by some eight later calls (.1 each). A needed part that is gone costs ``LOSS`` tokens: a further call by
-``recall``, or a task that fails. So a part stays where ``chance * LOSS >= tokens * PRICE``.
+by some eight later calls (.1 each). A needed part that is gone costs ``LOSS`` tokens: at best a further
+call by ``recall``, at worst a task that fails with all its calls. So a part stays where
+``chance * LOSS >= tokens * PRICE``.
 """
 
 import re
@@ -20,7 +21,7 @@ from stategate.nodes.retrieval.history import visible_text, word_scores
 from stategate.stores.text import words_of
 
 PRICE = 2.0
-LOSS = 2500.0
+LOSS = 40_000.0
 _LIST, _HEAD = 20, 5  # entries of a list from which on they share their chances, but for the first
 _GAP_TOKENS = 2  # an omission beside a part
 _PROSE = re.compile(
