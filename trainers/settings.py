@@ -130,7 +130,6 @@ class InstructionSettings(Settings):
     rooms: int = Field(default=12000, ge=0, description="recombined sentences of tasks in rooms")
     texts: int = Field(default=14000, ge=1, description="recombined texts of the shop")
     pages: int = Field(default=6000, ge=1, description="goals whose pages are read")
-    taggers: int = Field(default=3, ge=1, description="taggers whose weights are averaged")
 
 
 class UtteranceSettings(Settings):

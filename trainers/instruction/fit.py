@@ -224,25 +224,16 @@ def _fit_names(
 def _fit_tags(
     settings: InstructionSettings, texts: tuple[Sequence[str], Sequence[str]], arrays: Arrays
 ) -> Figures:
-    """Fit taggers that differ in their seed, and keep the mean of their weights: it varies less."""
     fitted, held = (
         [one for text in tqdm(part, disable=None) if len((one := networks.TaggedText(text)).tags)]
         for part in texts
     )
-    parts, mean = (fitted, held), networks.TagNetwork()
-    states = []
-    for number in range(settings.taggers):
-        own = settings.model_copy(update={"seed": settings.seed + number})
-        torch.manual_seed(own.seed)
-        network = networks.TagNetwork()
-        name = f"tags-{number}"
-        fit_part(own, name, network, parts, networks.tag_loss, networks.tags_right)
-        states.append(network.state_dict())
-    mean.load_state_dict(
-        {name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]}
+    network = networks.TagNetwork()
+    figures = fit_part(
+        settings, "tags", network, (fitted, held), networks.tag_loss, networks.tags_right
     )
-    arrays |= mean.eval().arrays()
-    return networks.tags_right(mean, held)
+    arrays |= network.arrays()
+    return figures
 
 
 def _fit_choices(

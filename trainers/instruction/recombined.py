@@ -26,8 +26,6 @@ _STRANGE = 0.15  # share of kinds and properties that are any words
 _OWN = 0.45  # share of values that some product offers
 _UNLIMITED = 0.2
 _CENTS = 0.15  # share of amounts with cents
-_TALKATIVE = 0.15  # share of short texts that begin with a sentence of talk
-_SPEAKERS = "I We My Our The Yesterday Today They She He It".split()
 _OTHER_LIMITS = 0.45  # share of limits that no family writes
 _USUAL = (("color",), ("size",), ("color", "size"), ("color", "size"), ("for", "color", "size"))
 _USUALLY = 0.6  # share of goals that choose among these
@@ -127,8 +125,7 @@ def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> It
         ends["words"] = ends["n"]
         thing = rng.choice(kinds) if rng.random() < _OWN else _words(rng)
         number, part = rng.randint(2, 60), rng.choice(english_words())
-        talk = f"{_talk(rng)} " if rng.random() < _TALKATIVE else ""
-        yield talk + rng.choice(_FRAMES).format(
+        yield rng.choice(_FRAMES).format(
             kind=mark("thing", thing),
             limit=mark("limit", form.format(**ends)),
             count=mark("property", str(number)),
@@ -151,12 +148,6 @@ def _any(text: str, rng: random.Random) -> str:
 
 def _words(rng: random.Random) -> str:
     return " ".join(rng.choice(english_words()) for _ in range(rng.randint(1, 2)))
-
-
-def _talk(rng: random.Random) -> str:
-    """Return a made-up sentence that asks for nothing."""
-    words = rng.sample(english_words(), rng.randint(2, 8))
-    return f"{rng.choice(_SPEAKERS)} {' '.join(words)}."
 
 
 def _value(name: str, offered: Mapping[str, Sequence[str]], rng: random.Random) -> str:
