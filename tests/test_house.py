@@ -4,6 +4,7 @@ Each folder is a floor, and a file imports from its own floor or a lower one.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -147,7 +148,7 @@ def test_a_file_is_of_a_size_to_be_read() -> None:
     assert not long
 
 
-def test_the_readme_shows_the_same_house() -> None:
-    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
-    told = {words[0].rstrip("/"): words[1] for line in lines if len(words := line.split()) > 2}
-    assert {name: told[name] for name in FLOORS} == {n: str(f) for n, f in FLOORS.items()}
+def test_the_architecture_page_shows_the_same_house() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d) \| `(\w+)/` \|", page, re.MULTILINE)
+    assert {name: floor for floor, name in rows} == {n: str(f) for n, f in FLOORS.items()}

@@ -15,9 +15,7 @@ from stategate.ui.cli.main import app
 from tests.kit import call
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text("utf-8")
-BLOCKS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
-LINES = [line.partition("#")[0].strip() for block in BLOCKS for line in block.splitlines()]
+PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")]
 PLAIN = ["--set", "updater.kind=none", "--set", "embedder.kind=hashing"]
 
 
@@ -29,31 +27,51 @@ def newcomer(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_first_block_is_made_by_make():
-    assert [line for line in LINES if line][:3] == ["make demo", "make ui", "make test"]
+def blocks(page, language):
+    """The fenced blocks of a page."""
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+
+
+def test_the_readme_begins_with_what_make_does():
     for target, does in (("demo", "stategate demo"), ("ui", "stategate ui")):
-        asked = ["make", "-n", target, "-o", "setup"]
-        shown = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
-        assert does in shown.stdout
+        assert f"make {target} " in blocks(PAGES[0], "console")[0]
+        recipe = ["make", "-n", target, "-o", "setup"]
+        done = subprocess.run(recipe, cwd=ROOT, capture_output=True, text=True, check=True)
+        assert does in done.stdout
 
 
-def test_three_commands_come_first_and_do_what_they_say():
-    start = README.index("Three commands to start with")
-    first = re.search(r"```console\n(.*?)```", README[start:], re.DOTALL)[1]
+def test_the_readme_s_middleware_prints_what_it_says(capsys):
+    exec(blocks(PAGES[0], "python")[0], {"__name__": "readme"})
+    said = [text for text in blocks(PAGES[0], "text") if "tokens a call" in text]
+    assert capsys.readouterr().out == said[0]
+
+
+def test_using_s_python_runs(capsys):
+    names = {}
+    for block in blocks(ROOT / "docs" / "using.md", "python"):
+        exec(block, names)
+    out = capsys.readouterr().out
+    assert "True" in out
+    assert "Oslo" in out
+
+
+def test_the_first_commands_do_what_they_say():
+    first = blocks(ROOT / "docs" / "using.md", "console")[0]
     commands = [shlex.split(line, comments=True)[1:] for line in first.splitlines()]
-    assert [words[0] for words in commands] == ["demo", "ui", "ask"]
+    assert [words[0] for words in commands] == ["demo", "ui", "run", "ask", "memory", "eval"]
     assert "stategate eval worlds" in call(*commands[0], *PLAIN)
-    asked = call(*commands[2], "--set", "actor.kind=extract", "--set", "embedder.kind=hashing")
-    assert "sentences from [1]" in asked or "nothing found" in asked
+    answer = call(*commands[3], "--set", "actor.kind=extract", "--set", "embedder.kind=hashing")
+    assert "sentences from [1]" in answer or "nothing found" in answer
 
 
-def test_every_other_line_is_a_command_with_flags_that_there_are():
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_command_of_a_page_is_one_with_flags_that_there_are(page):
     """Each is parsed as its command would parse it; nothing is run."""
     group = typer.main.get_command(app)
-    lines = [line.removesuffix("&").strip() for line in LINES if line.startswith("stategate ")]
-    assert len(lines) > 15
-    for line in lines:
-        words, command = shlex.split(line)[1:], group
+    text = "\n".join(blocks(page, "console")).replace("\\\n", " ")
+    lines = [line.strip().removesuffix("&").strip() for line in text.splitlines()]
+    for line in (line for line in lines if line.startswith("stategate ")):
+        words, command = shlex.split(line, comments=True)[1:], group
         context = command.make_context("stategate", [], resilient_parsing=True)
         while hasattr(command, "commands"):
             command = command.resolve_command(context, words)[1]
