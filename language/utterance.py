@@ -113,6 +113,11 @@ def is_asking(text: str) -> bool:
     return any(part.purpose == "question" for part in read_sentences(text))
 
 
+def is_forgetting(text: str) -> bool:
+    """Say whether ``text`` wishes something to be forgotten."""
+    return read_utterance(text).purpose == "forget"
+
+
 def is_same_wish(one: str, other: str) -> bool:
     """Say whether two standing wishes are of the same thing, so that the later one counts."""
     topics = {read_sentence(one).topic, read_sentence(other).topic}

@@ -10,7 +10,7 @@ from langchain_core.messages import SystemMessage
 from pydantic import Field
 
 from stategate.envs.protocols import answer, answered
-from stategate.language.utterance import is_asking
+from stategate.language.utterance import is_asking, is_forgetting
 from stategate.nodes.act.answerability import (
     NOTED,
     NOTHING_FOUND,
@@ -127,8 +127,23 @@ def _question(resources: Resources, context: BuiltContext) -> tuple[str, Decisio
     question = question_in(context)
     if not question:
         return "", unanswered(resources, context, "the context holds no question")
+    if is_forgetting(question):
+        return question, _forgetting(context)
     noted = Decision(answer(NOTED), reason="nothing was asked")
     return question, noted if is_statement(question) else None
+
+
+def _forgetting(context: BuiltContext) -> Decision:
+    """Ask back about the facts that a wish to forget speaks of: an actor forgets nothing itself."""
+    facts = [
+        piece.says("said") or piece.says("fact") or piece.says("question")
+        for piece in context.visible("forget")
+    ]
+    if not facts:
+        return Decision(answer("Nothing of this is remembered."), reason="nothing to forget")
+    what = "this" if len(facts) == 1 else f"these {len(facts)}"
+    named = " ".join(f'"{fact}"' for fact in facts)
+    return Decision(answer(f"Forget {what}? {named}"), reason="nothing is forgotten yet")
 
 
 def _nothing(why: str) -> Decision:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stategate.language.sentences import sentences
-from stategate.language.utterance import is_asking, read_utterance
+from stategate.language.utterance import is_asking, read_sentence, read_utterance
 from stategate.language.words import CALENDAR, CARDINALS
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
 from stategate.nodes.retrieval.quoting import ITEM
@@ -156,7 +156,9 @@ def quotables(context: BuiltContext) -> list[Quotable]:
             body = question  # a statement, whatever was replied to it
         for part in sentences(body):
             text = _CITED.sub("", part.strip()).strip()
-            if len(text.split()) > 2 and not text.endswith("?") and body not in _NO_ANSWERS:
+            purpose = read_sentence(text).purpose if piece.says("speaker") == "User" else ""
+            is_answer = purpose not in ("question", "forget") and not text.endswith("?")
+            if len(text.split()) > 2 and is_answer and body not in _NO_ANSWERS:
                 quotable.append(Quotable(text, "", _source_of(piece)))
     return list({one.text: one for one in reversed(quotable)}.values())[::-1]
 

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stategate.envs.protocols import ANSWER, Chunk, Fragment, View, target_of
 from stategate.language.dates import resolved
+from stategate.language.utterance import content_of, is_forgetting
 from stategate.language.words import FUNCTION_WORDS
 from stategate.nodes.build_context.assemble import (
     built,
@@ -41,7 +42,7 @@ from stategate.nodes.retrieval.corpus import Retrieval
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.nodes.retrieval.page import BREAK, describe, text_of
 from stategate.nodes.retrieval.quoting import quote, quoted_title
-from stategate.stores.memory.records import TRUSTED
+from stategate.stores.memory.records import TRUSTED, Namespace
 from stategate.stores.text import day_of, one_line
 from stategate.stores.tokens import count_tokens, truncate
 from stategate.stores.traces import Event
@@ -122,6 +123,10 @@ class ConversationContext(ContextParams):
 
         def build_context(request: ContextRequest) -> BuiltContext:
             asked = one_line(request.instruction)
+            if self.memory is not None and store is not None and is_forgetting(asked):
+                question, _ = _question(asked, "", request)
+                place = self.memory.place.namespace
+                return built([*_matches(store, place, resources, asked), question])
             earlier = request.events if self.history_tokens else ()
             about = followed_turn(asked, earlier)
             query = f"{about} {asked}" if about else asked
@@ -313,6 +318,20 @@ def wish_pieces(reader: MemoryReader, store: "LongTerm", room: int) -> list[Piec
         for fact in reversed(store.wishes(reader.place.namespace))
     ]
     return headed(head, lines, room)
+
+
+def _matches(
+    store: "LongTerm", namespace: Namespace, resources: Resources, wish: str
+) -> list[Piece]:
+    """Return a piece of the kind ``forget`` for each fact that a wish to forget speaks of."""
+    from stategate.stores.memory.recall import asked_of
+
+    words = " ".join(content_of(wish))
+    asked = asked_of(words, resources.embedder)
+    facts = store.matching(namespace, asked) if words else []
+    return [
+        line_piece(f"fact:{fact.id}", "forget", fact_line(fact), score=fact.score) for fact in facts
+    ]
 
 
 def fact_line(fact: "Fact") -> list[Fragment]:

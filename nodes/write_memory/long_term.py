@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from stategate.envs.protocols import UNKNOWN, answered
-from stategate.language.utterance import is_asking
+from stategate.language.utterance import is_asking, is_forgetting
 from stategate.nodes.act.answerability import NOTHING_FOUND
 from stategate.nodes.protocols import Embedder, MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
@@ -47,6 +47,8 @@ class LongTermMemory(MemoryParams):
             if answer is None:
                 for turn in settled(record, resources, now):
                     store.add(namespace, turn)
+                return
+            if is_forgetting(record.instruction):
                 return
             is_question = is_asking(record.instruction)
             if record.decision.fallback is not None or (is_question and not self.answers):

@@ -25,7 +25,7 @@ from stategate.stores.memory.extraction import refusal_of
 from stategate.stores.memory.facts import read_facts, write_turn
 from stategate.stores.memory.forget import Erased, erase_facts
 from stategate.stores.memory.index import NamespaceIndex, packed
-from stategate.stores.memory.recall import Asked, Limits, recalled
+from stategate.stores.memory.recall import Asked, Limits, matching_facts, recalled
 from stategate.stores.memory.records import (
     TRUSTED,
     WISH,
@@ -93,6 +93,11 @@ class LongTerm:
         with self._lock, self.transaction(namespace, writes=False) as db:
             index = self._index(db, namespace)
             return recalled(db, index, asked, limits or Limits())
+
+    def matching(self, namespace: Namespace, asked: Asked) -> list[Fact]:
+        """Return the facts that a text speaks of (see ``recall.matching_facts``), best first."""
+        with self._lock, self.transaction(namespace, writes=False) as db:
+            return matching_facts(db, self._index(db, namespace), asked)
 
     def _index(self, db: sa.Connection, namespace: Namespace) -> NamespaceIndex:
         """Return the namespace's index, as new as the transaction."""

@@ -15,6 +15,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from stategate.language.dates import Span, spans
+from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import read_facts
 from stategate.stores.memory.index import Known, NamespaceIndex, Scores
@@ -23,6 +24,9 @@ from stategate.stores.tokens import count_tokens
 
 #: Facts from which on a place in the ranking is not worth a reason.
 POOL = 100
+#: A text speaks of a fact that holds this share of its words and of the best share; else this cosine.
+_SHARED, _SHARED_BEST, _NEAR = 0.5, 0.75, 0.55
+_MATCHES = 8  # facts that one text speaks of, at most
 _ASKS_WHEN = re.compile(
     r"\b(?:when|what (?:day|date|month|year|time)|how long ago)\b", re.IGNORECASE
 )
@@ -116,6 +120,24 @@ def recalled(
         score = float(ranking.total[place])
         candidates.append(Candidate(known.id, known.text, score, by_signal, reason, chance))
     return best, candidates
+
+
+def matching_facts(db: sa.Connection, index: NamespaceIndex, asked: Asked) -> list[Fact]:
+    """Return the facts that a text speaks of, best first: those that share its words or its meaning.
+
+    ``asked.words`` are words of content. A fact matches if it holds at least half of them, and
+    nearly as many as the best one; where none does, the nearest in meaning.
+    """
+    facts, _ = recalled(db, index, asked, Limits(facts=_MATCHES))
+    terms = set(stems(asked.words))
+    shares = [
+        len(terms & set(stems(f"{fact.question} {fact.answer}"))) / max(len(terms), 1)
+        for fact in facts
+    ]
+    best = max(shares, default=0.0)
+    if best >= _SHARED:
+        return [f for f, share in zip(facts, shares, strict=True) if share >= _SHARED_BEST * best]
+    return [fact for fact in facts if fact.score >= _NEAR]
 
 
 def _ranking(index: NamespaceIndex, asked: Asked) -> _Ranking:

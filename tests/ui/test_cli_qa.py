@@ -129,6 +129,19 @@ def test_standing_wishes_stand_apart_go_with_every_question_and_are_superseded(n
     assert "- Always answer in metric units." in call(*question)
 
 
+def test_a_wish_to_forget_names_the_facts_and_asks_back():
+    for text in ("My dentist is Dr Wu.", "My cat is called Miso."):
+        call("ask", text, "--remember", *EXTRACT)
+    out = call("ask", "Please forget my dentist.", "--remember", *EXTRACT)
+    assert 'Forget this? "My dentist is Dr Wu."' in out
+    assert "stategate memory forget 1 forgets" in out
+    assert "Nothing of this is remembered." in call("ask", "Forget my motorbike.", *EXTRACT)
+    out = call("chat", *EXTRACT, stdin="Forget my cat.\nn\nForget my dentist.\ny\n\n")
+    assert "forgot 1 of 1" in out
+    (left,) = json.loads(call("memory", "list", "--json", "-"))
+    assert left["question"] == "My cat is called Miso."
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -1,5 +1,6 @@
 """``stategate ask``, ``chat`` and ``rank``: questions to the QA agent; documents weighed for one."""
 
+import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -37,7 +38,7 @@ from stategate.stores.settings import (
 from stategate.stores.text import one_line
 from stategate.ui.cli import output
 from stategate.ui.cli.settings_command import command, single
-from stategate.ui.memory import durable, put_question, to_fetch
+from stategate.ui.memory import durable, memory_place, put_question, to_fetch
 
 if TYPE_CHECKING:
     from stategate.nodes.models.decoders.backend import Document
@@ -79,6 +80,7 @@ def ask(settings: AskSettings) -> None:
     load_parts(session)
     with _going_on(name) if settings.thread is not None else nullcontext():
         result = speak(session, question, out)
+        forget_named(session, result, out, sys.stdin.isatty())
     titles = _titles(session) if settings.show or json_target is not None else {}
     if settings.show:
         out.print(result.context.text, markup=False, style="dim")
@@ -105,7 +107,7 @@ def chat(settings: ChatSettings) -> None:
             if question in ("", "/quit", "/exit"):
                 output.say(f"go on with: stategate chat --thread {name}", "dim")
                 return
-            speak(session, question, out)
+            forget_named(session, speak(session, question, out), out, True)
 
 
 @contextmanager
@@ -220,6 +222,35 @@ def _written(session: Session) -> Iterator[str]:
                 for fact in params.place.open().facts(params.place.namespace, episode):
                     undo = f"stategate memory forget {fact.id} undoes it"
                     yield f"remembered as fact {fact.id}; {undo}"
+
+
+def forget_named(session: Session, result: StepResult, out: Console, asks: bool) -> None:
+    """Forget the facts that a wish to forget speaks of, if the user says so; else say how to.
+
+    ``asks``: somebody is there to be asked.
+    """
+    named = result.context.visible("forget")
+    ids = [int(piece.id.removeprefix("fact:")) for piece in named]
+    if not ids:
+        return
+    numbers, user = " ".join(map(str, ids)), session.user or ""
+    of = "" if user == this_user() else f" --user {user}"
+    if not asks or input("forget? [y/N] ").strip().lower() not in ("y", "yes"):
+        out.print(f"(stategate memory forget {numbers}{of} forgets)", style="dim", markup=False)
+        return
+    from stategate.graph.forgetting import Places, forget_everywhere
+
+    config, resources = session.agent.config, session.agent.resources
+    with owned_by(user):
+        place = memory_place(config)
+        counts = forget_everywhere(
+            place.open(),
+            place.namespace,
+            ids,
+            places=Places.here(checkpoints=config.checkpoints),
+            embedder=lambda: resources.embedder,
+        )
+    out.print(f"(forgot {counts['facts']} of {len(ids)} facts)", style="dim", markup=False)
 
 
 def _answer_of(result: StepResult) -> str:

@@ -35,6 +35,7 @@ from stategate.ui.app.workspace import Workspace
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
 _CONTEXTS = ("recall", "rico", "query_rag")
 _ACTORS = ("extract", "answer")
+_FORGET = "To forget: Memory tab, click a fact, then the button Forget this fact. Facts:"
 _NAMED = 12  # files of an upload that its summary names
 _HINT = "Passages with scores and sources, recent turns and remembered facts stand here."
 
@@ -152,9 +153,14 @@ class QaTab(common.AgentTab):
                 yield {self.chat: shown([*said, answer])}
         if answering.exception():
             yield {self.question: question}  # to be asked again
-        fallback = answering.result().decision.fallback
+        result = answering.result()
         update = await in_thread(self._drawn, talk)
-        yield {**update, self.status: note(fallback, "warn") if fallback else ""}
+        named = [piece.id.removeprefix("fact:") for piece in result.context.visible("forget")]
+        fallback = result.decision.fallback
+        status = note(fallback, "warn") if fallback else ""
+        if named:
+            status = note(f"{_FORGET} {', '.join(named)}.")
+        yield {**update, self.status: status}
 
     @on_event
     def halt(self, workspace: Workspace) -> Update:
