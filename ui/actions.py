@@ -1,7 +1,7 @@
 """Actions, tasks, costs and outcomes in people's words, for any world."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stategate.envs.protocols import (
@@ -107,6 +107,26 @@ def outcome_cards(observation: Observation) -> Sequence[Mapping[str, object]]:
     """Return what a world lays side by side at the end: name, title, amount, facts, tags of each."""
     outcome = observation.info.get("outcome")
     return tuple(outcome.get("cards", ())) if isinstance(outcome, Mapping) else ()
+
+
+def texts_of(chunk: Chunk) -> dict[str, list[str]]:
+    """Return the texts of a chunk's fragments that are no commands, by role."""
+    texts: dict[str, list[str]] = {}
+    for fragment in fragments_of(chunk):
+        text = fragment.text.strip(" |\n")
+        if fragment.action is None and text:
+            texts.setdefault(fragment.role, []).append(text)
+    return texts
+
+
+def titles_of(chunks: Iterable[Chunk]) -> dict[str, str]:
+    """Return the titles of the entries that actions open, by action: an id alone says nothing."""
+    titles: dict[str, str] = {}
+    for chunk in chunks:
+        title = " ".join(texts_of(chunk).get("title", ())) or str(chunk.data.get("title") or "")
+        if chunk.role == "entry" and title:
+            titles |= dict.fromkeys(chunk.actions, title)
+    return titles
 
 
 def lead_of(chunk: Chunk) -> str:

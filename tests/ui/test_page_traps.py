@@ -10,7 +10,7 @@ from stategate.stores.bank.bank import bank_place, known_banks, seeded
 from stategate.stores.home import home
 from stategate.ui.actions import things
 from stategate.ui.app.context import cuts, render_context
-from stategate.ui.app.tabs.episode import quick
+from stategate.ui.app.tabs.episode import MORE, quick
 from stategate.ui.cli.transcript import kept_line
 
 PLAIN = ["updater.kind=none", "embedder.kind=hashing", "memory=[short_term]"]
@@ -60,9 +60,12 @@ def test_cuts_stand_where_they_were_made():
 
 def test_only_what_fits_the_world_is_offered_each_with_a_hint():
     config = load_config("webshop", PLAIN)
-    actors, contexts = (quick(slot, config)["choices"] for slot in ("actor", "context"))
+    actors, contexts = (quick(slot, config, True)["choices"] for slot in ("actor", "context"))
     assert not {"learned_state", "answer", "extract", "human"} & set(actors)
     assert ("recall" in contexts, "experience" in contexts) == (False, True)
+    assert quick("context", config)["choices"] == ["full", "window", "compress", "retrieve", MORE]
+    rooms = quick("actor", load_config("alfworld"), True)["choices"]
+    assert not {"rule", "policy", "extract"} & set(rooms)  # the policy that ships is the shop's
     for slot in SLOTS:
         for name, kind in registry().kinds(slot).items():
             assert 5 < len(kind.hint) < 110, f"{slot} {name}: {kind.hint}"

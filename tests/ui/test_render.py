@@ -2,7 +2,6 @@
 
 import re
 
-import numpy as np
 import pytest
 from langchain_core.messages import HumanMessage
 from markupsafe import Markup
@@ -25,7 +24,7 @@ from stategate.ui.app.context import (
 )
 from stategate.ui.app.html import brief, macros, note, percent, safe
 from stategate.ui.app.tabs.episode_view import PageLook, highlighted, render_page, render_trail
-from stategate.ui.app.tabs.state import StateTrajectory, allocation, foreseen, project
+from stategate.ui.app.tabs.state import allocation, foreseen
 from stategate.ui.app.workspace import Seen
 
 EVIL = '<img src=x onerror="alert(1)">${alert(2)}{{alert(3)}}`'
@@ -184,7 +183,7 @@ def test_lanes_stand_in_one_grid_row_by_row():
         Lane("y", "y", 9, problem=EVIL),
         Lane("z", "z", 9, waiting=True),
     ]
-    drawn = render_lanes(lanes, whole, {"click[a]": "Lamp"}, "Step 2")
+    drawn = render_lanes(lanes, whole, {"click[a]": "Lamp"}, ("Step 2", "", "rule"))
     assert drawn.count("sg-piece sg-absent") == 2 + 0 + 4 + 4
     assert "2 different actions" in drawn
     assert "Lamp" in drawn
@@ -230,15 +229,12 @@ def test_a_trail_marks_the_step_that_is_looked_at():
 
 def test_state_tables_have_a_column_a_step():
     chances = ({"search": 0.9, "buy": 0.1}, {"search": 0.8, "buy": 0.2})
-    states = np.array([[0.0, 1.0, 2.0], [1.0, 1.0, 0.0]], dtype=np.float32)
-    table = foreseen(StateTrajectory(states, ("search", "buy"), chances)).data
+    table = foreseen(("search", "buy"), chances).data
     assert list(table.columns) == ["step", "1 search", "2 buy"]
     assert table.to_numpy().tolist() == [["search", 90, 80], ["buy", 10, 20]]
     kept = context(piece("a", "product", "x", before=4, lost=("click[a]",)))
     table = allocation([kept, context(piece("b", "item", "y"))]).data
     assert table.fillna(-1).to_numpy().tolist() == [["a", 1, -1], ["b", -1, 1]]
-    assert project(states).shape == (2, 2)
-    assert (project(states[:1]) == 0).all()
 
 
 def test_the_alignment_says_which_words_ask_for_which_part():

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.checkpoints import open_saver
-from stategate.graph.config import Config, load_config
+from stategate.graph.config import Config, load_config, presets
 from stategate.graph.forgetting import Places
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace
@@ -38,6 +38,24 @@ class Agents:
             if key not in self._graphs:
                 self._graphs[key] = build_graph(config, self.saver, self.resources)
             return self._graphs[key]
+
+    def of_world(self, world: str) -> Config:
+        """Return the config that a world begins with: the server's own, its preset, or what fits it."""
+        if world == self.config.env.kind:
+            return self.config
+        if world in presets():
+            base = load_config(world)
+            return base.model_copy(update={"embedder": self.config.embedder})
+        return load_config({"env": world, "context": {"kind": "compress"}, "actor": "explore"})
+
+    def fitted(self, config: Config) -> tuple[Config, list[str]]:
+        """Return ``config`` with what cannot work in its world replaced, and a line a replacement."""
+        nodes = {"updater": config.updater, "context": config.context, "actor": config.actor}
+        misfits = [slot for slot, node in nodes.items() if node.misfit(config.env)]
+        own = self.of_world(config.env.kind).model_dump() if misfits else {}
+        lines = [f"{nodes[s].kind} became {own[s]['kind']}, which fits the world" for s in misfits]
+        values = {**config.model_dump(), **{slot: own[slot] for slot in misfits}}
+        return load_config(values), lines
 
     @property
     def questions(self) -> Config:

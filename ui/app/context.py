@@ -76,13 +76,20 @@ def cuts(whole: str, shown: str) -> list[tuple[str, bool]]:
 
 
 def render_context(
-    context: BuiltContext, budget: int, whole: Mapping[str, str] | None = None, *, title: str = ""
+    context: BuiltContext,
+    budget: int,
+    whole: Mapping[str, str] | None = None,
+    *,
+    title: str = "",
+    names: Mapping[str, str] | None = None,
 ) -> Markup:
     """Draw a built context: the budget meter, then its pieces in prompt order, then what is lost.
 
-    ``whole`` holds the page's chunks in words by id, to say what a dropped piece was.
+    ``whole`` holds the page's chunks in words by id, to say what a dropped piece was, ``names``
+    the titles of what actions open.
     """
-    return macros("context").context(title, context, budget, shown_pieces(context, whole))
+    pieces = shown_pieces(context, whole)
+    return macros("context").context(title, context, budget, pieces, names or {})
 
 
 def in_words(view: View, chunks: Sequence[Chunk]) -> dict[str, str]:
@@ -155,14 +162,14 @@ class Lane:
 def render_lanes(
     lanes: Sequence[Lane],
     whole: Mapping[str, str],
-    about: Mapping[str, str],
-    moment: str = "",
-    task: str = "",
+    names: Mapping[str, str],
+    about: tuple[str, str, str],
 ) -> Markup:
     """Draw lanes side by side on one grid, so that what each kept of a chunk stands in one row.
 
-    ``whole`` holds the page's chunks in words by id, in page order, ``about`` titles by action. Where
-    the page is narrow the lanes follow one another.
+    ``whole`` holds the page's chunks in words by id, in page order, ``names`` titles by action,
+    ``about`` says which moment of which task it is, and who plays. Where the page is narrow the lanes
+    follow one another.
     """
     order = piece_order([lane.seen.context for lane in lanes if lane.seen], list(whole))
     drawn = []
@@ -170,8 +177,7 @@ def render_lanes(
         pieces = shown_pieces(lane.seen.context, whole) if lane.seen else []
         drawn.append((lane, {shown.piece.id: shown for shown in pieces}))
     votes = [lane.seen.decision.action for lane in lanes if lane.seen and lane.seen.decision]
-    where = (moment, " ".join(task.split()))
-    return macros("compare").lanes(drawn, order, about, where, _verdict(lanes), votes)
+    return macros("compare").lanes(drawn, order, names, about, _verdict(lanes), votes)
 
 
 def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[str]) -> list[str]:

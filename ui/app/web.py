@@ -13,7 +13,7 @@ from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.guard import Guard, bind
 from stategate.ui.app.html import macros
-from stategate.ui.app.tabs.common import QUIET, App, asset
+from stategate.ui.app.tabs.common import QUIET, App, asset, drawn
 from stategate.ui.app.tabs.compare import CompareTab
 from stategate.ui.app.tabs.episode import EpisodeTab
 from stategate.ui.app.tabs.memory import MemoryTab
@@ -52,8 +52,8 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
     with blocks:
         app.tab = gr.Textbox(visible="hidden", elem_id="sg-tab", container=False)
         with gr.Row(elem_classes="sg-top"):
-            gr.HTML(macros("frame").head(), scale=3, min_width=300)
-            pipeline = gr.HTML(elem_id="sg-pipeline", scale=4, min_width=300)
+            gr.HTML(macros("frame").head(), elem_id="sg-title")
+            pipeline = drawn("pipeline")
         first = "threads" if messages else "compare"
         with gr.Tabs(selected=first, elem_id="sg-tabs") as places:
             with gr.Tab("Compare", id="compare") as compare_tab:
@@ -69,7 +69,7 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
             with gr.Tab("Runs", id="runs") as tab:
                 RunsTab().wire(tab)
             with gr.Tab("Settings", id="settings") as tab:
-                SettingsTab(app, episode).wire(tab)
+                SettingsTab(app, episode).wire(tab, places, pipeline)
         compare.wire(compare_tab, episode, places)
 
         opened = blocks.load(lambda tab: tab, [app.tab], [app.tab], js=asset("tab.js"), **QUIET)

@@ -15,6 +15,7 @@ from stategate.graph.session import Preview, Session, StepResult
 from stategate.graph.state import overrides_of
 from stategate.nodes.protocols import ContextParams
 from stategate.stores.errors import UserError
+from stategate.ui.actions import titles_of
 from stategate.ui.app.agents import Agents, Turns, new_thread
 from stategate.ui.app.conversation import Conversation
 from stategate.ui.app.html import brief
@@ -32,6 +33,8 @@ class Seen:
 
     result: StepResult
     context: ContextParams
+    #: The title of what the action opened, "" where it has none.
+    title: str = ""
 
     @property
     def facts(self) -> str:
@@ -193,7 +196,7 @@ class Workspace(Turns):
             values = copy.values
             if is_mine():
                 read_with = copy.overrides["context"]
-                trail = [*self.trail[:at], *(Seen(result, read_with) for result in results)]
+                trail = [*self.trail[:at], *(self._seen(result, read_with) for result in results)]
                 self._note(copy, trail, at)
             return Ending(
                 float(values["reward"]),
@@ -234,9 +237,13 @@ class Workspace(Turns):
             read_with = self.config.context
             result = move(self.running)
             if is_mine():
-                self.trail.append(Seen(result, read_with))
+                self.trail.append(self._seen(result, read_with))
                 self.looked_at = None
             return result
+
+    def _seen(self, result: StepResult, context: ContextParams) -> Seen:
+        titles = titles_of(self.view.chunks(result.observation))
+        return Seen(result, context, titles.get(result.decision.action, ""))
 
     def _cut(self, steps: int) -> None:
         self.trail = self.trail[: max(steps, 0)]

@@ -58,7 +58,7 @@ def views(page, folder, tail):
     play_to_the_end(page)
     if tail:
         page.locator("#sg-state .label-wrap").click()
-        page.locator("#sg-plane canvas, #sg-plane svg").first.wait_for()
+        page.locator("#sg-foresight th").first.wait_for()
         shot("state")
     tab(page, "QA")
     for question in ("Why does a brinicle grow?", "What is the capital of Peru?"):

@@ -32,7 +32,6 @@ def test_an_episode_to_its_end_and_back_with_its_state(page):
     assert button(page, "Step").is_disabled()
     taken = stops(page)
     page.locator("#sg-state .label-wrap").click()
-    page.locator("#sg-plane canvas, #sg-plane svg").first.wait_for()
     for name in ("#sg-allocation", "#sg-foresight"):
         expect(page.locator(f"{name} thead").first.locator("th")).to_have_count(taken + 1)
     page.locator("#sg-trail .sg-stop").nth(1).click()
@@ -59,6 +58,7 @@ def test_what_the_model_reads_follows_the_budget(new_tab):
         arg=before,
     )
     assert int(kept.inner_text()) <= 120
+    radio(page, "#sg-context-kind", "more …")
     radio(page, "#sg-context-kind", "query_rag")
     page.locator("#sg-side .sg-lostline").wait_for()
     lost = page.locator("#sg-side .sg-lostline .sg-act-lost").first

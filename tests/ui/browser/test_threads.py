@@ -32,3 +32,4 @@ def test_a_thread_of_a_file_call_by_call(page, tmp_path):
     assert not page.evaluate("window.stolen")
     show(page, "nowhere.json")
     expect(page.locator("#sg-msg-status")).to_contain_text("cannot read", timeout=30_000)
+    expect(summary).to_be_hidden()

@@ -1,5 +1,5 @@
 // Clicks and forms inside drawn HTML become events with the element's data; focus survives.
-const keys = ['action', 'look', 'continue', 'pick'];
+const keys = ['action', 'look', 'continue', 'pick', 'slot'];
 const marked = keys.map(k => `[data-${k}]`).join(',');
 let last = null;
 element.addEventListener('click', e => {

@@ -12,6 +12,7 @@ from stategate.envs.protocols import Observation
 from stategate.nodes.protocols import EnvParams
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
+from stategate.ui.actions import titles_of, who_plays
 from stategate.ui.app.context import Lane, in_words, render_lanes
 from stategate.ui.app.html import empty, macros
 from stategate.ui.app.tabs import common
@@ -26,14 +27,14 @@ from stategate.ui.app.tabs.common import (
     on_move,
 )
 from stategate.ui.app.tabs.episode import EpisodeTab
-from stategate.ui.app.tabs.episode_view import render_trail, title_of
+from stategate.ui.app.tabs.episode_view import render_trail
 from stategate.ui.app.workspace import Workspace
 from stategate.ui.memory import to_fetch
 
 #: How many builders fit side by side, and at least make a comparison.
 MOST, LEAST = 4, 2
-#: What is compared at first.
-FIRST = ("full", "query_rag", "compress")
+#: What is compared at first, and in worlds whose pages hide what was seen before.
+FIRST, FIRST_PARTIAL = ("full", "query_rag", "compress"), ("full", "window", "compress")
 _HINT = "Choose two to four context builders and a moment of the episode, then Compare."
 
 
@@ -55,6 +56,7 @@ class CompareTab(common.AgentTab):
     def __init__(self, app: App) -> None:
         self.app = app
         self._comparisons: defaultdict[str, Comparison] = defaultdict(Comparison)
+        self._worlds: dict[str, str] = {}  # that each browser tab's boxes were last set for
         config = app.agents.config
         kinds = registry().fitting("context", config.env)
         with gr.Row(elem_classes="sg-agentbar"):
@@ -63,7 +65,7 @@ class CompareTab(common.AgentTab):
                 "compare-kinds",
                 260,
                 choices=kinds,
-                value=[kind for kind in FIRST if kind in kinds],
+                value=first_kinds(config.env),
                 multiselect=True,
                 max_choices=MOST,
                 allow_custom_value=True,
@@ -80,6 +82,7 @@ class CompareTab(common.AgentTab):
         self.lanes = common.drawn("lanes")
         self.branches = common.drawn("branches")
         self.outputs = [self.stop, self.trail, self.status, self.lanes, self.branches]
+        self.outputs += [self.kinds, self.budget]
 
     def comparison(self, workspace: Workspace) -> Comparison:
         """Return what is compared where the workspace stands; where it stood before goes."""
@@ -100,6 +103,12 @@ class CompareTab(common.AgentTab):
     async def begin(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Draw the tab for a page that was just opened; what can be compared at once is."""
         comparison = self.comparison(workspace)
+        env = workspace.config.env
+        if self._worlds.get(workspace.tab, self.app.agents.config.env.kind) != env.kind:
+            kinds, budget = first_kinds(env), workspace.config.context.budget
+            choices = registry().fitting("context", env)
+            yield {self.kinds: gr.update(choices=choices, value=kinds), self.budget: budget}
+        self._worlds[workspace.tab] = env.kind
         # A page that opens asks twice: as it is drawn, and as its tab is chosen.
         can_compare = workspace.trail and workspace.acts_at_once
         if comparison.is_claimed or not can_compare:
@@ -121,13 +130,10 @@ class CompareTab(common.AgentTab):
         seen = self.comparison(workspace)
         if not seen.lanes:
             return empty("The same moment, another memory", _HINT)
-        view = workspace.view
+        view, player = workspace.view, who_plays(workspace.config.actor)
         chunks = view.chunks(seen.page) if seen.page is not None else ()
-        titles = {a: title_of(c) for c in chunks if c.role == "entry" for a in c.actions}
-        about = {action: title for action, title in titles.items() if title}
-        return render_lanes(
-            seen.lanes, in_words(view, chunks), about, seen.label, workspace.instruction
-        )
+        about = (seen.label, workspace.instruction, player)
+        return render_lanes(seen.lanes, in_words(view, chunks), titles_of(chunks), about)
 
     @on_event
     def choose(self, workspace: Workspace, event: gr.EventData) -> Update:
@@ -261,6 +267,14 @@ class CompareTab(common.AgentTab):
         self.lanes.click(self.go_on, [tab], moved, **QUIET)
         went = self.branches.click(self.go_back, [tab], moved, **QUIET)
         went.then(self.begin, inputs, self.outputs, **QUIET)
+
+
+def first_kinds(env: EnvParams) -> list[str]:
+    """Return the context builders that are compared at first in a world."""
+    fitting = registry().fitting("context", env)
+    return [
+        kind for kind in (FIRST_PARTIAL if env.partially_observed else FIRST) if kind in fitting
+    ]
 
 
 def lane_of(workspace: Workspace, name: str, budget: int) -> Lane:

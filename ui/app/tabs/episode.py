@@ -36,15 +36,37 @@ PACE = 0.5
 FIRST_TASK = 3
 #: Tasks that the list names at most, and seconds for which it draws their instructions.
 LISTED, PATIENCE = 100, 2.0
-#: Kinds that the quick choice leaves out: they need a person, a script, or questions to answer.
+#: Kinds that the quick choice leaves out: they need a person, a script, or another actor.
 _NOT_QUICK = ("human", "scripted", "noisy")
+#: Kinds that the quick choice names first, and the choice that brings the others.
+_FIRST = ["full", "window", "compress", "retrieve", "recall"]
+_FIRST += ["rule", "search_heuristic", "policy", "chat"]
+MORE = "more …"
 
 
-def quick(slot: str, config: Config) -> dict[str, Any]:
-    """Return the quick choice of a slot: what this world takes without more settings, and today's."""
+def quick(slot: str, config: Config, is_whole: bool = False) -> dict[str, Any]:
+    """Return the quick choice of a slot: what this world takes without more settings, and today's.
+
+    It has the kinds that matter most, and all of them where ``is_whole``.
+    """
     now = (config.context if slot == "context" else config.actor).kind
-    kinds = {*registry().fitting(slot, config.env)}.difference(_NOT_QUICK) | {now}
-    return {"choices": sorted(kinds), "value": now, "info": registry().hint(slot, now)}
+    kinds = set(registry().fitting(slot, config.env)).difference(_NOT_QUICK)
+    kinds = {kind for kind in kinds if works_at_once(slot, kind, config)} | {now}
+    choices = [kind for kind in _FIRST if kind in kinds]
+    others = sorted(kinds.difference(choices))
+    if is_whole:
+        choices += others
+    elif others:
+        choices += [*(kind for kind in others if kind == now), MORE]
+    return {"choices": choices, "value": now, "info": registry().hint(slot, now)}
+
+
+def works_at_once(slot: str, kind: str, config: Config) -> bool:
+    """Return whether a kind works in the config's world without any setting of its own."""
+    try:
+        return not registry().parse(slot, kind).misfit(config.env)
+    except UserError:
+        return False
 
 
 def task_choices(world: World) -> list[tuple[str, int]]:
@@ -81,6 +103,8 @@ class EpisodeTab(common.AgentTab):
         self._choices: dict[str, list[tuple[str, int]]] = {}
         config = app.agents.config
         with gr.Row(elem_classes="sg-picker"):
+            worlds = [kind for kind in sorted(registry().kinds("env")) if kind != "qa"]
+            self.world = common.choice("World", "world", 130, choices=worlds, scale=1)
             label = (
                 "Task: choose one, give its number, write #3 and other words for it, or your own"
             )
@@ -133,6 +157,7 @@ class EpisodeTab(common.AgentTab):
             self.asked: view.asked,
             self.asked_box: gr.update(visible=bool(view.asked)),
             self.typed: "" if error is None else gr.update(),
+            self.world: config.env.kind,
             self.task: gr.update(choices=self._tasks(workspace), value=None),
             self.context: gr.update(**quick("context", config)),
             self.budget: gr.update(value=limit, maximum=max(2000, limit)),
@@ -247,8 +272,25 @@ class EpisodeTab(common.AgentTab):
         return self.show(workspace)
 
     @on_move
-    def swap(self, workspace: Workspace, kind: str, budget: float, actor: str) -> Updates:
+    def enter(self, workspace: Workspace, world: str) -> Updates:
+        """Take another world, with the agent that it begins with, and begin a task there."""
+
+        def change(workspace: Workspace) -> None:
+            workspace.configure(self.app.agents.of_world(world))
+            _open_first(workspace)
+
+        return self.move(workspace, change, "opening the world …")
+
+    @on_move
+    async def swap(self, workspace: Workspace, kind: str, budget: float, actor: str) -> Updates:
         """Go on with the context builder, budget and actor that the bar says."""
+        if MORE in (kind, actor):
+            config = workspace.config
+            yield {
+                self.context: gr.update(**quick("context", config, is_whole=kind == MORE)),
+                self.actor: gr.update(**quick("actor", config, is_whole=actor == MORE)),
+            }
+            return
 
         def change(workspace: Workspace) -> None:
             context, acting = workspace.config.context, workspace.config.actor
@@ -258,7 +300,8 @@ class EpisodeTab(common.AgentTab):
                 slots["actor"] = {"kind": actor}
             workspace.swap(slots)
 
-        return self.move(workspace, change, "swapping …")
+        async for update in self.move(workspace, change, "swapping …"):
+            yield update
 
     @on_move
     def begin(self, workspace: Workspace, chosen: int | str | None = None) -> Updates:
@@ -275,6 +318,7 @@ class EpisodeTab(common.AgentTab):
         tab, outputs = self.app.tab, self.outputs
         how = {"outputs": outputs, **QUIET}
 
+        self.world.input(self.enter, [tab, self.world], **how)
         self.task.input(self.begin, [tab, self.task], **how)
         self.random.click(self.begin, [tab], **how)
         self.back.click(self.back_up, [tab], **how)

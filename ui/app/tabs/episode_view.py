@@ -16,15 +16,23 @@ from stategate.envs.protocols import (
     Observation,
     View,
     fill,
-    fragments_of,
     takes_text,
     verb_of,
 )
 from stategate.graph.session import Session
 from stategate.graph.state import read_events
 from stategate.nodes.protocols import BuiltContext, ContextParams
+from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.align import Pairing, pairings
-from stategate.ui.actions import lead_of, outcome_cards, reward_parts, split_action, unscored
+from stategate.ui.actions import (
+    lead_of,
+    outcome_cards,
+    reward_parts,
+    split_action,
+    texts_of,
+    titles_of,
+    unscored,
+)
 from stategate.ui.app.agents import Busy
 from stategate.ui.app.context import in_words, render_context
 from stategate.ui.app.html import empty, macros, short
@@ -81,7 +89,7 @@ def _draw(view: Drawn, workspace: Workspace, session: Session) -> None:
     else:
         _draw_now(view, workspace, session)
     if trail:
-        action = macros("episode").action(trail[-1 if at is None else at].result)
+        action = macros("episode").action(trail[-1 if at is None else at])
         view.side = action + view.side
 
 
@@ -90,7 +98,7 @@ def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
     try:
         seen = session.look(act=False)
         observation, look.hidden = seen.observation, seen.context.dropped_actions
-        _read(view, workspace, observation, seen.context, "What the model reads now")
+        _read(view, workspace, observation, seen.context, "What the actor reads now")
     except Exception as error:  # the page can be shown, and acted on, without a context
         observation = session.observation
         view.problem, view.side = error, failed(error)
@@ -134,7 +142,7 @@ def _draw_end(view: Drawn, workspace: Workspace, session: Session) -> None:
 
 def _read_at(view: Drawn, workspace: Workspace, seen: Seen) -> None:
     result = seen.result
-    title = f"What the model read at step {result.step + 1}"
+    title = f"What the actor read at step {result.step + 1}"
     _read(view, workspace, result.observation, result.context, title, seen.context)
 
 
@@ -149,7 +157,8 @@ def _read(
     """Draw what a context shows, and which words of the task ask for which part of the page."""
     chunks, used = workspace.view.chunks(observation), params or workspace.config.context
     whole = in_words(workspace.view, chunks)
-    view.side = render_context(context, used.budget, whole, title=f"{title}: {used.kind}")
+    title, names = f"{title}: {used.kind}", titles_of(chunks)
+    view.side = render_context(context, used.budget, whole, title=title, names=names)
     asked = workspace.instruction
     view.asked = highlighted(asked, pairings(workspace.view, asked, chunks))
 
@@ -188,16 +197,17 @@ def render_trail(
 
 
 def render_pipeline(workspace: Workspace) -> Markup:
-    """Draw the agent's nodes in order, each with its kind."""
-    config = workspace.config
-    kinds = {
-        "observe": config.env.kind,
-        "update_state": config.updater.kind,
-        "build_context": f"{config.context.kind} · {config.context.budget}",
-        "act": config.actor.kind,
-        "write_memory": ", ".join(params.kind for params in config.memory) or "none",
-    }
-    return macros("frame").pipeline(kinds.items())
+    """Draw the agent's nodes in order, each with its slot and its kind, to be clicked for settings."""
+    config, actor = workspace.config, workspace.config.actor
+    is_plain = registry().hint("actor", actor.kind).startswith("no model")
+    boxes = [
+        ("observe", "env", config.env.kind),
+        ("update_state", "updater", config.updater.kind),
+        ("build_context", "context", f"{config.context.kind} · {config.context.budget}"),
+        ("act", "actor", actor.kind + (" · no model" if is_plain else "")),
+        ("write_memory", "memory", ", ".join(node.kind for node in config.memory) or "none"),
+    ]
+    return macros("frame").pipeline(boxes)
 
 
 @dataclass
@@ -260,22 +270,7 @@ def render_page(
             look.primary = commands[-1].actions[-1]
         first = [chunk.role in ("commands", "pinned") for chunk in chunks].index(False)
         chunks[first:] = sorted(chunks[first:], key=lambda chunk: _RANKS.get(chunk.role, 3))
-    parts = [_Part(chunk, _texts(chunk), lead_of(chunk)) for chunk in chunks]
+    parts = [_Part(chunk, texts_of(chunk), lead_of(chunk)) for chunk in chunks]
     runs = [(role, list(run)) for role, run in itertools.groupby(parts, lambda p: p.chunk.role)]
     slots = dict.fromkeys([*filter(takes_text, observation.actions), *look.forms])
     return macros("page").page(look, address, instruction, slots, runs)
-
-
-def title_of(chunk: Chunk) -> str:
-    """Return what a chunk is called: its title's words, "" where it has none."""
-    return " ".join(_texts(chunk).get("title", ())) or str(chunk.data.get("title") or "")
-
-
-def _texts(chunk: Chunk) -> dict[str, list[str]]:
-    """Return the texts of fragments that are no commands, without what joins them, by role."""
-    texts: dict[str, list[str]] = {}
-    for fragment in fragments_of(chunk):
-        text = fragment.text.strip(" |\n")
-        if fragment.action is None and text:
-            texts.setdefault(fragment.role, []).append(text)
-    return texts

@@ -37,7 +37,8 @@ _CONTEXTS = ("recall", "rico", "query_rag")
 _ACTORS = ("extract", "answer")
 _FORGET = "To forget: Memory tab, click a fact, then the button Forget this fact. Facts:"
 _NAMED = 12  # files of an upload that its summary names
-_HINT = "Passages with scores and sources, recent turns and remembered facts stand here."
+_FACTS = 8  # of long-term memory that stand beside the conversation
+_HINT = "The passages that it was made from, with their scores, and the turns before it."
 
 
 def shown(messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
@@ -97,6 +98,7 @@ class QaTab(common.AgentTab):
                     self.question = common.bare_box("your question", "question", 6)
                     self.send = button("Ask", "ask", 80, variant="primary")
             with common.column():
+                self.remembered = gr.HTML(elem_id="sg-remembered")
                 self.sources = gr.HTML(elem_id="sg-sources")
         self.outputs = [part for part in self.parts() if part not in (self.upload, self.fresh)]
 
@@ -111,6 +113,7 @@ class QaTab(common.AgentTab):
         return {
             self.chat: shown(talk.messages),
             self.sources: self._sources(talk),
+            self.remembered: self._remembered(talk),
             self.corpus: gr.update(choices=names, value=own["corpus"]),
             self.context: own["context"],
             self.actor: own["actor"],
@@ -135,6 +138,16 @@ class QaTab(common.AgentTab):
         budget = agent.config.context.budget
         context = render_context(last.context, budget, title="What the answer was made from")
         return macros("parts").muted(costs) + macros("parts").muted(read) + context
+
+    def _remembered(self, talk: Conversation) -> Markup:
+        """Draw the newest facts of long-term memory; those that the last answer was made from first."""
+        place = self.app.agents.memory
+        facts = place.open().facts(place.namespace)[::-1]
+        pieces = talk.last.context.pieces if talk.last is not None else ()
+        read = {piece.id for piece in pieces if piece.kind == "fact" and piece.text}
+        facts.sort(key=lambda fact: f"fact:{fact.id}" not in read)
+        rows = [(fact.question, fact.answer, f"fact:{fact.id}" in read) for fact in facts[:_FACTS]]
+        return macros("parts").remembered(rows, len(facts))
 
     @on_move
     async def ask(self, workspace: Workspace, question: str) -> Updates:

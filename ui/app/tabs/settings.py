@@ -53,7 +53,7 @@ class SettingsTab(common.AgentTab):
                     buttons=["copy", "download"],
                 )
             with common.column():
-                gr.HTML(render_kinds(), elem_id="sg-kinds")
+                self.kinds = gr.HTML(render_kinds(), elem_id="sg-kinds")
         self.base = gr.State("")
 
     @on_event
@@ -71,29 +71,44 @@ class SettingsTab(common.AgentTab):
     @on_event
     def use(self, workspace: Workspace, text: str) -> Update:
         """Give the tab this agent; an episode of the same world begins again with it."""
-        config = config_of(text)
+        config, replaced = self.app.agents.fitted(config_of(text))
         bounds.require_config(config.model_dump(mode="json"))
         session = workspace.session
         task = dict(session.values.get("episode") or {}) if session is not None else {}
         workspace.configure(config)
         if task.pop("env", None) == config.env.kind and task:
             workspace.start(task)
-        applied = note("Applied: this browser tab plays with it from now on.", "good")
-        return {**self._episode.show(workspace), self.status: applied}
+        lead = "Applied: this browser tab plays with it from now on."
+        applied = note(". ".join(replaced), "warn" if replaced else "good", lead)
+        written = as_yaml(config)
+        update: Update = {self.text: written, self.base: written, self.status: applied}
+        return {**self._episode.show(workspace), **update}
 
-    def wire(self, opened: gr.Tab) -> None:
-        """Connect; ``opened`` is the tab."""
+    @on_event
+    def turn_to(self, workspace: Workspace, base: str, event: gr.EventData) -> Update:
+        """Open the settings of the node that was clicked in the flow line."""
+        kinds = render_kinds(common.chosen(event, "slot"))
+        text = as_yaml(workspace.config)
+        edit: Update = {} if text == base else {self.text: text, self.base: text}
+        return {self._places: gr.Tabs(selected="settings"), self.kinds: kinds, **edit}
+
+    def wire(self, opened: gr.Tab, places: gr.Tabs, pipeline: gr.HTML) -> None:
+        """Connect; ``opened`` is the tab. A node of the ``pipeline`` turns ``places`` to it."""
+        self._places = places
         tab, text = self.app.tab, [self.text, self.base, self.status]
         opened.select(self.show, [tab, self.base], text, **QUIET)
         self.preset.input(self.read, [tab, self.preset], text, **QUIET)
         self.upload.upload(self.read, [tab, self.upload], text, **QUIET)
-        outputs = [self.status, *self._episode.outputs]
+        turned = [places, self.kinds, *text]
+        pipeline.click(self.turn_to, [tab, self.base], turned, **QUIET)
+        outputs = [*text, *self._episode.outputs]
         self.apply.click(self.use, [tab, self.text], outputs, **QUIET)
 
 
-def render_kinds() -> Markup:
+def render_kinds(opened: str = "context") -> Markup:
     """Draw what may fill each slot: a kind, what it does, who brought it, its parameters."""
-    return macros("frame").kinds([(slot, _rows(registry().kinds(slot))) for slot in SLOTS])
+    slots = [(slot, _rows(registry().kinds(slot))) for slot in SLOTS]
+    return macros("frame").kinds(slots, opened)
 
 
 def _rows(kinds: Mapping[str, Kind]) -> list[tuple[str, str, str, list[tuple[str, str]]]]:

@@ -81,6 +81,10 @@ class ThreadsTab(common.Tab):
         self.outputs = [self.status, self.panel, self.summary, self.call, self.table]
         self.outputs += [self.reading, self.state]
 
+    def idle(self) -> Update:
+        """Return what is drawn where no thread is open: nothing of the one before."""
+        return {self.panel: gr.update(visible=False), self.state: None}
+
     @on_event
     def open(self, where: str | None, kinds: list[str], budget: float) -> Update:
         """Read the thread and let every builder read it; show the last call."""
