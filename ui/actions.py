@@ -42,11 +42,11 @@ def typed_action(text: str, observation: Observation, actions: ActionVocabulary)
     that it takes, or words alone where the page has nothing but one command that takes words.
     """
     words = " ".join(text.split())
-    verb, _, rest = words.partition(" ")
+    verb, _, argument = words.partition(" ")
     slots = [action for action in observation.actions if takes_text(action)]
     commands = [action for action in observation.actions if not takes_text(action)]
     guesses = [words, *(a for a in commands if label(a).lower() == words.lower())]
-    guesses.append(f"{verb.lower()}[{rest}]")
+    guesses.append(f"{verb.lower()}[{argument}]")
     if len(slots) == 1 and not commands and "[" not in words:
         guesses.append(fill(slots[0], words))
     return next((guess for guess in guesses if actions.accepts(guess, observation)), words)
@@ -93,8 +93,8 @@ def reward_parts(observation: Observation) -> list[dict[str, Any]]:
     if isinstance(outcome, Mapping):
         return [dict(part) for part in outcome.get("parts", ())]
     values = observation.info.get("reward")
-    known = values.items() if isinstance(values, Mapping) else ()
-    return [{"name": name, "value": value, "weight": None} for name, value in known]
+    pairs = values.items() if isinstance(values, Mapping) else ()
+    return [{"name": name, "value": value, "weight": None} for name, value in pairs]
 
 
 def unscored(observation: Observation) -> str:

@@ -11,12 +11,11 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.envs.protocols import Choice, Chunk, Clause, Fragment, View
+from stategate.envs.protocols import Choice, Chunk, Fragment, View
 from stategate.language.amounts import content
 from stategate.language.instruction.choices import (
     ChoiceScores,
@@ -338,63 +337,6 @@ def stretches(text: str) -> Iterator[str]:
         start = end
 
 
-# For people: which words ask for which part of a page ------------------------------------------------
-
-Verdict = Literal[
-    "asked for",
-    "excluded",
-    "left open",
-    "says so",
-    "within",
-    "beyond",
-    "nowhere here",
-    "not surely understood",
-]
-_ENTRIES = 3  # of competing things, the best are shown
-
-
-@dataclass(frozen=True)
-class Pairing:
-    """``places`` are (start, end) of words of the instruction, ``part`` what of the page they are of.
-
-    ``chance`` is the aligner's probability, None where nothing is to be doubted.
-    """
-
-    places: tuple[tuple[int, int], ...]
-    part: str
-    verdict: Verdict
-    chance: float | None = None
-
-
-def pairings(view: View, instruction: str, chunks: Sequence[Chunk]) -> list[Pairing]:
-    """Return what each part of a page has to do with the instruction, and which words found nothing."""
-    parsed = parse(instruction)
-    if not any(chunk.role in ("entry", "choice", "subject") for chunk in chunks):
-        return [_of_clause(clause) for clause in view.clauses(instruction)]
-    pairs = [
-        *_of_choices(view, parsed, chunks),
-        *_of_titles(view, parsed, chunks),
-        *_of_amounts(view, parsed, chunks),
-    ]
-    paired = {place for one in pairs for place in one.places}
-    limited = parsed.in_limit if any(one.verdict in ("within", "beyond") for one in pairs) else ()
-    care = parsed.matters
-    unpaired = tuple(
-        (token.start, token.end)
-        for i, token in enumerate(parsed.tokens)
-        if care[i] >= _SURE and i not in limited and (token.start, token.end) not in paired
-    )
-    if unpaired and pairs:
-        pairs.append(Pairing(unpaired, "", "nowhere here"))
-    return pairs
-
-
-def _of_clause(clause: Clause) -> Pairing:
-    is_sure = clause.probability >= _SURE
-    verdict: Verdict = "asked for" if is_sure else "not surely understood"
-    return Pairing(((clause.start, clause.end),), clause.text, verdict, clause.probability)
-
-
 def unsure_parts(view: View, instruction: str) -> list[str]:
     """Return the words of an instruction that are read with too little probability."""
     doubtful = [c for c in view.clauses(instruction) if c.probability < _SURE]
@@ -402,63 +344,3 @@ def unsure_parts(view: View, instruction: str) -> list[str]:
         f'"{instruction[c.start : c.end]}"' if c.end > c.start else f"which {c.name or c.role}"
         for c in doubtful
     ]
-
-
-def _words(parsed: ParsedInstruction, places: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    return tuple((parsed.tokens[p].start, parsed.tokens[p].end) for p in sorted(places))
-
-
-def _of_choices(
-    view: View, parsed: ParsedInstruction, chunks: Sequence[Chunk]
-) -> Iterator[Pairing]:
-    for choice in choice_scores(view, parsed.text, chunks).values():
-        if not choice.values:
-            continue
-        yield _best(parsed, choice)
-        for i, chance in enumerate(choice.excluded):
-            if chance > _SURE and choice.spans[i].places:
-                places = _words(parsed, choice.spans[i].places)
-                yield Pairing(places, f"{choice.name}: {choice.values[i]}", "excluded", chance)
-
-
-def _best(parsed: ParsedInstruction, choice: ChoiceScores) -> Pairing:
-    i = choice.best
-    if choice.requested[i] < choice.none:
-        return Pairing((), choice.name, "left open", choice.none)
-    part = f"{choice.name}: {choice.values[i]}"
-    return Pairing(_words(parsed, choice.spans[i].places), part, "asked for", choice.requested[i])
-
-
-def _of_titles(view: View, parsed: ParsedInstruction, chunks: Sequence[Chunk]) -> Iterator[Pairing]:
-    titled = [c for c in chunks if c.role in ("subject", "entry") and title_of(view, c)]
-    titles = [title_of(view, chunk) for chunk in titled]
-    scores = entry_scores(parsed, titles)
-    care = parsed.matters
-    for i in sorted(range(len(titles)), key=lambda i: -scores[i])[:_ENTRIES]:
-        cover = covered(parsed, titles[i])
-        places = [p for p, much in enumerate(cover) if much >= _SAID and care[p] >= _ASKED]
-        if places:
-            title = titles[i].strip(" |\n")
-            yield Pairing(_words(parsed, places), title, "says so")
-
-
-def _of_amounts(
-    view: View, parsed: ParsedInstruction, chunks: Sequence[Chunk]
-) -> Iterator[Pairing]:
-    limit = parsed.limit
-    if limit is None:
-        return
-    amounts = [
-        (fragment.text.strip(" |\n"), fragment.amount)
-        for chunk in chunks
-        if chunk.role in ("subject", "entry")
-        for fragment in render(view, chunk)
-        if fragment.amount is not None
-    ]
-    for verdict in ("within", "beyond"):
-        texts = [
-            text for text, amount in amounts if limit.excludes(amount) == (verdict == "beyond")
-        ]
-        if texts:
-            part = ", ".join(dict.fromkeys(texts))
-            yield Pairing(((limit.start, limit.end),), part, verdict)

@@ -209,11 +209,11 @@ def test_only_who_sits_at_the_machine_is_not_bounded(monkeypatch):
 def test_answers_are_drawn_as_text():
     pytest.importorskip("gradio")
     from stategate.nodes.act.answerability import WROTE
-    from stategate.ui.app.tabs.qa import shown
+    from stategate.ui.app.tabs.qa import chat_entries
 
     evil = '<div style="position:fixed;inset:0"><a href="http://x">y</a></div> 1 < 2 & 3'
     said = {"role": "assistant", "content": evil, "reason": f"nothing found: {evil}{WROTE}{evil}"}
-    (drawn,) = shown([said])
+    (drawn,) = chat_entries([said])
     assert re.findall(r"<[^>]*>", drawn["content"]) == ["<p>", "<del>", "</del>", "</p>"]
 
 

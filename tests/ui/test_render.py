@@ -12,7 +12,6 @@ from stategate.graph import Session, build_graph, load_config
 from stategate.graph.session import Preview, StepResult
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.protocols import BuiltContext, Decision, Piece
-from stategate.nodes.retrieval.align import pairings
 from stategate.ui.actions import label, reward_parts, split_action, typed_action
 from stategate.ui.app.context import (
     Lane,
@@ -23,7 +22,7 @@ from stategate.ui.app.context import (
     shading,
 )
 from stategate.ui.app.html import brief, macros, note, percent, safe
-from stategate.ui.app.tabs.episode_view import PageLook, highlighted, render_page, render_trail
+from stategate.ui.app.tabs.episode_view import PageLook, render_page, render_trail
 from stategate.ui.app.tabs.state import allocation, foreseen
 from stategate.ui.app.workspace import Seen
 
@@ -235,23 +234,3 @@ def test_state_tables_have_a_column_a_step():
     kept = context(piece("a", "product", "x", before=4, lost=("click[a]",)))
     table = allocation([kept, context(piece("b", "item", "y"))]).data
     assert table.fillna(-1).to_numpy().tolist() == [["a", 1, -1], ["b", -1, 1]]
-
-
-def test_the_alignment_says_which_words_ask_for_which_part():
-    text = (
-        "Instruction:\nx\n[button] Back to Search [button_]\n[button] < Prev [button_]\ncolor\n"
-        "  [button] black [button_]\n  [button] red [button_]\nsize\n  [button] large [button_]\n"
-        "Desk Lamp with Brass Foot\nPrice: $55.00\nRating: N.A.\n[button] Buy Now [button_]\n"
-    )
-    labels = ("back to search", "< prev", "black", "red", "large", "buy now")
-    page = Observation(text, tuple(f"click[{label}]" for label in labels))
-    view, asked = WebShopView(), "a desk lamp in black, not red, under $40"
-    drawn = highlighted(asked, pairings(view, asked, view.chunks(page)))
-    assert "".join(text for text, _ in drawn) == asked
-    told = {text.strip(): name for text, name in drawn if name}
-    assert told["black"] == "asked for color: black"
-    assert told["desk lamp"].startswith("says so Product: Desk Lamp")
-    assert told["under $40"] == "beyond Price: $55.00"
-    nothing = View().chunks(Observation("A dark room.", ("look",)))
-    plain = highlighted("find the key", pairings(View(), "find the key", nothing))
-    assert plain == [("find the key", "asked for find the key")]

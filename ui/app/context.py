@@ -54,15 +54,15 @@ class Shown:
         return self.piece.score is not None and self.piece.kind not in _SCAFFOLD
 
     @property
-    def kept(self) -> float:
+    def kept_share(self) -> float:
         """The share of the piece's tokens that stand in the prompt."""
         whole = whole_size(self.piece)
         return self.piece.tokens_after / whole if whole else float(bool(self.piece.text))
 
 
-def cuts(whole: str, shown: str) -> list[tuple[str, bool]]:
-    """Return ``whole`` in stretches, True where ``shown`` lacks them; what only it has is kept, too."""
-    before, after = _WORD.findall(whole), _WORD.findall(shown)
+def cuts(whole: str, visible: str) -> list[tuple[str, bool]]:
+    """Return ``whole`` in stretches, True where ``visible`` lacks them; what it adds stays."""
+    before, after = _WORD.findall(whole), _WORD.findall(visible)
     stretches: list[tuple[str, bool]] = []
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for _, low, high, start, end in matcher.get_opcodes():
@@ -119,7 +119,7 @@ def shading(pieces: Sequence[Piece]) -> list[float]:
         elif scores:
             shades.append(0.12 if piece.text else 0.0)
         else:
-            shades.append(0.6 * Shown(piece, 0.0).kept)
+            shades.append(0.6 * Shown(piece, 0.0).kept_share)
     return shades
 
 
@@ -172,12 +172,12 @@ def render_lanes(
     follow one another.
     """
     order = piece_order([lane.seen.context for lane in lanes if lane.seen], list(whole))
-    drawn = []
+    lane_pieces = []
     for lane in lanes:
         pieces = shown_pieces(lane.seen.context, whole) if lane.seen else []
-        drawn.append((lane, {shown.piece.id: shown for shown in pieces}))
+        lane_pieces.append((lane, {part.piece.id: part for part in pieces}))
     votes = [lane.seen.decision.action for lane in lanes if lane.seen and lane.seen.decision]
-    return macros("compare").lanes(drawn, order, names, about, _verdict(lanes), votes)
+    return macros("compare").lanes(lane_pieces, order, names, about, _verdict(lanes), votes)
 
 
 def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[str]) -> list[str]:
@@ -209,9 +209,11 @@ def _verdict(lanes: Sequence[Lane]) -> tuple[str, str] | None:
     if len(ready) < 2:
         return None
     actions = {seen.decision.action for seen, _ in ready if seen.decision}
-    (least, small), *_, (most, large) = sorted((seen.context.tokens, kind) for seen, kind in ready)
+    (fewest, small), *_, (highest, large) = sorted(
+        (seen.context.tokens, kind) for seen, kind in ready
+    )
     agreement = f"{plural(len(actions), 'different action')} from the same moment."
     if len(actions) == 1:
         agreement = f"All {len(ready)} would do the same."
-    sizes_apart = f"{small} reads {least:,} tokens, {large} reads {most:,}."
-    return agreement, sizes_apart if least < most else ""
+    sizes_apart = f"{small} reads {fewest:,} tokens, {large} reads {highest:,}."
+    return agreement, sizes_apart if fewest < highest else ""

@@ -84,11 +84,11 @@ class Conversation(Turns):
 
         A question that an error cut short is answered when it is asked again.
         """
-        asked = question.strip()
-        if not asked:
+        wording = question.strip()
+        if not wording:
             raise UserError("the question is empty: ask something")
         with self.taking_turn("a question is being answered: wait for it, or stop it") as is_mine:
-            result = put_question(self.session, asked, on_text)
+            result = put_question(self.session, wording, on_text)
             if is_mine():
                 self.last = result
             return result

@@ -40,7 +40,7 @@ def macros(name: str) -> Macros:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("stategate.ui.app", "templates"),
         autoescape=True,
         finalize=safe,
@@ -64,9 +64,9 @@ def _environment() -> Environment:
         verb_of,
         whole_size,
     )
-    made.filters.update({function.__name__: function for function in functions})
-    made.filters["thousands"] = "{:,}".format
-    return made
+    environment.filters.update({function.__name__: function for function in functions})
+    environment.filters["thousands"] = "{:,}".format
+    return environment
 
 
 def percent(share: float) -> str:

@@ -13,7 +13,7 @@ from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.guard import Guard, bind
 from stategate.ui.app.html import macros
-from stategate.ui.app.tabs.common import QUIET, App, asset, drawn
+from stategate.ui.app.tabs.common import QUIET, App, asset, clickable_html
 from stategate.ui.app.tabs.compare import CompareTab
 from stategate.ui.app.tabs.episode import EpisodeTab
 from stategate.ui.app.tabs.memory import MemoryTab
@@ -53,7 +53,7 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
         app.tab = gr.Textbox(visible="hidden", elem_id="sg-tab", container=False)
         with gr.Row(elem_classes="sg-top"):
             gr.HTML(macros("frame").head(), elem_id="sg-title")
-            pipeline = drawn("pipeline")
+            pipeline = clickable_html("pipeline")
         first = "threads" if messages else "compare"
         with gr.Tabs(selected=first, elem_id="sg-tabs") as places:
             with gr.Tab("Compare", id="compare") as compare_tab:
@@ -73,9 +73,9 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
         compare.wire(compare_tab, episode, places)
 
         opened = blocks.load(lambda tab: tab, [app.tab], [app.tab], js=asset("tab.js"), **QUIET)
-        shown = opened.then(episode.load, [app.tab], episode.outputs, **QUIET)
+        loaded = opened.then(episode.load, [app.tab], episode.outputs, **QUIET)
         inputs = [app.tab, compare.kinds, compare.budget]
-        shown.then(compare.begin, inputs, compare.outputs, **QUIET)
+        loaded.then(compare.begin, inputs, compare.outputs, **QUIET)
     return blocks
 
 
@@ -87,8 +87,8 @@ def login_of(user: str, password: str) -> Login:
     """Return the check of one name and password; a wrong guess waits for :data:`SLOWED` seconds."""
 
     def is_right(name: str, guess: str) -> bool:
-        right, given = f"{user}\0{password}", f"{name}\0{guess}"
-        if compare_digest(right.encode(), given.encode()):
+        right, guess_pair = f"{user}\0{password}", f"{name}\0{guess}"
+        if compare_digest(right.encode(), guess_pair.encode()):
             return True
         time.sleep(SLOWED)
         return False

@@ -72,7 +72,7 @@ class AskSettings(ChatSettings):
 )
 def ask(settings: AskSettings) -> None:
     """Answer one question from a corpus and from memory."""
-    question, json_target = _asked(settings.question), settings.json_target
+    question, json_target = _require_question(settings.question), settings.json_target
     name = settings.thread or f"ask-{uuid.uuid4().hex[:10]}"
     is_kept = settings.thread is not None
     session = open_session(settings, name, is_kept, remembers=is_kept or settings.remember)
@@ -291,7 +291,7 @@ def _as_json(
     }
 
 
-def _asked(question: str) -> str:
+def _require_question(question: str) -> str:
     if not question.strip():
         raise UserError("the question is empty: ask something")
     return question
@@ -323,7 +323,7 @@ def rank(settings: RankSettings) -> None:
     from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
     from stategate.nodes.models.embedders import MiniLM
 
-    question = _asked(settings.question)
+    question = _require_question(settings.question)
     documents = _best_by_words(question, documents_of(settings.corpus), settings.candidates)
     if not documents:
         why = f"there is no text in '{settings.corpus}'"
@@ -344,8 +344,8 @@ def rank(settings: RankSettings) -> None:
         }
         for i in weighed.order()[: settings.top]
     ]
-    told = {"question": question, "documents": rows}
-    if not output.wrote(settings.json_target, told):
+    report = {"question": question, "documents": rows}
+    if not output.wrote(settings.json_target, report):
         _show_ranking(rows)
 
 

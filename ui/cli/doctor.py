@@ -60,8 +60,8 @@ def doctor(settings: DoctorSettings) -> None:
     """
     results = [examine(name, settings) for name in CHECKS]
     wrong = sum(not finding.ok for finding in results)
-    told = {"ok": not wrong, "findings": [vars(finding) for finding in results]}
-    if not wrote(settings.json_target, told):
+    report = {"ok": not wrong, "findings": [vars(finding) for finding in results]}
+    if not wrote(settings.json_target, report):
         marks = [Text("ok", "green") if one.ok else Text("wrong", "bold red") for one in results]
         rows = [(mark, one.what, one.text) for mark, one in zip(marks, results, strict=True)]
         console().print(table(("", "", f"{wrong} wrong" if wrong else "all is well"), rows))
@@ -93,8 +93,8 @@ def check_home(_: DoctorSettings) -> str:
 def check_assets(_: DoctorSettings) -> str:
     """Say which files from outside are here."""
     here = [asset.name for asset in ASSETS.values() if asset.is_present and asset.is_verified]
-    rest = [f"{a.name} ({a.size / 1e6:,.0f} MB)" for a in ASSETS.values() if a.name not in here]
-    fetched = f"; fetched on first use: {', '.join(rest)}" if rest else ""
+    absent = [f"{a.name} ({a.size / 1e6:,.0f} MB)" for a in ASSETS.values() if a.name not in here]
+    fetched = f"; fetched on first use: {', '.join(absent)}" if absent else ""
     return f"here and checked: {', '.join(here) or 'none'}{fetched}"
 
 
@@ -113,10 +113,10 @@ def _damage(path: Path) -> str:
     """Return what SQLite finds wrong with a file, "" where nothing is."""
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
-            found = str(db.execute("pragma quick_check(1)").fetchone()[0])
+            verdict = str(db.execute("pragma quick_check(1)").fetchone()[0])
     except sqlite3.Error as error:
         return str(error)
-    return "" if found == "ok" else found.splitlines()[0][:80]
+    return "" if verdict == "ok" else verdict.splitlines()[0][:80]
 
 
 def check_model(settings: DoctorSettings) -> str:

@@ -20,14 +20,14 @@ def play_by_hand(session: Session, out: Console) -> Generator[StepResult, None, 
     ends in the middle.
     """
     view = session.agent.resources.view
-    shown = -1
+    printed_step = -1
     while not session.done:
         observation = session.observation
-        if session.values["steps"] != shown:
-            shown = session.values["steps"]
-            heading(out, f"step {shown + 1}")
-            asked = session.agent.world.instruction(session.values["session"])
-            out.print(asked.strip(), style="bold", markup=False)
+        if session.values["steps"] != printed_step:
+            printed_step = session.values["steps"]
+            heading(out, f"step {printed_step + 1}")
+            instruction = session.agent.world.instruction(session.values["session"])
+            out.print(instruction.strip(), style="bold", markup=False)
             out.print(page_text(view, observation))
             verbs = dict.fromkeys(verb_of(a) for a in observation.actions if takes_text(a))
             words = "".join(f"{verb} words, " for verb in verbs)

@@ -71,8 +71,8 @@ def ingest(settings: IngestSettings) -> None:
         raise
     counts = {name: len(getattr(changes, name)) for name in _COUNTED}
     skipped = [{"id": s.id, "why": s.why} for s in changes.skipped]
-    told = {**counts, "skipped": skipped, "passages": len(index.passages)}
-    if not wrote(settings.json_target, told):
+    report = {**counts, "skipped": skipped, "passages": len(index.passages)}
+    if not wrote(settings.json_target, report):
         for document in changes.skipped:
             say(f"skipped {document.id}: {document.why}", "yellow")
         summary = ", ".join(f"{count} {name}" for name, count in counts.items())

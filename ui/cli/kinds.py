@@ -50,8 +50,8 @@ def catalogue(registry: "Registry", slots: Iterable[str]) -> dict[str, Any]:
             summary = (kind.cls.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
             fields = kind.cls.model_fields.items()
             own = [_parameter(field, info) for field, info in fields if field != "kind"]
-            told = {"kind": name, "owner": kind.owner, "hint": kind.hint, "summary": summary}
-            members.append({**told, "parameters": own})
+            about = {"kind": name, "owner": kind.owner, "hint": kind.hint, "summary": summary}
+            members.append({**about, "parameters": own})
     return {"slots": described, "broken": dict(registry.broken)}
 
 
@@ -91,5 +91,5 @@ def _show(described: dict[str, Any]) -> None:
 def _line(parameter: dict[str, Any]) -> str:
     head = f"{parameter['name']}: {parameter['type']}"
     value = json.dumps(parameter.get("default"), ensure_ascii=False)
-    given = " (required)" if parameter["required"] else f" = {value}"
-    return f"{head}{given}  {parameter['description']}".rstrip()
+    default = " (required)" if parameter["required"] else f" = {value}"
+    return f"{head}{default}  {parameter['description']}".rstrip()

@@ -62,10 +62,10 @@ def heading(out: Console, title: str) -> None:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """Return a table without borders: texts as they are, numbers to the right."""
-    made = Table(*head, box=None, pad_edge=False, show_header=any(head))
+    grid = Table(*head, box=None, pad_edge=False, show_header=any(head))
     for row in rows:
-        made.add_row(*map(_cell, row))
-    return made
+        grid.add_row(*map(_cell, row))
+    return grid
 
 
 def _cell(value: object) -> Text:

@@ -68,12 +68,12 @@ class RunSettings(Settings):
 
     @model_validator(mode="after")
     def _fit_together(self) -> "RunSettings":
-        given = {name for name, value in self if value not in (None, False, ())}
+        flags = {name for name, value in self if value not in (None, False, ())}
         for name, other in _APART:
-            if {name, other} <= given:
+            if {name, other} <= flags:
                 raise UserError(f"with --{name}, leave --{other} out")
         for name, needed in _TOGETHER:
-            if name in given and needed not in given:
+            if name in flags and needed not in flags:
                 raise UserError(f"--{name} needs --{needed}")
         return self
 
@@ -126,8 +126,8 @@ def task_of(world: World, goal: int | None, pairs: Sequence[str]) -> dict[str, A
 
 
 def _task(world: World, settings: RunSettings) -> dict[str, Any]:
-    said = {} if settings.say is None else {"say": settings.say}
-    return {**task_of(world, settings.goal, settings.task), **said}
+    words = {} if settings.say is None else {"say": settings.say}
+    return {**task_of(world, settings.goal, settings.task), **words}
 
 
 def _read_pair(pair: str) -> tuple[str, object]:
@@ -153,9 +153,10 @@ def play(config: Config, settings: RunSettings) -> None:
         _ = session.observation  # the first page: a goal that does not exist fails here
         values = session.values
         if not silent:
-            asked = "" if by_hand else session.agent.world.instruction(values["session"])
-            transcript.head(values["episode"], asked, at=values["steps"])
-            if doubts := unsure_parts(session.agent.resources.view, asked) if asked else []:
+            instruction = "" if by_hand else session.agent.world.instruction(values["session"])
+            transcript.head(values["episode"], instruction, at=values["steps"])
+            doubts = unsure_parts(session.agent.resources.view, instruction) if instruction else ()
+            if doubts:
                 out.print(f"not surely understood: {'; '.join(doubts)}", markup=False)
         with closing((play_by_hand if by_hand else _watched)(session, out)) as results:
             for result in results:

@@ -58,15 +58,15 @@ def wait() -> None:
     threading.Event().wait()
 
 
-def read_auth(given: str | None) -> tuple[str, str] | None:
+def read_auth(flag: str | None) -> tuple[str, str] | None:
     """Read ``user:password``, given or in $STATEGATE_AUTH. Raises ``UserError``."""
-    auth = given or os.environ.get("STATEGATE_AUTH")
+    auth = flag or os.environ.get("STATEGATE_AUTH")
     if auth is None:
         return None
     user, colon, password = auth.partition(":")
     if not (colon and user and password):
         raise UserError("write --auth as user:password, with neither of them empty")
-    if given:
+    if flag:
         typer.echo("warning: other programs see a password here: set STATEGATE_AUTH", err=True)
     return user, password
 

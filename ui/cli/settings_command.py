@@ -66,11 +66,11 @@ def flags_of(function: Callable[..., Any], model: "type[BaseModel]") -> Any:
     """
 
     @functools.wraps(function)
-    def run(**given: object) -> object:
+    def run(**values: object) -> object:
         from stategate.ui.cli.output import check_target
 
-        settings = read_flags(model, given)
-        target = given.get("json_target")
+        settings = read_flags(model, values)
+        target = values.get("json_target")
         check_target(None if target is None else str(target))
         return function(settings)
 
@@ -80,7 +80,7 @@ def flags_of(function: Callable[..., Any], model: "type[BaseModel]") -> Any:
     return run
 
 
-def read_flags(model: "type[BaseModel]", given: Mapping[str, object]) -> Any:
+def read_flags(model: "type[BaseModel]", values: Mapping[str, object]) -> Any:
     """Return the settings that flags mean. Raises ``UserError``, which names the wrong flag."""
     from pydantic import ValidationError
 
@@ -88,7 +88,7 @@ def read_flags(model: "type[BaseModel]", given: Mapping[str, object]) -> Any:
     from stategate.stores.errors import UserError
 
     try:
-        return model.model_validate(given)
+        return model.model_validate(values)
     except ValidationError as error:
         where, colon, what = first_problem(error).partition(":")
         name = where.partition(".")[0]
@@ -159,8 +159,9 @@ def _flag_type(field: "FieldInfo") -> Any:
 def _plain_type(annotation: Any) -> Any:
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
-        rest = [_plain_type(part) for part in inner if part is not type(None)]
-        return (rest[0] if len(rest) == 1 else str) | (None if type(None) in inner else rest[0])
+        members = [_plain_type(part) for part in inner if part is not type(None)]
+        plain = members[0] if len(members) == 1 else str
+        return plain | (None if type(None) in inner else members[0])
     if origin in (list, tuple):
         return list[_plain_type(inner[0])]  # type: ignore[misc]
     return annotation if annotation in _PLAIN or origin is Literal else str

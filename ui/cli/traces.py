@@ -66,8 +66,8 @@ def list_traces(settings: ListSettings) -> None:
     for row in episodes:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["started"]))
         is_scored = row["done"] and row["reward"] is not None
-        told = (task_in_words(row["task"]), row["episode_id"])
-        rows.append((when, row["reward"] if is_scored else "–", row["steps"], *told))
+        about = (task_in_words(row["task"]), row["episode_id"])
+        rows.append((when, row["reward"] if is_scored else "–", row["steps"], *about))
     console().print(table(("when", "reward", "steps", "task", "episode"), rows))
 
 
@@ -75,8 +75,8 @@ def list_traces(settings: ListSettings) -> None:
 def export(settings: ExportSettings) -> None:
     """Write episodes to JSONL, one a line, whole or not at all."""
     store = settings.open()
-    wanted = [_find(store, name)["episode_id"] for name in settings.episode]
-    count = store.export_jsonl(settings.target, wanted or None)
+    ids = [_find(store, name)["episode_id"] for name in settings.episode]
+    count = store.export_jsonl(settings.target, ids or None)
     say(f"{count} episodes in {settings.target}")
 
 

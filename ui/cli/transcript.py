@@ -49,8 +49,8 @@ def kept_line(context: BuiltContext, names: int = 6) -> str:
     """Say what a context kept: ``kept 14/20 chunks, 310 of 980 tokens; dropped: look, …``."""
     # A piece may be framed, and so longer than it was: what is kept is never more than there was.
     before = sum(max(piece.tokens_before, piece.tokens_after) for piece in context.pieces)
-    kept = sum(1 for piece in context.pieces if piece.text)
-    line = f"kept {kept}/{len(context.pieces)} chunks, "
+    visible = sum(1 for piece in context.pieces if piece.text)
+    line = f"kept {visible}/{len(context.pieces)} chunks, "
     line += f"{context.tokens} of {max(before, context.tokens)} tokens"
     line += ", over the budget" if context.over_budget else ""
     gone = [label(action) for action in context.dropped_actions]

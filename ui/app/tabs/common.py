@@ -160,7 +160,7 @@ def budget(name: str, value: int) -> gr.Slider:
     return gr.Slider(20, 2000, value=value, step=10, elem_id=f"sg-{name}", **how)
 
 
-def drawn(name: str) -> gr.HTML:
+def clickable_html(name: str) -> gr.HTML:
     """Return a place for drawn HTML whose buttons and forms are events, called ``sg-NAME``."""
     return gr.HTML(js_on_load=asset("events.js"), elem_id=f"sg-{name}")
 

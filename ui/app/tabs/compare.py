@@ -72,32 +72,31 @@ class CompareTab(common.AgentTab):
                 scale=3,
             )
             self.budget = common.budget("compare-budget", config.context.budget)
-        gr.HTML(_hints(config.env), elem_id="sg-hints")
         with gr.Row(elem_classes="sg-controls"):
             self.go = button("Compare", "compare", 110, variant="primary")
             self.play = button("Play all to the end", "play-all", 160)
             self.stop = common.stop_button("compare-stop")
-            self.trail = common.drawn("moments")
+            self.trail = common.clickable_html("moments")
         self.status = gr.HTML(elem_id="sg-compare-status")
-        self.lanes = common.drawn("lanes")
-        self.branches = common.drawn("branches")
+        self.lanes = common.clickable_html("lanes")
+        self.branches = common.clickable_html("branches")
         self.outputs = [self.stop, self.trail, self.status, self.lanes, self.branches]
         self.outputs += [self.kinds, self.budget]
 
     def comparison(self, workspace: Workspace) -> Comparison:
         """Return what is compared where the workspace stands; where it stood before goes."""
-        known = self._comparisons[workspace.tab]
-        if known.of != workspace.stands_at:
-            known = self._comparisons[workspace.tab] = Comparison(workspace.stands_at)
-        return known
+        comparison = self._comparisons[workspace.tab]
+        if comparison.of != workspace.stands_at:
+            comparison = self._comparisons[workspace.tab] = Comparison(workspace.stands_at)
+        return comparison
 
     def show(self, workspace: Workspace) -> Update:
         """Draw the moments to choose from, and the last comparison."""
         here, rows = workspace.stands_at, [*workspace.branches.values()][::-1]
         branches = macros("compare").branches(rows, here[0] if here else "") if rows else ""
-        drawn: Update = {self.trail: self._moments(workspace)}
-        drawn[self.lanes] = self._drawn(workspace)
-        return {**drawn, self.branches: branches, self.status: "", **self.idle()}
+        update: Update = {self.trail: self._moments(workspace)}
+        update[self.lanes] = self._lanes_html(workspace)
+        return {**update, self.branches: branches, self.status: "", **self.idle()}
 
     @on_move
     async def begin(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
@@ -126,7 +125,7 @@ class CompareTab(common.AgentTab):
         session, at = workspace.session, self.comparison(workspace).step
         return render_trail(workspace.trail, at, session is not None and session.done)
 
-    def _drawn(self, workspace: Workspace) -> Markup:
+    def _lanes_html(self, workspace: Workspace) -> Markup:
         seen = self.comparison(workspace)
         if not seen.lanes:
             return empty("The same moment, another memory", _HINT)
@@ -141,7 +140,7 @@ class CompareTab(common.AgentTab):
         comparison = self.comparison(workspace)
         comparison.lanes = []
         comparison.step = common.number_of(event, "look", len(workspace.trail))
-        return {self.trail: self._moments(workspace), self.lanes: self._drawn(workspace)}
+        return {self.trail: self._moments(workspace), self.lanes: self._lanes_html(workspace)}
 
     @on_move
     def compare(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
@@ -163,8 +162,8 @@ class CompareTab(common.AgentTab):
     @on_move
     async def play_all(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Play a copy of the moment to its end with each builder; rewards stand side by side."""
-        wanted = [lane_of(workspace, name, int(budget)).params for name in kinds or ()]
-        if [lane.params for lane in self.comparison(workspace).lanes] != wanted:
+        params = [lane_of(workspace, name, int(budget)).params for name in kinds or ()]
+        if [lane.params for lane in self.comparison(workspace).lanes] != params:
             async for update in self.compare(workspace.tab, kinds, budget):
                 yield update
         lanes = self.comparison(workspace).lanes
@@ -196,7 +195,7 @@ class CompareTab(common.AgentTab):
                 yield {
                     self.status: label,
                     self.stop: gr.update(visible=True),
-                    self.lanes: self._drawn(workspace),
+                    self.lanes: self._lanes_html(workspace),
                 }
             try:
                 lanes[number] = replace(await making, waiting=False, problem="")
@@ -204,7 +203,7 @@ class CompareTab(common.AgentTab):
                 lanes[number] = replace(lane, waiting=False, problem=common.problem_of(error))
             if comparison.lanes is not lanes:
                 return
-            yield {self.trail: self._moments(workspace), self.lanes: self._drawn(workspace)}
+            yield {self.trail: self._moments(workspace), self.lanes: self._lanes_html(workspace)}
         yield self.show(workspace)
 
     def _moment(self, workspace: Workspace) -> int | None:
@@ -289,12 +288,3 @@ def lane_of(workspace: Workspace, name: str, budget: int) -> Lane:
     params = {**base, "budget": budget}
     registry().parse("context", params)  # an unknown kind is told at once
     return Lane(name, kind, budget, params)
-
-
-def _hints(env: EnvParams) -> Markup:
-    """Draw what each context builder and actor that fits the world ``env`` does, folded."""
-    rows = [
-        (slot, [(kind, registry().hint(slot, kind)) for kind in registry().fitting(slot, env)])
-        for slot in ("context", "actor")
-    ]
-    return macros("compare").hints(rows)

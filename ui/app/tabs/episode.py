@@ -86,10 +86,10 @@ def task_choices(world: World) -> list[tuple[str, int]]:
 
 def task_of(chosen: int | str, tasks: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     """Return the task that is meant by a number, ``#7``, ``#7 in other words``, or own words alone."""
-    given = str(chosen).strip()
-    text, _, words = given.removeprefix("#").partition(" ")
-    if not text.isdigit() or (words and not given.startswith("#")):
-        return {"instruction": given}
+    entry = str(chosen).strip()
+    text, _, words = entry.removeprefix("#").partition(" ")
+    if not text.isdigit() or (words and not entry.startswith("#")):
+        return {"instruction": entry}
     if int(text) >= len(tasks):
         raise UserError(f"there is no task {text}: choose 0 to {len(tasks) - 1}")
     return {**tasks[int(text)], **({"say": words} if words.strip() else {})}
@@ -124,20 +124,12 @@ class EpisodeTab(common.AgentTab):
             self.typed = common.bare_box(hint, "typed", 4)
             self.act = button("Act", "act", 64, scale=None)
         self.status = gr.HTML(elem_id="sg-status")
-        self.trail = common.drawn("trail")
+        self.trail = common.clickable_html("trail")
         with gr.Row(elem_classes="sg-stage"):
             with common.column(6):
-                self.page = common.drawn("page")
+                self.page = common.clickable_html("page")
             with common.column():
                 self.side = gr.HTML(elem_id="sg-side")
-                label = "What is asked of this page"
-                with gr.Accordion(label, elem_id="sg-asked") as self.asked_box:
-                    self.asked = gr.HighlightedText(
-                        container=False,
-                        show_label=False,
-                        show_legend=True,
-                        show_inline_category=False,
-                    )
         self.outputs = self.parts()
         self.state = StatePanel(app)
         self._wire()
@@ -154,8 +146,6 @@ class EpisodeTab(common.AgentTab):
             self.trail: view.trail,
             self.page: view.page,
             self.side: view.side,
-            self.asked: view.asked,
-            self.asked_box: gr.update(visible=bool(view.asked)),
             self.typed: "" if error is None else gr.update(),
             self.world: config.env.kind,
             self.task: gr.update(choices=self._tasks(workspace), value=None),

@@ -23,7 +23,7 @@ from stategate.graph.session import Session
 from stategate.graph.state import read_events
 from stategate.nodes.protocols import BuiltContext, ContextParams
 from stategate.nodes.registry import registry
-from stategate.nodes.retrieval.align import Pairing, pairings
+from stategate.nodes.retrieval.align import unsure_parts
 from stategate.ui.actions import (
     lead_of,
     outcome_cards,
@@ -35,12 +35,10 @@ from stategate.ui.actions import (
 )
 from stategate.ui.app.agents import Busy
 from stategate.ui.app.context import in_words, render_context
-from stategate.ui.app.html import empty, macros, short
+from stategate.ui.app.html import empty, macros, note, short
 from stategate.ui.app.tabs.common import failed
 from stategate.ui.app.workspace import Seen, Workspace
 
-#: Stretches of a text, each with the name of what it is about (None: of nothing).
-Highlights = list[tuple[str, str | None]]
 #: In this order, where a page has a subject: what it is about goes before its choices.
 _RANKS = {"subject": 1, "choice": 2}
 
@@ -52,7 +50,6 @@ class Drawn:
     trail: Markup = field(default_factory=Markup)
     page: Markup = field(default_factory=Markup)
     side: Markup = field(default_factory=Markup)
-    asked: Highlights = field(default_factory=list)
     is_open: bool = False  # there is a next step
     busy: bool = False
     problem: BaseException | None = None
@@ -99,6 +96,8 @@ def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
         seen = session.look(act=False)
         observation, look.hidden = seen.observation, seen.context.dropped_actions
         _read(view, workspace, observation, seen.context, "What the actor reads now")
+        if doubts := unsure_parts(workspace.view, workspace.instruction):
+            view.side += note(f"Not surely understood: {', '.join(doubts)}.", "warn")
     except Exception as error:  # the page can be shown, and acted on, without a context
         observation = session.observation
         view.problem, view.side = error, failed(error)
@@ -154,37 +153,18 @@ def _read(
     title: str,
     params: ContextParams | None = None,
 ) -> None:
-    """Draw what a context shows, and which words of the task ask for which part of the page."""
+    """Draw what a context shows."""
     chunks, used = workspace.view.chunks(observation), params or workspace.config.context
     whole = in_words(workspace.view, chunks)
     title, names = f"{title}: {used.kind}", titles_of(chunks)
     view.side = render_context(context, used.budget, whole, title=title, names=names)
-    asked = workspace.instruction
-    view.asked = highlighted(asked, pairings(workspace.view, asked, chunks))
-
-
-def highlighted(text: str, found: Sequence[Pairing]) -> Highlights:
-    """Cut ``text`` into stretches, each with the verdict on it and the part of the page it asks for."""
-    cuts = {0, len(text), *(place for one in found for pair in one.places for place in pair)}
-    parts: Highlights = []
-    for start, end in itertools.pairwise(sorted(cuts)):
-        names = [
-            f"{one.verdict} {short(one.part, 44)}".strip()
-            for one in found
-            if any(first <= start and end <= last for first, last in one.places)
-        ]
-        name, said = names[0] if names else None, text[start:end]
-        if name and len(parts) > 1 and parts[-1][0].isspace() and parts[-2][1] == name:
-            said = parts.pop(-2)[0] + parts.pop()[0] + said
-        parts.append((said, name))
-    return parts if found else []
 
 
 def taken_slot(action: str, observation: Observation) -> list[str]:
     """Return the affordance of an action in words that the page did not list, if it was one."""
     verb, text = split_action(action)
     is_listed = action in observation.actions or any(
-        takes_text(known) and verb_of(known) == verb for known in observation.actions
+        takes_text(affordance) and verb_of(affordance) == verb for affordance in observation.actions
     )
     return [] if is_listed or not verb or not text else [f"{verb}[<words>]"]
 
@@ -214,12 +194,12 @@ def render_pipeline(workspace: Workspace) -> Markup:
 class PageLook:
     """How a page is drawn.
 
-    ``taken`` is the action that was taken here (it is ringed), ``hidden`` are the affordances that
+    ``action`` was taken here (it is ringed), ``hidden`` are the affordances that
     the model cannot see (dashed), ``is_live`` says whether one can act here, ``forms`` are affordances
     that take words beside those that the page lists, ``primary`` is the command that ends a task.
     """
 
-    taken: str | None = None
+    action: str | None = None
     hidden: Sequence[str] = ()
     is_live: bool = True
     forms: Sequence[str] = ()

@@ -41,20 +41,20 @@ _FACTS = 8  # of long-term memory that stand beside the conversation
 _HINT = "The passages that it was made from, with their scores, and the turns before it."
 
 
-def shown(messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+def chat_entries(messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     """Return messages as text: the chat draws whatever HTML a document put into an answer.
 
     What a model wrote and was taken back stays, struck through, with the reason.
     """
-    drawn = []
-    for said in messages:
-        content = html.escape(said["content"], quote=False)
-        why, _, wrote = html.escape(said.get("reason", ""), quote=False).partition(WROTE)
+    entries = []
+    for message in messages:
+        content = html.escape(message["content"], quote=False)
+        why, _, wrote = html.escape(message.get("reason", ""), quote=False).partition(WROTE)
         if wrote:
             doubt = why.removeprefix("nothing found: ")
             content += f"<p>Taken back ({doubt}): <del>{wrote}</del></p>"
-        drawn.append({"role": said["role"], "content": content})
-    return drawn
+        entries.append({"role": message["role"], "content": content})
+    return entries
 
 
 class QaTab(common.AgentTab):
@@ -105,13 +105,13 @@ class QaTab(common.AgentTab):
     @on_event
     def show(self, workspace: Workspace) -> Update:
         """Draw the tab's conversation."""
-        return self._drawn(workspace.conversation)
+        return self._update(workspace.conversation)
 
-    def _drawn(self, talk: Conversation) -> Update:
+    def _update(self, talk: Conversation) -> Update:
         own = talk.settings
         names = list(dict.fromkeys(["sample", *corpus_names(), own["corpus"]]))
         return {
-            self.chat: shown(talk.messages),
+            self.chat: chat_entries(talk.messages),
             self.sources: self._sources(talk),
             self.remembered: self._remembered(talk),
             self.corpus: gr.update(choices=names, value=own["corpus"]),
@@ -153,21 +153,26 @@ class QaTab(common.AgentTab):
     async def ask(self, workspace: Workspace, question: str) -> Updates:
         """Put a question and show the answer as it is written."""
         question, talk = (question or "").strip(), workspace.conversation
-        said = [m for m in await in_thread(lambda: talk.messages) if m["content"]]
-        if not said or (said[-1]["role"], said[-1]["content"]) != ("user", question):
-            said.append({"role": "user", "content": question})
+        history = [m for m in await in_thread(lambda: talk.messages) if m["content"]]
+        if not history or (history[-1]["role"], history[-1]["content"]) != ("user", question):
+            history.append({"role": "user", "content": question})
         label = common.working(f"{talk.settings['actor']} is answering …")
-        yield {self.chat: shown(said), self.question: "", self.status: label, **self._busy()}
+        yield {
+            self.chat: chat_entries(history),
+            self.question: "",
+            self.status: label,
+            **self._busy(),
+        }
         written: list[str] = []
         answering = asyncio.create_task(in_thread(talk.ask, question, written.append))
         while await common.goes_on(answering):
             if written:
                 answer = {"role": "assistant", "content": "".join(written)}
-                yield {self.chat: shown([*said, answer])}
+                yield {self.chat: chat_entries([*history, answer])}
         if answering.exception():
             yield {self.question: question}  # to be asked again
         result = answering.result()
-        update = await in_thread(self._drawn, talk)
+        update = await in_thread(self._update, talk)
         named = [piece.id.removeprefix("fact:") for piece in result.context.visible("forget")]
         fallback = result.decision.fallback
         status = note(fallback, "warn") if fallback else ""
@@ -179,13 +184,13 @@ class QaTab(common.AgentTab):
     def halt(self, workspace: Workspace) -> Update:
         """Leave the question that is being answered, or the files that are being read."""
         workspace.conversation.abandon()
-        return self._drawn(workspace.conversation)
+        return self._update(workspace.conversation)
 
     @on_event
     def restart(self, workspace: Workspace) -> Update:
         """Begin another conversation."""
         workspace.conversation.restart()
-        return self._drawn(workspace.conversation)
+        return self._update(workspace.conversation)
 
     @on_event
     def choose(self, workspace: Workspace, corpus: str, context: str, actor: str) -> Update:
@@ -201,7 +206,7 @@ class QaTab(common.AgentTab):
         while (at := await in_thread(next, steps, None)) is not None:
             if isinstance(at, Changes):
                 added = _added(at, talk.settings["corpus"])
-                yield {**await in_thread(self._drawn, talk), self.status: added}
+                yield {**await in_thread(self._update, talk), self.status: added}
             else:
                 what, done, total = at
                 bar = macros("parts").progress(done, total)
@@ -236,6 +241,6 @@ def _added(changes: Changes, corpus: str) -> Markup:
     """Draw what came of added files."""
     read, skipped = changes.read, changes.skipped
     more = f" and {len(read) - _NAMED} more" if len(read) > _NAMED else ""
-    told = f"{', '.join(read[:_NAMED])}{more} in corpus {corpus}"
-    told += "".join(f"; skipped {s.id}: {s.why}" for s in skipped)
-    return note(told, "warn" if skipped else "good", "Added.")
+    line = f"{', '.join(read[:_NAMED])}{more} in corpus {corpus}"
+    line += "".join(f"; skipped {s.id}: {s.why}" for s in skipped)
+    return note(line, "warn" if skipped else "good", "Added.")

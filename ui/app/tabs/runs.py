@@ -27,7 +27,7 @@ class RunsTab(common.Tab):
     """The tab's components and what they do."""
 
     def __init__(self) -> None:
-        self.stories = common.drawn("stories")
+        self.stories = common.clickable_html("stories")
         with gr.Row(elem_classes="sg-agentbar"):
             label = "Run directory (choose, search by typing, or write a path)"
             self.choice = choice(label, "run", allow_custom_value=True)
@@ -42,12 +42,12 @@ class RunsTab(common.Tab):
     def choices(self) -> Update:
         """List the runs there are, and tell the stories of the published ones."""
         # A run is called by its name and that of the folder it lies in.
-        found = [("/".join(folder.parts[-2:]), str(folder)) for folder in find_runs(ROOTS)]
+        folders = [("/".join(folder.parts[-2:]), str(folder)) for folder in find_runs(ROOTS)]
         try:
             stories = macros("runs").stories(read_stories(ROOTS[-1]))
         except UserError as error:
             stories = note(str(error), "warn")
-        return {self.choice: gr.update(choices=found), self.stories: stories}
+        return {self.choice: gr.update(choices=folders), self.stories: stories}
 
     def pick(self, event: gr.EventData) -> str:
         """Choose the run of a story."""
@@ -102,9 +102,9 @@ def facts_of(run: Run) -> Markup:
     data = run.args.get("data")
     if isinstance(data, Mapping):
         facts["data"] = f"{data.get('name', '')} ({str(data.get('sha256', ''))[:12]})"
-    known = [(name, value) for name, value in facts.items() if value not in (None, "")]
+    facts_of_run = [(name, value) for name, value in facts.items() if value not in (None, "")]
     plots = [(p.name, b64encode(p.read_bytes()).decode("ascii")) for p in run.pictures[:6]]
-    return macros("runs").run(run.folder.name, known, plots)
+    return macros("runs").run(run.folder.name, facts_of_run, plots)
 
 
 def _episode(row: Mapping[str, object]) -> list[object]:

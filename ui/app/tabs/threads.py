@@ -156,10 +156,10 @@ class ThreadsTab(common.Tab):
         inputs = [self.where, self.kinds, self.budget]
         for opens in (self.open_button.click, self.where.submit):
             opens(self.open, inputs, self.outputs, **QUIET)
-        looked, asked = [self.table, self.reading, self.status], [self.state, self.call]
+        looked, thread_and_call = [self.table, self.reading, self.status], [self.state, self.call]
         for looks in (self.call.release, self.call.change):
-            looks(self.look, asked, looked, **QUIET)
-        self.table.select(self.pick, asked, looked, **QUIET)
+            looks(self.look, thread_and_call, looked, **QUIET)
+        self.table.select(self.pick, thread_and_call, looked, **QUIET)
         if self.where.value:
             blocks.load(self.open, inputs, self.outputs, **QUIET)
 
@@ -171,12 +171,12 @@ def _bill(messages: list[BaseMessage], one: Replay, nothing: Replay) -> list[str
     audits = [reading.audit for reading in one.readings]
     counts = [sum(a.is_cut for a in audits), sum(bool(a.over_by) for a in audits)]
     needs = Readable.of(messages, one)
-    shown = [
+    readable = [
         f"{needs.readable_needs} of {needs.needs}",
         f"{needs.tool_readable} of {needs.tool_needs}",
     ]
     bill = [one.kind, f"{one.tokens:,}", *dollars, f"{100 * share:.0f} %"]
-    return [*bill, *map(str, counts), *shown, str(needs.recalls)]
+    return [*bill, *map(str, counts), *readable, str(needs.recalls)]
 
 
 def _row(reading: Reading, message: BaseMessage, place: int) -> Row | None:
