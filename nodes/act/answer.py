@@ -185,9 +185,10 @@ class Extract(_Answering):
                 return _nothing(f"{chance}; nearest, in {nearest.source}: {nearest.text[:200]}")
             quotes = self._best(evidence)
             sources = "; ".join(f"[{n}] {one.source}" for n, one in enumerate(quotes, 1))
-            quoted = [one.text if one.text[-1] in '.!?"' else f"{one.text}." for one in quotes[:-1]]
+            texts = [f"{q.text} (until {q.until})" if q.until else q.text for q in quotes]
+            quoted = [text if text[-1] in '.!?)"' else f"{text}." for text in texts[:-1]]
             reason = f"sentences from {sources}; {chance}"
-            return Decision(answer(" ".join([*quoted, quotes[-1].text])), reason=reason)
+            return Decision(answer(" ".join([*quoted, texts[-1]])), reason=reason)
 
         return act
 

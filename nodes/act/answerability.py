@@ -42,6 +42,7 @@ _SPOKEN = 0.15  # chance below which a question about the talk is taken for one 
 _FACTS = frozenset(
     "who whom whose when where which what is are was were does do did has have".split()
 )
+_ABOVE = 1e-3  # by which what holds stands above what it closed
 _BACKED = 0.75  # cosine and half the shared words, from which a sentence was taken from another
 
 _NUMBERS = (*CARDINALS, "once", "twice", "half", "hundreds?", "thousands?", "dozens?", "free")
@@ -69,12 +70,17 @@ _WEIGHTS, _BIAS = (2.703, 3.604, -0.532, -0.684, 1.708, 1.523), -4.627
 
 @dataclass(frozen=True)
 class Quotable:
-    """A sentence that may be an answer, with its document's title, its source and its heading."""
+    """A sentence that may be an answer, with its document's title, its source and its heading.
+
+    ``until`` is the day until which a memory held, ``closer`` the sentence that says what holds since.
+    """
 
     text: str
     title: str
     source: str
     section: str = ""
+    until: str = ""
+    closer: str = ""
 
     @property
     def whole(self) -> str:
@@ -144,6 +150,8 @@ def quotables(context: BuiltContext) -> list[Quotable]:
     The prompt's introduction of a memory is not quoted, and no earlier question is an answer.
     """
     quotable: list[Quotable] = []
+    ended: dict[str, Quotable] = {}
+    current = ""
     for piece in context.visible("passage", "fact", "history"):
         if piece.kind == "passage":
             title, blocks = passage_of(piece)
@@ -159,8 +167,16 @@ def quotables(context: BuiltContext) -> list[Quotable]:
             purpose = read_sentence(text).purpose if piece.says("speaker") == "User" else ""
             is_answer = purpose not in ("question", "forget") and not text.endswith("?")
             if len(text.split()) > 2 and is_answer and body not in _NO_ANSWERS:
-                quotable.append(Quotable(text, "", _source_of(piece)))
-    return list({one.text: one for one in reversed(quotable)}.values())[::-1]
+                until = piece.says("until").removeprefix("(until ").rstrip(")")
+                one = Quotable(text, "", _source_of(piece), "", until, current if until else "")
+                quotable.append(one)
+                if until:
+                    ended[text] = one
+                elif piece.kind == "fact":
+                    current = text  # recall puts what closed a fact before it
+    # What the conversation says has ended where memory knows that it has.
+    by_text = {one.text: ended.get(one.text, one) for one in reversed(quotable)}
+    return list(by_text.values())[::-1]
 
 
 def _source_of(piece: Piece) -> str:
@@ -243,7 +259,19 @@ def judge(
     scores = similarity + weight * np.asarray(shared)
     row = np.asarray(_features(query, quotable, similarity, scores))
     chance = float(1 / (1 + np.exp(-(row @ np.asarray(_WEIGHTS) + _BIAS))))
+    scores = _current_first(quotable, scores)
     return Support(quotable, scores, chance, int(scores.argmax()))
+
+
+def _current_first(quotable: Sequence[Quotable], scores: Vector) -> Vector:
+    """Return the scores with what closed a memory just above that memory."""
+    raised = scores.copy()
+    places = {one.text: i for i, one in enumerate(quotable)}
+    for one, score in zip(quotable, scores, strict=True):
+        if one.closer in places:
+            place = places[one.closer]
+            raised[place] = max(raised[place], score + _ABOVE)
+    return raised
 
 
 def _features(

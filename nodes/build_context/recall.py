@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stategate.envs.protocols import ANSWER, Chunk, Fragment, View, target_of
 from stategate.language.dates import resolved
-from stategate.language.utterance import content_of, is_forgetting
+from stategate.language.utterance import content_of, is_forgetting, read_utterance
 from stategate.language.words import FUNCTION_WORDS
 from stategate.nodes.build_context.assemble import (
     built,
@@ -128,7 +128,8 @@ class ConversationContext(ContextParams):
                 place = self.memory.place.namespace
                 return built([*_matches(store, place, resources, asked), question])
             earlier = request.events if self.history_tokens else ()
-            about = followed_turn(asked, earlier)
+            stands_alone = read_utterance(asked).purpose in ("correction", "wish")
+            about = "" if stands_alone else followed_turn(asked, earlier)
             query = f"{about} {asked}" if about else asked
             question, left = _question(asked, about, request)
             history = self._history(request.events, left // 3)
@@ -384,7 +385,8 @@ _POINTERS = frozenset(
 )
 _PERSONS = frozenset("he him his she her hers they them their theirs".split())
 _OPENINGS = frozenset("and but so then also or".split())
-_INDEFINITE = frozenset(("a", "an"))
+#: A question that brings in something new, or that is about the user, stands alone.
+_ALONE = frozenset("a an i my me".split())
 _SHORT = 1  # words of content of a question that asks for nothing by itself
 _ANSWER_WORDS = 12  # of an answer that are looked at
 
@@ -418,7 +420,7 @@ def followed_turn(question: str, events: Sequence[Event]) -> str:
 def is_follow_up(question: str) -> bool:
     """Say whether a question leans on what was said before: it has a pronoun, or hardly a noun.
 
-    One that brings in something new by itself ("What is a geyser?", "Who is Ana?") stands alone.
+    One that names its subject by itself ("What is a geyser?", "Where do I live?") stands alone.
     """
     words = _words(question)
     lower = {word.lower() for word in words}
@@ -426,7 +428,7 @@ def is_follow_up(question: str) -> bool:
         return True
     content = _content(question)
     names = [word for word in content if word[0].isupper() and word != words[0]]
-    return len(content) <= _SHORT and not names and not lower & _INDEFINITE
+    return len(content) <= _SHORT and not names and not lower & _ALONE
 
 
 def _words(text: str) -> list[str]:

@@ -41,9 +41,17 @@ Row = Mapping[str, Any]
 
 
 def write_turn(
-    db: sa.Connection, namespace: Namespace, index: NamespaceIndex, turn: Turn, now: float
+    db: sa.Connection,
+    namespace: Namespace,
+    index: NamespaceIndex,
+    turn: Turn,
+    now: float,
+    corrected: int | None = None,
 ) -> Written:
-    """Write the turn, its fact and its statements; ``index`` is up to date with the database."""
+    """Write the turn, its fact and its statements; ``index`` is up to date with the database.
+
+    The fact ``corrected`` is closed where no statement of the turn closes any by itself.
+    """
     t = tables.turns.c
     key = {"episode_id": turn.episode_id, "step": turn.step}
     here = (*within(tables.turns, namespace), *(t[name] == value for name, value in key.items()))
@@ -77,8 +85,32 @@ def write_turn(
         for statement in turn.statements
         for fact_id in _write_statement(db, namespace, statement, place, trust)
     ]
+    if corrected is not None and corrected != fact and not closed:
+        _correct(db, corrected, place, turn)
+        closed.append(corrected)
     outcome = "stored" if known is None else "merged"
     return Written(outcome, fact, "", tuple(dict.fromkeys(closed)))
+
+
+def _correct(db: sa.Connection, corrected: int, place: Row, turn: Turn) -> None:
+    """Let the turn in ``place`` end all that the fact ``corrected`` says, and say that it does."""
+    s, f, now = tables.statements.c, tables.facts.c, place["at"]
+    text = db.scalar(sa.select(f.question).where(f.id == corrected))
+    row = {"subject": _key(turn.speaker or "user"), "value": text, "value_key": _key(str(text))}
+    row |= {"negated": False, "is_state": False, "valid_from": now}
+    open_rows = (s.fact_id == corrected, s.closed_by.is_(None))
+    if db.scalar(sa.select(s.id).where(s.fact_id == corrected)) is None:
+        db.execute(
+            tables.statements.insert().values(
+                **{**place, **row, "fact_id": corrected, "relation": "says"}
+            )
+        )
+    db.execute(
+        tables.statements.update()
+        .where(*open_rows)
+        .values(valid_to=now, closed_by=place["fact_id"])
+    )
+    db.execute(tables.statements.insert().values(**place, **row, relation="corrects"))
 
 
 def told(turn: Any) -> str:

@@ -133,6 +133,11 @@ class NamespaceIndex:
         if width:
             self._rows.setdefault(row.embedder, _Rows(width)).add(place, values.reshape(-1, width))
 
+    def last_of(self, thread: str) -> int | None:
+        """Return the fact that the conversation ``thread`` told last."""
+        place = self._last.get(thread)
+        return None if place is None else self.known[place].id
+
     def column(self, name: str) -> Scores:
         """Return one number a fact: see :data:`_COLUMNS`."""
         return np.array(self._columns[name])

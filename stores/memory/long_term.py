@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from stategate.language.utterance import content_of, read_utterance
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.stores.memory import schema as tables
@@ -25,7 +26,7 @@ from stategate.stores.memory.extraction import refusal_of
 from stategate.stores.memory.facts import read_facts, write_turn
 from stategate.stores.memory.forget import Erased, erase_facts
 from stategate.stores.memory.index import NamespaceIndex, packed
-from stategate.stores.memory.recall import Asked, Limits, matching_facts, recalled
+from stategate.stores.memory.recall import Asked, Limits, corrected_fact, matching_facts, recalled
 from stategate.stores.memory.records import (
     TRUSTED,
     WISH,
@@ -76,7 +77,16 @@ class LongTerm:
             return Written("refused", reason=reason)
         now = time.time() if turn.at is None else turn.at
         with self._lock, self.transaction(namespace) as db:
-            return write_turn(db, namespace, self._index(db, namespace), turn, now)
+            index, corrected = self._index(db, namespace), None
+            is_correction = not turn.answer and read_utterance(turn.text).purpose == "correction"
+            if is_correction and turn.source == "user":
+                words = " ".join(content_of(turn.text))
+                asked = Asked(words, turn.vector, turn.embedder, at=now)
+                corrected = corrected_fact(db, index, asked, turn.thread_id)
+            written = write_turn(db, namespace, index, turn, now, corrected)
+        if is_correction and written.fact is not None and not written.closed:
+            return replace(written, reason="nothing was found to correct")
+        return written
 
     def now(self, namespace: Namespace, thread_id: str) -> float:
         """Return the time (Unix), later than the thread's last turn: a clock may have gone back."""

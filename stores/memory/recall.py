@@ -26,6 +26,7 @@ from stategate.stores.tokens import count_tokens
 POOL = 100
 #: A text speaks of a fact that holds this share of its words and of the best share; else this cosine.
 _SHARED, _SHARED_BEST, _NEAR = 0.5, 0.75, 0.55
+_CORRECTED = 1.1  # of `corrected_fact`: its own conversation and a word, or most of the words
 _MATCHES = 8  # facts that one text speaks of, at most
 _ASKS_WHEN = re.compile(
     r"\b(?:when|what (?:day|date|month|year|time)|how long ago)\b", re.IGNORECASE
@@ -138,6 +139,29 @@ def matching_facts(db: sa.Connection, index: NamespaceIndex, asked: Asked) -> li
     if best >= _SHARED:
         return [f for f, share in zip(facts, shares, strict=True) if share >= _SHARED_BEST * best]
     return [fact for fact in facts if fact.score >= _NEAR]
+
+
+def corrected_fact(
+    db: sa.Connection, index: NamespaceIndex, asked: Asked, thread: str
+) -> int | None:
+    """Return the fact that a correction speaks of, None where none is near enough.
+
+    The score adds the share of its words that a fact holds, the cosine, and whether the fact is of
+    the same conversation, or the last one there.
+    """
+    facts, _ = recalled(db, index, asked, Limits(facts=_MATCHES))
+    last = index.last_of(thread)
+    if last is not None and last not in [fact.id for fact in facts]:
+        facts += read_facts(db, tables.facts.c.id == last)
+    terms = set(stems(asked.words))
+    scores = {}
+    for fact in facts:
+        if fact.is_told and fact.trust >= TRUSTED and fact.valid_to is None:
+            share = len(terms & set(stems(fact.question))) / max(len(terms), 1)
+            is_same = bool(thread) and thread in [turn["thread_id"] for turn in fact.turns]
+            scores[fact.id] = (share + is_same + (fact.id == last)) / 2 + fact.score
+    best = max(scores, key=lambda number: scores[number], default=None)
+    return best if best is not None and scores[best] >= _CORRECTED else None
 
 
 def _ranking(index: NamespaceIndex, asked: Asked) -> _Ranking:

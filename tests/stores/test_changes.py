@@ -16,6 +16,7 @@ FIRST, THEN, LAST = "2024-01-01", "2024-03-01", "2024-06-01"
         ("I have a dog.", "I don't have a dog any more.", "Do I have a dog?"),
         ("I have a dog called Rex.", "I don't have a dog anymore.", "Do I have a dog?"),
         ("I work at Siemens.", "I quit my job at Siemens.", "Where do I work?"),
+        ("I work for Siemens.", "Since February I work for Bosch instead.", "Who do I work for?"),
         ("I live in Oslo.", "I have moved from Oslo to Bergen.", "Where do I live?"),
         ("My sister lives in Oslo.", "Well, my sister lives in Bergen.", "Where is my sister?"),
         ("My favourite drink is green tea.", "I gave up green tea.", "Which green tea?"),
@@ -66,6 +67,19 @@ def test_what_was_denied_can_be_so_again(user_memory):
         f.question: f.valid_to is None for f in user_memory.store.facts(user_memory.namespace)
     }
     assert list(holding.values()) == [False, False, True]
+
+
+def test_a_correction_closes_the_fact_that_it_speaks_of_and_forgetting_it_opens_that(user_memory):
+    for text in ("My sister Lena keeps bees.", "I have a cat."):
+        user_memory.remember(text, at=FIRST, thread="a")
+    said = user_memory.remember("No, it is my cousin Lena who keeps bees.", at=THEN, thread="a")
+    assert said.closed == (1,)
+    assert [f.id for f in user_memory.recall("Who keeps bees?")][:2] == [3, 1]
+    assert user_memory.recall("Who keeps bees?", as_of="2024-02-01")[0].id == 1
+    user_memory.forget(ids=[3])
+    assert user_memory.recall("Who keeps bees?")[0].valid_to is None
+    lost = user_memory.remember("Sorry, I meant Tuesday.", at=LAST, thread="b")
+    assert (lost.closed, lost.reason) == ((), "nothing was found to correct")
 
 
 def test_a_date_that_is_the_value_is_not_when_it_began_to_hold(user_memory):

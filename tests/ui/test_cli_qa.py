@@ -129,6 +129,17 @@ def test_standing_wishes_stand_apart_go_with_every_question_and_are_superseded(n
     assert "- Always answer in metric units." in call(*question)
 
 
+def test_what_holds_is_answered_before_what_it_corrected():
+    told = ("I live in Oslo.", "I moved to Bergen last month.", "Where do I live?")
+    told += ("My sister Lena keeps bees.", "No, it is my cousin Lena who keeps bees.")
+    out = call("chat", *EXTRACT, stdin="\n".join((*told, "Who keeps bees?", "", "")))
+    assert "it ends fact 1: I live in Oslo." in out
+    assert "it ends fact 3: My sister Lena keeps bees." in out
+    *_, live, bees = (line for line in out.splitlines() if "(until " in line)
+    assert "I moved to Bergen last month" in live.partition("I live in Oslo. (until")[0]
+    assert "my cousin Lena" in bees.partition("My sister Lena keeps bees. (until")[0]
+
+
 def test_a_wish_to_forget_names_the_facts_and_asks_back():
     for text in ("My dentist is Dr Wu.", "My cat is called Miso."):
         call("ask", text, "--remember", *EXTRACT)

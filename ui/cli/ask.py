@@ -17,6 +17,7 @@ from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
 from stategate.graph.session import Session, StepResult
 from stategate.graph.state import pack_decision
+from stategate.language.utterance import read_utterance
 from stategate.nodes.act.answerability import WROTE
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import Piece
@@ -219,9 +220,15 @@ def _written(session: Session) -> Iterator[str]:
     with owned_by(session.user or ""):
         for params in session.agent.config.memory:
             if isinstance(params, LongTermMemory):
-                for fact in params.place.open().facts(params.place.namespace, episode):
+                store, namespace = params.place.open(), params.place.namespace
+                for fact in store.facts(namespace, episode):
                     undo = f"stategate memory forget {fact.id} undoes it"
                     yield f"remembered as fact {fact.id}; {undo}"
+                    closed = [f for f in store.facts(namespace) if f.closed_by == fact.id]
+                    for old in closed:
+                        yield f"it ends fact {old.id}: {one_line(old.question)}"
+                    if not closed and read_utterance(fact.question).purpose == "correction":
+                        yield "nothing was found to correct"
 
 
 def forget_named(session: Session, result: StepResult, out: Console, asks: bool) -> None:

@@ -168,6 +168,8 @@ def remember(settings: RememberSettings) -> None:
     line = f"{said} {written.fact}" if said else f"{written.outcome}: {written.reason}"
     if written.closed:
         line += f"; it closes {', '.join(map(str, written.closed))}"
+    elif said and written.reason:
+        line += f"; {written.reason}"
     say(line)
 
 
