@@ -240,7 +240,7 @@ def _of_size(seeds: Vector, size: int, seed: int) -> list[Row]:
 
 
 def _recall(store: Bank, queries: Vector, nearest_rows: Sequence[set[int]]) -> float:
-    """Return the share of the true ten nearest (every vector compared) among ``found``."""
+    """Return recall@10: the mean share of the exact ten nearest in each set of ``nearest_rows``."""
     import faiss
 
     exact = faiss.IndexIDMap(faiss.IndexFlatIP(queries.shape[1]))

@@ -74,7 +74,7 @@ class Span:
 
 
 def spans(text: str, reference: float) -> list[Span]:
-    """Return the times that ``text``, said at ``said`` (Unix seconds), names, in order."""
+    """Return the periods that ``text`` names, relative to ``reference`` (Unix seconds), in order."""
     today = datetime.fromtimestamp(reference, UTC).replace(
         hour=0, minute=0, second=0, microsecond=0
     )

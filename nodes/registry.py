@@ -107,7 +107,7 @@ class Registry:
 
 
 def first_problem(error: ValidationError, fields: Iterable[str] = ()) -> str:
-    """Return the first problem of a pydantic error in one line; ``known`` are the model's fields."""
+    """Return the first problem of a pydantic error in one line; ``fields`` are the model's."""
     problem = error.errors(include_url=False)[0]
     if problem["type"] == "extra_forbidden" and fields and len(problem["loc"]) == 1:
         name = str(problem["loc"][0])

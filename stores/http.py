@@ -60,10 +60,10 @@ def from_environment(url: str) -> str:
 def limited_answers(
     max_bytes: int, *, seconds: float | None = None, is_async: bool = False
 ) -> dict[str, Any]:
-    """Return settings of an httpx2 client whose answers unpack to ``most`` bytes at most.
+    """Return settings of an httpx2 client whose answers unpack to at most ``max_bytes``.
 
-    ``seconds`` is what the body may take, however it drips. What is more, later, or packed otherwise
-    raises httpx2's errors.
+    ``seconds`` limits the whole body. A larger, later or differently packed one raises httpx2's
+    errors.
     """
     import httpx2
 

@@ -111,7 +111,7 @@ class RunDirectory:
         return read_rows(path)
 
     def keep(self, name: str, predicate: Callable[[Mapping[str, Any]], bool]) -> None:
-        """Drop the rows of ``name``.jsonl that are not ``wanted``."""
+        """Keep the rows of ``name``.jsonl for which ``predicate`` holds."""
         rows = self.rows(name)
         remaining = [row for row in rows if predicate(row)]
         if len(remaining) < len(rows):

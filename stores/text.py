@@ -43,7 +43,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def overlap(targets: Sequence[str], text: str) -> float:
-    """Return the share (0 to 1) of the stems ``wanted`` that ``text`` holds; 1 if none is wanted."""
+    """Return the share (0 to 1) of the stems ``targets`` that ``text`` holds; 1 without any."""
     if not targets:
         return 1.0
     there = set(words_of(text))

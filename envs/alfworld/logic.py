@@ -82,9 +82,9 @@ class Compiler:
     def solutions(
         self, variables: Variables, formula: Formula, parameters: Variables = ()
     ) -> Callable[[State, Row], list[Row]]:
-        """Return a function of state and values of ``given`` that lists the solutions, sorted.
+        """Return a function from (state, values of ``parameters``) to the sorted solutions.
 
-        A solution holds the values of ``given``, then of ``variables``.
+        A solution holds the values of ``parameters``, then of ``variables``.
         """
         scope = _Scope(self._numbers, (*parameters, *variables))
         count, size = len(parameters), len(parameters) + len(variables)
@@ -103,7 +103,7 @@ class Compiler:
         return solve
 
     def check(self, formula: Formula, parameters: Variables = ()) -> Callable[[State, Row], bool]:
-        """Return a function of state and values of ``given`` that says whether the formula holds."""
+        """Return a function from (state, values of ``parameters``) to whether ``formula`` holds."""
         scope = _Scope(self._numbers, parameters)
         test = self._check(formula, scope)
         blank, count = scope.blank(), len(parameters)

@@ -172,7 +172,7 @@ class _Expert:
         return min(places)[2] if places else _plain(words) or "product"
 
     def _lookalike(self, page: Observation) -> str | None:
-        """Return the listed product (not the wanted one) whose title shares most with the wish."""
+        """Return the listed product, not the target, whose title shares most words with the goal."""
         listed = [target_of(action).upper() for action in page.actions]
         others = [
             a for a in listed if a in self._world.products and a != self._goal["asin"].upper()
@@ -182,7 +182,7 @@ class _Expert:
         )
 
     def _title_suffices(self, asin: str) -> bool:
-        """Say whether the title of ``asin`` holds every word that is wished of the product."""
+        """Say whether the title of ``asin`` holds every word that the goal asks of the product."""
         return overlap(self._words, self._world.products[asin].name) == 1.0
 
 

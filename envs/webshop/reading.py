@@ -160,7 +160,7 @@ def inputs_of(event: Event) -> list[StateInput]:
 
 
 def clauses(instruction: str) -> list[Clause]:
-    """Return the runs of words that the aligner takes for thing, properties, values; the limit."""
+    """Return the instruction's clauses: product type, properties, option values, price limit."""
     parsed = parse(instruction)
     roles: tuple[Literal["thing", "property", "value"], ...] = ("thing", "property", "value")
     parts = [
@@ -249,7 +249,7 @@ def _between(parsed: ParsedInstruction, one: int, other: int) -> str:
 
 
 def _agreement(page: Page) -> float:
-    """Return the share (0 to 1) of what is described that the page's best text says."""
+    """Return the share (0 to 1) of the described properties that the page's best text names."""
     if not page.instruction or page.kind not in ("results", "item", "sub"):
         return 0.0
     goal = ShopInstruction.of(page.instruction)

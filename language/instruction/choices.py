@@ -33,7 +33,7 @@ class Span:
 
 @lru_cache(maxsize=65536)
 def token_matches(parsed: ParsedInstruction, key: Token) -> tuple[tuple[int, float], ...]:
-    """Return (place, quality) of every token of the instruction that is ``key``, slips forgiven."""
+    """Return (place, quality) of each token that matches ``key``, up to spelling mistakes."""
     if key.value is not None:
         scored = ((i, same(key, parsed.tokens[i])) for i in parsed.numbers)
         return tuple((i, quality) for i, quality in scored if quality > 0)
@@ -136,7 +136,7 @@ class _Compared:
     def row(self, i: int, claimed: frozenset[int]) -> dict[str, float]:
         """Return the features of the ``i``-th value.
 
-        ``taken`` are the instruction's tokens that a value of another choice says better.
+        ``claimed`` are the instruction's tokens that a value of another choice matches better.
         """
         parsed, span, keys, n = self.parsed, self.spans[i], self.value_tokens[i], len(self.values)
         places, strength, whole = frozenset(span.places), self.strength, span.is_whole
@@ -326,9 +326,9 @@ def _alike(parsed: ParsedInstruction, value: str) -> float:
 
 @dataclass(frozen=True)
 class ChoiceScores:
-    """Of the values of one choice: probabilities of being asked and excluded; ``none`` is asked of all.
+    """For each value of one choice P(requested) and P(excluded), and P(none is requested).
 
-    They are calibrated: of the values with ``asked`` 0.8 some eight in ten are.
+    They are calibrated: of the values with ``requested`` 0.8 some eight in ten are.
     """
 
     name: str
@@ -348,7 +348,7 @@ class ChoiceScores:
 def score_choices(
     text: str, choices: tuple[tuple[str, tuple[str, ...]], ...], title: str = ""
 ) -> tuple[ChoiceScores, ...]:
-    """Return for each choice (name, values) of a page what the instruction ``text`` asks of it.
+    """Return the scores of each choice (name, values) of a page, given the instruction ``text``.
 
     ``title`` is what the page says of the thing itself: a word that stands there may be meant of it.
     """
@@ -392,7 +392,7 @@ def _longest(spans: Sequence[Span]) -> tuple[int, ...]:
 def _judged(
     rows: Sequence[Mapping[str, float]], none: Mapping[str, float]
 ) -> tuple[list[float], list[float], float]:
-    """Return P(asked), P(excluded) of each value, and P(none is asked)."""
+    """Return P(requested), P(excluded) of each value, and P(none is requested)."""
     out = layered("value", rows)
     of_none = columns("none", [none])[0] @ array("none/w1")[:, 0] + array("none/b1")[0]
     chances = softmax(np.append(out[:, 0], of_none))

@@ -150,14 +150,14 @@ def parse(text: str) -> ParsedInstruction:
 
 
 def is_adopted(text: str) -> bool:
-    """Say whether another reader's tags stand for ``text``."""
+    """Say whether the tags of ``text`` were taken from another reader."""
     return text in ADOPTED_TAGS
 
 
 def adopt(
     text: str, quotes: Mapping[str, Sequence[str]], low: float | None, high: float | None
 ) -> None:
-    """Read ``text`` by another reader from now on: the words of each tag, and the ends of the limit.
+    """Take the tags of ``text`` from another reader from now on: words by tag, the limit's ends.
 
     The learned tagger still says which words beside an amount make it a limit.
     """

@@ -107,7 +107,7 @@ def _tagged(text: str) -> Floats:
 
 
 def runs(best: list[int], classes: frozenset[int], joints: list[bool]) -> list[tuple[int, ...]]:
-    """Return the runs of neighbouring tokens whose best tag is one and the same of ``wanted``."""
+    """Return the runs of neighbouring tokens that share one best tag, which is of ``classes``."""
     groups: list[tuple[int, ...]] = []
     cuts = [0, *(i for i in range(1, len(best)) if best[i] != best[i - 1] or not joints[i])]
     for start, end in itertools.pairwise([*cuts, len(best)]):

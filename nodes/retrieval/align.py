@@ -189,10 +189,10 @@ class Focus:
         return 1 if _goal_places(self.parsed, text) else 3
 
     def title_tier(self, chunk: Chunk, word: str, title_words: set[int]) -> float:
-        """Return the tier of a word of a title, and add what it says to ``said``.
+        """Return the tier of a title's word, and add the goal's tokens it matches to ``title_words``.
 
-        What a title says twice need not be shown twice. Of entries, the words come first that tell
-        most, in all of them alike: they can be compared by what is shown.
+        A repeated match is not shown twice. Entries show the words first that tell them apart best,
+        the same in all of them, so that they can be compared.
         """
         if self.parsed is None:
             return self.tier(word)
@@ -309,7 +309,7 @@ def _goal_places(parsed: ParsedInstruction, text: str) -> frozenset[int]:
 
 
 def _telling(parsed: ParsedInstruction, candidates: Sequence[str]) -> frozenset[str]:
-    """Choose few of ``offered`` that together name all asked words that any names (greedy cover)."""
+    """Return the greedy set cover: few ``candidates`` with all the goal's tokens that any matches."""
     holds = {stretch: _goal_places(parsed, stretch) for stretch in candidates}
     missing = set().union(*holds.values())
     chosen: set[str] = set()

@@ -23,8 +23,8 @@ class HistorySource:
     """The parts of results, given as (name, text) from the oldest on.
 
     ``all`` begins with the newest result: a builder that fills its budget from the top keeps it. Of
-    many parts only those are embedded that share most rare words with what is ``asked``, then the
-    newest: an embedding takes milliseconds.
+    many parts only those are embedded that share most rare words with ``query``, then the newest:
+    an embedding takes milliseconds.
     """
 
     def __init__(

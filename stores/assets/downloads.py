@@ -70,7 +70,7 @@ def download(
 ) -> None:
     """Fetch ``url`` into ``target``, going on from the bytes that are already there.
 
-    The first answer may take ``patience`` seconds, the file have ``most`` bytes.
+    The first answer may take ``patience`` seconds, the file have ``max_bytes`` bytes.
     Raises :class:`SourceError` if the host is unreachable, refuses, or stops sending; what has come
     so far stays in ``target`` for the next attempt, unless it is more than it may be.
     """
@@ -109,8 +109,7 @@ def fetch_published(url: str, target: Path, size: int, world: str) -> None:
 def copy_stream(source: IO[bytes], sink: IO[bytes], max_bytes: int, advance: Advance) -> int:
     """Write what is left of ``source`` and see it to the disk; return how many bytes.
 
-    The whole of ``sink`` may come to ``most`` bytes: whoever serves more serves another file, which
-    raises :class:`SourceError`.
+    Raises :class:`SourceError` where ``sink`` would exceed ``max_bytes``: it is another file.
     """
     start = sink.tell()
     while block := source.read(_BLOCK):

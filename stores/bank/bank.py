@@ -161,8 +161,8 @@ class Bank:
     ) -> int:
         """Add rows whose id is new and mark ``source`` as read; returns how many were new.
 
-        ``folded`` are (id, worth): the row's worth becomes the mean over the times it was ``seen``.
-        Where the source was read already, by another process meanwhile, that was counted already.
+        ``folded`` are (id, worth) of further sightings: a row's worth is the mean over all of them.
+        They are not counted again where another process has read the source meanwhile.
         """
         added = 0
         insert_row = self.db.insert(row_table).on_conflict_do_nothing().returning(row_table.c.n)

@@ -101,7 +101,7 @@ class Searcher:
             count *= 4
 
     def _nearest(self, unit: Vector, count: int) -> list[tuple[int, float]]:
-        """Return ``wanted`` nearest vectors or more as (row number, cosine), best first."""
+        """Return at least the ``count`` nearest vectors as (row number, cosine), best first."""
         parts = [] if self._base is None else [self._base.search(unit, count)]
         parts += [(n, rows @ unit) for n, rows in self._tail]
         numbers, scores = (np.concatenate(columns) for columns in zip(*parts, strict=True))

@@ -34,7 +34,7 @@ def good_commands(
     page: Observation,
     events: Sequence[Event] = (),
 ) -> Sequence[str]:
-    """Return the good commands at ``page``, none where the expert knows of nothing to do."""
+    """Return the optimal commands at ``page``; none where the expert has none."""
     assert isinstance(world, AlfWorld)  # noqa: S101 - the course's own world
     instruction = world.instruction(session)
     knowledge = knowledge_of(past, page.text, page.actions)

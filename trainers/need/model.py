@@ -102,7 +102,7 @@ def loss_of(network: NeedNetwork, threads: Sequence[Weighed]) -> Tensor:
 def fit(
     threads: Sequence[Weighed], validation: Sequence[Weighed], settings: NeedSettings, run: Path
 ) -> NeedNetwork:
-    """Return a network that was fitted to ``threads``: the epoch that predicts ``held`` best."""
+    """Return the network fitted to ``threads``, at the epoch with the least ``validation`` loss."""
     torch.manual_seed(settings.seed)
     rows = np.concatenate([thread.features for thread, _ in threads])
     center, spread = rows.mean(0), rows.std(0)

@@ -61,7 +61,7 @@ def good_actions(
     page: Observation,
     events: Sequence[Event] = (),
 ) -> Sequence[str]:
-    """Return the actions that are as good as any; none where nothing is."""
+    """Return the optimal actions at this page; none where there is no good one."""
     assert isinstance(world, WebShop)  # noqa: S101 - the course's worlds are
     step = len(past) - 1
     own = _rule()(_whole(world, session, page, events), step).action
@@ -99,7 +99,7 @@ def _no_embedder() -> Embedder:
 
 
 def _oracle_actions(world: WebShop, session: Session, page: Observation) -> list[str]:
-    """Return what who knows the right products would search for or open."""
+    """Return the searches and products that an oracle of the right products would choose."""
     number = int(session["goal"])
     text = str(world.goals[number]["instruction_text"])
     if SEARCH in page.actions:
@@ -190,7 +190,7 @@ def with_lookalikes(plan: Practice, seed: int, wording: str, exam: str) -> Pract
 def invent(
     base: Product, others: Sequence[Product], asin: str, rng: random.Random
 ) -> Product | None:
-    """Return a product like ``base`` with something of one of its kin; None where none came of it."""
+    """Return a variant of ``base`` with a trait of a similar product; None where none is valid."""
     kin = [p for p in others if p.asin != base.asin and set(p.options) & set(base.options)]
     relatives = [p for p in kin if p.query == base.query] or [
         p for p in kin if p.category == base.category
