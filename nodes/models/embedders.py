@@ -14,6 +14,7 @@ from pydantic import Field
 
 from stategate.nodes.models.calls import RETRIES, guarded, http_client, run
 from stategate.nodes.models.llms import OPENAI, KeyVariable, key_from
+from stategate.nodes.models.small_bert import SmallBert
 from stategate.nodes.protocols import Embedder, EmbedderParams, Vector
 from stategate.nodes.resources import Resources
 from stategate.stores.embeddings import embedding_cache
@@ -60,20 +61,22 @@ class MiniLM(EmbedderParams):
 
 
 class _LocalEmbedder(_CachedEmbedder):
-    _model: Any = None
+    _few: SmallBert | None = None
+    _bulk: Any = None
     _lock = threading.Lock()
 
     def _compute(self, texts: Sequence[str]) -> Vector:
+        # Padding to a batch changes the last bits of a vector. A step's few texts are read one by
+        # one, so that a run does not depend on what the cache knew; bulk takes a third of the time.
         with self._lock:
-            self._model = self._model or load_minilm()
-            encode = partial(self._model.encode, normalize_embeddings=True, show_progress_bar=False)
-            # Padding to a batch changes the last bits of a vector. A step's few texts are read one by
-            # one, so that a run does not depend on what the cache knew; bulk takes a third of the time.
-            if len(texts) >= BULK:
-                rows = list(encode(list(texts), batch_size=_BATCH))
-            else:
-                rows = [encode([text])[0] for text in texts]
-        return np.asarray(rows, dtype=np.float32).reshape(len(texts), self.dimension)
+            if len(texts) < BULK:
+                from stategate.stores.assets.fetch import asset_path
+
+                self._few = self._few or SmallBert(asset_path("minilm"))
+                return self._few.encode(texts)
+            self._bulk = self._bulk or load_minilm()
+            how = {"normalize_embeddings": True, "show_progress_bar": False, "batch_size": _BATCH}
+            return np.asarray(self._bulk.encode(list(texts), **how), dtype=np.float32)
 
 
 def load_minilm() -> Any:

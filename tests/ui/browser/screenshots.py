@@ -61,7 +61,8 @@ def views(page, folder, tail):
         page.locator("#sg-foresight th").first.wait_for()
         shot("state")
     tab(page, "QA")
-    for question in ("Why does a brinicle grow?", "What is the capital of Peru?"):
+    told = "I keep my boat Pelican in Bergen."
+    for question in (told, "Why does a brinicle grow?", "What is the capital of Peru?"):
         fill(page, "#sg-question", question)
         button(page, "Ask").click()
         page.wait_for_function("document.querySelector('#sg-ask').disabled")

@@ -3,6 +3,7 @@
 import asyncio
 import html
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import gradio as gr
@@ -135,8 +136,10 @@ class QaTab(common.AgentTab):
         chunks = cast(QaEnv, agent.config.env).source(last.observation, agent.resources).all()
         costs = f"answered in {brief(last.seconds)}: {last.decision.reason}"
         read = f"read: {', '.join(sources_of(last.context, chunks)) or 'no passage'}"
-        budget = agent.config.context.budget
-        context = render_context(last.context, budget, title="What the answer was made from")
+        titles = {c.id: str(c.data.get("title") or c.data.get("document") or c.id) for c in chunks}
+        pieces = tuple(replace(p, id=titles.get(p.id, p.id)) for p in last.context.pieces)
+        named, budget = replace(last.context, pieces=pieces), agent.config.context.budget
+        context = render_context(named, budget, title="What the answer was made from")
         return macros("parts").muted(costs) + macros("parts").muted(read) + context
 
     def _remembered(self, talk: Conversation) -> Markup:
