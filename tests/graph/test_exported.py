@@ -42,8 +42,25 @@ CHAT: list[dict[str, Any]] = [
     {"role": "tool", "tool_call_id": "c", "content": "line 1"},
     {"role": "assistant", "content": "Done."},
 ]
+FUNCTION = {"name": "read", "arguments": '{"n": 1}'}
+RESULT = {"type": "tool_result", "tool_use_id": "c", "content": "line 1"}
 FORMS: dict[str, Any] = {
     "chat": CHAT,
+    "blocks": [
+        *CHAT[:2],
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "c", "name": "read", "input": {"n": 1}}],
+        },
+        {"role": "user", "content": [RESULT]},
+        CHAT[4],
+    ],
+    "functions": [
+        *CHAT[:2],
+        {"role": "assistant", "content": None, "function_call": FUNCTION},
+        {"role": "function", "name": "read", "content": "line 1"},
+        CHAT[4],
+    ],
     "langchain flat": [m.model_dump() for m in THREAD],
     "langchain typed": messages_to_dict(THREAD),
     "langchain constructors": [dumpd(message) for message in THREAD],
@@ -59,9 +76,11 @@ def test_each_form_gives_the_same_thread(form: str, tmp_path: Path) -> None:
     assert [m.type for m in found] == ["system", "human", "ai", "tool", "ai"]
     call, result, said = found[2], found[3], found[4]
     assert isinstance(call, AIMessage)
-    assert [(c["name"], c["args"], c["id"]) for c in call.tool_calls] == [("read", {"n": 1}, "c")]
+    assert [(c["name"], c["args"], c["id"]) for c in call.tool_calls] == [
+        ("read", {"n": 1}, result.tool_call_id)
+    ]
     assert isinstance(result, ToolMessage)
-    assert (result.text, result.tool_call_id) == ("line 1", "c")
+    assert result.text == "line 1"
     assert (found[0].text, found[1].text, said.text) == ("Be kind.", "Read.", "Done.")
 
 

@@ -58,6 +58,11 @@ class ReplayThreads(Replay):
     examples = ("stategate replay threads.jsonl --arms nothing,compress --out runs/replay",)
     data: str = argument(..., "JSON lines, JSON, or a checkpoint database.", metavar="THREADS")
 
+    @classmethod
+    def command(cls) -> str:
+        """Return its name."""
+        return "replay"
+
 
 add_command(replay_app, ReplayThreads)
 
