@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 _WHO = {"OBS": "User", "ACT": "You"}
 _ANSWER_TOKENS = 80  # of a remembered answer that a prompt shows
+_REMEMBERED = 0.5  # chance below which no fact is thought to answer
 _WISH_TOKENS = 120  # that standing wishes may have in any prompt
 _EXPLAINED = 30  # candidates that are told with the reason why they are not shown
 
@@ -304,6 +305,10 @@ def remembered_pieces(
         for c in candidates[:_EXPLAINED]
         if c.left_out
     ]
+    best = max((candidate.chance for candidate in candidates), default=0.0)
+    if best < _REMEMBERED:
+        reason = f"nothing remembered ({best:.2f})"
+        gone.append(Piece("nothing remembered", "memory", "", (), 0, 0, best, (), reason))
     return [head, *shown, *gone] if shown else gone
 
 

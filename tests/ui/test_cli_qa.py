@@ -147,6 +147,7 @@ def test_a_wish_to_forget_names_the_facts_and_asks_back():
     assert 'Forget this? "My dentist is Dr Wu."' in out
     assert "stategate memory forget 1 forgets" in out
     assert "Nothing of this is remembered." in call("ask", "Forget my motorbike.", *EXTRACT)
+    assert "(nothing remembered (0." in call("ask", "Who sang Waterloo?", *EXTRACT)
     out = call("chat", *EXTRACT, stdin="Forget my cat.\nn\nForget my dentist.\ny\n\n")
     assert "forgot 1 of 1" in out
     (left,) = json.loads(call("memory", "list", "--json", "-"))

@@ -18,7 +18,7 @@ from stategate.graph.config import load_config
 from stategate.graph.session import Session, StepResult
 from stategate.graph.state import pack_decision
 from stategate.language.utterance import read_utterance
-from stategate.nodes.act.answerability import WROTE
+from stategate.nodes.act.answerability import NOTHING_FOUND, WROTE
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import Piece
 from stategate.nodes.resources import Resources
@@ -207,6 +207,10 @@ def speak(session: Session, question: str, out: Console) -> StepResult:
         out.print(("\n" if written else "") + final, markup=False, soft_wrap=True)
     if reason:
         out.print(f"({reason})", style="dim", markup=False, soft_wrap=True)
+    if final == NOTHING_FOUND:
+        for piece in result.context.pieces:
+            if piece.kind == "memory" and piece.reason:
+                out.print(f"({piece.reason})", style="dim", markup=False)
     if result.decision.fallback:
         out.print(f"({result.decision.fallback})", style="yellow", markup=False)
     for line in _written(session):

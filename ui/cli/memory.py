@@ -202,15 +202,17 @@ def forget(settings: ForgetSettings) -> None:
 
 def _nothing_matched(settings: ForgetSettings, place: "MemoryPlace") -> str:
     """Return that nothing was there to forget, and what there is in its place."""
-    if settings.ids:
-        return f"no such fact: {', '.join(map(str, settings.ids))} (see stategate memory list)"
     facts, user = place.open().facts(place.namespace), place.namespace.user
+    missing = f"no such fact: {', '.join(map(str, settings.ids))}; " if settings.ids else ""
     if not facts:
-        return f"nothing is remembered of user '{user}' (--user names another)"
+        return f"{missing}nothing is remembered of user '{user}' (--user names another)"
+    if missing:
+        return f"{missing}there is {_listed([str(fact.id) for fact in facts])}"
     if settings.source:
         sources = sorted({fact.source for fact in facts})
         return f"nothing is remembered from '{settings.source}': there is {_listed(sources)}"
-    threads = sorted({str(turn["thread_id"]) for fact in facts for turn in fact.turns})
+    names = {str(turn["thread_id"]) for fact in facts for turn in fact.turns}
+    threads = sorted(names - {""}) or ["no thread"]
     return f"nothing is remembered of thread '{settings.thread}': there is {_listed(threads)}"
 
 
