@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _UNBOUNDED = 10**9
 _CLEAR = 0.7  # how clear a page's match must be for the ratio to be kept
+#: The default ratio, by whether the world is seen in part: what developed best in each.
+_RATIO = {True: 0.35, False: 0.65}
 _DETAIL = 40  # tokens of detail that a page may have, however short
 _VERDICT = 70  # the same of a page about one thing, where it is taken or left
 _UNASKED = 3  # the tier of what nothing asks for
@@ -51,11 +53,12 @@ class Compress(FramedContext):
     allocator: Literal["uniform"] = Field(
         default="uniform", description="how chunks share room: equally, the only rule there is"
     )
-    ratio: float = Field(
-        default=0.35,
+    ratio: float | None = Field(
+        default=None,
         gt=0,
         le=1,
-        description="of a page's own tokens to keep at most where it is clear what is asked of it",
+        description="of a page's own tokens to keep at most where it is clear what is asked of it "
+        f"(default: {_RATIO[True]} where the world is seen in part, {_RATIO[False]} elsewhere)",
     )
 
     def build(self, resources: "Resources") -> ContextBuilder:
@@ -64,11 +67,10 @@ class Compress(FramedContext):
         def build_context(request: ContextRequest) -> BuiltContext:
             chunks = request.source.all()
             whole = assemble(replace(request, budget=_UNBOUNDED), chunks, history=self.history)
-            ratio = self.ratio
+            is_partial = request.profile.partially_observed
+            ratio = _RATIO[is_partial] if self.ratio is None else self.ratio
             if ratio < 1:
-                sure = clarity(
-                    request.view, request.instruction, chunks, request.profile.partially_observed
-                )
+                sure = clarity(request.view, request.instruction, chunks, is_partial)
                 # What cannot be told apart must not be dropped: an unclear page keeps up to all of it.
                 ratio = min(1.0, ratio + max(0.0, _CLEAR - sure) * (1 - ratio) / _CLEAR)
             allowed = min(request.budget, round(ratio * whole.tokens))
