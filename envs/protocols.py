@@ -141,7 +141,7 @@ def task_sentence(task: Mapping[str, Any]) -> str | None:
 
 
 def playable(world: World) -> PlayableWorld:
-    """Return ``world`` as evaluations need it, with defaults for what it does not say."""
+    """Return ``world`` with defaults for the members of :class:`PlayableWorld` that it lacks."""
     return world if isinstance(world, PlayableWorld) else _Filled(world)
 
 
@@ -157,7 +157,7 @@ Role = Literal["frame", "text", "subject", "entry", "choice", "commands", "pinne
 
 @dataclass(frozen=True)
 class Choice:
-    """Values of which one is to be chosen, and the one that is (None where none is marked)."""
+    """An option: its values, and the chosen one (None where none is marked)."""
 
     name: str
     values: tuple[str, ...]
@@ -388,7 +388,7 @@ class View:
         return [StateInput(event.kind, event.text or event.kind.lower())]
 
     def _shared(self, event: Event) -> float:
-        """Return the share of a page's asked words, or of an action's words that are asked."""
+        """Return the share of the goal's words in an observation, or of an action's in the goal."""
         query = words_of(event.instruction)
         if event.kind == "OBS":
             return overlap(query, event.text) if query else 0.0

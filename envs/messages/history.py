@@ -61,7 +61,7 @@ def bounded(text: str) -> str:
 
 
 def bounded_count(count: Count) -> Count:
-    """Return ``count`` for texts of any size: that of a large one is told from its beginning."""
+    """Return a token counter for texts of any size, which estimates large ones by their beginning."""
 
     def tokens(text: str) -> int:
         if len(text) <= LARGEST:
@@ -171,7 +171,7 @@ class Repaired:
 
 
 def repaired(messages: Sequence[BaseMessage]) -> Repaired:
-    """Leave out results that no call asked for, and calls that nothing will answer any more.
+    """Return the messages without orphans: results without a call, calls that cannot be answered.
 
     A call belongs to the results that follow its message before anybody else speaks. The calls of
     the last AI message may still be waiting: they stay, unless a person spoke after them.
@@ -217,7 +217,7 @@ def _answers(messages: Sequence[BaseMessage]) -> dict[int, tuple[set[str], list[
 
 
 def _without_calls(message: BaseMessage, lost: Sequence[str]) -> BaseMessage | None:
-    """Return a copy without the calls ``lost``, None where nothing is left to say."""
+    """Return a copy without the calls ``lost``, None where the message is then empty."""
     if not isinstance(message, AIMessage):
         return message
     calls = [call for call in message.tool_calls if call.get("id") not in lost]

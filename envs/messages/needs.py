@@ -49,14 +49,14 @@ def answer_needs(turn: BaseMessage, earlier: Sequence[BaseMessage]) -> list[Need
 
 
 def _texts(messages: Sequence[BaseMessage]) -> tuple[str, str]:
-    """Return what turns say (calls included), and what results say."""
+    """Return the texts of turns (calls included) and the texts of results."""
     turns = [readable_text(m) for m in messages if not isinstance(m, ToolMessage)]
     results = [text_of(m) for m in messages if isinstance(m, ToolMessage)]
     return "\n".join(turns), "\n".join(results)
 
 
 def calls_in(messages: Sequence[BaseMessage]) -> list[int]:
-    """Return the places of the messages that a model said: each was one call."""
+    """Return the places of the AI messages: each was one call of the model."""
     return [i for i, message in enumerate(messages) if isinstance(message, AIMessage) and i]
 
 

@@ -319,7 +319,7 @@ def _covering(cut: Sequence[Span], length: int) -> tuple[Span, ...]:
 
 
 def _separator(lines: Sequence[str]) -> str | None:
-    """Return what parts the columns of a table, None if this is none."""
+    """Return the column separator of a table, None where the text is no table."""
     for mark in ("|", "\t", ",", ";"):
         counts = [line.count(mark) for line in lines]
         usual = max(set(counts), key=counts.count)

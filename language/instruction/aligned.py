@@ -51,7 +51,7 @@ class AlignedInstruction:
         return self.parsed.limit
 
     def weights(self, role: str) -> Floats:
-        """Return how much each word of the instruction says of ``role``.
+        """Return the weight of each token of the instruction in ``role``.
 
         ``described`` is of the thing and its properties, ``all`` with its values, which count half.
         """
@@ -90,12 +90,12 @@ class AlignedInstruction:
         return self.words(*ROLES) if is_whole and len(text.split()) < _FEWEST else text
 
     def unsaid(self, text: str) -> float:
-        """Return how many words of properties ``text`` does not say, weighed by how sure that is."""
+        """Return the expected number of property words that ``text`` lacks."""
         open_ = 1 - np.asarray(covered(self.parsed, text), dtype=np.float32)
         return float(self.weights("property") @ open_)
 
     def missing(self) -> float:
-        """Return how many words of values this page does not offer, weighed by how sure that is."""
+        """Return the expected number of value words that this page does not offer."""
         missing = _missing(self.parsed, self.choices, self.title)
         return float(missing[missing > VALUED].sum())
 
@@ -118,7 +118,7 @@ class AlignedInstruction:
         return [float(score) for score in cover @ weights / whole]
 
     def meets(self) -> float:
-        """Return how likely what the page is about can be what is asked, as far as it shows."""
+        """Return P(the page's subject satisfies the instruction), given what the page shows."""
         return float(
             sigmoid(layered("subject", [subject_features(self.parsed, self.choices, self.title)]))[
                 0, 0
@@ -127,7 +127,7 @@ class AlignedInstruction:
 
 
 def _missing(parsed: ParsedInstruction, choices: Sequence[ChoiceScores], title: str) -> Floats:
-    """Return for each token how surely it is of a value that a page does not offer (0 to 1).
+    """Return for each token P(it names an option value that the page does not offer).
 
     ``choices`` are the page's, ``title`` says what it is about.
     """
@@ -188,7 +188,7 @@ def subject_features(
 
 
 def is_excluded(goal: AlignedInstruction, amount: float | None) -> bool:
-    """Say whether the instruction's limit rules ``amount`` out."""
+    """Say whether ``amount`` is outside the range that the instruction allows."""
     return amount is not None and goal.limit is not None and goal.limit.excludes(amount)
 
 

@@ -56,7 +56,7 @@ def token_matches(parsed: ParsedInstruction, key: Token) -> tuple[tuple[int, flo
 
 @lru_cache(maxsize=65536)
 def covered(parsed: ParsedInstruction, text: str) -> tuple[float, ...]:
-    """Return how far (0 to 1) ``text`` says each token of the instruction."""
+    """Return the coverage (0 to 1) of each token of the instruction by ``text``."""
     cover = [0.0] * len(parsed.tokens)
     for token in content(text):
         for i, quality in token_matches(parsed, token):
@@ -66,7 +66,7 @@ def covered(parsed: ParsedInstruction, text: str) -> tuple[float, ...]:
 
 @lru_cache(maxsize=65536)
 def locate(parsed: ParsedInstruction, text: str, name: str = "") -> Span:
-    """Return where the instruction says ``text``: the stretch that holds most of its words.
+    """Return the span of the instruction that matches most words of ``text``.
 
     Of several one beside ``name`` counts first, then the tightest, then the one most likely a value.
     """
@@ -209,13 +209,13 @@ class _Compared:
 
 
 def _lead(scores: Sequence[float], i: int) -> float:
-    """Return how far the ``i``-th score is ahead of the best other, or behind the best."""
+    """Return the margin of the ``i``-th score over the best other one."""
     best, second, *_ = (*sorted(scores, reverse=True), 0.0)
     return scores[i] - (second if scores[i] >= best else best)
 
 
 def _roles(parsed: ParsedInstruction, span: Span) -> dict[str, float]:
-    """Return how probable it is that the words of ``span``, where it is whole, are of each role."""
+    """Return the mean role probabilities of the words of ``span``, zeros where it is not whole."""
     if not span.is_whole:
         return dict.fromkeys(ROLES, 0.0)
     chances = parsed.roles[list(span.places)].mean(axis=0)
@@ -233,7 +233,7 @@ def _is_glued(parsed: ParsedInstruction, places: frozenset[int]) -> bool:
 
 
 def _excluded(parsed: ParsedInstruction, span: Span) -> float:
-    """Return how probable it is that the words of ``span`` are of something not wanted."""
+    """Return P(the words of ``span`` are excluded by the instruction)."""
     return float(parsed.excluded[list(span.places)].mean()) if span.places else 0.0
 
 
@@ -279,7 +279,7 @@ def _meant(
 def gap_sizes(
     parsed: ParsedInstruction, places: frozenset[int], title: frozenset[str], names: set[str]
 ) -> tuple[float, float]:
-    """Return how many words stand within a stretch, and right beside it, that it does not say.
+    """Return the numbers of unmatched words inside a span and right beside it.
 
     "army" in "army green" beside a "green": what is asked is another one.
     """

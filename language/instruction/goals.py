@@ -38,7 +38,7 @@ Candidates = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True)
 class GoalReading:
-    """What is asked: probabilities of kinds and of known names, and where the text names them."""
+    """A parsed goal: probabilities of task kinds and of names, and where the text names them."""
 
     text: str
     kind: tuple[tuple[TaskKind, float], ...]
@@ -91,7 +91,7 @@ def adopt_kind(text: str, kind: TaskKind) -> None:
 
 @lru_cache(maxsize=1024)
 def read_goal(text: str) -> GoalReading:
-    """Return what ``text`` asks, with the probabilities of all that training knows."""
+    """Return the reading of ``text``: probabilities of all task kinds and names of training."""
     words = [token.word for token in tokens(text)]
     row = sentence_features(words)
     logits = hashed("goal", [row])[0] / max(len(row), 1) ** 0.5 + array("goal/bias")
@@ -139,7 +139,7 @@ def _stretches(text: str, slot: str) -> tuple[tuple[str, float], ...]:
 
 
 def name_features(reading: GoalReading, slot: str, name: str) -> tuple[float, ...]:
-    """Return what speaks for a name: the classifier, the same letters, like letters, the tags."""
+    """Return the features of a candidate name: classifier score, letter matches, tags."""
     trained = reading.chances[slot]
     same = most_same = alike = most_alike = 0.0
     for stretch, chance in _stretches(reading.text, slot):

@@ -88,7 +88,7 @@ def match(
 
 
 def entry_scores(parsed: ParsedInstruction, titles: Sequence[str]) -> list[float]:
-    """Return the weighted share of the asked words in each title; rare ones on this page count more."""
+    """Return each title's weighted share of the instruction's words (rarer on the page weighs more)."""
     if not titles or not parsed.tokens:
         return [0.0] * len(titles)
     cover = np.array([covered(parsed, title) for title in titles], dtype=np.float32)
@@ -97,7 +97,7 @@ def entry_scores(parsed: ParsedInstruction, titles: Sequence[str]) -> list[float
 
 
 def word_weights(parsed: ParsedInstruction, titles: Sequence[str]) -> NDArray[np.float32]:
-    """Return how much each token of the instruction tells of a title; one that few say tells more."""
+    """Return each instruction token's weight in comparing titles: the fewer hold it, the more."""
     cover = np.array([covered(parsed, title) for title in titles], dtype=np.float32)
     holders = (cover.reshape(len(titles), len(parsed.tokens)) > _SAID).sum(axis=0)
     rarity = np.log((len(titles) + 1) / (holders + 1)) + 0.2
@@ -110,7 +110,7 @@ def title_of(view: View, chunk: Chunk) -> str:
 
 
 def choice_scores(view: View, instruction: str, chunks: Sequence[Chunk]) -> dict[int, ChoiceScores]:
-    """Return what is asked of each choice on a page, by the place of its chunk."""
+    """Return the instruction's scores for each choice on a page, by the place of its chunk."""
     places = [i for i, chunk in enumerate(chunks) if chunk.choice is not None]
     choices = [chunks[i].choice for i in places]
     title = " ".join(title_of(view, chunk) for chunk in chunks if chunk.role == "subject")
@@ -125,7 +125,7 @@ def is_excluded(parsed: ParsedInstruction, fragment: Fragment) -> bool:
 
 
 def _is_waiting(chunk: Chunk, scores: ChoiceScores, done: Collection[str]) -> bool:
-    """Say whether an asked value of this choice is offered and not chosen."""
+    """Say whether the instruction requests a value of this choice that is not chosen yet."""
     best = scores.best
     if chunk.choice is None or not scores.values or scores.requested[best] < scores.none:
         return False
@@ -183,7 +183,7 @@ class Focus:
     words: frozenset[str] = frozenset()
 
     def tier(self, text: str) -> int:
-        """Return the tier of words: 1 where they are asked, 3 for anything else."""
+        """Return the tier of words: 1 where the instruction names them, else 3."""
         if self.parsed is None:
             return 1 if self.words.intersection(words_of(text)) else 3
         return 1 if _goal_places(self.parsed, text) else 3
@@ -248,7 +248,7 @@ def focus_on(
 def _rivals(
     view: View, parsed: ParsedInstruction, entries: Sequence[Chunk]
 ) -> tuple[frozenset[str], tuple[float, ...]]:
-    """Return the entries that compete, and how far (0 to 1) each asked word tells their titles apart.
+    """Return the best-scored entries and how well (0 to 1) each token tells their titles apart.
 
     What was opened before, or is beyond the limit, is out of question.
     """
@@ -298,7 +298,7 @@ def clarity(
 
 @lru_cache(maxsize=65536)
 def _goal_places(parsed: ParsedInstruction, text: str) -> frozenset[int]:
-    """Return the tokens of the instruction that matter and that ``text`` says."""
+    """Return the places of the instruction's content tokens that ``text`` contains."""
     care = parsed.matters
     return frozenset(
         place
@@ -338,7 +338,7 @@ def stretches(text: str) -> Iterator[str]:
 
 
 def unsure_parts(view: View, instruction: str) -> list[str]:
-    """Return the words of an instruction that are read with too little probability."""
+    """Return the words of an instruction whose best role has too low a probability."""
     doubtful = [c for c in view.clauses(instruction) if c.probability < _SURE]
     return [
         f'"{instruction[c.start : c.end]}"' if c.end > c.start else f"which {c.name or c.role}"
