@@ -10,6 +10,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
+
+from tqdm import tqdm
 
 from stategate.stores.errors import UserError
 from stategate.stores.tokens import count_tokens, encode, encoding
@@ -18,6 +21,9 @@ Span = tuple[int, int]
 _FORM = re.compile(r"(fixed|recursive)-(\d+)-(\d+)")
 #: The share of an evidence's words that a passage must hold to count as bearing it.
 _SHARE = 0.5
+#: Characters of a text from which cutting it says how far it is.
+_LONG = 1_000_000
+_LINE_END = re.compile(r"\n(?=\S)")
 
 
 @dataclass(frozen=True)
@@ -64,16 +70,34 @@ class Chunking:
         return self._fixed(text)
 
     def _fixed(self, text: str) -> list[tuple[int, int]]:
-        tokens = encode(text)
-        # A character's first token holds its offset, so a window never starts inside a character.
-        _, offsets = encoding().decode_with_offsets(tokens)
+        offsets: list[int] = []
+        how: dict[str, Any] = {"unit": "character", "unit_scale": True}
+        with tqdm(total=len(text), desc="cut", disable=len(text) < _LONG, **how) as bar:
+            for start, block in blocks(text):
+                # A character's first token holds its offset: no window starts inside a character.
+                _, places = encoding().decode_with_offsets(encode(block))
+                offsets += [start + place for place in places]
+                bar.update(len(block))
         spans = []
-        for start in range(0, len(tokens), self.size - self.overlap):
+        for start in range(0, len(offsets), self.size - self.overlap):
             stop = start + self.size
-            spans.append((offsets[start], offsets[stop] if stop < len(tokens) else len(text)))
-            if stop >= len(tokens):
+            spans.append((offsets[start], offsets[stop] if stop < len(offsets) else len(text)))
+            if stop >= len(offsets):
                 break
         return spans
+
+
+def blocks(text: str) -> Iterator[tuple[int, str]]:
+    """Yield ``text`` in parts of some :data:`_LONG` characters, each with its start.
+
+    They end where a line does that a printable character follows: no token reaches across that.
+    """
+    start = 0
+    while start < len(text):
+        line_end = _LINE_END.search(text, start + _LONG)
+        stop = line_end.end() if line_end else len(text)
+        yield start, text[start:stop]
+        start = stop
 
 
 def cut_passages(document: str, title: str, text: str, chunking: Chunking) -> list[Passage]:

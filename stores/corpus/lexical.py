@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from stategate.stores.errors import require_extra
 from stategate.stores.files import parse_json
@@ -42,11 +43,12 @@ class Lexical:
         self.size = len(texts)
         self._tokenise = tokenise or words
         self._repeats = repeats
-        tokens = [self._tokenise(text) for text in texts]
+        hidden = len(texts) < _SHOW_FROM
+        tokens = [self._tokenise(text) for text in tqdm(texts, "split into words", disable=hidden)]
         self._index: Any = None
         if any(tokens):
             self._index = bm25s.BM25(k1=k1, b=b, method="lucene")
-            self._index.index(tokens, show_progress=len(texts) >= _SHOW_FROM)
+            self._index.index(tokens, show_progress=not hidden)
 
     def scores(self, query: str) -> NDArray[np.float64]:
         """Return one score a text, in order, 0 where no word is shared."""
