@@ -91,7 +91,7 @@ def _with_tool_calls(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str,
         blocks = [b for b in content if isinstance(b, Mapping)] if isinstance(content, list) else []
         uses = [block for block in blocks if block.get("type") == "tool_use"]
         results = [block for block in blocks if block.get("type") == "tool_result"]
-        rest = [block for block in blocks if block not in uses and block not in results]
+        other_blocks = [block for block in blocks if block not in uses and block not in results]
         if row.get("function_call"):
             functions += 1
             yield _calling(row, content or "", [(f"function-{functions}", row["function_call"])])
@@ -102,13 +102,13 @@ def _with_tool_calls(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str,
                 (use["id"], {"name": use["name"], "arguments": json.dumps(use["input"])})
                 for use in uses
             ]
-            yield _calling(row, rest, calls)
+            yield _calling(row, other_blocks, calls)
         elif results and row.get("role"):
             for block in results:
                 answer = {"role": "tool", "tool_call_id": block["tool_use_id"]}
                 yield {**answer, "content": block.get("content") or ""}
-            if rest:
-                yield {**row, "content": rest}
+            if other_blocks:
+                yield {**row, "content": other_blocks}
         else:
             yield row
 
@@ -117,8 +117,10 @@ def _calling(
     row: Mapping[str, Any], content: object, calls: Sequence[tuple[str, object]]
 ) -> Mapping[str, Any]:
     """Return a row with ``calls`` (id, function) in OpenAI's form."""
-    made = [{"id": name, "type": "function", "function": function} for name, function in calls]
-    return {"role": row["role"], "content": content, "tool_calls": made}
+    tool_calls = [
+        {"id": name, "type": "function", "function": function} for name, function in calls
+    ]
+    return {"role": row["role"], "content": content, "tool_calls": tool_calls}
 
 
 def _messages(row: Mapping[str, object]) -> list[BaseMessage]:

@@ -338,8 +338,8 @@ async def strong_support(evidence: Support, context: BuiltContext, ask: Ask) -> 
     The passage stands first and the question last, so that a server's cache of the prefix serves the
     next question. Each call is one token; a server without log-probabilities says 1 or 0.
     """
-    asked = context.visible("question")
-    question = " ".join(p.says("about") + " " + p.says("instruction") for p in asked).strip()
+    questions = context.visible("question")
+    question = " ".join(p.says("about") + " " + p.says("instruction") for p in questions).strip()
     order = np.argsort(-evidence.scores, kind="stable")
     best: dict[str, int] = {}
     for place in map(int, order):
