@@ -72,6 +72,7 @@ def task(page, number):
 
 def tab(page, name):
     """Open a tab, from the menu of those that do not fit if need be."""
+    page.get_by_role("tab", name="Compare", exact=True).wait_for()  # a page may be loading
     found = page.get_by_role("tab", name=name, exact=True)
     if found.count() and found.first.is_visible():
         found.first.click()
