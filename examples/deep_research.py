@@ -15,7 +15,7 @@ from langchain_core.tools import tool
 
 from examples.scripted import Scripted
 from stategate.graph.middleware import ContextMiddleware
-from stategate.nodes.retrieval.history import HistorySource, shown_text
+from stategate.nodes.retrieval.history import HistorySource, visible_text
 
 
 def tools_over(folder: Path) -> list[Any]:
@@ -31,7 +31,7 @@ def tools_over(folder: Path) -> list[Any]:
     def search(words: str) -> str:
         """Return the passages of all files that share the rarest words."""
         source = HistorySource([(name, path.read_text("utf-8")) for name, path in files.items()])
-        return "\n".join(f"{c.id}: {shown_text(c)}" for c, _ in source.find(words, 8)) or "nothing"
+        return "\n".join(f"{c.id}: {visible_text(c)}" for c, _ in source.find(words, 8)) or "nothing"
 
     @tool
     def list_files() -> str:

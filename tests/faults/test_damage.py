@@ -63,7 +63,7 @@ def cache(folder):
 
 
 def states(folder):
-    states = DocumentStates(folder / "states", "print", "fp16")
+    states = DocumentStates(folder / "states", "print")
     states.add("k", {"a": np.ones((2, 3, 4)), "b": np.ones((5,))})
 
     def read():
