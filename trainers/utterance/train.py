@@ -26,6 +26,7 @@ from stategate.stores.assets.weights import save_weights
 from stategate.stores.files import read_yaml
 from stategate.stores.runs import provenance
 from stategate.trainers.instruction.networks import HashedLinear
+from stategate.trainers.instruction.recombined import english_words
 from stategate.trainers.settings import UtteranceSettings, open_run
 from stategate.trainers.trainer import Figures, Trainer
 
@@ -34,6 +35,8 @@ SENTENCES, HELD_OUT = HERE / "sentences.yaml", HERE / "held_out.tsv"
 _CHOICE = re.compile(r"\[([^\]]*)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
 _OPENINGS = ("By the way, ", "Hi, ", "Oh and ", "One more thing: ", "Also, ", "So, ", "Well, ")
+#: Slots that name things, and the share of them that any English word fills: no thing says a purpose.
+_NAMING, _ANY_WORD = ("thing", "who"), 0.6
 _FEW = 4  # words of a sentence that may be a greeting
 _CHOOSING = 6  # of the made sentences, one in so many decides which epoch is kept
 
@@ -158,8 +161,14 @@ def read_questions(path: Path, count: int, seed: int) -> list[tuple[str, str, st
 
 def _written(pattern: str, slots: Mapping[str, str], rng: random.Random) -> str:
     text = _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), pattern)
+
+    def fill(match: re.Match[str]) -> str:
+        if match[1] in _NAMING and rng.random() < _ANY_WORD:
+            return f"{rng.choice(('my', 'the', 'our'))} {rng.choice(english_words())}"
+        return rng.choice(slots[match[1]].split("|"))
+
     while _SLOT.search(text):
-        text = _SLOT.sub(lambda match: rng.choice(slots[match[1]].split("|")), text)
+        text = _SLOT.sub(fill, text)
     return re.sub(r" +([.,!?:;])", r"\1", " ".join(text.split()))
 
 
