@@ -37,9 +37,7 @@ _SENTENCES = 40  # of an utterance that are read
 _MARK = 6  # features that the closing mark has: it says much, also of a long sentence
 _SURE = 0.5  # probability from which a sentence is taken for a wish, to forget, or to correct
 _ALIKE = 0.6  # share of content words from which two wishes without a topic are of the same thing
-_TRIGGER = (
-    0.35  # share of the strongest word's weight from which a word says what a sentence is for
-)
+_TRIGGER = 0.5  # share of the strongest word's weight from which a word says what a sentence is for
 
 
 @dataclass(frozen=True)
@@ -136,12 +134,15 @@ def content_of(text: str) -> list[str]:
     column = PURPOSES.index(read_sentence(text).purpose)
     words = [word for word in _TOKEN.findall(text) if word[0].isalnum()]
     weights = [float(table[_bucket(f"w{w.lower()}"), column] * scale[column]) for w in words]
-    bound = _TRIGGER * max(weights, default=0.0)
-    return [
-        word
+    top = max(weights, default=0.0)
+    shares = [
+        (word, weight / top if top > 0 else 0.0)
         for word, weight in zip(words, weights, strict=True)
-        if word.lower() not in FUNCTION_WORDS and not (weight >= bound > 0)
+        if word.lower() not in FUNCTION_WORDS
     ]
+    # A noun of the training sentences may weigh much: where no word is left, only the strongest goes.
+    content = [word for word, share in shares if share < _TRIGGER]
+    return content or [word for word, share in shares if share < 1]
 
 
 def _bucket(feature: str) -> int:

@@ -36,7 +36,7 @@ _CHOICE = re.compile(r"\[([^\]]*)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
 _OPENINGS = ("By the way, ", "Hi, ", "Oh and ", "One more thing: ", "Also, ", "So, ", "Well, ")
 #: Slots that name things, and the share of them that any English word fills: no thing says a purpose.
-_NAMING, _ANY_WORD = ("thing", "who"), 0.6
+_NAMING, _ANY_WORD = ("thing", "who"), 0.3
 _FEW = 4  # words of a sentence that may be a greeting
 _CHOOSING = 6  # of the made sentences, one in so many decides which epoch is kept
 
