@@ -37,7 +37,9 @@ _SENTENCES = 40  # of an utterance that are read
 _MARK = 6  # features that the closing mark has: it says much, also of a long sentence
 _SURE = 0.5  # probability from which a sentence is taken for a wish, to forget, or to correct
 _ALIKE = 0.6  # share of content words from which two wishes without a topic are of the same thing
-_TRIGGER = 0.5  # share of the strongest word's weight from which a word says what a sentence is for
+_TRIGGER = (
+    0.75  # share of the strongest word's weight from which a word says what a sentence is for
+)
 
 
 @dataclass(frozen=True)
