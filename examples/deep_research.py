@@ -31,8 +31,7 @@ def tools_over(folder: Path) -> list[Any]:
     def search(words: str) -> str:
         """Return the passages of all files that share the rarest words."""
         source = HistorySource([(name, path.read_text("utf-8")) for name, path in files.items()])
-        passages = [f"{chunk.id}: {visible_text(chunk)}" for chunk, _ in source.find(words, 8)]
-        return "\n".join(passages) or "nothing"
+        return "\n".join(f"{c.id}: {visible_text(c)}" for c, _ in source.find(words, 8)) or "none"
 
     @tool
     def list_files() -> str:
