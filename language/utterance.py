@@ -6,20 +6,17 @@ A linear model over hashed words, pairs of words and letters, trained on made se
 (``stategate train utterance``); NumPy alone reads it, in a tenth of a millisecond a sentence.
 """
 
-import hashlib
-import json
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stategate.language.instruction.weights import buckets, load_checkpoint, softmax
 from stategate.language.sentences import sentences
 from stategate.language.words import FUNCTION_WORDS, stem
 
@@ -37,9 +34,8 @@ _SENTENCES = 40  # of an utterance that are read
 _MARK = 6  # features that the closing mark has: it says much, also of a long sentence
 _SURE = 0.5  # probability from which a sentence is taken for a wish, to forget, or to correct
 _ALIKE = 0.6  # share of content words from which two wishes without a topic are of the same thing
-_TRIGGER = (
-    0.75  # share of the strongest word's weight from which a word says what a sentence is for
-)
+#: Share of the strongest word's weight from which a word says what a sentence is for.
+_TRIGGER = 0.75
 
 
 @dataclass(frozen=True)
@@ -66,16 +62,17 @@ def utterance_features(text: str) -> list[str]:
 
 def feature_rows(text: str) -> NDArray[np.int64]:
     """Return the bucket of each feature of a sentence."""
-    return np.array([_bucket(f) for f in utterance_features(text)])
+    return np.array(buckets(utterance_features(text), BUCKETS))
 
 
 @lru_cache(maxsize=4096)
 def read_sentence(sentence: str) -> Utterance:
     """Return what one sentence is for, with the probability."""
-    table, scale, bias = _weights()
+    arrays, _ = load_checkpoint(CHECKPOINT)
     rows = feature_rows(sentence)
-    sums = table[rows].sum(axis=0, dtype=np.int32) * scale / np.sqrt(len(rows)) + bias
-    purposes = _softmax(sums[: len(PURPOSES)])
+    sums = arrays["table"][rows].sum(axis=0, dtype=np.int32) * arrays["scale"]
+    sums = sums / np.sqrt(len(rows)) + arrays["bias"]
+    purposes = softmax(sums[: len(PURPOSES)])
     best = int(purposes.argmax())
     topic = TOPICS[int(sums[len(PURPOSES) :].argmax())] if PURPOSES[best] == "wish" else ""
     return Utterance(sentence, PURPOSES[best], float(purposes[best]), topic)
@@ -132,10 +129,11 @@ def content_of(text: str) -> list[str]:
 
     A word says it if its own weight for the sentence's purpose is near the strongest word's.
     """
-    table, scale, _ = _weights()
+    arrays, _ = load_checkpoint(CHECKPOINT)
     column = PURPOSES.index(read_sentence(text).purpose)
     words = [word for word in _TOKEN.findall(text) if word[0].isalnum()]
-    weights = [float(table[_bucket(f"w{w.lower()}"), column] * scale[column]) for w in words]
+    places = buckets((f"w{word.lower()}" for word in words), BUCKETS)
+    weights = (arrays["table"][places, column] * arrays["scale"][column]).tolist()
     top = max(weights, default=0.0)
     shares = [
         (word, weight / top if top > 0 else 0.0)
@@ -145,25 +143,3 @@ def content_of(text: str) -> list[str]:
     # A noun of the training sentences may weigh much: where no word is left, only the strongest goes.
     content = [word for word, share in shares if share < _TRIGGER]
     return content or [word for word, share in shares if share < 1]
-
-
-def _bucket(feature: str) -> int:
-    return zlib.crc32(feature.encode("utf-8", "surrogatepass")) % BUCKETS
-
-
-def _softmax(logits: NDArray[Any]) -> NDArray[Any]:
-    powers = np.exp(logits - logits.max())
-    return np.asarray(powers / powers.sum())
-
-
-@cache
-def _weights() -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the table (buckets, purposes and topics) as bytes, a scale a column, and the bias."""
-    from safetensors.numpy import load
-
-    data = CHECKPOINT.with_suffix(".safetensors").read_bytes()
-    meta = json.loads(CHECKPOINT.with_suffix(".json").read_text("utf-8"))
-    if hashlib.sha256(data).hexdigest() != meta["sha256"]:
-        raise ValueError(f"{CHECKPOINT}.safetensors is not the file that its JSON describes")
-    arrays = load(data)
-    return arrays["table"], arrays["scale"], arrays["bias"]

@@ -21,13 +21,14 @@ CHECKPOINT = Path(__file__).parents[2] / "checkpoints" / "instruction"
 
 
 @cache
-def _shipped() -> tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]:
+def load_checkpoint(path: Path) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]:
+    """Return the arrays and the metadata of ``path`` (without suffix), checked by SHA-256."""
     from safetensors.numpy import load
 
-    data = CHECKPOINT.with_suffix(".safetensors").read_bytes()
-    meta = json.loads(CHECKPOINT.with_suffix(".json").read_text("utf-8"))
+    data = path.with_suffix(".safetensors").read_bytes()
+    meta = json.loads(path.with_suffix(".json").read_text("utf-8"))
     if hashlib.sha256(data).hexdigest() != meta["sha256"]:
-        raise ValueError(f"{CHECKPOINT}.safetensors is not the file that its JSON describes")
+        raise ValueError(f"{path}.safetensors is not the file that its JSON describes")
     return load(data), meta
 
 
@@ -45,19 +46,19 @@ def install(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None
 @cache
 def array(name: str) -> NDArray[Any]:
     """Return the named array; hashed tables as bytes with a scale for each column."""
-    values: NDArray[Any] = (_installed or _shipped())[0][name]
+    values: NDArray[Any] = (_installed or load_checkpoint(CHECKPOINT))[0][name]
     return values
 
 
 @cache
 def labels(name: str) -> tuple[str, ...]:
     """Return the names of a layer's columns."""
-    return tuple((_installed or _shipped())[1]["architecture"][name])
+    return tuple((_installed or load_checkpoint(CHECKPOINT))[1]["architecture"][name])
 
 
 def buckets(features: Iterable[str], size: int) -> list[int]:
     """Return each feature's row in a table of ``size`` rows."""
-    return [zlib.crc32(feature.encode()) % size for feature in features]
+    return [zlib.crc32(feature.encode("utf-8", "surrogatepass")) % size for feature in features]
 
 
 def hashed(layer: str, rows: Iterable[Iterable[str]]) -> Floats:

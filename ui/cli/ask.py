@@ -225,10 +225,11 @@ def _written(session: Session) -> Iterator[str]:
         for params in session.agent.config.memory:
             if isinstance(params, LongTermMemory):
                 store, namespace = params.place.open(), params.place.namespace
+                every = store.facts(namespace)
                 for fact in store.facts(namespace, episode):
                     undo = f"stategate memory forget {fact.id} undoes it"
                     yield f"remembered as fact {fact.id}; {undo}"
-                    closed = [f for f in store.facts(namespace) if f.closed_by == fact.id]
+                    closed = [old for old in every if old.closed_by == fact.id]
                     for old in closed:
                         yield f"it ends fact {old.id}: {one_line(old.question)}"
                     if not closed and read_utterance(fact.question).purpose == "correction":
