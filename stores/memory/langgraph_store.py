@@ -3,13 +3,15 @@
 Items of any namespace are kept in the memory's own database. Below ``("facts", user, agent)`` stand
 the facts that conversations wrote: they can be got, searched by relevance and deleted (forgotten),
 but only a conversation writes them, since each must be traceable to a turn. Filters and namespaces
-mean what they mean to LangGraph's ``InMemoryStore``, which applies them.
+mean what they mean to LangGraph's ``InMemoryStore``, which applies them; ``created_at`` is the time
+of an item's first put. A put survives a killed process at once, a power cut after a moment.
 """
 
 import asyncio
 import json
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,6 +26,7 @@ from langgraph.store.base import (
     Result,
     SearchItem,
     SearchOp,
+    validate_op_namespace,
 )
 from langgraph.store.base.embed import get_text_at_path
 from langgraph.store.memory import InMemoryStore
@@ -33,10 +36,14 @@ from stategate.stores.files import parse_json
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.recall import Limits, asked_of
 from stategate.stores.memory.records import Fact, Namespace, TextEmbedder
-from stategate.stores.memory.schema import items
+from stategate.stores.memory.schema import MEMORY, items
+from stategate.stores.sql import Database
 
 FACTS = "facts"
 _JOIN = "."  # LangGraph refuses labels with a period
+_DELETE = items.delete().where(
+    *(items.c[name] == sa.bindparam(f"at_{name}") for name in ("namespace", "key"))
+)
 Path = tuple[str, ...]
 
 
@@ -48,14 +55,24 @@ class LongTermStore(BaseStore):
     def __init__(self, memory: LongTerm, embedder: TextEmbedder | None = None) -> None:
         self._memory = memory
         self._embedder = embedder
+        # Its own connections: items need not wait for the disk as a user's facts do.
+        place = memory.url.removeprefix("sqlite:///")
+        self._db = Database(place, replace(MEMORY, durable=False))
+        new = self._db.insert(items)
+        self._put = new.on_conflict_do_update(
+            index_elements=["namespace", "key"],
+            set_={name: new.excluded[name] for name in ("value", "searched", "updated")},
+        )
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Carry out ``ops``: what is read is as before the batch, of writes of one key the last holds.
 
         Raises ``UserError`` for a write below ``("facts", ...)``, ``TypeError`` for a value that is not
-        JSON (a date, bytes).
+        JSON (a date, bytes), ``InvalidNamespaceError`` for a label with a period.
         """
         every = list(ops)
+        for op in every:
+            validate_op_namespace(op)
         rows = [_row(op) if isinstance(op, PutOp) else None for op in every]
         results = [None if isinstance(op, PutOp) else self._read_op(op) for op in every]
         puts = {
@@ -79,7 +96,7 @@ class LongTermStore(BaseStore):
             paths = [item.namespace for item, _ in self._items(())]
             paths += [(FACTS, place.user, place.agent) for place in self._memory.namespaces()]
             return _in_memory(PutOp(path, "", {}) for path in paths).batch([op])[0]
-        raise UserError(f"this store has no operation {type(op).__name__}")
+        raise ValueError(f"Unknown operation type: {type(op)}")
 
     def _get(self, namespace: Path, key: str) -> Item | None:
         place = _fact_place(namespace)
@@ -89,7 +106,9 @@ class LongTermStore(BaseStore):
         else:
             facts = self._memory.facts(place)
             found = [_fact_item(namespace, fact) for fact in facts if str(fact.id) == key]
-        return found[0] if found else None
+        for item in found:
+            return Item(**{name: getattr(item, name) for name in Item.__slots__})
+        return None
 
     def _write(self, puts: Sequence[tuple[PutOp, dict[str, str] | None]]) -> None:
         """Write items in one transaction; facts can be deleted only."""
@@ -101,24 +120,20 @@ class LongTermStore(BaseStore):
                         "facts are written by conversations: only delete takes them away"
                     )
                 self._memory.erase(place, [int(op.key)])
-        own = [(op, row) for op, row in puts if op.namespace[:1] != (FACTS,)]
-        if not own:
-            return
-        with self._memory.transaction(
-            Namespace(_JOIN.join(own[0][0].namespace)[:180], "items")
-        ) as db:
-            now = time.time()
-            for number, (op, row) in enumerate(own):
-                label = _JOIN.join(op.namespace)
-                here = (items.c.namespace == label, items.c.key == op.key)
-                if row is None:
-                    db.execute(items.delete().where(*here))
-                    continue
-                at = now + number * 1e-6  # items come in the order in which they were put
-                value: dict[str, str | float] = {**row, "updated": at}
-                if not db.execute(items.update().where(*here).values(**value)).rowcount:
-                    new = {"namespace": label, "key": op.key, "created": at, **value}
-                    db.execute(items.insert().values(**new))
+        now = time.time()
+        new, gone = [], []
+        for number, (op, row) in enumerate(puts):
+            here = {"namespace": _JOIN.join(op.namespace), "key": op.key}
+            at = now + number * 1e-6  # items come in the order in which they were put
+            if row is not None:
+                new.append({**here, **row, "created": at, "updated": at})
+            elif op.namespace[:1] != (FACTS,):
+                gone.append({f"at_{name}": value for name, value in here.items()})
+        if new or gone:
+            with self._db.write("items/items") as db:
+                for statement, rows in ((self._put, new), (_DELETE, gone)):
+                    if rows:
+                        db.execute(statement, rows)
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         """Return what fits, in the order in which LangGraph's own store has it."""
@@ -135,7 +150,7 @@ class LongTermStore(BaseStore):
         if is_facts:
             return [item for item, _ in found][op.offset : op.offset + op.limit]
         found.sort(key=lambda row: places[row[0].namespace, row[0].key])
-        if op.query is None or self._embedder is None:
+        if not op.query or self._embedder is None:
             return [item for item, _ in found][op.offset : op.offset + op.limit]
         ranked = self._ranked(op.query, found)[op.offset : op.offset + op.limit]
         others = [item for item, texts in found if not texts]
@@ -149,9 +164,8 @@ class LongTermStore(BaseStore):
     def _read(self, *conditions: sa.ColumnElement[bool]) -> list[tuple[SearchItem, list[str]]]:
         """Return items in the order in which they came, each with the texts by which it is found."""
         query = sa.select(items).where(*conditions).order_by(items.c.created, items.c.key)
-        with self._memory.transaction(None, writes=False) as db:
-            rows = list(db.execute(query))
-        return [(_item(row), parse_json(row.searched)) for row in rows]
+        with self._db.damage():
+            return [(_item(row), parse_json(row.searched)) for row in self._db.rows(query)]
 
     def _ranked(
         self, query: str, found: Sequence[tuple[SearchItem, list[str]]]
@@ -181,7 +195,7 @@ class LongTermStore(BaseStore):
 
     def _facts_of(self, place: Namespace, op: SearchOp) -> list[Fact]:
         """Return the facts that answer the query, best first; without one the newest first."""
-        if op.query is None or self._embedder is None:
+        if not op.query or self._embedder is None:
             return sorted(self._memory.facts(place), key=lambda fact: (-fact.updated, -fact.id))
         asked = asked_of(op.query, self._embedder)
         return self._memory.recall(place, asked, Limits(facts=op.limit + op.offset))[0]
@@ -214,7 +228,7 @@ def _searched(op: PutOp) -> str:
 
 def _item(row: Any) -> SearchItem:
     created, updated = (datetime.fromtimestamp(at, UTC) for at in (row.created, row.updated))
-    path = tuple(row.namespace.split(_JOIN))
+    path = tuple(row.namespace.split(_JOIN)) if row.namespace else ()
     return SearchItem(path, row.key, parse_json(row.value), created, updated)
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.store.base import BaseStore, GetOp, PutOp
+from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, Item, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from stategate.nodes.models.embedders import HashingEmbedder
@@ -45,6 +45,7 @@ def fill(store):
         (("none",), {}),
         (("users",), {"limit": 2, "offset": 1}),
         (("users",), {"filter": {"n": {"$ne": 3}}, "limit": 1}),
+        (("users",), {"query": ""}),
     ],
 )
 def test_it_answers_like_langgraphs_own_store(store, prefix, more):
@@ -64,7 +65,9 @@ def test_items_are_kept_changed_and_deleted(store, memory):
     store.put(("users", "ana"), "a", {"text": "changed"})
     again = LongTermStore(LongTerm(memory.url))
     item = again.get(("users", "ana"), "a")
-    assert item.value == {"text": "changed"}
+    assert (type(item), item.value) == (Item, {"text": "changed"})
+    with pytest.raises(InvalidNamespaceError):
+        again.batch([GetOp(("users.ana",), "a")])
     assert item.updated_at >= item.created_at
     again.delete(("users", "ana"), "a")
     assert store.get(("users", "ana"), "a") is None
