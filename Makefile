@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export HF_HUB_DISABLE_TELEMETRY := 1
 export ANONYMIZED_TELEMETRY := False
+unexport PYTHONDONTWRITEBYTECODE  # without bytecode every process compiles its libraries: seconds each time
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check faults audit ui lock clean
 

@@ -17,6 +17,9 @@ from tests.postgres_server import programs, running
 
 os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
 os.environ.setdefault("LANGSMITH_TRACING", "false")
+# Libraries are compiled once, not again by each process that a test starts.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # pytest calls test modules after the checkout's folder; a process that they spawn finds them here.
 ROOT = Path(__file__).resolve().parents[1]
