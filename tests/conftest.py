@@ -1,18 +1,14 @@
 """What tests share. Downloads and caches go to the user's own cache folder, made once."""
 
 import os
-import shutil
-import socket
-import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from pathlib import Path
 
 import pytest
 
-from tests.kit import home, sample_shop, user_memory  # noqa: F401 - fixtures
+from tests.kit import home, program, sample_shop, user_memory  # noqa: F401 - fixtures
 from tests.postgres_server import programs, running
 
 os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
@@ -45,31 +41,14 @@ def postgres(postgres_server):
 
 
 @pytest.fixture(scope="session")
-def chroma():
+def chroma(tmp_path_factory):
     """Start a Chroma server, as `chroma run` does; return its URL."""
     pytest.importorskip("chromadb")
-    folder = tempfile.mkdtemp(prefix="stategate-chroma-")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    code = f"import sys; sys.argv = ['chroma', 'run', '--path', {folder!r}, '--host', "
-    code += f"'127.0.0.1', '--port', '{port}']; from chromadb.cli.cli import app; app()"
-    server = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 90
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                assert time.monotonic() < deadline, "the server did not start"
-                assert server.poll() is None, "the server stopped"
-                time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(20)
-        shutil.rmtree(folder, ignore_errors=True)
+    folder = tmp_path_factory.mktemp("chroma")
+    code = "import sys; from chromadb.cli.cli import app; sys.argv[0] = 'chroma'; app()"
+    where = ["-c", code, "run", "--path", str(folder), "--host", "127.0.0.1", "--port"]
+    with program(lambda port: [*where, str(port)], folder / "log") as url:
+        yield url
 
 
 @pytest.fixture

@@ -2,15 +2,19 @@
 
 import asyncio
 import base64
+import gzip
 import inspect
+import json
 import os
 import pickle
 import re
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,6 +27,11 @@ from stategate.envs.protocols import ANSWER, Fragment, FragmentRole
 from stategate.nodes.build_context.assemble import line_piece
 from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.nodes.retrieval.quoting import quote
+
+#: The real data, where this machine has them.
+DATA = Path(
+    os.environ.get("STATEGATE_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
+)
 
 
 @pytest.fixture
@@ -68,8 +77,8 @@ Respond = Callable[[Request], tuple[int, str, bytes]]
 
 
 @contextmanager
-def serving(do: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
-    """Serve requests of either method by ``do`` on a port of this machine; yields the URL."""
+def serving(do: Callable[[BaseHTTPRequestHandler], None], port: int = 0) -> Iterator[str]:
+    """Serve requests of either method by ``do`` on a free port of this machine; yields the URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -86,13 +95,36 @@ def serving(do: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
         def handle_error(self, *about: object) -> None:
             pass  # a client that went away
 
-    server = Server(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextmanager
+def program(words: Callable[[int], Sequence[str]], log: Path, **how: Any) -> Iterator[str]:
+    """Run Python with ``words`` of a free port, its output in ``log``; yields the URL that serves."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with log.open("ab") as out:
+        process = subprocess.Popen([sys.executable, *words(port)], stdout=out, stderr=out, **how)
+    deadline = time.monotonic() + 120
+    try:
+        while True:
+            with suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            is_starting = process.poll() is None and time.monotonic() < deadline
+            assert is_starting, log.read_text()[-2000:]
+            time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait(20)
 
 
 @contextmanager
@@ -245,6 +277,41 @@ def question_piece(question: str) -> Piece:
         ("lead", "\nAnswer:\n"),
         actions=(ANSWER,),
     )
+
+
+def qa_settings(corpus: object, memory: object) -> dict[str, Any]:
+    """Return the config of a conversation about ``corpus``, which remembers in the file ``memory``."""
+    place = {"url": str(memory)}
+    return {
+        "env": {"kind": "qa", "corpus": str(corpus), "chunking": "fixed-64-10"},
+        "embedder": "hashing",
+        "context": {"kind": "recall", "budget": 800, "memory": {"place": place}},
+        "actor": {"kind": "extract", "sentences": 1},
+        "memory": [
+            {"kind": "conversation"},
+            {"kind": "long_term", "place": place, "answers": True},
+        ],
+        "max_steps": 100,
+    }
+
+
+def built_contexts(graph: Any, task: dict[str, Any], thread: str = "t") -> list[BuiltContext]:
+    """Play ``task``; returns the context of each step."""
+    played = graph.stream(
+        {"task": task}, {"configurable": {"thread_id": thread}}, stream_mode="updates"
+    )
+    return [step["build_context"]["context"] for step in played if "build_context" in step]
+
+
+def golden(world: str, name: str) -> list[dict[str, Any]]:
+    """Return the rows of a world's golden file."""
+    with gzip.open(DATA / world / "golden" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def updates(moves: AsyncIterator[Any]) -> list[Any]:

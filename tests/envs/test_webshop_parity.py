@@ -1,47 +1,39 @@
 """Parity with the original WebShop on its own golden episodes, goals and search results."""
 
-import gzip
 import json
-import os
-from pathlib import Path
 
 import pytest
 
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.pages import SEARCH
+from tests.kit import DATA, golden
 
-ROOT = Path(__file__).parents[2]
-DATA = Path(os.environ.get("STATEGATE_DATA", ROOT.parent / "shared" / "data")) / "webshop"
 pytestmark = pytest.mark.skipif(
-    not (DATA / "golden").is_dir(), reason=f"no WebShop data in {DATA}: set STATEGATE_DATA"
+    not (DATA / "webshop" / "golden").is_dir(),
+    reason=f"no WebShop data in {DATA}: set STATEGATE_DATA",
 )
-
-
-def golden(name):
-    with gzip.open(DATA / "golden" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 @pytest.fixture(scope="module", params=["text", "rich"])
 def shop(request):
-    return WebShop.load(DATA, observation=request.param)
+    return WebShop.load(DATA / "webshop", observation=request.param)
 
 
 @pytest.fixture(scope="module")
 def text_shop():
-    return WebShop.load(DATA)
+    return WebShop.load(DATA / "webshop")
 
 
 def test_goals_are_the_originals_in_order(text_shop):
     assert len(text_shop.goals) == 6910
-    for expected in golden("goals"):
+    for expected in golden("webshop", "goals"):
         goal = text_shop.goals[expected["index"]]
         assert {key: goal[key] for key in expected} == expected
 
 
 def test_every_step_of_every_episode(shop):
     session = None
-    for row in golden("episodes"):
+    for row in golden("webshop", "episodes"):
         if row["action"] is None:
             session, seen = shop.reset(goal=row["session"])
         else:
@@ -62,7 +54,7 @@ def test_every_step_of_every_episode(shop):
 
 
 def test_search_returns_the_originals_fifty_in_order(text_shop):
-    for row in golden("bm25"):
+    for row in golden("webshop", "bm25"):
         assert text_shop.search(row["query"]) == [asin for asin, _ in row["hits"]]
         for (_, ours), (_, theirs) in zip(
             text_shop.search_scores(row["query"]), row["hits"], strict=True

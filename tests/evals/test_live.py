@@ -7,14 +7,10 @@ import pytest
 from stategate.envs.protocols import PlayableWorld
 from stategate.evals.worlds import chosen_tasks, run_live
 from stategate.stores.errors import UserError
-from tests.kit import call, refused
+from tests.kit import call, read_lines, refused
 
 BASE = {"actor": "rule", "memory": ["short_term"], "max_steps": 20}
 AGENTS = {"full": ["context.kind=full"], "small": ["context.kind=full", "context.budget=60"]}
-
-
-def rows(folder, name):
-    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
 
 
 def test_a_run_directory_holds_all_that_a_table_needs(tmp_path):
@@ -32,10 +28,12 @@ def test_a_run_directory_holds_all_that_a_table_needs(tmp_path):
     assert oracle["success"] >= full["success"]
     test = next(t for t in summary["tests"] if t["metric"] == "score")
     assert {"a", "b", "metric", "difference", "low", "high", "p"} <= set(test)
-    assert len(rows(out, "episodes")) == 12
-    for episode in rows(out, "episodes"):
+    assert len(read_lines(out / "episodes.jsonl")) == 12
+    for episode in read_lines(out / "episodes.jsonl"):
         who = (episode["agent"], episode["goal"])
-        steps = [row for row in rows(out, "steps") if (row["agent"], row["goal"]) == who]
+        steps = [
+            row for row in read_lines(out / "steps.jsonl") if (row["agent"], row["goal"]) == who
+        ]
         assert [row["step"] for row in steps] == list(range(episode["steps"]))
         assert sum(row["tokens"] for row in steps) == episode["tokens"]
         assert sum(row["seconds"] for row in steps) <= episode["seconds"] + 0.001 * len(steps)

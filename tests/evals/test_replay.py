@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from stategate.evals.arms import NOTHING
 from stategate.evals.replay import Bill, orphans_in, replay, run_replay
 from stategate.evals.settings import Replay
-from stategate.graph.exported import from_plain, read_messages
+from stategate.graph.exported import from_plain
 from stategate.stores.errors import UserError
 
 OPENAI = [
@@ -27,28 +27,6 @@ OPENAI = [
     },
     {"role": "assistant", "content": "Done."},
 ]
-
-
-def test_exports_are_read_in_any_form(tmp_path):
-    from langchain_core.messages import messages_to_dict
-
-    messages = from_plain(OPENAI)
-    for name, values in {
-        "a": OPENAI,
-        "b": {"messages": OPENAI},
-        "c": {"values": {"messages": OPENAI}},
-        "d": messages_to_dict(messages),
-        "e": [m.model_dump() for m in messages],
-    }.items():
-        path = tmp_path / f"{name}.json"
-        path.write_text(json.dumps(values))
-        found = read_messages(str(path))
-        assert [m.type for m in found] == ["human", "ai", "tool", "ai"]
-        assert found[1].tool_calls[0]["args"] == {"n": 1}
-    for bad in ("{", "[]", '{"a": 1}', '[{"role": "king", "content": "x"}]'):
-        (tmp_path / "bad.json").write_text(bad)
-        with pytest.raises(UserError):
-            read_messages(str(tmp_path / "bad.json"))
 
 
 def test_a_repeated_prefix_is_billed_at_a_tenth_and_a_changed_one_is_not():

@@ -1,7 +1,5 @@
 """Reranking: metrics against hand-made values, pools, resumable runs, and the command."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -107,18 +105,3 @@ def test_the_command(data, tmp_path):
         (["x*bm25"], "bm25+2*minilm"),
     ):
         assert told in refused(*words, *wrong, "--out", tmp_path / "no")
-
-
-def test_rank_prints_weights_as_bars(tmp_path):
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    (folder / "first.txt").write_text("k1 v1 k2 v2 k3 v3 k4 v4")
-    (folder / "second.txt").write_text("k5 v5 k6 v6 k7 v7 k8 v8")
-    words = ("rank", "k5 v5 k7 v7", "--corpus", folder, "--model", SSM, "--alone")
-    lines = [line for line in call(*words).splitlines() if "█" in line]
-    assert "second" in lines[0]
-    assert lines[0].count("█") > lines[1].count("█")
-    found = json.loads(call(*words, "--json", "-"))
-    assert found["documents"][0]["title"] == "second"
-    assert sum(d["weight"] for d in found["documents"]) == pytest.approx(1)
-    assert "--with" in refused(*words, "--with", "foo")

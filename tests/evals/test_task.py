@@ -8,7 +8,7 @@ import pytest
 from stategate.evals.core.statistics import paired_tests, summary_row
 from stategate.evals.core.task import Sample, Task, run_task
 from stategate.stores.errors import UserError
-from tests.kit import call
+from tests.kit import call, read_lines
 
 ARGS = {"command": "x", "commit": "a", "versions": {}, "seed": 3}
 
@@ -47,10 +47,6 @@ class Doubling:
         return table, paired_tests(values, [("a", "b")], ["value"], ARGS["seed"])
 
 
-def rows(folder, name):
-    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
-
-
 def test_agents_take_turns_and_a_summary_is_written(tmp_path):
     evaluation = Doubling()
     summary = run_task(evaluation.task(), str(tmp_path / "run"), ARGS)
@@ -61,7 +57,8 @@ def test_agents_take_turns_and_a_summary_is_written(tmp_path):
     ]
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary
     assert all(
-        row["seconds"] >= 0 and row["error"] is None for row in rows(tmp_path / "run", "numbers")
+        row["seconds"] >= 0 and row["error"] is None
+        for row in read_lines(tmp_path / "run" / "numbers.jsonl")
     )
     again = run_task(Doubling().task(), str(tmp_path / "again"), ARGS)
     assert again == summary, "the same seed gives the same statistics"
@@ -75,7 +72,7 @@ def test_a_stopped_run_goes_on_and_solves_nothing_twice(tmp_path):
     rest = Doubling()
     run_task(rest.task(), str(out), {**ARGS, "commit": "b"})
     assert len(rest.solved) == 5
-    assert len(rows(out, "numbers")) == len(rows(out, "steps")) == 8
+    assert len(read_lines(out / "numbers.jsonl")) == len(read_lines(out / "steps.jsonl")) == 8
     assert json.loads((out / "args.json").read_text())["resumed"][0]["commit"] == "b"
     nothing = Doubling()
     run_task(nothing.task(), str(out), ARGS)
@@ -97,7 +94,7 @@ def test_a_sample_with_several_rows_is_done_when_all_are_there(tmp_path):
     dialogue = Sample({"dialogue": "d"}, "long", [{"right": False}] * 3)
     task = Task(["a"], lambda _: [dialogue], solver, lambda rows: ([], []), "turns")
     run_task(task, str(tmp_path / "run"), ARGS)
-    made = rows(tmp_path / "run", "turns")
+    made = read_lines(tmp_path / "run" / "turns.jsonl")
     assert [(row["right"], bool(row["error"])) for row in made] == [
         (True, False),
         (True, False),
@@ -106,7 +103,7 @@ def test_a_sample_with_several_rows_is_done_when_all_are_there(tmp_path):
     path = tmp_path / "run" / "turns.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
     run_task(task, str(tmp_path / "run"), ARGS)
-    assert len(rows(tmp_path / "run", "turns")) == 3
+    assert len(read_lines(tmp_path / "run" / "turns.jsonl")) == 3
 
 
 def test_a_failure_is_counted_and_keeps_what_was_there(tmp_path):
@@ -114,14 +111,14 @@ def test_a_failure_is_counted_and_keeps_what_was_there(tmp_path):
     summary = run_task(Doubling(failing={("b", 3)}).task(), str(out), ARGS)
     assert [row["n"] for row in summary["rows"]] == [4, 4]
     assert summary["rows"][1]["value"] == 1.5
-    (error,) = rows(out, "errors")
+    (error,) = read_lines(out / "errors.jsonl")
     assert error == {
         "agent": "b",
         "number": 3,
         "step": 1,
         "error": "RuntimeError: the lamp fell over",
     }
-    failed = next(row for row in rows(out, "numbers") if row["error"])
+    failed = next(row for row in read_lines(out / "numbers.jsonl") if row["error"])
     assert (failed["value"], failed["half"]) == (0.0, True)
 
 

@@ -13,6 +13,7 @@ from stategate.stores.bank.search import StateBank
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.traces.store import TraceStore
 from tests.faults.scenarios.conversation import Passages
+from tests.kit import qa_settings
 
 HOURS = 3600.0
 TASK = {"goal": 3}
@@ -91,21 +92,13 @@ def test_what_is_said_last_holds(tmp_path, clock, monkeypatch):
     from stategate.nodes.observe.qa import QaEnv
 
     monkeypatch.setattr(QaEnv, "source", lambda self, seen, _: Passages(not seen.done))
-    place = {"url": str(tmp_path / "m.sqlite")}
-    config = load_config(
-        {
-            "env": {"kind": "qa", "corpus": "sample"},
-            "embedder": "hashing",
-            "context": {"kind": "recall", "memory": {"place": place}},
-            "actor": {"kind": "extract"},
-            "memory": ["conversation", {"kind": "long_term", "place": place, "answers": True}],
-        }
-    )
+    where = str(tmp_path / "m.sqlite")
+    config = load_config(qa_settings("sample", where))
     graph = build_graph(config, checkpointer=open_saver("memory"))
     for hours, said in ((0, "I live in Oslo."), (-5, "I live in Bergen."), (-9, "I live in Rome.")):
         clock(hours * HOURS)
         Session(graph, "t", {"question": said}).step()
-    memory = open_long_term(place["url"])
+    memory = open_long_term(where)
     (mine,) = memory.namespaces()
     homes = {
         row["value"].lower(): row["valid_to"]

@@ -11,6 +11,7 @@ from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.memory.records import Namespace
 from stategate.stores.traces.store import TraceStore
 from stategate.ui.memory import put_question
+from tests.kit import qa_settings
 
 THINGS = ("brinicle", "snailfish", "geyser")
 
@@ -22,20 +23,9 @@ def settings(tmp_path, home):
     for thing in THINGS:
         text = f"# {thing.title()}\n\nA {thing} is a thing of the sea."
         (folder / f"{thing}.md").write_text(text)
-    place = {"url": str(tmp_path / "memory.sqlite")}
-    return {
-        "env": {"kind": "qa", "corpus": str(folder), "chunking": "fixed-64-10"},
-        "embedder": "hashing",
-        "context": {"kind": "recall", "budget": 800, "memory": {"place": place}},
-        "actor": {"kind": "extract", "sentences": 1},
-        "memory": [
-            {"kind": "conversation"},
-            {"kind": "long_term", "place": place, "answers": True},
-            {"kind": "trace", "path": str(tmp_path / "traces.sqlite")},
-        ],
-        "checkpoints": str(tmp_path / "checkpoints.sqlite"),
-        "max_steps": 100,
-    }
+    made = qa_settings(folder, tmp_path / "memory.sqlite")
+    made["memory"].append({"kind": "trace", "path": str(tmp_path / "traces.sqlite")})
+    return {**made, "checkpoints": str(tmp_path / "checkpoints.sqlite")}
 
 
 def _ask(settings, things, user=None, barrier=None):

@@ -2,15 +2,8 @@
 
 import pytest
 
-from stategate.graph import load_config, presets
+from stategate.graph import load_config
 from stategate.stores.errors import UserError
-
-
-def test_every_preset_loads():
-    assert {"demo", "webshop", "smoke"} <= set(presets())
-    for name in presets():
-        load_config(name)
-        load_config(f"configs/{name}.yaml")
 
 
 def test_overrides_reach_every_slot_and_survive_a_dump():

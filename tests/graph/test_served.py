@@ -3,17 +3,13 @@
 import asyncio
 import json
 import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from pathlib import Path
 
 import pytest
 
 from stategate.graph.nodes import NODES
 from stategate.graph.state import memory_owner
+from tests.kit import program
 
 sdk = pytest.importorskip("langgraph_sdk")
 pytest.importorskip("langgraph_api")
@@ -29,57 +25,36 @@ max_steps: 8
 
 
 def served(folder, auth):
-    """Start the development server on the repository's langgraph.json; yield its URL."""
+    """Return the running development server of the repository's langgraph.json: it yields a URL."""
     settings = json.loads((ROOT / "langgraph.json").read_text())
     assert (ROOT / settings["graphs"]["stategate"].partition(":")[0]).is_file()
     settings |= {"dependencies": [str(ROOT)], "auth": {"path": auth or settings["auth"]["path"]}}
     (folder / "langgraph.json").write_text(json.dumps(settings).replace('"./', f'"{ROOT}/'))
     (folder / "agent.yaml").write_text(CONFIG)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ["dev", "--no-browser", "--no-reload", "--port", str(port)]
-    code = f"import sys; sys.argv = ['langgraph', *{words!r}]; from langgraph_cli.cli import cli; cli()"
+    code = "import sys; from langgraph_cli.cli import cli; sys.argv[0] = 'langgraph'; cli()"
     environment = {
         **os.environ,
         "STATEGATE_CONFIG": str(folder / "agent.yaml"),
         "LANGSMITH_TRACING": "false",
         "TOKENS": "ann=horse bob=battery",
     }
-    log = (folder / "log").open("wb")
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=folder, env=environment, stdout=log, stderr=log
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                urllib.request.urlopen(f"{url}/ok", timeout=2).close()
-                break
-            except OSError:
-                assert process.poll() is None, (folder / "log").read_text()[-2000:]
-                assert time.monotonic() < deadline, (folder / "log").read_text()[-2000:]
-                time.sleep(0.3)
-        yield url
-    finally:
-        process.terminate()
-        process.wait(20)
+    words = ["-c", code, "dev", "--no-browser", "--no-reload", "--port"]
+    return program(lambda port: [*words, str(port)], folder / "log", cwd=folder, env=environment)
 
 
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory):
     """The client of the server as it is: this machine's own."""
-    for url in served(tmp_path_factory.mktemp("own"), None):
+    with served(tmp_path_factory.mktemp("own"), None) as url:
         yield sdk.get_sync_client(url=url)
 
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory):
     """Return the client of whoever has a token, on a server with the example's accounts."""
-    for url in served(tmp_path_factory.mktemp("people"), "./examples/server_accounts.py:auth"):
+    with served(tmp_path_factory.mktemp("people"), "./examples/server_accounts.py:auth") as url:
 
-        def client(token, url=url):
+        def client(token):
             return sdk.get_sync_client(url=url, headers={"Authorization": f"Bearer {token}"})
 
         yield client

@@ -8,7 +8,7 @@ from stategate.nodes.conformance import check_actor, check_memory, check_updater
 from stategate.nodes.update_state.ema import Ema
 from stategate.nodes.write_memory.experience import ExperienceWriter
 from stategate.stores.bank.search import StateBank
-from tests.kit import piece_of
+from tests.kit import built_contexts, piece_of
 from tests.nodes.shop_pages import ITEM, ON_ITEM, ON_RESULTS, OPENED, RESULTS, WISH, context
 
 SEARCH_PAGE = (["Search bar: search[<query>]"], ("search[<query>]",))
@@ -99,12 +99,7 @@ def test_what_was_learned_is_told_at_once_and_its_use_is_counted(tmp_path):
     advised_agent = agent(
         folder, "context.kind=experience", f"context.bank={folder}", "actor.follow=true"
     )
-    contexts = []
-    for update in advised_agent.stream(
-        {"task": {"goal": 3}}, {"configurable": {"thread_id": "new"}}, stream_mode="updates"
-    ):
-        if "build_context" in update:
-            contexts.append(update["build_context"]["context"])
+    contexts = built_contexts(advised_agent, {"goal": 3})
     given = [[p for p in c.pieces if p.kind == "experience" and p.text] for c in contexts]
     assert [len(pieces) for pieces in given] == [1] * len(contexts)
     # Each step has its own advice, and only that.

@@ -65,31 +65,11 @@ def test_a_bank_state_is_the_state_that_the_agent_was_in(tmp_path, monkeypatch):
     assert total > 15
 
 
-def test_states_hold_question_decisions_and_no_button_marks():
-    steps = (
-        Step("search", "beds", "[button] Search [button_]", "Page 1 [button] B0 [button_] A bed"),
-        Step("click", "b0", "…", "[clicked button] navy [clicked button_]"),
-    )
-    told = states_of(episode(steps=steps))
-    assert told[0].startswith("Question: Find me easy clean")
-    assert "\nstart → Search" in told[0]
-    assert told[1].endswith("search(beds) → Page 1 B0 A bed")
-    assert "button" not in "".join(told)
-
-
 def test_worth_is_the_discounted_reward_to_go_and_failure_is_blamed():
     assert [note.q for note in annotate(episode())] == [9.127, 9.409, 9.7, 10.0]
     # A purchase of 0.8 is no success: half its worth is left, under the least that advice must have.
     assert max(note.q for note in annotate(episode(0.8))) == 4.0
     assert max(note.q for note in annotate(episode(float("nan")))) == 0.0
-
-
-def test_words_tell_the_place_of_a_product_and_never_its_code():
-    notes = annotate(episode())
-    assert (
-        notes[1].experience
-        == "Open product number 2 of the list. It ended in full reward 2 steps later."
-    )
 
 
 @pytest.mark.parametrize(

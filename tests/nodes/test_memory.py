@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from stategate.envs.protocols import Observation
 from stategate.nodes.conformance import check_memory
 from stategate.nodes.observe.webshop import WebShopEnv
@@ -66,18 +64,6 @@ def test_what_an_items_page_met_is_noted_and_outlives_the_page():
     for step in range(4, 8):
         events = write(record(step, events))
     assert [e.kind for e in events if e.t == 3] == ["NOTE", "ACT"]
-
-
-@pytest.mark.parametrize(
-    ("page", "kept"),
-    [
-        ("Instruction: [SEP] a lamp [SEP] Back [SEP] x", "Back [SEP] x"),
-        ("Instruction:\na lamp\n[button] Back [button_]", "[button] Back [button_]"),
-        ("Instruction: [SEP] a lamp [SEP] a lamp of glass", "a lamp of glass"),
-    ],
-)
-def test_short_term_drops_the_instruction_once(page, kept):
-    assert WebShopEnv().experience().summary_line(page, "a lamp") == kept
 
 
 def test_trace_events_come_in_order_with_errors_and_the_last_page():

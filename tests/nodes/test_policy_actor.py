@@ -25,7 +25,7 @@ from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.nodes.resources import Resources
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
-from tests.kit import context_of, step_piece
+from tests.kit import built_contexts, context_of, step_piece
 from tests.nodes.shop_pages import ITEM, LINKS, ON_ITEM, ON_RESULTS, RESULTS, WISH, context
 
 PROFILE = WebShopEnv().profile()
@@ -87,15 +87,8 @@ def test_features_stay_those_that_checkpoints_were_trained_on(
     }
     columns |= {name.removeprefix("offered: ") for name in columns}
     for task in range(3):
-        episode = graph.stream(
-            {"task": {"goal" if world == "webshop" else "game": task}},
-            {"configurable": {"thread_id": "t"}},
-            stream_mode="updates",
-        )
-        built = [
-            update["build_context"]["context"] for update in episode if "build_context" in update
-        ]
-        for step, made in enumerate(built):
+        named = {"goal" if world == "webshop" else "game": task}
+        for step, made in enumerate(built_contexts(graph, named)):
             rows, page = reader.describe(made, step, env.profile())
             names = {*page, *(name for row in rows.values() for name in row)}
             assert {name.removeprefix("offered: ") for name in names} <= columns

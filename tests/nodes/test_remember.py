@@ -16,6 +16,7 @@ from stategate.nodes.retrieval.remember import Memory
 from stategate.stores.errors import UserError
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.memory.records import Namespace
+from tests.kit import built_contexts
 
 
 def world(tmp_path, user="ana", env=("webshop", {}), actor="rule", **short_term):
@@ -40,13 +41,7 @@ def facts(tmp_path):
 
 
 def contexts(graph, thread):
-    where = {"configurable": {"thread_id": thread}}
-    task = {"task": {"env": "webshop", "goal": 1}}
-    seen = [
-        update["build_context"]["context"]
-        for update in graph.stream(task, where, stream_mode="updates")
-        if "build_context" in update
-    ]
+    seen = built_contexts(graph, {"env": "webshop", "goal": 1}, thread)
     return "\n".join(m.content for context in seen for m in context.messages)
 
 

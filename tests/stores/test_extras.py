@@ -32,41 +32,29 @@ def core(code, *words, **environment):
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("use", "extra"),
-    [
-        ("from stategate.stores.corpus.reader import shared; shared.read(b'<p>x', '.html')", "qa"),
-        ("from stategate.stores.corpus.reader import shared; shared.read(b'', '.pdf')", "qa"),
-        ("from stategate.stores.corpus.lexical import Lexical; Lexical(['x'])", "qa"),
-        ("from stategate.stores.corpus.vectors import Vectors; Vectors('v', 'n', 'e', 3)", "qa"),
-        (
-            "from stategate.stores.assets.weights import load_weights;"
-            "load_weights('state-gru', 'state')",
-            "local",
-        ),
-        (
-            "from stategate.stores.assets.weights import save_weights; save_weights('x', {}, {})",
-            "local",
-        ),
-        ("from stategate.stores.bank.search import MappedIndex; MappedIndex('x', 0)", "local"),
-    ],
-)
-def test_a_missing_extra_is_one_line_that_names_it(use, extra, tmp_path, monkeypatch):
+USES = {
+    "from stategate.stores.corpus.reader import shared; shared.read(b'<p>x', '.html')": "qa",
+    "from stategate.stores.corpus.reader import shared; shared.read(b'', '.pdf')": "qa",
+    "from stategate.stores.corpus.lexical import Lexical; Lexical(['x'])": "qa",
+    "from stategate.stores.corpus.vectors import Vectors; Vectors('v', 'n', 'e', 3)": "qa",
+    "stategate.stores.assets.weights.load_weights('state-gru', 'state')": "local",
+    "stategate.stores.assets.weights.save_weights('x', {}, {})": "local",
+    "from stategate.stores.bank.search import MappedIndex; MappedIndex('x', 0)": "local",
+}
+
+
+def test_stores_import_without_any_extra_and_a_missing_one_is_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, told = core(
-        f"from stategate.stores.errors import UserError\ntry:\n    {use}\n"
-        "except UserError as error:\n    print(error)\n    sys.exit(2)\n"
-    )
-    assert code == 2, told
-    assert told.count("\n") == 1
-    assert f"is not installed: pip install 'stategate[{extra}]'" in told
-
-
-def test_the_core_of_stores_imports_without_any_extra():
     modules = "tokens files sql embeddings home text assets.fetch assets.weights traces.store"
-    modules += " bank.bank bank.search corpus.corpus corpus.web_pages document_states"
-    code, told = core("".join(f"import stategate.stores.{name}\n" for name in modules.split()))
+    modules += " bank.bank bank.search corpus.corpus corpus.web_pages document_states errors"
+    lines = [f"import stategate.stores.{name}" for name in modules.split()]
+    for use in USES:
+        lines += ["try:", f"    {use}", "except stategate.stores.errors.UserError as error:"]
+        lines += ["    print(error)"]
+    code, told = core("\n".join(lines))
     assert code == 0, told
+    for line, extra in zip(told.splitlines(), USES.values(), strict=True):
+        assert f"is not installed: pip install 'stategate[{extra}]'" in line
 
 
 def test_an_episode_of_webshop_needs_no_extra(tmp_path):

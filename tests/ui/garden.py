@@ -79,13 +79,11 @@ CONFIG = {
 }
 
 
-def install(site):
-    """Write the package and its metadata into ``site``, as pip would."""
-    info = site / "stranger_garden-1.0.dist-info"
+def install(site, kind="garden", source=SOURCE, cls="GardenEnv"):
+    """Write the package of a kind and its metadata into ``site``, as pip would."""
+    info = site / f"stranger_{kind}-1.0.dist-info"
     info.mkdir(parents=True)
-    (site / "stranger_garden.py").write_text(SOURCE)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger-garden\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[stategate.nodes]\ngarden = stranger_garden:GardenEnv\n"
-    )
-    return site
+    (site / f"stranger_{kind}.py").write_text(source)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: stranger-{kind}\nVersion: 1.0\n")
+    points = f"[stategate.nodes]\n{kind} = stranger_{kind}:{cls}\n"
+    (info / "entry_points.txt").write_text(points)

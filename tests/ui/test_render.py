@@ -23,7 +23,6 @@ from stategate.ui.app.context import (
 )
 from stategate.ui.app.html import brief, macros, note, percent, safe
 from stategate.ui.app.tabs.episode_view import PageLook, render_page, render_trail
-from stategate.ui.app.tabs.state import allocation, foreseen
 from stategate.ui.app.workspace import Seen
 
 EVIL = '<img src=x onerror="alert(1)">${alert(2)}{{alert(3)}}`'
@@ -159,13 +158,6 @@ def test_a_context_shows_scores_tokens_and_what_is_lost_in_red():
     assert sum(p.tokens_after for p in folded) == built.tokens
 
 
-def test_unscored_pieces_are_shaded_by_what_is_kept():
-    shades = shading(
-        [piece("a", "product", "x", before=10), piece("b", "product", "x x", before=2)]
-    )
-    assert 0 < shades[0] < shades[1]
-
-
 def test_lanes_stand_in_one_grid_row_by_row():
     first = context(piece("instruction", "instruction", "I\n"), piece("b", "product", "b\n"))
     second = context(
@@ -224,13 +216,3 @@ def test_a_trail_marks_the_step_that_is_looked_at():
     assert "full · 1 tokens" in trail
     assert "<img" not in trail
     assert not render_trail([])
-
-
-def test_state_tables_have_a_column_a_step():
-    chances = ({"search": 0.9, "buy": 0.1}, {"search": 0.8, "buy": 0.2})
-    table = foreseen(("search", "buy"), chances).data
-    assert list(table.columns) == ["step", "1 search", "2 buy"]
-    assert table.to_numpy().tolist() == [["search", 90, 80], ["buy", 10, 20]]
-    kept = context(piece("a", "product", "x", before=4, lost=("click[a]",)))
-    table = allocation([kept, context(piece("b", "item", "y"))]).data
-    assert table.fillna(-1).to_numpy().tolist() == [["a", 1, -1], ["b", -1, 1]]

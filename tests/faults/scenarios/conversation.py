@@ -8,30 +8,16 @@ from stategate.stores.memory.records import Namespace
 from stategate.stores.traces.store import TraceStore
 from stategate.ui.memory import put_question
 from tests.faults.scenarios import kept
+from tests.kit import qa_settings
 
 QUESTIONS = [f"What is a {thing}?" for thing in ("brinicle", "snailfish", "geyser")]
 _RESOURCES = []
 
 
 def _graph(folder):
-    place = {"url": kept(folder, "memory")}
-    values = {
-        "env": {"kind": "qa", "corpus": "sample"},
-        "embedder": "hashing",
-        "context": {
-            "kind": "recall",
-            "budget": 800,
-            "memory": {"place": place},
-        },
-        "actor": {"kind": "extract", "sentences": 1},
-        "memory": [
-            {"kind": "conversation"},
-            {"kind": "long_term", "place": place, "answers": True},
-            {"kind": "trace", "path": kept(folder, "traces")},
-        ],
-        "checkpoints": kept(folder, "checkpoints"),
-        "max_steps": 100,
-    }
+    values = qa_settings("sample", kept(folder, "memory"))
+    values["memory"].append({"kind": "trace", "path": kept(folder, "traces")})
+    values["checkpoints"] = kept(folder, "checkpoints")
     return build_graph(load_config(values), resources=_RESOURCES[0] if _RESOURCES else None)
 
 

@@ -4,19 +4,14 @@ import json
 import os
 import re
 import shutil
-import socket
-import subprocess
-import sys
 import threading
-import time
-import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from stategate.stores.home import cache
-from tests.kit import completion
+from tests.kit import completion, program, serving
 from tests.ui import garden
 from tests.ui.browser.steps import compared, tab
 
@@ -69,13 +64,7 @@ def place(tmp_path_factory):
         (cache() / name).mkdir(exist_ok=True)
         (mine / name).symlink_to(cache() / name)
     site = folder / "site"
-    info = site / "stranger_topmost-1.0.dist-info"
-    info.mkdir(parents=True)
-    (site / "stranger_topmost.py").write_text(PLUGIN)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger-topmost\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[stategate.nodes]\ntopmost = stranger_topmost:Topmost\n"
-    )
+    garden.install(site, "topmost", PLUGIN, "Topmost")
     garden.install(site)
     return folder
 
@@ -83,35 +72,10 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="session")
 def server(place):
     """The address of one ``stategate ui`` for all tests."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     home = {"STATEGATE_HOME": str(place / "home"), "PYTHONPATH": str(place / "site")}
-    log = place / "server.log"
-    with log.open("a") as lines:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "stategate.ui.cli.main", "ui", "--port", str(port)],
-            cwd=place,
-            env={**os.environ, **home},
-            stdout=lines,
-            stderr=lines,
-        )
-    deadline, url = time.monotonic() + 120, f"http://127.0.0.1:{port}"
-    while not _answers(url):
-        is_starting = process.poll() is None and time.monotonic() < deadline
-        assert is_starting, log.read_text()
-        time.sleep(0.2)
-    yield url
-    process.kill()
-    process.wait(timeout=20)
-
-
-def _answers(url):
-    try:
-        with urllib.request.urlopen(url, timeout=5):
-            return True
-    except OSError:
-        return False
+    words, how = ["-m", "stategate.ui.cli.main", "ui", "--port"], {"env": {**os.environ, **home}}
+    with program(lambda port: [*words, str(port)], place / "server.log", cwd=place, **how) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -175,63 +139,48 @@ class FakeModel:
     """An OpenAI-compatible server that answers every request with the first legal action."""
 
     def __init__(self):
-        fake = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                fake.requests.append(body)
-                text = fake.answer(body)
-                if body.get("stream"):
-                    self.stream(text)
-                    return
-                raw = json.dumps(completion(text, 7, 3)).encode()
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(raw)))
-                self.end_headers()
-                self.wfile.write(raw)
-
-            def stream(self, text):
-                """Send ``text`` word by word, as servers do."""
-                self.send_response(200)
-                self.send_header("content-type", "text/event-stream")
-                self.send_header("connection", "close")
-                self.end_headers()
-                for part in re.findall(r"\S+\s*", text):
-                    if part.strip() == fake.halts_at:
-                        fake.goes_on.wait(120)
-                    delta = {"index": 0, "delta": {"role": "assistant", "content": part}}
-                    made = {"id": "x", "object": "chat.completion.chunk", "created": 0}
-                    choice = {**delta, "finish_reason": None}
-                    row = json.dumps({**made, "model": "m", "choices": [choice]})
-                    self.wfile.write(f"data: {row}\n\n".encode())
-                    self.wfile.flush()
-                self.wfile.write(b"data: [DONE]\n\n")
-
-            def log_message(self, *words):
-                pass
-
         self.requests = []
         #: The word of a stream before which it waits until a test has seen what it wants to see.
         self.halts_at, self.goes_on = "", threading.Event()
         self.answer = lambda body: json.dumps(
             {"thought": "", "action": "search[speaker]", "search": "speaker"}
         )
-        self._handler, self._port = Handler, 0
+        self.url = "http://127.0.0.1:0"
         self.start()
 
     def start(self):
         """Serve, after :meth:`stop` at the same address again."""
-        self._server = ThreadingHTTPServer(("127.0.0.1", self._port), self._handler)
-        self._server.daemon_threads = True
-        self._port = self._server.server_port
-        self.url = f"http://127.0.0.1:{self._port}/v1"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._serving = serving(self.respond, urlsplit(self.url).port)
+        self.url = f"{self._serving.__enter__()}/v1"
 
     def stop(self):
-        self._server.shutdown()
-        self._server.server_close()
+        self._serving.__exit__(None, None, None)
+
+    def respond(self, handler):
+        """Answer whole, or word by word where a stream is asked for, as servers do."""
+        body = json.loads(handler.rfile.read(int(handler.headers["content-length"])))
+        self.requests.append(body)
+        text = self.answer(body)
+        handler.send_response(200)
+        if not body.get("stream"):
+            raw = json.dumps(completion(text, 7, 3)).encode()
+            handler.send_header("content-type", "application/json")
+            handler.send_header("content-length", str(len(raw)))
+            handler.end_headers()
+            handler.wfile.write(raw)
+            return
+        handler.send_header("content-type", "text/event-stream")
+        handler.send_header("connection", "close")
+        handler.end_headers()
+        for part in re.findall(r"\S+\s*", text):
+            if part.strip() == self.halts_at:
+                self.goes_on.wait(120)
+            delta = {"index": 0, "delta": {"role": "assistant", "content": part}}
+            made = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+            row = json.dumps({**made, "choices": [{**delta, "finish_reason": None}]})
+            handler.wfile.write(f"data: {row}\n\n".encode())
+            handler.wfile.flush()
+        handler.wfile.write(b"data: [DONE]\n\n")
 
 
 @pytest.fixture
