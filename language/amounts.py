@@ -13,19 +13,23 @@ from pathlib import Path
 
 from stategate.language.words import CARDINALS, stem
 
-_BELOW = {"zero": 0, **CARDINALS, "dozen": 12}  # a hundred
+_BELOW = {"zero": 0, **CARDINALS, "dozen": 12, "fiver": 5, "tenner": 10}  # a hundred
+_THOUSAND = "(?:thousand|grand)"
 _UNITS, _TENS = ("|".join(list(CARDINALS)[i:j]) for i, j in ((0, 9), (19, 27)))
 _SPELLED = rf"(?:(?:{_TENS})[ -]+(?:{_UNITS})|{'|'.join(_BELOW)})"
 _HUNDREDS = (
     rf"(?:(?:(?:{_UNITS}|a)[ -]+)?hundred(?:[ -]+(?:and[ -]+)?{_SPELLED})?|{_SPELLED}"
     r"(?:[ -]+hundred)?)"
 )
+#: "four-fifty" and "two twenty-five" are 450 and 225.
+_SHORT = rf"(?:{_UNITS})[ -](?:{_TENS})(?:[ -](?:{_UNITS}))?"
 _DIGITS_RUN = r"[0-9]+(?:[.,][0-9]+)*"
 #: Letter sizes come first, in one spelling: "xx-large", "xxl", "2xl" and "2x-large" are one token.
 _TOKEN = re.compile(
     r"(?P<size>\b(?:(?P<xs>x{1,6})|(?P<count>\d{1,2})[ -]?x|extra(?![ls]\b))[ -]?"
     r"(?P<letter>large|small|l|s)\b)"
-    rf"|(?P<spelled>(?<![^\W\d_])(?:(?:{_SPELLED}|a)[ -]+thousand(?:[ -]+(?:and[ -]+)?{_HUNDREDS})?"
+    rf"|(?P<spelled>(?<![^\W\d_])(?:half an? (?:hundred|{_THOUSAND})"
+    rf"|(?:{_SPELLED}|a)[ -]+{_THOUSAND}(?:[ -]+(?:and[ -]+)?{_HUNDREDS})?|{_SHORT}"
     rf"|{_HUNDREDS})(?: and a half)?(?![^\W\d_]))"
     rf"|{_DIGITS_RUN}|[^\W\d_]+|[$€£<>\"']"
 )
@@ -83,14 +87,15 @@ def tokens(text: str) -> tuple[Token, ...]:
             name = f"{count}x{'large' if match['letter'].startswith('l') else 'small'}"
             raw.append(Token(name, name, start, end))
         elif match["spelled"]:
-            first = re.split("[ -]", word.removeprefix("a "))[0]
+            first = re.split("[ -]", re.sub("^(?:half )?an? ", "", word))[0]
             raw.append(_number(_spelled(word), first, start, end))
         elif word[0] == "0" and word.isdecimal() and len(word) > 1:
             raw.append(Token(word, word, start, end))  # a code, not an amount
         elif word[0] in _DIGITS:
             value = number_value(word)
-            if plain[start - 1 : start] in tuple("$€£") and re.match(r"k(?![^\W\d_])", plain[end:]):
-                value, end = value * 1000, end + 1  # $1.5k
+            is_money = plain[start - 1 : start] in tuple("$€£") or "." in word
+            if is_money and re.match(r"k(?![^\W\d_])", plain[end:]):
+                value, end = value * 1000, end + 1  # $2k, 1.5k
             raw.append(_number(value, word, start, end))
         elif not raw or start >= raw[-1].end:
             is_glued = len(word) == 1 and _is_glued(plain, start, end)
@@ -147,15 +152,16 @@ def _number(value: float, word: str, start: int, end: int) -> Token:
 
 
 def _spelled(words: str) -> float:
-    """Return the number that "one hundred and twenty" or "eight and a half" spells."""
-    total, part = 0.0, 0.0
+    """Return the number that "one hundred and twenty", "four-fifty" or "eight and a half" spells."""
+    total, part = 0.0, 0.5 * words.startswith("half ")
     for word in re.findall("[a-z]+", words.removesuffix(" and a half")):
         if word == "hundred":
             part = (part or 1) * 100
-        elif word == "thousand":
+        elif word in ("thousand", "grand"):
             total, part = (part or 1) * 1000, 0.0
         else:
-            part += _BELOW.get(word, 0)
+            is_short = 0 < part < 10 and _BELOW.get(word, 0) >= 20
+            part = part * (100 if is_short else 1) + _BELOW.get(word, 0)
     return total + part + 0.5 * words.endswith(" and a half")
 
 
@@ -201,7 +207,7 @@ def _counts(token: Token) -> bool:
 def _is_unit(following: Token, number: Token, plain: str) -> bool:
     """Say whether the word after a number is its unit; "in" is one only before no other word."""
     if following.word in ('"', "'"):
-        return True
+        return number.word[0] in _DIGITS
     if following.word not in _closed_classes()[1]:
         return False
     gap = plain[number.end : following.start]

@@ -1,7 +1,8 @@
 """Train the reader of utterances: sentences made of ``sentences.yaml``, a linear model, a checkpoint.
 
 In people's messages (``people``) a sentence with a question mark is a question, any other a statement;
-two scenarios of them are held out. People's ``questions`` are added, half of them without the mark.
+two scenarios of them are held out. People's ``questions`` are added, half of them without the mark, and
+what another writer wrote (``written.tsv``), each sentence several times beside the many made ones.
 ``held_out.tsv`` (purpose, sentence) is in another style. Nothing is chosen by what is held out.
 """
 
@@ -31,7 +32,8 @@ from stategate.trainers.settings import UtteranceSettings, open_run
 from stategate.trainers.trainer import Figures, Trainer
 
 HERE = Path(__file__).parent
-SENTENCES, HELD_OUT = HERE / "sentences.yaml", HERE / "held_out.tsv"
+SENTENCES, HELD_OUT, WRITTEN = HERE / "sentences.yaml", HERE / "held_out.tsv", HERE / "written.tsv"
+_WRITTEN_TIMES = 12  # that each sentence of another writer counts
 _CHOICE = re.compile(r"\[([^\]]*)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
 _OPENINGS = ("By the way, ", "Hi, ", "Oh and ", "One more thing: ", "Also, ", "So, ", "Well, ")
@@ -75,14 +77,16 @@ class UtteranceNetwork(nn.Module):
 def train(settings: UtteranceSettings) -> dict[str, Any]:
     """Train, test on the sentences of another style, write the checkpoint; return the summary."""
     torch.manual_seed(settings.seed)
-    files = (SENTENCES, HELD_OUT, Path(settings.people), Path(settings.questions))
+    files = (SENTENCES, HELD_OUT, WRITTEN, Path(settings.people), Path(settings.questions))
     facts = {"data": {path.name: sha256(path) for path in files}}
     run = open_run(settings, facts)
     rows = made_sentences(settings.sentences, settings.seed)
     people = read_people(Path(settings.people))
     own = [row for scenario, row in people if scenario not in settings.held_out]
     asked = read_questions(Path(settings.questions), settings.sentences // 2, settings.seed)
-    every = [Example(*row) for row in [*rows, *own, *asked]]
+    lines = [line.split("\t") for line in WRITTEN.read_text("utf-8").splitlines()]
+    written = [(purpose, "", text) for purpose, text in lines] * _WRITTEN_TIMES
+    every = [Example(*row) for row in [*rows, *own, *asked, *written]]
     random.Random(settings.seed).shuffle(every)
     chosen, fitted = every[::_CHOOSING], [e for i, e in enumerate(every) if i % _CHOOSING]
     network = UtteranceNetwork()
