@@ -4,7 +4,9 @@ agent = create_agent(model, [*memory_tools(user="ana"), corpus_tool("notes/")])
 mcp_server([*memory_tools(user="ana")]).run("stdio")
 """
 
+import asyncio
 import hashlib
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +23,7 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace, owned_by
 from stategate.stores.errors import UserError, require_extra
 from stategate.stores.memory.records import TRUSTED, Fact, Namespace, Turn
+from stategate.stores.progress import reports_to
 from stategate.stores.text import day_of, one_line
 
 if TYPE_CHECKING:
@@ -34,7 +37,7 @@ _SHOWN = 20_000  # characters that one call shows
 #: How many, within bounds.
 Count = Annotated[int, Field(ge=1, le=_MOST, description=f"how many, {_MOST} at most")]
 #: A text that says something, within bounds.
-Text = Annotated[str, Field(min_length=1, max_length=_LONGEST, pattern=r"\S")]
+Text = Annotated[str, Field(min_length=1, max_length=_LONGEST, pattern=r"\w")]
 
 
 def memory_tools(
@@ -125,13 +128,32 @@ def _fact_line(fact: Fact) -> str:
     return f"{day_of(fact.updated)}{doubt}: {one_line(fact.question)} — {answer}"
 
 
+async def _send(context: Any, line: str, done: float, total: float | None) -> None:
+    """Tell a client what its call waits for: as progress if it asked for that, and as a log line."""
+    await context.report_progress(done, total, line)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # older clients know nothing else
+        await context.info(line)
+
+
 def mcp_server(tools: Sequence[BaseTool]) -> "MCPServer[Any]":
-    """Return a server of ``tools``. Raises ``MissingExtra`` without the SDK."""
+    """Return a server of ``tools``, which reports progress. Raises ``MissingExtra`` without the SDK."""
     with require_extra("mcp"):
         from mcp.server import MCPServer
         from mcp.types import ToolAnnotations
 
-    server: MCPServer[Any] = MCPServer("stategate", instructions=_ABOUT, log_level="WARNING")
+    class Reporting(MCPServer[Any]):
+        async def call_tool(self, name: str, arguments: Any, context: Any = None) -> Any:
+            loop, call = asyncio.get_running_loop(), super().call_tool(name, arguments, context)
+
+            def report(line: str, done: float, total: float | None) -> None:
+                sending = _send(context, line, done, total)
+                asyncio.run_coroutine_threadsafe(sending, loop)
+
+            with reports_to(report):
+                return await call
+
+    server = Reporting("stategate", instructions=_ABOUT, log_level="WARNING")
     for tool in tools:
         if not isinstance(tool, StructuredTool) or tool.func is None:
             raise UserError(f"tool '{tool.name}' is no plain function, and cannot be served")

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from stategate.stores.home import cache
+from stategate.stores.progress import Progress
 from stategate.stores.sql import Blob, Database, Schema, Text, create_tables
 
 Vector = NDArray[np.float32]
@@ -35,7 +36,6 @@ _CACHE = Schema("embedding cache", (create_tables(_embeddings),), fix="delete it
 _STORED = sa.type_coerce(_embeddings.c.vector, sa.types.NullType())
 _MOST_PARAMETERS = 500  # SQLite allows 999 where it is old
 _BLOCK = 64  # texts computed between two writes, so that a killed run keeps nearly all it did
-_SHOW_FROM = 128  # texts from which computing takes over two seconds
 
 
 class EmbeddingCache:
@@ -108,12 +108,11 @@ class EmbeddingCache:
 
         ``compute`` takes texts and returns one float32 row each; it is not called if all are known.
         """
-        from tqdm import tqdm
-
         cached = self.get(embedder, texts, dimension)
         missing = [text for text in dict.fromkeys(texts) if text not in cached]
-        hidden = len(missing) < _SHOW_FROM
-        with tqdm(total=len(missing), desc="embedding", unit="text", disable=hidden) as bar:
+        with Progress(
+            what="embedding", total=len(missing), unit="text", disable=not missing
+        ) as bar:
             for start in range(0, len(missing), _BLOCK):
                 part = missing[start : start + _BLOCK]
                 vectors = np.asarray(compute(part), dtype=np.float32)

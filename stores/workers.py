@@ -39,6 +39,7 @@ from stategate.stores.errors import (
     require_extra,
     user_error_context,
 )
+from stategate.stores.progress import Progress
 
 Solve = Callable[[Any], Any]
 #: Called in a worker with ``serve``; it calls that with what solves a job.
@@ -110,11 +111,9 @@ def in_order(start: Start, jobs: Sequence[object], crew: Crew | None, what: str)
 
     Raises ``UserError`` for a job that fails in a worker.
     """
-    from tqdm import tqdm
-
     results: dict[int, Any] = {}
     every = work(partial(_numbered, start), list(enumerate(jobs)), crew)
-    for (number, _), result, problem in tqdm(every, what, len(jobs), disable=None):
+    for (number, _), result, problem in Progress(every, what, len(jobs), unit="job"):
         if problem is not None:
             raise UserError(f"{what}: {problem}")
         results[number] = result

@@ -15,10 +15,10 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
-from tqdm import tqdm
 
 from stategate.stores.errors import UserError, describe_error
 from stategate.stores.files import parse_json, write_bytes, write_json
+from stategate.stores.progress import Progress
 from stategate.stores.runs import mean, new_plot, save_plot
 from stategate.trainers.settings import Settings
 
@@ -72,9 +72,8 @@ class Trainer(Generic[B]):
             _keep(model, optimizer, folder, history, is_best=True)
         write_json(folder / "history.json", history, indent=1)  # a kill may have kept it from that
         name = next(key for key in history[0] if key != "epoch")
-        with tqdm(
-            total=settings.epochs, initial=history[-1]["epoch"], unit="epoch", disable=None
-        ) as bar:
+        begun = history[-1]["epoch"]
+        with Progress(what="train", total=settings.epochs, initial=begun, unit="epoch") as bar:
             while (
                 history[-1]["epoch"] < settings.epochs
                 and _epochs_without_gain(history, name) < settings.patience

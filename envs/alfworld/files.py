@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from stategate.envs.alfworld.game import Game
-from stategate.stores.assets.downloads import fetch_published, progress, sha256
+from stategate.stores.assets.downloads import byte_progress, fetch_published, sha256
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import atomic_path, parse_json
 from stategate.stores.home import cache
@@ -165,7 +165,7 @@ def _packed(path: Path) -> Path:
     with (
         atomic_path(packed) as partial,
         zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as games,
-        progress(state.st_size, f"reading {path.name}") as bar,
+        byte_progress(state.st_size, f"reading {path.name}") as bar,
         user_error_context(f"cannot read '{path}'", "give an undamaged copy", kinds=_DAMAGES),
     ):
         for member, body in _members(path):

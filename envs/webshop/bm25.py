@@ -15,7 +15,8 @@ from functools import lru_cache
 import numpy as np
 import regex
 from numpy.typing import NDArray
-from tqdm import tqdm
+
+from stategate.stores.progress import Progress
 
 #: Steps 2 and 3: suffix and what replaces it after a stem of at least one vowel-consonant sequence.
 _DOUBLE = {
@@ -198,7 +199,6 @@ def _term(word: str) -> str | None:
 
 
 K1, B = 0.9, 0.4
-_LONG = 10_000  # documents, about two seconds
 
 
 class Bm25:
@@ -209,7 +209,7 @@ class Bm25:
         vocabulary: dict[str, int] = {}
         # Flat arrays: a million documents in lists of small arrays would take gigabytes more.
         terms, counts, sizes, lengths = array("i"), array("f"), array("i"), array("i")
-        for document in tqdm(documents, "index", total, disable=total < _LONG):
+        for document in Progress(documents, "index", total, unit="document", disable=not total):
             tally = Counter(analyze(document))
             terms.extend(vocabulary.setdefault(term, len(vocabulary)) for term in tally)
             counts.extend(tally.values())

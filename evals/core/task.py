@@ -16,9 +16,8 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from tqdm import tqdm
-
 from stategate.stores.errors import ModelUnavailable, UserError, error_with_type, require_extra
+from stategate.stores.progress import Progress
 from stategate.stores.runs import RunDirectory, provenance
 from stategate.stores.workers import Crew, work
 
@@ -107,7 +106,7 @@ def run_task(task: Task, out: str, args: Mapping[str, Any]) -> dict[str, Any]:
         remaining = {identity: one for identity, one in todo.items() if identity not in done}
         if done and remaining:
             run.note_resumption(args)
-        with tqdm(total=len(todo), initial=len(done), unit=task.unit, disable=None) as bar:
+        with Progress(total=len(todo), initial=len(done), unit=task.unit) as bar:
             for identity, attempt in _attempts(players, remaining):
                 if attempt.outage:
                     why = f"stopped: {attempt.outage}"
@@ -150,7 +149,7 @@ def _attempts(players: "_Players", remaining: Todo) -> Iterator[tuple[Any, "Atte
             attempt = Attempt([{**values, "error": problem} for values in failure])
             attempt.problem = problem
         if attempt.problem:
-            tqdm.write(f"{identity}: {attempt.problem}", file=sys.stderr)
+            Progress.write(f"{identity}: {attempt.problem}", file=sys.stderr)
         yield identity, attempt
 
 

@@ -70,14 +70,14 @@ class Weigher:
     embedder: Callable[[], Embedder]
     partners: Sequence[Partner] = ("bm25_stem", "embedder")
 
-    def weigh(self, question: str, documents: Sequence[Document], quiet: bool = True) -> Ranking:
+    def weigh(self, question: str, documents: Sequence[Document]) -> Ranking:
         """Score ``documents`` for ``question``. Raises ``UserError`` for an empty question."""
         if not question.strip():
             raise UserError("the question is empty: ask something")
         if not documents:
             return Ranking(np.zeros(0), np.zeros(0))
         texts = [document.as_text() for document in documents]
-        states = self.memory.states(documents, quiet)
+        states = self.memory.states(documents)
         ranking = rank(self.memory.backend, states, question)
         parts = {GRADIENT: ranking.scores}
         for partner in self.partners:
@@ -138,7 +138,7 @@ class Rico(ConversationContext):
             titles = [one_line(str(chunk.data.get("title") or "")) for chunk in chunks]
             texts = [one_line(describe(request.view, chunk)) for chunk in chunks]
             documents = [Document(*pair) for pair in zip(titles, texts, strict=True)]
-            weighed = weigher.weigh(_one_line_question(query), documents, quiet=False)
+            weighed = weigher.weigh(_one_line_question(query), documents)
             return [(chunks[i], float(weighed.weights[i])) for i in weighed.order()], self.top_k
 
         return self.conversation(resources, find, best_last=True)

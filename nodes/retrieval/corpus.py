@@ -26,6 +26,7 @@ from stategate.stores.corpus.lexical import Lexical
 from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.corpus.vectors import Vectors, is_server
 from stategate.stores.errors import UserError
+from stategate.stores.progress import Progress
 
 Retrieval = Literal["hybrid", "parent", "rrf", "dense"]
 #: Candidates of a ranking that go into the fusion, and those whose sentences are read.
@@ -229,10 +230,8 @@ class CorpusIndex(PassageIndex):
         ids = self._vectors.ids()
         new = [passage for passage in passages if passage.id not in ids]
         gone = sorted(ids - {passage.id for passage in passages})
-        from tqdm import tqdm
-
         blocks = [new[start : start + 256] for start in range(0, len(new), 256)]
-        for part in tqdm(blocks, "index", unit="passage", unit_scale=256, disable=len(new) < 128):
+        for part in Progress(blocks, "index", unit="passage", unit_scale=256):
             rows = self.embedder.embed([titled(passage) for passage in part])
             facts = [{"document": p.document, "title": p.title} for p in part]
             self._vectors.put([p.id for p in part], rows, [p.text for p in part], facts)

@@ -14,18 +14,13 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn
+from typing import IO
 
 from stategate.stores.errors import describe_error, user_error_context
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
-
-    Bar = tqdm[NoReturn]
+from stategate.stores.progress import Progress
 
 #: Seconds after which a host that has not answered counts as unreachable.
 PATIENCE = 5.0
@@ -40,19 +35,9 @@ class SourceError(Exception):
     """Why one source could not serve a file; callers try the next one."""
 
 
-@contextmanager
-def progress(total: int, what: str, *, leave: bool = True) -> "Iterator[Bar]":
-    """Show a bar of ``total`` bytes on standard error; it stays if ``leave`` and all went well."""
-    from tqdm import tqdm
-
-    pace = 0.2 if sys.stderr.isatty() else 2.0
-    look: Any = {"unit": "B", "unit_scale": True, "mininterval": pace, "file": sys.stderr}
-    with tqdm(total=total, desc=what, leave=leave, **look) as bar:
-        try:
-            yield bar
-        except SourceError:
-            bar.leave = False
-            raise
+def byte_progress(total: int, what: str) -> Progress:
+    """Return a bar of ``total`` bytes."""
+    return Progress(what=what, total=total, unit="B", unit_scale=True, leave=False)
 
 
 def sha256(path: Path, advance: Advance = abs) -> str:
@@ -101,7 +86,7 @@ def fetch_published(url: str, target: Path, size: int, world: str) -> None:
     fix = f"connect to the network, or copy local files with `stategate data {world} --from FOLDER`"
     with (
         user_error_context(f"could not download {target.name}", fix, SourceError),
-        progress(size, f"fetching {target.name}") as bar,
+        byte_progress(size, f"fetching {target.name}") as bar,
     ):
         download(url, target, size, bar.update, patience=30)
 

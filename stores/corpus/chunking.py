@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from tqdm import tqdm
-
 from stategate.stores.errors import UserError
+from stategate.stores.progress import Progress
 from stategate.stores.tokens import count_tokens, encode, encoding
 
 Span = tuple[int, int]
@@ -72,7 +71,7 @@ class Chunking:
     def _fixed(self, text: str) -> list[tuple[int, int]]:
         offsets: list[int] = []
         how: dict[str, Any] = {"unit": "character", "unit_scale": True}
-        with tqdm(total=len(text), desc="cut", disable=len(text) < _LONG, **how) as bar:
+        with Progress(what="cut", total=len(text), **how) as bar:
             for start, block in blocks(text):
                 # A character's first token holds its offset: no window starts inside a character.
                 _, places = encoding().decode_with_offsets(encode(block))

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from stategate.stores.errors import require_extra
 from stategate.stores.files import parse_json
+from stategate.stores.progress import Progress
 
 Tokenise = Callable[[str], list[str]]
 _SIZE = "size.json"
-_SHOW_FROM = 20_000  # passages from which indexing takes over two seconds
 
 
 class Lexical:
@@ -43,12 +42,11 @@ class Lexical:
         self.size = len(texts)
         self._tokenise = tokenise or words
         self._repeats = repeats
-        hidden = len(texts) < _SHOW_FROM
-        tokens = [self._tokenise(text) for text in tqdm(texts, "split into words", disable=hidden)]
+        tokens = [self._tokenise(text) for text in Progress(texts, "split into words", unit="text")]
         self._index: Any = None
         if any(tokens):
             self._index = bm25s.BM25(k1=k1, b=b, method="lucene")
-            self._index.index(tokens, show_progress=not hidden)
+            self._index.index(tokens, show_progress=False)
 
     def scores(self, query: str) -> NDArray[np.float64]:
         """Return one score a text, in order, 0 where no word is shared."""

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from stategate.nodes.act.answer import Extract
+from stategate.stores import progress
 from stategate.stores.corpus.corpus import corpus_names
 from stategate.ui.cli import output
 from tests.kit import call, refused, run_command, text_in
@@ -81,10 +82,11 @@ def test_ctrl_c_while_it_thinks_ends_in_a_line_and_loses_nothing(notes, monkeypa
 
 
 def test_what_takes_long_says_so(monkeypatch, capsys):
-    monkeypatch.setattr(output, "PATIENCE", 0.05)
-    with output.working("reading"):
+    monkeypatch.setattr(progress, "PATIENCE", 0.05)
+    with output.working("reading"), progress.Progress(total=9, unit="text") as bar:
+        bar.update(3)
         time.sleep(0.3)
-    assert "reading" in capsys.readouterr().err
+    assert "working: 3 of 9 texts, 0 s so far, about" in capsys.readouterr().err
 
 
 def test_ingest_reads_updates_and_removes(notes):

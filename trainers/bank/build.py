@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tqdm import tqdm
 
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import Episode, states_of
@@ -15,6 +14,7 @@ from stategate.nodes.experience.grow import add_episode, make_of
 from stategate.nodes.models.embedders import embed_ahead
 from stategate.stores.bank.bank import Entry, Row
 from stategate.stores.bank.search import StateBank, TraceBank
+from stategate.stores.progress import Progress
 from stategate.stores.workers import Crew
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def build_state_bank(
         texts = [text for episode in todo for text in states_of(episode, adapter)]
         embed_ahead(resources.embedder_params, texts, crew)
     with closing(bank.bank):
-        for episode in tqdm(todo, unit="episode", disable=None):
+        for episode in Progress(todo, "build", unit="episode"):
             built.rows += add_episode(bank, episode, embedder, adapter)
         bank.refresh()
     return built
@@ -77,7 +77,7 @@ def build_trace_bank(
     if crew is not None:
         embed_ahead(resources.embedder_params, [episode.question for episode in todo], crew)
     with closing(bank.bank):
-        for episode in tqdm(todo, unit="episode", disable=None):
+        for episode in Progress(todo, "build", unit="episode"):
             if not episode.question:
                 built.problems.append(f"{episode.id}: there is no question to find it by")
                 continue

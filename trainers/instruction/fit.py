@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
-from tqdm import tqdm
 
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import Product
@@ -27,6 +26,7 @@ from stategate.language.instruction.tagger import TAGS
 from stategate.language.instruction.weights import install
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.weights import load_arrays, save_weights
+from stategate.stores.progress import Progress
 from stategate.stores.runs import provenance
 from stategate.trainers.instruction import networks
 from stategate.trainers.instruction.pages import (
@@ -225,7 +225,11 @@ def _fit_tags(
     settings: InstructionSettings, texts: tuple[Sequence[str], Sequence[str]], arrays: Arrays
 ) -> Figures:
     fitted, held = (
-        [one for text in tqdm(part, disable=None) if len((one := networks.TaggedText(text)).tags)]
+        [
+            one
+            for text in Progress(part, unit="text")
+            if len((one := networks.TaggedText(text)).tags)
+        ]
         for part in texts
     )
     network = networks.TagNetwork()
@@ -240,7 +244,7 @@ def _fit_choices(
     settings: InstructionSettings, shops: tuple[Sequence[Instance], ...], arrays: Arrays
 ) -> Figures:
     fitted, held = (
-        [x for one in tqdm(part, disable=None) for x in choice_examples(one)] for part in shops
+        [x for one in Progress(part, unit="text") for x in choice_examples(one)] for part in shops
     )
     network = networks.ChoiceNetwork(fitted[0].rows.shape[1], len(fitted[0].none))
     loss, right = networks.choice_loss, networks.choices_right
@@ -257,7 +261,7 @@ def _fit_subjects(
     arrays: Arrays,
 ) -> Figures:
     fitted, held = (
-        [x for one in tqdm(part, disable=None) for x in subject_examples(shop, one)]
+        [x for one in Progress(part, unit="text") for x in subject_examples(shop, one)]
         for part in shops
     )
     network = networks.Layered("subject", len(fitted[0].row), 1)

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from tqdm import tqdm
 
 from stategate.envs.protocols import Observation, View
 from stategate.nodes.build_context.heads import done_in
@@ -19,6 +18,7 @@ from stategate.nodes.update_state.learned import load_model, type_of
 from stategate.nodes.update_state.state_models import StateModel
 from stategate.stores.assets.weights import require_match
 from stategate.stores.errors import UserError
+from stategate.stores.progress import Progress
 from stategate.stores.runs import RunDirectory
 from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory
@@ -64,7 +64,7 @@ class TextTable:
         """Embed the texts that were added since the last time."""
         texts = list(self.index)[len(self.vectors) :]
         rows = [self.vectors] if len(self.vectors) else []
-        with tqdm(total=len(texts), desc="embed texts", unit="text", disable=None) as bar:
+        with Progress(what="embed texts", total=len(texts), unit="text") as bar:
             for start in range(0, len(texts), 64):
                 vectors = embedder.embed(texts[start : start + 64])
                 rows.append(torch.from_numpy(vectors))

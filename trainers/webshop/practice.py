@@ -6,13 +6,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from stategate.envs.webshop import WebShop
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import load_config
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
+from stategate.stores.progress import Progress
 from stategate.stores.traces.store import TraceStore
 from stategate.stores.workers import Crew, work
 from stategate.trainers.webshop.goals import goals_of
@@ -56,10 +55,10 @@ def practise(
     todo = [(style, goal) for style, goal in names if f"{style}/{goal}" not in there]
     failed = 0
     every = work(partial(_serve, *how), todo, crew)
-    for (style, goal), _, problem in tqdm(every, total=len(todo), unit="episode", disable=None):
+    for (style, goal), _, problem in Progress(every, "play", len(todo), unit="episode"):
         if problem is not None:
             failed += 1
-            tqdm.write(f"{style}/{goal}: {problem}", file=sys.stderr)
+            Progress.write(f"{style}/{goal}: {problem}", file=sys.stderr)
     return len(todo) - failed
 
 

@@ -345,7 +345,7 @@ def rank(settings: RankSettings) -> None:
         lambda: MiniLM().build(Resources()),
         () if settings.alone else settings.fuse_with,
     )
-    weighed = weigher.weigh(question, documents, quiet=False)
+    weighed = weigher.weigh(question, documents)
     rows = [
         {
             "title": documents[i].title,

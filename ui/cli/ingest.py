@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stategate.stores.errors import UserError
+from stategate.stores.progress import Progress
 from stategate.stores.settings import JsonFile, Overrides, Shared, argument, option
 from stategate.ui.cli.output import say, working, wrote
 from stategate.ui.cli.settings_command import command, single
@@ -83,8 +84,6 @@ def ingest(settings: IngestSettings) -> None:
 
 
 def _read(corpus: "Corpus", settings: IngestSettings, crew: "Crew | None") -> "Changes":
-    from tqdm import tqdm
-
     from stategate.stores.corpus.corpus import Changes
     from stategate.stores.corpus.documents import SUFFIXES, files_in, read_folder
     from stategate.stores.corpus.web_pages import is_web, read_web
@@ -94,7 +93,7 @@ def _read(corpus: "Corpus", settings: IngestSettings, crew: "Crew | None") -> "C
     listed = {name: files_in(folder) for name, folder in folders.items()}  # refuse before any work
     total = Changes()
     count = sum(map(len, listed.values())) + len(sources) - len(folders)
-    with tqdm(total=count, unit="document", desc="read", disable=None, delay=1) as bar:
+    with Progress(what="read", total=count, unit="document") as bar:
         for name in sources:
             origin = name
             documents: list[Document | Skipped] = []

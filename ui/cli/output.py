@@ -4,10 +4,8 @@ import json
 import os
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,11 +18,9 @@ from rich.text import Text
 
 from stategate.stores import files
 from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.progress import Progress
 from stategate.stores.text import printable
 
-#: Seconds of silence before a command without a terminal says that it works.
-PATIENCE = 2.0
-_EVERY = 30.0  # seconds between such lines
 _BAR = 14  # blocks of the longest bar
 
 
@@ -80,29 +76,12 @@ def bar(value: float, highest: float) -> Text:
     return Text("█" * max(round(_BAR * min(max(share, 0.0), 1.0)), 1), "green")
 
 
-@contextmanager
-def working(what: str) -> Iterator[None]:
-    """Tell on standard error that ``what`` goes on: at once on a terminal, elsewhere after two seconds.
-
-    Where there is no terminal, a line comes now and then.
-    """
-    ended = threading.Event()
-    started = time.monotonic()
-
-    def tell() -> None:
-        wait = PATIENCE
-        while not ended.wait(wait):
-            sys.stderr.write(f"stategate: {what}, {time.monotonic() - started:.0f} s so far\n")
-            wait = _EVERY
-
-    if sys.stderr.isatty():
-        say(f"{what} …", "dim", stderr=True)
-    else:
-        threading.Thread(target=tell, daemon=True).start()
-    try:
-        yield
-    finally:
-        ended.set()
+def working(what: str) -> AbstractContextManager[object]:
+    """Say on standard error that ``what`` goes on: at once on a terminal, elsewhere now and then."""
+    if not sys.stderr.isatty():
+        return Progress(what=what)
+    say(f"{what} …", "dim", stderr=True)
+    return nullcontext()
 
 
 def check_target(target: str | None) -> None:

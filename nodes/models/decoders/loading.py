@@ -13,6 +13,7 @@ from stategate.stores.document_states import DocumentStates, document_key
 from stategate.stores.errors import UserError, describe_error, require_extra
 from stategate.stores.files import atomic_path
 from stategate.stores.home import cache
+from stategate.stores.progress import Progress
 
 DEFAULT = "smollm2-135m"
 
@@ -125,7 +126,6 @@ def _load(folder: str, model: str) -> tuple[Any, Any]:
 
 
 _BLOCK = 16  # documents in memory at a time, and lost by a kill
-_SHOW_FROM = 8  # documents from which encoding takes over two seconds
 
 
 class DocumentMemory:
@@ -149,24 +149,20 @@ class DocumentMemory:
         mark = self.backend.fingerprint
         return DocumentStates(cache() / "document_states" / f"{mark.replace('/', '-')}-fp16", mark)
 
-    def states(self, documents: Sequence[Document], quiet: bool = True) -> list[State]:
+    def states(self, documents: Sequence[Document]) -> list[State]:
         """Return the documents' states, in order; a build that was killed goes on where it stopped."""
         import torch
 
         keys = [document_key(document.as_text()) for document in documents]
         with self._lock:
-            self._build(dict(zip(keys, documents, strict=True)), quiet)
+            self._build(dict(zip(keys, documents, strict=True)))
             rows = [self.index.get(key) for key in keys]
         return [{name: torch.from_numpy(array) for name, array in row.items()} for row in rows]
 
-    def _build(self, by_key: dict[str, Document], quiet: bool) -> None:
-        from tqdm import tqdm
-
+    def _build(self, by_key: dict[str, Document]) -> None:
         todo = self.index.missing(list(by_key))
-        hidden = True if quiet or len(todo) < _SHOW_FROM else None  # None: where nobody looks
         blocks = [todo[start : start + _BLOCK] for start in range(0, len(todo), _BLOCK)]
-        look: dict[str, Any] = {"unit": "document", "unit_scale": _BLOCK, "disable": hidden}
-        for part in tqdm(blocks, "reading documents", **look):
+        for part in Progress(blocks, "read", unit="document", unit_scale=_BLOCK):
             states = self.backend.encode([by_key[key] for key in part])
             for key, state in zip(part, states, strict=True):
                 self.index.add(key, {name: tensor.numpy() for name, tensor in state.items()})
