@@ -6,6 +6,7 @@ mcp_server([*memory_tools(user="ana")]).run("stdio")
 
 import asyncio
 import hashlib
+import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,30 +129,32 @@ def _fact_line(fact: Fact) -> str:
     return f"{day_of(fact.updated)}{doubt}: {one_line(fact.question)} — {answer}"
 
 
-async def _send(context: Any, line: str, done: float, total: float | None) -> None:
-    """Tell a client what its call waits for: as progress if it asked for that, and as a log line."""
-    await context.report_progress(done, total, line)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # older clients know nothing else
-        await context.info(line)
-
-
 def mcp_server(tools: Sequence[BaseTool]) -> "MCPServer[Any]":
     """Return a server of ``tools``, which reports progress. Raises ``MissingExtra`` without the SDK."""
     with require_extra("mcp"):
         from mcp.server import MCPServer
+        from mcp.shared.exceptions import MCPDeprecationWarning
         from mcp.types import ToolAnnotations
+
+    # Log lines are deprecated, and all that a client gets which asks for no progress.
+    warnings.filterwarnings("ignore", "The logging capability", MCPDeprecationWarning)
 
     class Reporting(MCPServer[Any]):
         async def call_tool(self, name: str, arguments: Any, context: Any = None) -> Any:
-            loop, call = asyncio.get_running_loop(), super().call_tool(name, arguments, context)
+            loop, started = asyncio.get_running_loop(), time.monotonic()
+            wants_progress = "progress_token" in (context.request_context.meta or {})
 
-            def report(line: str, done: float, total: float | None) -> None:
-                sending = _send(context, line, done, total)
+            def report(line: str) -> None:
+                seconds = time.monotonic() - started  # a progress that never goes back
+                sending = (
+                    context.report_progress(seconds, None, line)
+                    if wants_progress
+                    else context.info(line)
+                )
                 asyncio.run_coroutine_threadsafe(sending, loop)
 
             with reports_to(report):
-                return await call
+                return await super().call_tool(name, arguments, context)
 
     server = Reporting("stategate", instructions=_ABOUT, log_level="WARNING")
     for tool in tools:

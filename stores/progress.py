@@ -17,8 +17,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-#: Takes a line, what is done, and the total, None where that is unknown.
-Report = Callable[[str, float, float | None], None]
+#: Takes a line.
+Report = Callable[[str], None]
 
 #: Seconds until the first line, and between lines.
 PATIENCE, _EVERY = 2.0, 10.0
@@ -44,9 +44,15 @@ class Progress(tqdm):  # type: ignore[type-arg]
         if self.disable:
             return
         _active.append(self)
-        self._send()
         if not is_drawn or self._report:
             threading.Thread(target=self._tick, args=(is_drawn,), daemon=True).start()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the items; tqdm itself counts them only when it draws."""
+        with self:
+            for item in self.iterable:
+                yield item
+                self.update()
 
     def close(self) -> None:
         """End it."""
@@ -63,7 +69,7 @@ class Progress(tqdm):  # type: ignore[type-arg]
             unit = "MB" if self.unit == "B" else f"{self.unit}s"
             what += f": {self.n * scale:,.0f} of {self.total * scale:,.0f} {unit}"
         what += f", {seconds:.0f} s so far"
-        if self.total and self.n > self.initial:
+        if self.total and self.n - self.initial > self.total / 50:  # before, nobody can tell
             left = seconds * max(self.total - self.n, 0) / (self.n - self.initial)
             what += f", about {left:.0f} s left"
         return what
@@ -72,20 +78,20 @@ class Progress(tqdm):  # type: ignore[type-arg]
         wait = PATIENCE
         while not self._ended.wait(wait):
             wait = _EVERY
-            self._send()
-            # One line for all that goes on: of the outermost that is counted.
-            if not is_drawn and self in _active[:1]:
-                bar = next((bar for bar in list(_active) if bar.total), self)
-                sys.stderr.write(f"stategate: {bar.line()}\n")
-
-    def _send(self) -> None:
-        if self._report is not None:
-            self._report(self.line(), self.n, self.total)
+            # One line for all that goes on in a call, by the outermost.
+            bars = [bar for bar in list(_active) if bar._report is self._report]
+            if not bars or bars[0] is not self:  # tqdm compares bars by their place
+                continue
+            line = "; ".join(bar.line() for bar in bars if bar.total) or bars[-1].line()
+            if not is_drawn:
+                sys.stderr.write(f"stategate: {line}\n")
+            if self._report is not None:
+                self._report(line)
 
 
 @contextmanager
 def reports_to(report: Report) -> Iterator[None]:
-    """Send the lines of what this context begins to ``report``, too, the first one at once."""
+    """Send the lines about what this context begins to ``report``, too."""
     token = _report.set(report)
     try:
         yield
