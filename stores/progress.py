@@ -23,8 +23,8 @@ Report = Callable[[str], None]
 #: Seconds until the first line, and between lines.
 PATIENCE, _EVERY = 2.0, 10.0
 _report: ContextVar[Report | None] = ContextVar("report", default=None)
-#: What goes on, the outermost first.
-_active: "list[Progress]" = []
+#: What goes on by identity (tqdm's bars are equal where their places are), the outermost first.
+_active: "dict[int, Progress]" = {}
 
 
 class Progress(tqdm):  # type: ignore[type-arg]
@@ -43,7 +43,7 @@ class Progress(tqdm):  # type: ignore[type-arg]
         self._ended, self._report = threading.Event(), _report.get()
         if self.disable:
             return
-        _active.append(self)
+        _active[id(self)] = self
         if not is_drawn or self._report:
             threading.Thread(target=self._tick, args=(is_drawn,), daemon=True).start()
 
@@ -56,8 +56,7 @@ class Progress(tqdm):  # type: ignore[type-arg]
 
     def close(self) -> None:
         """End it."""
-        if not self.disable and self in _active:
-            _active.remove(self)
+        if _active.pop(id(self), None):
             self._ended.set()
         super().close()
 
@@ -79,8 +78,8 @@ class Progress(tqdm):  # type: ignore[type-arg]
         while not self._ended.wait(wait):
             wait = _EVERY
             # One line for all that goes on in a call, by the outermost.
-            bars = [bar for bar in list(_active) if bar._report is self._report]
-            if not bars or bars[0] is not self:  # tqdm compares bars by their place
+            bars = [bar for bar in list(_active.values()) if bar._report is self._report]
+            if not bars or bars[0] is not self:
                 continue
             line = "; ".join(bar.line() for bar in bars if bar.total) or bars[-1].line()
             if not is_drawn:

@@ -8,8 +8,10 @@ import pytest
 
 from stategate.envs.protocols import is_legal
 from stategate.envs.webshop import WebShop, reward
-from stategate.envs.webshop.catalogue import read_catalogue
+from stategate.envs.webshop.bm25 import Bm25, analyze, lossy_length, stem
+from stategate.envs.webshop.catalogue import read_catalogue, read_price
 from stategate.envs.webshop.pages import SEARCH
+from stategate.envs.webshop.reward import _ratio, normal_color
 from stategate.stores.errors import UserError
 
 
@@ -200,6 +202,81 @@ def test_gymnasium_accepts_the_sample():
     text, info = rooms.reset(options={"game": 0})
     assert "Your task is to:" in text
     assert "look" in info["actions"]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("The Women's running SHOES", ["women", "run", "shoe"]),
+        ("color:red size: 28", ["color:r", "size", "28"]),
+        ("U.S.A 10.5mm 1,000 a_b", ["u.s.a", "10.5mm", "1,000", "a_b"]),
+        ("us assembly \u2605 \u2764\ufe0f \u98df\u54c1", None),
+    ],
+)
+def test_analysis_is_lucenes(text, terms):
+    found = analyze(text)
+    if terms is None:
+        assert found[:2] == ["us", "assembl"]
+        assert len(found) == 6
+    else:
+        assert found == terms
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("caresses", "caress"),
+        ("agreed", "agre"),
+        ("conflated", "conflat"),
+        ("hopping", "hop"),
+        ("filing", "file"),
+        ("happy", "happi"),
+        ("possibly", "possibl"),
+        ("analogically", "analog"),
+        ("adoption", "adopt"),
+        ("controlling", "control"),
+    ],
+)
+def test_porter_stems_as_his_program_does(word, expected):
+    assert stem(word) == expected
+
+
+def test_bm25_ties_keep_document_order_and_lengths_are_lossy():
+    engine = Bm25(["red lamp", "blue lamp", "red lamp"])
+    assert [i for i, _ in engine.search("red lamp")] == [0, 2, 1]
+    assert engine.search("nothing") == []
+    assert engine.search("lamp", k=1)[0][0] == 0
+    assert [lossy_length(n) for n in (0, 23, 39, 40, 41, 100, 1000)] == [0, 23, 39, 40, 40, 96, 984]
+
+
+def test_prices_and_colours():
+    assert read_price("$5.00 to $9.50") == ((5.0, 9.5), "$5.0 to $9.5")
+    assert read_price("") == ((100.0,), "$100.0")
+    assert read_price("$1,299.00") == ((1299.0,), "$1299.0")
+    assert normal_color("dark blue") == "blue"
+    assert normal_color(("color", "dark blue")) == ("color", "dark blue")
+    assert normal_color(("color", "blue")) == "blue"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "score"),
+    [
+        ("light weight", "lightweight", 96),
+        ("café au lait", "caf au lait", 100),  # Latin-1's letters are left out,
+        ("naïve", "nave", 100),
+        ("Ω red", "red", 100),  # others are not
+        ("size: 8 m us", "8 m us", 100),
+        ("navy blue | white", "navy blue", 100),
+        ("('color', 'black')", "black", 100),
+        ("XX-Large", "x-large", 93),
+        ("machine washable", "wash machine", 86),
+        ("3.5 ounce (pack of 1)", "3.5 ounce (pack of 2)", 95),
+        ("", "", 0),
+        ("—", "", 0),
+    ],
+)
+def test_words_are_compared_as_thefuzz_compares_them(first, second, score):
+    assert _ratio(first, second) == score
 
 
 def test_search_finds_most_goal_products_but_not_all_of_them(sample_shop):

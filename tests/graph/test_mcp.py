@@ -7,7 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from stategate.graph.memory_tools import memory_tools
+from stategate.nodes.models.embedders import Hashing
+
 pytest.importorskip("mcp")
+
+
+def test_tools_remember_and_find(tmp_path: Path) -> None:
+    search, write = memory_tools(None, Hashing(), url=str(tmp_path / "m.sqlite"), user="ana")
+    assert search.invoke({"words": "boat"}) == "nothing is remembered"
+    fact = {"question": "Where is the boat?", "answer": "At pier nine."}
+    assert write.invoke(fact) == "remembered"
+    assert "already" in write.invoke(fact)
+    assert "pier nine" in search.invoke({"words": "the boat"})
+    other = memory_tools(None, Hashing(), url=str(tmp_path / "m.sqlite"), user="bob")[0]
+    assert other.invoke({"words": "the boat"}) == "nothing is remembered"
 
 
 def test_an_assistant_on_stdio_uses_the_tools(tmp_path: Path) -> None:

@@ -47,6 +47,19 @@ def test_nobody_reads_or_forgets_what_another_user_said(memory):
     assert len(memory.facts(ME)) == 1
 
 
+def test_what_is_forgotten_is_nowhere_in_the_database(tmp_path, memory):
+    memory.add(ME, turn("Where is Lake Nyos?", "Secret answer by Ada Lovelace in Cameroon."))
+    memory.add(ME, turn("Where are sailing stones?", "In California.", 1))
+    gone = memory.facts(ME)[0].id
+    assert memory.erase(ME, [gone]).facts == (gone,)
+    assert not memory.erase(ME, [gone])
+    with sqlite3.connect(tmp_path / "memory.sqlite") as db:
+        tables = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='table'")]
+        rows = [str(row) for t in tables for row in db.execute(f'SELECT * FROM "{t}"')]
+    assert not [row for row in rows if "Secret" in row or "Lovelace" in row or "Nyos" in row]
+    assert [f.question for f in memory.facts(ME)] == ["Where are sailing stones?"]
+
+
 def test_sql_in_a_question_is_text(memory):
     words = "'); DROP TABLE facts; -- \" OR 1=1 \x00 \ud800 %s {}"
     memory.add(Namespace(words), turn(words, words))

@@ -6,6 +6,7 @@ from stategate.graph import load_config
 from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.tabs.common import App
+from stategate.ui.app.tabs.qa import sources_of
 
 ZORB = "# Zorbling\n\nThe zorbling is a lamp made in Quentin Bay. It hums at 440 hertz.\n"
 
@@ -29,6 +30,18 @@ def talk(server, tmp_path):
     file.write_text(ZORB)
     add(made, file)
     return made
+
+
+def test_a_question_over_a_file_and_the_a_new_conversation(talk, server):
+    result = talk.ask("At how many hertz does the zorbling hum?")
+    assert "440" in result.decision.action
+    assert [m["role"] for m in talk.messages] == ["user", "assistant"]
+    chunks = talk.config.env.source(result.observation, talk.graph.agent.resources).all()
+    assert "zorb.md" in sources_of(result.context, chunks)
+    assert server.of("one").conversation is talk
+    assert server.of("two").conversation.messages == []
+    talk.restart()
+    assert talk.messages == []
 
 
 def test_a_question_that_hangs_is_left_with_the_turns_before_it(talk):

@@ -84,11 +84,10 @@ def train(settings: UtteranceSettings) -> dict[str, Any]:
     people = read_people(Path(settings.people))
     own = [row for scenario, row in people if scenario not in settings.held_out]
     asked = read_questions(Path(settings.questions), settings.sentences // 2, settings.seed)
-    lines = [line.split("\t") for line in WRITTEN.read_text("utf-8").splitlines()]
-    written = [(purpose, "", text) for purpose, text in lines] * _WRITTEN_TIMES
-    every = [Example(*row) for row in [*rows, *own, *asked, *written]]
+    every = [Example(*row) for row in [*rows, *own, *asked]]
     random.Random(settings.seed).shuffle(every)
     chosen, fitted = every[::_CHOOSING], [e for i, e in enumerate(every) if i % _CHOOSING]
+    fitted += read_written(WRITTEN) * _WRITTEN_TIMES
     network = UtteranceNetwork()
 
     def batches(generator: Generator) -> Iterator[Sequence[Example]]:
@@ -100,7 +99,7 @@ def train(settings: UtteranceSettings) -> dict[str, Any]:
         settings
     )
     strangers = [Example(*row) for scenario, row in people if scenario in settings.held_out]
-    tests = {"": held_out(), "people's ": strangers}
+    tests = {"": read_written(HELD_OUT), "people's ": strangers}
     figures = [
         {"agent": f"{of}{name}", **row}
         for of, examples in tests.items()
@@ -191,9 +190,9 @@ def _styled(text: str, purpose: str, rng: random.Random) -> str:
     return text[:1].upper() + text[1:]
 
 
-def held_out() -> list[Example]:
-    """Return the sentences of another style."""
-    rows = [line.split("\t") for line in HELD_OUT.read_text("utf-8").splitlines()]
+def read_written(path: Path) -> list[Example]:
+    """Return the sentences of a file of (purpose and topic, sentence)."""
+    rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
     return [Example(*head.partition(" ")[::2], text) for head, text in rows]
 
 

@@ -1,0 +1,67 @@
+"""A world that no code of ours knows, in the app's parts and on the command line."""
+
+import json
+import sys
+
+import pytest
+import yaml
+
+from stategate.envs.protocols import playable
+from stategate.graph import load_config
+from stategate.nodes import registry
+from stategate.stores.errors import UserError
+from stategate.ui.app.agents import Agents
+from stategate.ui.app.tabs.common import App
+from stategate.ui.app.tabs.episode import quick, task_choices, task_of
+from tests.ui import garden
+from tests.ui.test_cli import call, refused
+
+
+@pytest.fixture
+def stranger(tmp_path, monkeypatch):
+    """Install the garden on the path of this process, and find the plug-ins again."""
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.syspath_prepend(str(garden.install(tmp_path / "site")))
+    registry.registry.cache_clear()
+    yield tmp_path
+    registry.registry.cache_clear()
+    sys.modules.pop("stranger_garden", None)
+
+
+@pytest.fixture
+def workspace(stranger):
+    config = load_config({**garden.CONFIG, "checkpoints": str(stranger / "c.sqlite")})
+    agents = Agents(config)
+    return App(agents).of("one")
+
+
+def test_its_tasks_are_listed_found_and_drawn(workspace):
+    tasks = playable(workspace.world).tasks()
+    choices = task_choices(workspace.world)
+    assert choices[1] == ("#1 Light the lantern in the garden.", 1)
+    assert len(choices) == 6
+    assert task_of(1, tasks) == task_of("#1", tasks) == tasks[1]
+    assert task_of("light it", tasks) == {"instruction": "light it"}
+    with pytest.raises(UserError, match="choose 0 to 5"):
+        task_of("99", tasks)
+
+
+def test_only_kinds_that_fit_are_offered(workspace):
+    assert "rule" not in quick("actor", workspace.config)["choices"]
+    assert "rule" in quick("actor", load_config("ui"))["choices"]
+    assert {"full", "compress"} <= set(quick("context", workspace.config)["choices"])
+
+
+def test_it_is_run_by_number_and_by_its_own_words(stranger):
+    path = stranger / "garden.yaml"
+    path.write_text(yaml.safe_dump(garden.CONFIG))
+    assert "1.00  (right room yes)" in call("run", path, "--goal", 1)
+    told = call("run", path, "--task", "thing=candle", "--task", "room=cellar", "--json", "-")
+    assert json.loads(told)["task"] == {"env": "garden", "thing": "candle", "room": "cellar"}
+    assert "tasks 0 to 5" in refused("run", path, "--goal", 99)
+    typed = "3\n1\nsay good evening\ngo hall\nq\n"
+    by_hand = call("run", path, "--goal", 1, "--actor", "human", stdin=typed)
+    assert "to say, type: say and your words" in by_hand
+    for action in ("go garden", "say[good evening]", "go hall"):
+        assert f"→ {action}" in by_hand
