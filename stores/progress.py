@@ -56,7 +56,7 @@ class Progress(tqdm):  # type: ignore[type-arg]
 
     def close(self) -> None:
         """End it."""
-        if _active.pop(id(self), None):
+        if _active.pop(id(self), None) is not None:
             self._ended.set()
         super().close()
 

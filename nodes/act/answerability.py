@@ -2,8 +2,8 @@
 
 The chance is a logistic regression on the best sentence: its cosine with the question, the rare words
 that they share, and whether it holds the expected answer type. Its weights were fitted on 302
-development questions with and without their evidence: area under the curve .86 in five folds, .68 on
-240 questions of SQuAD 2.0.
+development questions with and without their evidence: area under the curve .86 in five folds; on the
+2,914 questions of eight articles of SQuAD 2.0, asked of their own paragraphs, .58.
 """
 
 import re

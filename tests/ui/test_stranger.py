@@ -22,7 +22,8 @@ def stranger(tmp_path, monkeypatch):
     """Install the garden on the path of this process, and find the plug-ins again."""
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.syspath_prepend(str(garden.install(tmp_path / "site")))
+    garden.install(tmp_path / "site")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
     registry.registry.cache_clear()
     yield tmp_path
     registry.registry.cache_clear()
