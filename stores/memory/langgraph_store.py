@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from langgraph.store.base import (
     BaseStore,
     GetOp,
+    IndexConfig,
     Item,
     ListNamespacesOp,
     Op,
@@ -28,7 +29,6 @@ from langgraph.store.base import (
     SearchOp,
     validate_op_namespace,
 )
-from langgraph.store.base.embed import get_text_at_path
 from langgraph.store.memory import InMemoryStore
 
 from stategate.stores.errors import UserError
@@ -73,14 +73,10 @@ class LongTermStore(BaseStore):
         every = list(ops)
         for op in every:
             validate_op_namespace(op)
-        rows = [_row(op) if isinstance(op, PutOp) else None for op in every]
+        puts = {(op.namespace, op.key): op for op in every if isinstance(op, PutOp)}
+        rows = [_row(op) for op in puts.values()]
         results = [None if isinstance(op, PutOp) else self._read_op(op) for op in every]
-        puts = {
-            (op.namespace, op.key): (op, row)
-            for op, row in zip(every, rows, strict=True)
-            if isinstance(op, PutOp)
-        }
-        self._write(list(puts.values()))
+        self._write(list(zip(puts.values(), rows, strict=True)))
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -95,7 +91,9 @@ class LongTermStore(BaseStore):
         if isinstance(op, ListNamespacesOp):
             paths = [item.namespace for item, _ in self._items(())]
             paths += [(FACTS, place.user, place.agent) for place in self._memory.namespaces()]
-            return _in_memory(PutOp(path, "", {}) for path in paths).batch([op])[0]
+            store = InMemoryStore()
+            store.batch(PutOp(path, "", {}) for path in paths)
+            return store.batch([op])[0]
         raise ValueError(f"Unknown operation type: {type(op)}")
 
     def _get(self, namespace: Path, key: str) -> Item | None:
@@ -136,53 +134,39 @@ class LongTermStore(BaseStore):
                         db.execute(statement, rows)
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
-        """Return what fits, in the order in which LangGraph's own store has it."""
-        is_facts = op.namespace_prefix[:1] == (FACTS,)
-        found = (
-            [(item, []) for item in self._facts(op)]
-            if is_facts
-            else self._items(op.namespace_prefix)
+        """Return what fits: LangGraph's own store filters, ranks and cuts, as people know it."""
+        if op.namespace_prefix[:1] == (FACTS,):
+            return self._search_facts(op)
+        found = self._items(op.namespace_prefix)
+        index: IndexConfig | None = None
+        if op.query and (embedder := self._embedder) is not None:
+            index = {"dims": 0, "embed": lambda texts: embedder.embed(list(texts)).tolist()}
+        store = InMemoryStore(index=index)
+        store.batch(PutOp(item.namespace, item.key, item.value, paths) for item, paths in found)
+        known = {(item.namespace, item.key): item for item, _ in found}
+        fit = store.search(
+            op.namespace_prefix,
+            query=op.query,
+            filter=op.filter,
+            limit=op.limit,
+            offset=op.offset,
         )
-        store = _in_memory(PutOp(item.namespace, item.key, item.value) for item, _ in found)
-        fit = store.search(op.namespace_prefix, filter=op.filter, limit=len(found))
-        places = {(item.namespace, item.key): place for place, item in enumerate(fit)}
-        found = [row for row in found if (row[0].namespace, row[0].key) in places]
-        if is_facts:
-            return [item for item, _ in found][op.offset : op.offset + op.limit]
-        found.sort(key=lambda row: places[row[0].namespace, row[0].key])
-        if not op.query or self._embedder is None:
-            return [item for item, _ in found][op.offset : op.offset + op.limit]
-        ranked = self._ranked(op.query, found)[op.offset : op.offset + op.limit]
-        others = [item for item, texts in found if not texts]
-        return ranked + others[: max(op.limit - len(ranked), 0)]
+        for hit in fit:
+            known[hit.namespace, hit.key].score = hit.score
+        return [known[hit.namespace, hit.key] for hit in fit]
 
-    def _items(self, prefix: Path) -> list[tuple[SearchItem, list[str]]]:
+    def _items(self, prefix: Path) -> list[tuple[SearchItem, Any]]:
         label = _JOIN.join(prefix)
         below = items.c.namespace.startswith(label + _JOIN, autoescape=True)
         return self._read(*([sa.or_(items.c.namespace == label, below)] if prefix else []))
 
-    def _read(self, *conditions: sa.ColumnElement[bool]) -> list[tuple[SearchItem, list[str]]]:
-        """Return items in the order in which they came, each with the texts by which it is found."""
+    def _read(self, *conditions: sa.ColumnElement[bool]) -> list[tuple[SearchItem, Any]]:
+        """Return items in the order in which they came, each with its put's ``index``."""
         query = sa.select(items).where(*conditions).order_by(items.c.created, items.c.key)
         with self._db.damage():
             return [(_item(row), parse_json(row.searched)) for row in self._db.rows(query)]
 
-    def _ranked(
-        self, query: str, found: Sequence[tuple[SearchItem, list[str]]]
-    ) -> list[SearchItem]:
-        """Return the items that have texts, by their nearness to ``query``."""
-        embedder = self._embedder
-        known = [(item, texts) for item, texts in found if texts]
-        if not known or embedder is None:
-            return []
-        flat = [text for _, texts in known for text in texts]
-        scores = iter(embedder.embed([query, *flat]) @ embedder.embed([query])[0])
-        next(scores)  # the query's own
-        for item, texts in known:
-            item.score = max(float(next(scores)) for _ in texts)
-        return sorted((item for item, _ in known), key=_score)
-
-    def _facts(self, op: SearchOp) -> list[SearchItem]:
+    def _search_facts(self, op: SearchOp) -> list[SearchItem]:
         ranked: list[SearchItem] = []
         places = 0
         for place in self._memory.namespaces():
@@ -190,8 +174,14 @@ class LongTermStore(BaseStore):
             if path[: len(op.namespace_prefix)] == op.namespace_prefix:
                 places += 1
                 ranked += [_fact_item(path, fact) for fact in self._facts_of(place, op)]
-        # One memory's facts come in the order of all signals; those of several by nearness alone.
-        return ranked if places == 1 else sorted(ranked, key=_score)
+        if places > 1:  # one memory's facts come by all signals; those of several by nearness alone
+            ranked.sort(key=lambda item: -(item.score or 0.0))
+        store = InMemoryStore()
+        store.batch(PutOp(item.namespace, item.key, item.value) for item in ranked)
+        hits = store.search(op.namespace_prefix, filter=op.filter, limit=len(ranked))
+        fit = {(hit.namespace, hit.key) for hit in hits}
+        ranked = [item for item in ranked if (item.namespace, item.key) in fit]
+        return ranked[op.offset : op.offset + op.limit]
 
     def _facts_of(self, place: Namespace, op: SearchOp) -> list[Fact]:
         """Return the facts that answer the query, best first; without one the newest first."""
@@ -199,13 +189,6 @@ class LongTermStore(BaseStore):
             return sorted(self._memory.facts(place), key=lambda fact: (-fact.updated, -fact.id))
         asked = asked_of(op.query, self._embedder)
         return self._memory.recall(place, asked, Limits(facts=op.limit + op.offset))[0]
-
-
-def _in_memory(puts: Iterable[PutOp]) -> InMemoryStore:
-    """Return LangGraph's own store of these items: it filters and lists as people know it."""
-    store = InMemoryStore()
-    store.batch(puts)
-    return store
 
 
 def _fact_place(namespace: Path) -> Namespace | None:
@@ -217,13 +200,7 @@ def _row(op: PutOp) -> dict[str, str] | None:
     """Return the columns of an item, None for one to delete. Raises ``TypeError``."""
     if op.value is None:
         return None
-    return {"value": json.dumps(dict(op.value)), "searched": _searched(op)}
-
-
-def _searched(op: PutOp) -> str:
-    """Return the texts by which an item is found, as JSON: of ``index``'s fields, else the value."""
-    paths = op.index if isinstance(op.index, list) else ["$"] if op.index is None else []
-    return json.dumps([text for path in paths for text in get_text_at_path(op.value, path)])
+    return {"value": json.dumps(dict(op.value)), "searched": json.dumps(op.index)}
 
 
 def _item(row: Any) -> SearchItem:
@@ -238,7 +215,3 @@ def _fact_item(path: Path, fact: Fact) -> SearchItem:
     value["turns"] = [dict(turn) for turn in fact.turns]
     created, updated = (datetime.fromtimestamp(t, UTC) for t in (fact.created, fact.updated))
     return SearchItem(path, str(fact.id), value, created, updated, fact.score)
-
-
-def _score(item: SearchItem) -> float:
-    return -(item.score or 0.0)

@@ -111,7 +111,8 @@ epochs = sa.Table(
     _column("epoch", Whole),
 )
 
-#: Items of other LangGraph graphs that use this memory as their ``store`` (see langgraph_store).
+#: Items of other LangGraph graphs that use this memory as their ``store`` (see langgraph_store);
+#: ``searched`` is the ``index`` of their put, as JSON.
 items = sa.Table(
     "items",
     metadata,
@@ -146,6 +147,12 @@ def _drop_names(db: sa.Connection) -> None:
     _drop_tables("relation_turns", "entity_relations", "fact_entities", "entities", "lineage")(db)
 
 
+def _keep_index(db: sa.Connection) -> None:
+    """Put a put's ``index`` in place of the texts that it chose; which fields these were is gone."""
+    unsearched = items.c.searched == "[]"
+    db.execute(items.update().values(searched=sa.case((unsearched, "false"), else_="null")))
+
+
 #: Version by version; one that was released is never changed.
 MEMORY = Schema(
     "long-term memory",
@@ -161,6 +168,7 @@ MEMORY = Schema(
         ),
         _drop_names,
         _drop_tables("exports", "contradictions"),
+        _keep_index,
     ),
     fix="name another",
     durable=True,
