@@ -7,7 +7,6 @@ whatever the database does not hold is not found.
 
 import re
 from array import array
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +30,6 @@ _K1 = 1.5
 #: where, by number.
 _COLUMNS = ("at", "start", "end", "success", "content", "before", "after", "speaker", "thread")
 _READ = 2000  # letters in which a first time is looked for
-_ROOM = 256  # rows that a growing matrix gets at once, at least
 _WORD = re.compile(r"-?\w(?:\S*\w)?")
 
 
@@ -64,7 +62,9 @@ class NamespaceIndex:
         self._lexical = GrowingLexical(k1=_K1)
         self._by_passage = GrowingLexical(k1=_K1)
         self._first_passage = array("q")  # of each fact
-        self._rows: dict[str, _Rows] = {}
+        #: By embedder and width: the vectors of each place, and all in one matrix while none is new.
+        self._rows: dict[tuple[str, int], dict[int, Vector]] = {}
+        self._matrices: dict[tuple[str, int], Vector] = {}
 
     def __len__(self) -> int:
         return len(self.known)
@@ -131,7 +131,9 @@ class NamespaceIndex:
         # Memories of before keep two rows (question, answer) and do not say how wide they are.
         width = row.dimension or len(values) // 2
         if width:
-            self._rows.setdefault(row.embedder, _Rows(width)).add(place, values.reshape(-1, width))
+            make = (row.embedder, width)
+            self._rows.setdefault(make, {})[place] = values.reshape(-1, width)
+            self._matrices.pop(make, None)
 
     def last_of(self, thread: str) -> int | None:
         """Return the fact that the conversation ``thread`` told last."""
@@ -159,11 +161,12 @@ class NamespaceIndex:
             return parts[0]
         groups = [[self._first_passage[place] + i] for i in range(len(parts))]
         scores = np.array(self._by_passage.coverage(asked, groups))
-        rows = self._rows.get(embedder)
-        if vector is not None and rows is not None and rows.width == len(vector):
-            own = rows.of(place)
+        if vector is not None:
+            own = self._rows.get((embedder, len(vector)), {}).get(
+                place, np.zeros((0, 0), np.float32)
+            )
             # The whole text's vector comes first, then one a passage (``remember.texts_of``).
-            if len(own) > len(parts):
+            if own is not None and len(own) > len(parts):
                 scores = scores + own[1 : 1 + len(parts)] @ np.asarray(vector, np.float32)
         return parts[int(scores.argmax())]
 
@@ -176,43 +179,14 @@ class NamespaceIndex:
     def meaning(self, vector: Vector, embedder: str) -> Scores:
         """Return each fact's best cosine over its halves and sentences; -1 of another embedder's."""
         best = np.full(len(self.known), -1.0)
-        rows = self._rows.get(embedder)
-        if rows is not None and rows.width == len(vector):
-            starts = np.array(rows.starts)
-            scores = rows.matrix[: rows.count] @ np.asarray(vector, dtype=np.float32)
-            best[np.array(rows.places)] = np.maximum.reduceat(scores, starts)
+        make = (embedder, len(vector))
+        if rows := self._rows.get(make):
+            if make not in self._matrices:
+                self._matrices[make] = np.concatenate(list(rows.values()))
+            scores = self._matrices[make] @ np.asarray(vector, dtype=np.float32)
+            starts = np.cumsum([0, *map(len, rows.values())][:-1])
+            best[list(rows)] = np.maximum.reduceat(scores, starts)
         return best
-
-
-class _Rows:
-    """A matrix that grows: vectors of one embedder; a fact's rows follow one another."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self.matrix = np.zeros((_ROOM, width), dtype=np.float32)
-        self.count = 0
-        #: The place of each fact that has rows, and its first row.
-        self.places, self.starts = array("q"), array("q")
-
-    def add(self, place: int, vectors: NDArray[np.float32]) -> None:
-        if vectors.shape[1] != self.width:
-            return  # of another model that took the same name: found by words alone
-        end = self.count + len(vectors)
-        if end > len(self.matrix):
-            more = np.zeros((max(end, len(self.matrix)), self.width), np.float32)
-            self.matrix = np.concatenate([self.matrix, more])
-        self.matrix[self.count : end] = vectors
-        self.places.append(place)
-        self.starts.append(self.count)
-        self.count = end
-
-    def of(self, place: int) -> Vector:
-        """Return the rows of the fact at ``place``, none where it has none."""
-        number = bisect_left(self.places, place)
-        if number == len(self.places) or self.places[number] != place:
-            return self.matrix[:0]
-        ends = (*self.starts[number + 1 : number + 2], self.count)
-        return self.matrix[self.starts[number] : ends[0]]
 
 
 def packed(vectors: Sequence[Vector]) -> bytes:
