@@ -49,21 +49,17 @@ class DocumentStates:
         """Open or make the index. Raises ``UserError`` for another model's."""
         self.folder = Path(folder)
         self._db = Database(self.folder / "states.sqlite", _STATES)
-        made_with = self._made_with()
-        if made_with is None:
+        own = sa.select(_made_with.c.fingerprint)
+        if self._db.scalar(own) is None:
             with self._db.write() as db:
-                if db.execute(sa.select(_made_with)).first() is None:
+                if db.scalar(own) is None:
                     db.execute(_made_with.insert().values(fingerprint=fingerprint, dtype="fp16"))
-            made_with = self._made_with()
-        assert made_with is not None  # noqa: S101 - written above
-        if made_with[0] != fingerprint:
+        made_with = self._db.scalar(own)
+        if made_with != fingerprint:
             raise UserError(
                 f"the document states in '{folder}' are those of another model or text format "
-                f"({made_with[0]}, not {fingerprint}): name another folder"
+                f"({made_with}, not {fingerprint}): name another folder"
             )
-
-    def _made_with(self) -> sa.Row[str, str] | None:
-        return next(iter(self._db.rows(sa.select(_made_with))), None)
 
     def __len__(self) -> int:
         """Return the number of documents."""

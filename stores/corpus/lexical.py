@@ -19,6 +19,7 @@ from stategate.stores.progress import Progress
 
 Tokenise = Callable[[str], list[str]]
 _SIZE = "size.json"
+_B = 0.75  # how much a long text is discounted
 
 
 class Lexical:
@@ -33,7 +34,6 @@ class Lexical:
         tokenise: Tokenise | None = None,
         *,
         k1: float = 1.2,
-        b: float = 0.75,
         repeats: bool = True,
     ) -> None:
         with require_extra("qa"):
@@ -45,7 +45,7 @@ class Lexical:
         tokens = [self._tokenise(text) for text in Progress(texts, "split into words", unit="text")]
         self._index: Any = None
         if any(tokens):
-            self._index = bm25s.BM25(k1=k1, b=b, method="lucene")
+            self._index = bm25s.BM25(k1=k1, b=_B, method="lucene")
             self._index.index(tokens, show_progress=False)
 
     def scores(self, query: str) -> NDArray[np.float64]:
@@ -91,8 +91,8 @@ class Lexical:
 class GrowingLexical:
     """The same BM25 over texts that are added one by one: nothing is indexed again."""
 
-    def __init__(self, k1: float = 1.2, b: float = 0.75) -> None:
-        self._k1, self._b = k1, b
+    def __init__(self, k1: float) -> None:
+        self._k1 = k1
         self._places: dict[str, array[int]] = {}
         self._counts: dict[str, array[int]] = {}
         self._lengths = array("i")
@@ -118,7 +118,7 @@ class GrowingLexical:
             return total
         mean = self._total / size
         lengths = np.array(self._lengths, dtype=float)  # a copy: arrays must be free to grow
-        norm = self._k1 * (1 - self._b + self._b * lengths / mean)
+        norm = self._k1 * (1 - _B + _B * lengths / mean)
         for token in set(words(query)) & self._places.keys():
             places = np.array(self._places[token])
             counts = np.array(self._counts[token], dtype=float)
