@@ -260,17 +260,7 @@ def _close(db: sa.Connection, statement: int, at: float | None, fact: int | None
 def _select_statements(namespace: Namespace) -> sa.Select[Any]:
     s, f = tables.statements.c, tables.facts.c
     start = sa.func.coalesce(s.valid_from, 0.0).label("valid_from")
-    kept = (
-        s.id,
-        s.fact_id,
-        s.at,
-        s.subject,
-        s.relation,
-        s.value_key,
-        s.negated,
-        s.is_state,
-        s.closed_by,
-    )
+    kept = [column for column in s if column.name != "valid_from"]
     joined = tables.statements.join(tables.facts, f.id == s.fact_id)
     query = sa.select(*kept, start, f.trust).select_from(joined)
     return query.where(*within(tables.statements, namespace)).order_by(start, s.id)

@@ -182,14 +182,6 @@ def test_use_is_counted_as_a_running_mean(place):
     assert store.row("r1").uses == 0
 
 
-def test_a_source_that_was_read_is_not_folded_in_again(place):
-    store = bank(place())
-    store.add(entries(vectors(1)), "first")
-    for _ in range(3):
-        store.add([], "second", [("r0", 4.0)])
-    assert (store.row("r0").q, store.row("r0").data["seen"]) == (2.0, 2)
-
-
 def _grow(folder, first):
     store = bank(folder)
     searcher = Searcher(store)

@@ -40,14 +40,6 @@ def write(store, episode="e", steps=3):
         )
 
 
-def test_a_step_written_twice_is_kept_once(store):
-    write(store)
-    once = store.events("e")
-    store.write_step("e", 2, events(2, last=True), reward=1.0, done=True)
-    assert store.events("e") == once
-    assert [event.t for event in once] == [0, 0, 1, 1, 2, 2, 2, 2]
-
-
 def test_stepping_back_forgets_the_old_future(store):
     write(store)
     store.write_step("e", 1, [Event("ACT", "another way", 1)])
