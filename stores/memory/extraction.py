@@ -101,7 +101,7 @@ def extract_statements(text: str, speaker: str, at: float) -> list[Statement]:
     wishes = {wish.value for wish in stated}
     for sentence in sentences(text[:_LETTERS]):
         if sentence not in wishes and read_sentence(sentence).purpose != "question":
-            stated += _of_clauses(sentence, speaker or "user", at)
+            stated += _sentence_statements(sentence, speaker or "user", at)
     return list(dict.fromkeys(stated))
 
 
@@ -129,7 +129,7 @@ def statement(
     return Statement(subject, relation, value, negated, is_state, since, None if is_open else end)
 
 
-def _of_clauses(sentence: str, speaker: str, at: float) -> Iterator[Statement]:
+def _sentence_statements(sentence: str, speaker: str, at: float) -> Iterator[Statement]:
     subject = ""
     for clause in filter(None, map(str.strip, filter(None, _SPLIT.split(sentence)))):
         first = clause.split()[0].lower()
@@ -137,15 +137,15 @@ def _of_clauses(sentence: str, speaker: str, at: float) -> Iterator[Statement]:
             clause = f"{subject} {clause}"
         elif not subject and first in _SUBJECTLESS:
             clause = f"I {clause}"
-        yield from _of_clause(clause, speaker, at)
+        yield from _clause_statements(clause, speaker, at)
         tokens = _TOKEN.findall(clause)
         start, end = _subject(tokens)
         subject = " ".join(tokens[start:end]) or subject
 
 
-def _of_clause(clause: str, speaker: str, at: float) -> Iterator[Statement]:
+def _clause_statements(clause: str, speaker: str, at: float) -> Iterator[Statement]:
     clause = _OPENING.sub("", clause)
-    when = [_reaching(clause, span) for span in spans(clause, at)]
+    when = [_open_ended(clause, span) for span in spans(clause, at)]
     bare = _AFTERTHOUGHT.sub("", clause)
     for span in when:
         bare = bare.replace(span.text, " ")
@@ -163,13 +163,13 @@ def _of_clause(clause: str, speaker: str, at: float) -> Iterator[Statement]:
         words = _WHITHER.sub("", words)
     value = _value(words)
     if subject[0].lower() in _PRONOUNS and verb in ENDINGS and not denied:
-        yield from _ended(speaker, verb, value, when)
+        yield from _endings(speaker, verb, value, when)
         return
     if not value:
         # "It has changed", "she isn't coming on Sunday": the verb alone, or a time, is what is said.
         value = when[0].text if when and verb == "be" else verb
     if value != "be":
-        yield from _stated(speaker, subject, verb, value, denied, when)
+        yield from _other_statements(speaker, subject, verb, value, denied, when)
 
 
 def _subject(tokens: Sequence[str]) -> tuple[int, int]:
@@ -246,7 +246,7 @@ def _helps(word: str, after: str) -> bool:
     return bool(after) and (after == "to" or word not in _NO_AUXILIARY)
 
 
-def _ended(speaker: str, verb: str, value: str, when: Sequence[Span]) -> Iterator[Statement]:
+def _endings(speaker: str, verb: str, value: str, when: Sequence[Span]) -> Iterator[Statement]:
     """Read what the first person has given up: "I quit my job at Siemens", "I stopped smoking"."""
     first, _, rest = value.partition(" ")
     if verb == "give" and first.lower() != "up":
@@ -262,7 +262,7 @@ def _ended(speaker: str, verb: str, value: str, when: Sequence[Span]) -> Iterato
         yield statement(speaker, base_of(doing.lower()), what, when, negated=True)
 
 
-def _stated(
+def _other_statements(
     speaker: str, subject: Sequence[str], verb: str, value: str, denied: bool, when: Sequence[Span]
 ) -> Iterator[Statement]:
     first, noun = subject[0].lower(), " ".join(subject[1:]).lower()
@@ -285,7 +285,7 @@ def _stated(
         yield statement(who, verb, value, when, negated=denied)
 
 
-def _reaching(clause: str, span: Span) -> Span:
+def _open_ended(clause: str, span: Span) -> Span:
     """Return a time without an end behind "since", and without a beginning behind "until"."""
     led = _LEADING.search(clause[: span.place]) or _LED.match(span.text)
     if led is None:

@@ -113,7 +113,7 @@ def _correct(db: sa.Connection, corrected: int, place: Row, turn: Turn) -> None:
     db.execute(tables.statements.insert().values(**place, **row, relation="corrects"))
 
 
-def told(turn: Any) -> str:
+def standalone_question(turn: Any) -> str:
     """Return a turn's question as it can be read outside its conversation."""
     about = turn.about.strip().rstrip(".")
     return f"{turn.question} (about: {about})" if about else str(turn.question)
@@ -161,7 +161,7 @@ def _trust_in(db: sa.Connection, turn: Turn) -> float:
 
 def _same_fact(db: sa.Connection, index: NamespaceIndex, turn: Turn, trust: float) -> Any:
     """Return the fact that says the same words, of a source that is as trusted or as little."""
-    ids = index.same_words(told(turn), turn.answer, turn.speaker)
+    ids = index.same_words(standalone_question(turn), turn.answer, turn.speaker)
     if not ids:
         return None
     f = tables.facts.c
@@ -177,7 +177,7 @@ def _insert_fact(
     row = {
         **vars(namespace),
         **{name: getattr(turn, name) for name in ("answer", "success", "speaker")},
-        **{"question": told(turn), "source": turn.source, "trust": trust},
+        **{"question": standalone_question(turn), "source": turn.source, "trust": trust},
         **{"created": now, "updated": now, "times": 1},
         **{"embedder": turn.embedder, "vector": packed([*halves, *turn.more])},
         "dimension": len(turn.vector),

@@ -7,9 +7,9 @@ import sqlalchemy as sa
 
 from stategate.stores.home import thread_of
 from stategate.stores.memory import schema as tables
-from stategate.stores.memory.facts import reopen_statements, told
+from stategate.stores.memory.facts import reopen_statements, standalone_question
 from stategate.stores.memory.records import Namespace
-from stategate.stores.memory.schema import among, bump, within
+from stategate.stores.memory.schema import among, raise_epoch, within
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def erase_facts(
     db.execute(tables.turns.delete().where(among(t.id, turns)))
     reopen_statements(db, namespace)
     reworded = _reword(db, touched - doomed, texts)
-    bump(db, namespace)
+    raise_epoch(db, namespace)
     return Erased(
         tuple(sorted(doomed)),
         tuple(sorted(texts, key=len, reverse=True)),
@@ -121,7 +121,7 @@ def _reword(db: sa.Connection, facts: set[int], gone: set[str]) -> list[tuple[in
             "updated": left[-1].at,
         }
         if row.question in gone or row.answer in gone:
-            question, answer = told(first), first.answer
+            question, answer = standalone_question(first), first.answer
             values |= {"question": question, "answer": answer, "vector": b"", "dimension": 0}
             reworded.append((int(row.id), question, answer))
         db.execute(tables.facts.update().where(f.id == row.id).values(**values))

@@ -37,7 +37,7 @@ from stategate.stores.memory.records import (
     Turn,
     Written,
 )
-from stategate.stores.memory.schema import MEMORY, bump, within
+from stategate.stores.memory.schema import MEMORY, raise_epoch, within
 from stategate.stores.sql import Database, is_database
 
 #: Namespaces whose search index stays in memory, the last used ones.
@@ -203,7 +203,7 @@ class LongTerm:
             change = tables.facts.update().where(*here).values(embedder=embedder.name, **vector)
             with self.transaction(namespace) as db:
                 db.execute(change)
-                bump(db, namespace)
+                raise_epoch(db, namespace)
 
     def erase_items(self, texts: Sequence[str], user: str | None = None) -> int:
         """Delete other graphs' items that hold one of ``texts``, or that are of ``user``."""

@@ -245,7 +245,7 @@ def signals(
     nearness = standard(meaning)
     own = lexical + nearness
     low = f" {question.lower()} "
-    asked = [number for name, number in index.speakers.items() if name and _names(name, low)]
+    asked = [number for name, number in index.speakers.items() if name and _is_named(name, low)]
     at, start, end = index.column("at"), index.column("start"), index.column("end")
     when = np.zeros(len(index))
     for span in named:
@@ -258,7 +258,7 @@ def signals(
     return {
         "words": lexical,
         "meaning": nearness,
-        "beside": index.column("content") * _beside(index, own),
+        "beside": index.column("content") * _neighbour_scores(index, own),
         "thread": _best_of_thread(index, own),
         "speaker": np.isin(index.column("speaker"), asked).astype(float),
         "assistant": (index.column("speaker") == assistant).astype(float),
@@ -280,7 +280,7 @@ def standard(scores: Scores) -> Scores:
     return np.asarray((np.maximum(scores, best[0]) - best.mean()) / spread)
 
 
-def _beside(index: NamespaceIndex, own: Scores) -> Scores:
+def _neighbour_scores(index: NamespaceIndex, own: Scores) -> Scores:
     """Return the better score of the turns before and after, 0 where they say nothing of it."""
     padded = np.append(own, 0.0)  # place -1 is the last: no neighbour
     before, after = (padded[index.column(name).astype(int)] for name in ("before", "after"))
@@ -295,7 +295,7 @@ def _best_of_thread(index: NamespaceIndex, own: Scores) -> Scores:
     return np.asarray(best[owners])
 
 
-def _names(name: str, question: str) -> bool:
+def _is_named(name: str, question: str) -> bool:
     """Say whether the question (lower case, between spaces) names ``name`` or its first word."""
     first = next(iter(name.lower().split()), "")
     return bool(first) and any(

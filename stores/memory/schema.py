@@ -176,7 +176,7 @@ MEMORY = Schema(
 )
 
 
-def bump(db: sa.Connection, namespace: Namespace) -> None:
+def raise_epoch(db: sa.Connection, namespace: Namespace) -> None:
     """Tell readers that facts of the namespace changed or went."""
     here = within(epochs, namespace)
     if not db.execute(epochs.update().where(*here).values(epoch=epochs.c.epoch + 1)).rowcount:
