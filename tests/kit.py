@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from stategate.envs.protocols import ANSWER, Fragment, FragmentRole
+from stategate.envs.protocols import ANSWER, Chunk, Fragment, FragmentRole
 from stategate.nodes.build_context.assemble import line_piece
 from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.nodes.retrieval.quoting import quote
@@ -277,6 +277,24 @@ def question_piece(question: str) -> Piece:
         ("lead", "\nAnswer:\n"),
         actions=(ANSWER,),
     )
+
+
+class Passages:
+    """A source of passages with these texts, each its own title; an open one can be answered."""
+
+    def __init__(self, texts: Sequence[str], is_open: bool = True) -> None:
+        ask = (Chunk("ask", "ask", "", (ANSWER,), {}, "pinned"),) if is_open else ()
+        self._found = [Chunk(f"p{i}", "passage", t, (), {"title": t}) for i, t in enumerate(texts)]
+        self._chunks = (*ask, *self._found)
+
+    def all(self) -> Sequence[Chunk]:
+        return self._chunks
+
+    def search(self, vector: Any, k: int) -> list[tuple[Chunk, float]]:
+        return [(chunk, 0.5) for chunk in self._found[:k]]
+
+    def find(self, query: str, k: int, how: str = "parent") -> list[tuple[Chunk, float]]:
+        return self.search(None, k)
 
 
 def qa_settings(corpus: object, memory: object) -> dict[str, Any]:

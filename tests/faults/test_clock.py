@@ -12,8 +12,7 @@ from stategate.stores.bank.bank import Entry, Row
 from stategate.stores.bank.search import StateBank
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.traces.store import TraceStore
-from tests.faults.scenarios.conversation import Passages
-from tests.kit import qa_settings
+from tests.kit import Passages, qa_settings
 
 HOURS = 3600.0
 TASK = {"goal": 3}
@@ -91,7 +90,7 @@ def test_pruning_keeps_the_last_step_and_what_was_written_later_than_now(where, 
 def test_what_is_said_last_holds(tmp_path, clock, monkeypatch):
     from stategate.nodes.observe.qa import QaEnv
 
-    monkeypatch.setattr(QaEnv, "source", lambda self, seen, _: Passages(not seen.done))
+    monkeypatch.setattr(QaEnv, "source", lambda self, seen, _: Passages([], not seen.done))
     where = str(tmp_path / "m.sqlite")
     config = load_config(qa_settings("sample", where))
     graph = build_graph(config, checkpointer=open_saver("memory"))

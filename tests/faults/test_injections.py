@@ -12,7 +12,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from stategate.envs.messages.history import text_of
-from stategate.envs.protocols import Chunk, Observation, answer
+from stategate.envs.protocols import Observation, answer
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import ATTRIBUTE_FILES, PRODUCT_FILES, SAMPLE
 from stategate.graph import build_graph, load_config
@@ -39,7 +39,7 @@ from stategate.stores.bank.search import StateBank
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import Namespace, Turn
 from stategate.stores.traces import Event
-from tests.kit import piece_of, text_in
+from tests.kit import Passages, piece_of, text_in
 from tests.nodes.shop_pages import context as shop_context
 from tests.nodes.test_experience_context import TOLD, item
 
@@ -128,7 +128,7 @@ def context_of(resources, settings, observation, wish=WISH, events=EVENTS, sourc
 def answered(resources, settings, texts=(), events=()):
     """Return the context of a question about documents of these ``texts``."""
     observation = Observation(QUESTION, ("answer[<text>]",))
-    return context_of(resources, settings, observation, QUESTION, events, Corpus(texts))
+    return context_of(resources, settings, observation, QUESTION, events, Passages(texts))
 
 
 def require_frame(context: BuiltContext, observation: Observation) -> None:
@@ -141,24 +141,6 @@ def require_frame(context: BuiltContext, observation: Observation) -> None:
     history = text_in(context, "history")
     assert history in ("", "Actions so far:\n", "Actions so far:\n1. search[thing]\n")
     assert "9999" not in text_in(context, "instruction")
-
-
-class Corpus:
-    """A source of passages that carry payloads."""
-
-    def __init__(self, texts):
-        ask = Chunk("ask", "ask", "", ("answer[<text>]",), {}, "pinned")
-        passages = (Chunk(f"p{i}", "passage", t, (), {"title": t}) for i, t in enumerate(texts))
-        self._chunks = (ask, *passages)
-
-    def all(self):
-        return self._chunks
-
-    def search(self, vector, k):
-        return [(chunk, 0.5) for chunk in self._chunks[1 : k + 1]]
-
-    def find(self, query, k, how="parent"):
-        return self.search(None, k)
 
 
 # Pages ----------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Three questions on one thread, as ``stategate ask`` puts them, with long-term memory and traces."""
 
-from stategate.envs.protocols import ANSWER, Chunk
 from stategate.graph import Session, build_graph, load_config
 from stategate.nodes.observe.qa import QaEnv
 from stategate.stores.memory.long_term import open_long_term
@@ -8,9 +7,11 @@ from stategate.stores.memory.records import Namespace
 from stategate.stores.traces.store import TraceStore
 from stategate.ui.memory import put_question
 from tests.faults.scenarios import kept
-from tests.kit import qa_settings
+from tests.kit import Passages, qa_settings
 
-QUESTIONS = [f"What is a {thing}?" for thing in ("brinicle", "snailfish", "geyser")]
+THINGS = ("brinicle", "snailfish", "geyser")
+QUESTIONS = [f"What is a {thing}?" for thing in THINGS]
+PASSAGES = [f"A {thing} is found in the sea." for thing in THINGS]
 _RESOURCES = []
 
 
@@ -26,27 +27,10 @@ def prepare():
     from pathlib import Path
 
     # Chroma keeps threads, which do not outlive a fork: passages come from a list.
-    QaEnv.source = lambda self, observation, resources: Passages(not observation.done)
+    QaEnv.source = lambda self, seen, resources: Passages(PASSAGES, not seen.done)
     graph = _graph(Path(tempfile.mkdtemp(prefix="warm-")))
     put_question(Session(graph, "warm"), QUESTIONS[0])
     _RESOURCES.append(graph.agent.resources)
-
-
-class Passages:
-    """A source of one passage a question."""
-
-    def __init__(self, is_open):
-        ask = (Chunk("ask", "ask", "", (ANSWER,), {}, "pinned"),) if is_open else ()
-        texts = [
-            f"{q.split()[-1]} A {q.split()[-1].strip('?')} is found in the sea." for q in QUESTIONS
-        ]
-        self._chunks = (*ask, *(Chunk(f"p{i}", "passage", t) for i, t in enumerate(texts)))
-
-    def all(self):
-        return self._chunks
-
-    def find(self, query, k, how="parent"):
-        return [(c, 1.0) for c in self._chunks if c.kind == "passage"][:k]
 
 
 def work(folder, acknowledge):
