@@ -96,7 +96,12 @@ class DaggerSettings(Settings):
     low: int = Field(default=80, ge=1, description="the least budget, in tokens")
     high: int = Field(default=2000, ge=1, description="the largest budget, in tokens")
     start: str = Field(default="", description="a checkpoint to go on from; '' for none")
-    encoder: str = Field(default="general", description="what turns contexts into numbers")
+    last: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="share of the last epoch's weights in the result, the best epoch's being the rest",
+    )
     embedder: Named = Field(default="hashing", description="that of the builders")
     hidden: int = Field(default=128, ge=8)
     games: int = Field(default=300, ge=1, description="episodes an epoch")

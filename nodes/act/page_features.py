@@ -1,8 +1,8 @@
 """Named features of a page that is aligned with the goal: competing entries, choices, texts.
 
-Both encoders of the ``policy`` actor share them. ``language.instruction`` aligns the goal; a feature
-that does not apply is absent, which counts as 0. :class:`PageFeatures` computes them for any world
-whose view gives a page's parts their roles (``envs.protocols.Role``). No word of any world stands here.
+``language.instruction`` aligns the goal; a feature that does not apply is absent, which counts as 0.
+:class:`PageFeatures` computes them for any world whose view gives a page's parts their roles
+(``envs.protocols.Role``). No word of any world stands here.
 """
 
 import hashlib

@@ -1,9 +1,8 @@
 """``policy``: a small learned scorer of every readable action, trained by ``stategate train dagger``.
 
-It plays any world: a checkpoint names the encoder that turns contexts into numbers for it. It reads
-only the built context and the step number: whatever a context builder drops, it does not know
-(which is why it does not read the recurrent state either). A step costs a few milliseconds on one
-core.
+It plays any world: a checkpoint names the features that contexts are turned into. It reads only the
+built context and the step number: whatever a context builder drops, it does not know (which is why it
+does not read the recurrent state either). A step costs a few milliseconds on one core.
 """
 
 import random
@@ -13,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from stategate.envs.protocols import UNKNOWN, fill, takes_text
-from stategate.nodes.act.encoding import RETRAIN, Encoder, encoder_of
+from stategate.nodes.act.encoding import RETRAIN, SHIPPED, Encoder, encoder_of
 from stategate.nodes.act.simple import vain_actions
 from stategate.nodes.models.small import load_trained, small_inference
 from stategate.nodes.protocols import (
@@ -48,7 +47,7 @@ class Policy(ActorParams):
     @property
     def weights(self) -> str:
         """The checkpoint's name or path."""
-        return self.checkpoint or "policy"
+        return self.checkpoint or SHIPPED
 
     def checkpoints(self, updater: str) -> tuple[str, ...]:
         """Name the scorer."""

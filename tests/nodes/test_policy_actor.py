@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from stategate.envs.protocols import Fragment
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.pages import SEARCH
-from stategate.envs.webshop.reading import ShopInstruction
 from stategate.graph import build_graph, load_config
-from stategate.nodes.act.encoding import encoder
+from stategate.language.instruction.aligned import AlignedInstruction
+from stategate.nodes.act.encoding import shipped_encoder
+from stategate.nodes.act.general import describe
+from stategate.nodes.act.page_features import texts_of
 from stategate.nodes.act.policy import Policy, PolicyActor, make_scorer
-from stategate.nodes.act.shop.lexical import queries
 from stategate.nodes.act.simple import vain_actions
 from stategate.nodes.conformance import check_actor
 from stategate.nodes.observe.webshop import WebShopEnv
@@ -29,19 +30,18 @@ from tests.kit import built_contexts, context_of, step_piece
 from tests.nodes.shop_pages import ITEM, LINKS, ON_ITEM, ON_RESULTS, RESULTS, WISH, context
 
 PROFILE = WebShopEnv().profile()
-LEXICAL = encoder("lexical")
-GENERAL = encoder("general")
+FEATURES = shipped_encoder()
 
 
 @pytest.fixture(scope="module")
 def scorer():
     torch.manual_seed(0)
-    return make_scorer(len(LEXICAL.row_features), len(LEXICAL.page_features), hidden=16).eval()
+    return make_scorer(len(FEATURES.row_features), len(FEATURES.page_features), hidden=16).eval()
 
 
 @pytest.fixture
 def act(scorer):
-    return PolicyActor(scorer, LEXICAL, PROFILE)
+    return PolicyActor(scorer, FEATURES, PROFILE)
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,7 @@ def act(scorer):
     [
         ("policy", "webshop", "goal"),
         ("policy-alfworld", "alfworld", "game"),
-        ("policy-joint", "alfworld", "game"),
-        ("policy-joint", "webshop", "goal"),
+        ("policy", "alfworld", "game"),
     ],
 )
 def test_shipped_policies_win(checkpoint, world, task):
@@ -63,36 +62,29 @@ def test_shipped_policies_win(checkpoint, world, task):
 
 
 @pytest.mark.parametrize(
-    ("world", "actor", "context", "encoding", "expected"),
+    ("world", "actor", "context", "expected"),
     [
-        ("webshop", "rule", "full", "lexical", -86.392),
-        ("webshop", "rule", "compress", "lexical", -60.303),
-        ("webshop", "rule", "compress", "general", 577.727),
-        ("alfworld", "search_heuristic", "full", "general", 1948.922),
-        ("alfworld", "search_heuristic", "compress", "general", 1239.170),
+        ("webshop", "rule", "compress", 577.727),
+        ("alfworld", "search_heuristic", "full", 1948.922),
+        ("alfworld", "search_heuristic", "compress", 1239.170),
     ],
 )
-def test_features_stay_those_that_checkpoints_were_trained_on(
-    world, actor, context, encoding, expected
-):
+def test_features_stay_those_that_checkpoints_were_trained_on(world, actor, context, expected):
     """A weighted sum of every feature of three episodes; each feature has a column."""
     choose = [f"actor.kind={actor}", f"context.kind={context}", "updater.kind=none"]
     choose += ["memory=[short_term]"]
     if context == "compress":
         choose += ["context.ratio=0.3"]
     graph = build_graph(load_config(world, choose), checkpointer=False)
-    env, reader, total = graph.agent.config.env, encoder(encoding), 0.0
-    columns = {
-        name for one in (LEXICAL, GENERAL) for name in (*one.row_features, *one.page_features)
-    }
-    columns |= {name.removeprefix("offered: ") for name in columns}
+    env, total = graph.agent.config.env, 0.0
+    columns = {*FEATURES.row_features, *FEATURES.page_features}
     for task in range(3):
         named = {"goal" if world == "webshop" else "game": task}
         for step, made in enumerate(built_contexts(graph, named)):
-            rows, page = reader.describe(made, step, env.profile())
+            rows, page = describe(made, step, env.profile())
             names = {*page, *(name for row in rows.values() for name in row)}
-            assert {name.removeprefix("offered: ") for name in names} <= columns
-            seen = reader.encode(made, step, env.profile())
+            assert names <= columns
+            seen = FEATURES.encode(made, step, env.profile())
             for values in (*seen.rows, seen.page):
                 total += float(values @ np.cos(np.arange(len(values))))
     assert total == pytest.approx(expected, abs=0.05)
@@ -101,9 +93,10 @@ def test_features_stay_those_that_checkpoints_were_trained_on(
 def test_an_untrained_general_policy_conforms_in_every_world(tmp_path):
     torch.manual_seed(0)
     check_actor(Policy())
-    names = {"row": GENERAL.row_features, "page": GENERAL.page_features}
+    names = {"row": FEATURES.row_features, "page": FEATURES.page_features}
     sizes = {"d_row": len(names["row"]), "d_page": len(names["page"]), "hidden": 8}
-    meta = {"kind": "policy", "architecture": sizes, "encoder": GENERAL.version, "embedder": None}
+    meta = {"kind": "policy", "architecture": sizes, "encoder": FEATURES.version, "features": names}
+    meta |= {"embedder": None}
     scorer = make_scorer(**sizes)
     save_weights(tmp_path / "any", scorer.state_dict(), meta, half=False)
     check_actor(Policy(checkpoint=str(tmp_path / "any")))
@@ -111,8 +104,6 @@ def test_an_untrained_general_policy_conforms_in_every_world(tmp_path):
     assert "was trained for alfworld, not for webshop" in Policy(
         checkpoint=str(tmp_path / "rooms")
     ).misfit(WebShopEnv())
-    with pytest.raises(UserError, match="no encoder 'nobody'"):
-        encoder("nobody-1234")
 
 
 def test_what_was_done_is_left_alone_where_the_last_step_brought_nothing_new():
@@ -130,7 +121,7 @@ def test_what_was_done_is_left_alone_where_the_last_step_brought_nothing_new():
 
 
 def test_queries_are_made_of_the_instruction_without_its_price_and_stand_for_the_search_bar(act):
-    found = queries(ShopInstruction.of(WISH))
+    found = texts_of(AlignedInstruction.of(WISH))
     assert "machine wash men shirts long sleeve black x-large" in found
     assert not any("50" in query or "price" in query for query in found)
     decision = act(context(["Search bar: search[<query>]"], [SEARCH]), 0)
@@ -155,11 +146,11 @@ def test_any_context_gives_finite_numbers_and_probabilities_over_what_is_legal(
     scorer, lines, actions, history, wish, step
 ):
     made = context(lines, actions, history, wish)
-    seen = LEXICAL.encode(made, step, PROFILE)
+    seen = FEATURES.encode(made, step, PROFILE)
     assert np.isfinite(seen.rows).all()
     assert np.isfinite(seen.page).all()
-    assert seen.rows.shape == (len(seen.actions), len(LEXICAL.row_features))
-    decision = PolicyActor(scorer, LEXICAL, PROFILE)(made, step)
+    assert seen.rows.shape == (len(seen.actions), len(FEATURES.row_features))
+    decision = PolicyActor(scorer, FEATURES, PROFILE)(made, step)
     if decision.fallback is None:
         assert math.isclose(sum(decision.probabilities.values()), 1.0, abs_tol=1e-9)
         assert decision.action in decision.probabilities
@@ -189,29 +180,34 @@ def test_it_reads_nothing_but_what_is_shown(act):
 
 def test_the_same_seed_plays_the_same_episode_and_draws_follow_the_probabilities(scorer):
     made = context(RESULTS, ON_RESULTS)
-    hot = PolicyActor(scorer, LEXICAL, PROFILE, temperature=1.0, seed=3)
-    assert hot(made, 1) == PolicyActor(scorer, LEXICAL, PROFILE, temperature=1.0, seed=3)(made, 1)
+    hot = PolicyActor(scorer, FEATURES, PROFILE, temperature=1.0, seed=3)
+    assert hot(made, 1) == PolicyActor(scorer, FEATURES, PROFILE, temperature=1.0, seed=3)(made, 1)
     drawn = [
-        PolicyActor(scorer, LEXICAL, PROFILE, temperature=1.0, seed=s)(made, 1).action
+        PolicyActor(scorer, FEATURES, PROFILE, temperature=1.0, seed=s)(made, 1).action
         for s in range(400)
     ]
     for action, chance in hot(made, 1).probabilities.items():
         assert drawn.count(action) / 400 == pytest.approx(chance, abs=0.1)
-    cold = PolicyActor(scorer, LEXICAL, PROFILE)(made, 1)
+    cold = PolicyActor(scorer, FEATURES, PROFILE)(made, 1)
     assert cold.action == max(cold.probabilities, key=cold.probabilities.__getitem__)
 
 
 def _saved(path, scorer, **changes):
-    sizes = {"d_row": len(LEXICAL.row_features), "d_page": len(LEXICAL.page_features), "hidden": 16}
-    meta = {"kind": "policy", "architecture": sizes, "encoder": LEXICAL.version, "embedder": None}
-    save_weights(path, scorer.state_dict(), meta | changes, half=False)
+    sizes = {
+        "d_row": len(FEATURES.row_features),
+        "d_page": len(FEATURES.page_features),
+        "hidden": 16,
+    }
+    names = {"row": FEATURES.row_features, "page": FEATURES.page_features}
+    meta = {"kind": "policy", "architecture": sizes, "encoder": FEATURES.version, "features": names}
+    save_weights(path, scorer.state_dict(), meta | {"embedder": None} | changes, half=False)
     return str(path)
 
 
 def test_a_checkpoint_for_other_features_or_another_embedder_is_refused(scorer, tmp_path):
     good = _saved(tmp_path / "good", scorer)
     Policy(checkpoint=good).build(Resources())
-    gone = {"row": ["gone", *LEXICAL.row_features[1:]], "page": LEXICAL.page_features}
+    gone = {"row": ["gone", *FEATURES.row_features[1:]], "page": FEATURES.page_features}
     other = _saved(tmp_path / "other", scorer, encoder="lexical-00000000", features=gone)
     with pytest.raises(UserError, match=r"made for encoder 'lexical-00000000'.*train it again"):
         Policy(checkpoint=other).build(Resources())

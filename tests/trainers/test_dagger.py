@@ -7,7 +7,7 @@ import torch
 
 from stategate.envs.alfworld import AlfWorld
 from stategate.envs.alfworld.expert import decide, knowledge_of
-from stategate.nodes.act.encoding import encoder
+from stategate.nodes.act.encoding import shipped_encoder
 from stategate.nodes.act.policy import load_scorer, make_scorer
 from stategate.stores.assets.weights import read_meta
 from stategate.stores.errors import UserError
@@ -93,7 +93,7 @@ def test_it_learns_in_several_worlds_at_once(tmp_path):
 def test_a_teacher_helps_where_it_is_asked_to_and_is_noted_at_every_decision():
     plan = course("sample", 0)
     readers = Readers({"full": 1}, make_resources("hashing", "none", plan.env), 2000, 2000)
-    reading = encoder("general")
+    reading = shipped_encoder()
     torch.manual_seed(0)
     scorer = make_scorer(len(reading.row_features), len(reading.page_features), 8)
     starts = [

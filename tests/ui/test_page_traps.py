@@ -65,7 +65,8 @@ def test_only_what_fits_the_world_is_offered_each_with_a_hint():
     assert ("recall" in contexts, "experience" in contexts) == (False, True)
     assert quick("context", config)["choices"] == ["full", "window", "compress", "retrieve", MORE]
     rooms = quick("actor", load_config("alfworld"), True)["choices"]
-    assert not {"rule", "policy", "extract"} & set(rooms)  # the policy that ships is the shop's
+    assert "policy" in rooms
+    assert not {"rule", "extract"} & set(rooms)
     for slot in SLOTS:
         for name, kind in registry().kinds(slot).items():
             assert 5 < len(kind.hint) < 110, f"{slot} {name}: {kind.hint}"

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from stategate.nodes.act.encoding import Encoded, Encoder, encoder
+from stategate.nodes.act.encoding import Encoded, Encoder, shipped_encoder
 from stategate.nodes.act.policy import load_scorer, make_scorer
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
@@ -86,7 +86,7 @@ Batch = tuple[list[Encoded], list[tuple[int, ...]]]
 def train(settings: DaggerSettings) -> dict[str, Any]:
     """Train, report on tasks held out, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
-    reading = encoder(settings.encoder)
+    reading = shipped_encoder()
     every = [settings, *(read_settings(DaggerSettings, *one) for one in settings.also.items())]
     is_joint = len(every) > 1
     schools = [School(one, reading, device) for one in every]
@@ -120,6 +120,7 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
 
     trainer = Trainer(batches, scorer, partial(_loss, scorer, device), metric)
     epochs = len(trainer.fit(settings)) - 1
+    _average(scorer, Path(settings.run) / "last.safetensors", settings.last)
     rows = [
         _row(f"policy, {name}" if is_joint else "policy", rollouts)
         for name, rollouts in zip(names, examined(), strict=True)
@@ -132,6 +133,7 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
         "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
         "embedder": None,  # the features hold no vectors
         "trained": "imitation of a teacher on its own episodes",
+        "last": settings.last,
         "builders": settings.builders,
         "metrics": rows if is_joint else rows[0],
         "epochs": epochs,
@@ -142,6 +144,22 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     }
     save_weights(settings.checkpoint, scorer.state_dict(), meta, half=False)
     return run.summarise(rows, [])
+
+
+def _average(scorer: nn.Module, last: Path, share: float) -> None:
+    """Mix ``share`` of the last epoch's weights into ``scorer`` (weight averaging).
+
+    The best epoch of a short exam is partly luck, and the last one has played most; their mean wins
+    more than either.
+    """
+    from safetensors.torch import load_file
+
+    saved = load_file(last)
+    mixed = {
+        name: (1 - share) * best + share * saved[f"model/{name}"]
+        for name, best in scorer.state_dict().items()
+    }
+    scorer.load_state_dict(mixed)
 
 
 def _loss(scorer: nn.Module, device: torch.device, batch: Batch) -> Tensor:

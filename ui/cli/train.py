@@ -16,7 +16,7 @@ from stategate.ui.cli.settings_command import command, command_group
 app = command_group(
     "Train a checkpoint; the same command goes on where a stopped run ended.",
     "stategate train state && stategate train retriever",
-    "stategate train dagger --config dagger_webshop",
+    "stategate train dagger --config dagger_joint",
 )
 data_app = command_group(
     "Fetch the data that worlds read.",

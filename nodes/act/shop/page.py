@@ -61,16 +61,13 @@ class ShopPage:
 class Trail:
     """The visible actions so far: ``item`` is the open product, ``since`` the clicks on it.
 
-    ``history`` holds the actions, oldest first; builders may have dropped the first ones. ``rejected``
-    are products left for the search right after their features were read, ``skipped`` those left for
-    the list. ``notes`` are the history's notes on each product.
+    ``history`` holds the actions, oldest first; builders may have dropped the first ones. ``read`` are
+    the products whose features were read, ``notes`` the history's notes on each product.
     """
 
     history: list[str] = field(default_factory=list)
     opened: list[str] = field(default_factory=list)
     read: list[str] = field(default_factory=list)
-    rejected: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
     item: str | None = None
     since: list[str] = field(default_factory=list)
     searches: int = 0
@@ -93,10 +90,6 @@ class Trail:
             self.opened.append(match[1])
             self.item, self.since = match[1], []
         elif action in (PREV, BACK, NEXT) and not returns:
-            if self.item and action == BACK and self.since[-1:] == [FEATURES]:
-                self.rejected.append(self.item)
-            if self.item and action == PREV:
-                self.skipped.append(self.item)
             self.item, self.since = None, []
         elif action.startswith("search["):
             self.item, self.since = None, []
