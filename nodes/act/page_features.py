@@ -222,6 +222,8 @@ def subject_features(
     goal: AlignedInstruction, title: str, amount: float | None, values: Sequence[str | None]
 ) -> Features:
     """Return the features of the page's subject; ``values`` are its choices' current values."""
+    against_limit = amount_features(goal, amount)
+    against_limit.pop("amount")  # a subject shows its amount nearly always
     waiting = open_ = unlike = 0
     for choice, now in zip(goal.choices, values, strict=True):
         if choice.requested[choice.best] >= choice.none:
@@ -231,7 +233,7 @@ def subject_features(
             open_ += 1
     return {
         **agreement("subject", goal, title),
-        **{f"{name} here": value for name, value in amount_features(goal, amount).items()},
+        **{f"{name} here": value for name, value in against_limit.items()},
         "subject told": float(goal.share(title) >= WHOLE),
         "meets": goal.meets(),
         "missing": min(goal.missing(), 4) / 2,

@@ -48,8 +48,8 @@ def act(scorer):
     ("checkpoint", "world", "task"),
     [
         ("policy", "webshop", "goal"),
-        ("policy-alfworld", "alfworld", "game"),
         ("policy", "alfworld", "game"),
+        ("policy-alfworld", "alfworld", "game"),  # an earlier name
     ],
 )
 def test_shipped_policies_win(checkpoint, world, task):

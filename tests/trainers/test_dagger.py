@@ -75,7 +75,7 @@ def test_it_learns_resumes_and_says_what_it_is(tmp_path):
     again = load_scorer(str(tmp_path / "a" / "policy"))[0].state_dict()
     assert all(torch.equal(weights[name], again[name]) for name in weights)
     with pytest.raises(UserError, match="another width"):
-        dagger.train(settings(tmp_path / "b", "start=policy-alfworld"))
+        dagger.train(settings(tmp_path / "b", "start=policy"))
 
 
 def test_it_learns_in_several_worlds_at_once(tmp_path):
