@@ -42,6 +42,7 @@ from stategate.trainers.instruction.rooms import (
     goals_of_games,
     read_people,
 )
+from stategate.trainers.instruction.written import written_texts
 from stategate.trainers.settings import InstructionSettings, open_run
 from stategate.trainers.trainer import Figures, Trainer
 from stategate.trainers.webshop.goals import load_shop, practice
@@ -127,10 +128,11 @@ class _Shop:
         return [self.world.products[asin] for asin in asins]
 
     def texts(self, settings: InstructionSettings) -> Iterator[str]:
-        """Yield marked texts to train on: recombined goals, and short ones."""
+        """Yield marked texts to train on: recombined goals, short ones, and other writers' own."""
         parts = (self.goals, self._products(), self.families)
         yield from recombined(*parts, settings.texts, settings.seed)
         yield from short_texts(self.goals, settings.texts, settings.seed)
+        yield from written_texts(settings.written, settings.seed)
 
     def held_texts(self, settings: InstructionSettings) -> list[str]:
         """Return marked texts of the families that are left out."""

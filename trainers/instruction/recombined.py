@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -27,6 +27,8 @@ _OWN = 0.45  # share of values that some product offers
 _UNLIMITED = 0.2
 _CENTS = 0.15  # share of amounts with cents
 _OTHER_LIMITS = 0.45  # share of limits that no family writes
+_OURS = 114  # of the limits: those of other writers are for their own requests (``written``)
+_OTHER_NUMBERS = 0.1  # share of short texts that name a number that is no limit
 _USUAL = (("color",), ("size",), ("color", "size"), ("color", "size"), ("for", "color", "size"))
 _USUALLY = 0.6  # share of goals that choose among these
 _COUNTS = (0, 1, 1, 1, 2, 2, 2, 3)  # values of the others
@@ -50,7 +52,7 @@ def recombined(
 
     A part of them says its limit as no family does (``limits.yaml``): also lower ends, and refusals.
     """
-    forms = yaml.safe_load(Path(__file__).with_name("limits.yaml").read_text("utf-8"))
+    forms = amount_forms("limits")[:_OURS]
     rng = random.Random(f"recombined {seed}")
     kinds = sorted({goal["query"] for goal in goals})
     properties = sorted({text for goal in goals for text in goal["attributes"]})
@@ -110,7 +112,7 @@ _MONEY = "dollars bucks euros usd quid dollars dollars".split()
 
 def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> Iterator[str]:
     """Yield ``count`` marked texts of a thing and a limit, some after talk, some beside a number."""
-    forms = yaml.safe_load(Path(__file__).with_name("limits.yaml").read_text("utf-8"))
+    forms, others = amount_forms("limits")[:_OURS], amount_forms("others")
     rng = random.Random(f"short {seed}")
     kinds = sorted({str(goal["query"]) for goal in goals})
     properties = sorted({text for goal in goals for text in goal["attributes"]})
@@ -125,14 +127,28 @@ def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> It
         ends["words"] = ends["n"]
         thing = rng.choice(kinds) if rng.random() < _OWN else _words(rng)
         number, part = rng.randint(2, 60), rng.choice(english_words())
+        limit = mark("limit", form.format(**ends))
+        if rng.random() < _OTHER_NUMBERS:
+            other = rng.choice(others).format(n=number)
+            limit = rng.choice(
+                (f"{other}, {limit}", f"{limit}. {other}", f"{limit}, {other}", other)
+            )
         yield rng.choice(_FRAMES).format(
             kind=mark("thing", thing),
-            limit=mark("limit", form.format(**ends)),
+            limit=limit,
             count=mark("property", str(number)),
             part=mark("property", part),
             property=mark("property", _any(rng.choice(properties), rng)),
             value=mark("value", _value(rng.choice(("color", "size")), {}, rng)),
         )
+
+
+@cache
+def amount_forms(key: Literal["limits", "others"]) -> list[str]:
+    """Return ways to say a limit, or to name another number (``limits.yaml``)."""
+    file = Path(__file__).with_name("limits.yaml")
+    forms: list[str] = yaml.safe_load(file.read_text("utf-8"))[key]
+    return forms
 
 
 @cache

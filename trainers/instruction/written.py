@@ -1,0 +1,81 @@
+"""Other writers' requests, marked by hand (``written.txt``), and made anew out of each other's parts.
+
+A line is what a person would type, with its parts in tags of their name: ``<thing>kettle</thing>``.
+Two writers wrote them who had seen neither this code nor its other sentences: what a limit is said
+with differs more between writers than within any list of ways to say it.
+"""
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from stategate.trainers.instruction.marked import mark
+from stategate.trainers.instruction.recombined import amount_forms
+
+_PART = re.compile(r"<(\w+)>(.*?)</\1>")
+_LIMIT = ("limit", "high", "low")
+_ENDS = {mark(tag, "x")[0] for tag in _LIMIT[1:]}  # the marks that open an amount
+_OTHER_PART, _OTHER_LIMIT = 0.5, 0.5  # share of parts, and of limits, that are another sentence's
+_OTHER_NUMBER = 0.25  # share of texts that name a further number
+
+#: A part of a request: its tag ("" for talk, "said" for a whole limit with marks in it) and its text.
+Part = tuple[str, str]
+
+
+def parts_of(line: str) -> list[Part]:
+    """Return the parts of a marked line; the words and ends of a limit are one part, "said".
+
+    >>> parts_of("A <thing>mug</thing>, <limit>under</limit> <high>9</high>")[0:3]
+    [('', 'A '), ('thing', 'mug'), ('', ', ')]
+    """
+    parts: list[Part] = []
+    at = 0
+    for match in _PART.finditer(line):
+        between, tag = line[at : match.start()], match[1]
+        text = mark(tag, match[2]) if tag in _LIMIT else match[2]
+        if tag in _LIMIT and parts and parts[-1][0] == "said" and not between.strip():
+            parts[-1] = ("said", parts[-1][1] + between + text)
+        else:
+            parts += [("", between)] if between else []
+            parts.append(("said", text) if tag in _LIMIT else (tag, text))
+        at = match.end()
+    return [*parts, ("", line[at:])] if line[at:] else parts
+
+
+def written_texts(count: int, seed: int) -> Iterator[str]:
+    """Yield ``count`` marked texts: the writers' requests with things, values and limits exchanged."""
+    lines = Path(__file__).with_name("written.txt").read_text("utf-8").splitlines()
+    requests = [parts_of(line) for line in lines]
+    pools: dict[str, list[str]] = {}
+    for tag, text in (part for request in requests for part in request):
+        if tag != "said" or _has_end(text):
+            pools.setdefault(tag, []).append(text)
+    pools["said"] += [_filled(form) for form in amount_forms("limits")]
+    rng = random.Random(f"written {seed}")
+    for _ in range(count):
+        text = _exchanged(rng.choice(requests), pools, rng)
+        if rng.random() < _OTHER_NUMBER:
+            other = rng.choice(amount_forms("others")).format(n=rng.randint(1, 400))
+            text = rng.choice((f"{other}. {text}", f"{text}. {other}", f"{text}, {other}"))
+        yield text
+
+
+def _filled(form: str) -> str:
+    low, high = mark("low", "20"), mark("high", "45")
+    return mark("limit", form.format(low=low, n=high, words=high))
+
+
+def _has_end(text: str) -> bool:
+    """Say whether a limit's text holds an amount, and not only words beside one."""
+    return not _ENDS.isdisjoint(text)
+
+
+def _exchanged(request: Sequence[Part], pools: dict[str, list[str]], rng: random.Random) -> str:
+    texts = []
+    for tag, text in request:
+        share = _OTHER_LIMIT if tag == "said" else _OTHER_PART
+        is_whole = tag not in ("", "said") or (tag == "said" and _has_end(text))
+        chosen = rng.choice(pools[tag]) if is_whole and rng.random() < share else text
+        texts.append(mark(tag, chosen) if tag not in ("", "said") else chosen)
+    return "".join(texts)
