@@ -149,6 +149,14 @@ class UtteranceSettings(Settings):
     questions: str = Field(description="people's questions about articles, as SQuAD has them")
 
 
+class JudgeSettings(Settings):
+    """The probability that a passage answers a question: an adapter on the sentence model."""
+
+    questions: str = Field(description="people's questions about articles, as SQuAD 2.0 has them")
+    held_out: tuple[str, ...] = Field(default=(), description="titles of articles to test on")
+    rank: int = Field(default=16, ge=1, description="of the adapter's matrices")
+
+
 #: Trainers by name: what follows ``stategate train``, and the name of the default YAML file.
 TRAINERS: dict[str, type[Settings]] = {
     "state": StateSettings,
@@ -157,6 +165,7 @@ TRAINERS: dict[str, type[Settings]] = {
     "need": NeedSettings,
     "instruction": InstructionSettings,
     "utterance": UtteranceSettings,
+    "judge": JudgeSettings,
 }
 S = TypeVar("S", bound=Settings)
 

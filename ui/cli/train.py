@@ -30,6 +30,7 @@ _TRAINERS = {
     "instruction": ("instruction.fit", "The reader of instructions, for every world."),
     "dagger": ("policy.dagger", "The policy actor, by a teacher's word on its own play."),
     "need": ("need.train", "What calls will need of earlier results, for any agent's threads."),
+    "judge": ("judge.train", "Whether a passage answers a question: for memories, documents."),
     "utterance": ("utterance.train", "What an utterance is for: a wish, a question, to forget …"),
 }
 
