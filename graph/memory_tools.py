@@ -63,9 +63,10 @@ def memory_tools(
 
     def memory_search(words: Text, k: Count = 5) -> str:
         """Find what is remembered from earlier conversations about these words."""
-        from stategate.stores.memory.recall import Limits, asked_of
+        from stategate.nodes.models.judge import judged_question
+        from stategate.stores.memory.recall import Limits
 
-        query = asked_of(words, resources.embedder)
+        query = judged_question(words, resources.embedder)
         facts, _ = store.recall(namespace(), query, Limits(facts=min(max(k, 1), _MOST)))
         return "\n".join(map(_fact_line, facts))[:_SHOWN] or "nothing is remembered"
 

@@ -135,7 +135,7 @@ class InstructionSettings(Settings):
     rooms: int = Field(default=12000, ge=0, description="recombined sentences of tasks in rooms")
     texts: int = Field(default=14000, ge=1, description="recombined texts of the shop")
     written: int = Field(
-        default=24000, ge=0, description="other writers' requests, parts and limits exchanged"
+        default=12000, ge=0, description="other writers' requests, parts and limits exchanged"
     )
     pages: int = Field(default=6000, ge=1, description="goals whose pages are read")
 

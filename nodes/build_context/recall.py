@@ -282,9 +282,10 @@ def remembered_pieces(
     reader: MemoryReader, store: "LongTerm", resources: Resources, query: str, room: int
 ) -> list[Piece]:
     """Return pieces for what is remembered about ``query``, at most ``room`` tokens, best first."""
-    from stategate.stores.memory.recall import Limits, asked_of
+    from stategate.nodes.models.judge import judged_question
+    from stategate.stores.memory.recall import Limits
 
-    asked = asked_of(query, resources.embedder)
+    asked = judged_question(query, resources.embedder)
     limits = Limits(reader.facts, min_trust=reader.min_trust)
     facts, candidates = store.recall(reader.place.namespace, asked, limits)
     lines = [

@@ -13,6 +13,7 @@ import numpy as np
 from stategate.nodes.models.small_bert import SmallBert
 from stategate.nodes.protocols import Embedder, Vector
 from stategate.stores.assets.weights import load_arrays
+from stategate.stores.memory.recall import Asked, asked_of
 
 #: The checkpoint that ships, and the embedder whose files it stands on.
 SHIPPED, EMBEDDER = "judge", "all-MiniLM-L6-v2"
@@ -57,3 +58,11 @@ def _shipped() -> AnswerJudge:
 def judge_of(embedder: Embedder) -> AnswerJudge | None:
     """Return the judge that stands on the embedder's model, None where it is another model."""
     return _shipped() if embedder.name == EMBEDDER else None
+
+
+def judged_question(
+    question: str, embedder: Embedder, as_of: float | None = None, at: float | None = None
+) -> Asked:
+    """Return a question for ``LongTerm.recall``, judged where the embedder's model allows it."""
+    judge = judge_of(embedder)
+    return asked_of(question, embedder, as_of, at, judge.chances if judge else None)

@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from stategate.language.sentences import passages
+from stategate.nodes.models.judge import judged_question
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import shared_resources
 from stategate.nodes.retrieval.corpus import sentences_of
@@ -20,7 +21,7 @@ from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.errors import UserError
 from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.memory.long_term import LongTerm
-from stategate.stores.memory.recall import Limits, asked_of
+from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import Candidate, Fact, Statement, Turn, Written
 
 Moment = float | str | date  # a datetime is a date
@@ -125,7 +126,9 @@ class Memory:
         at: float | None = None,
     ) -> tuple[list[Fact], list[Candidate]]:
         """Do the same and return every candidate, with its scores and why it was left out."""
-        query = asked_of(question, self._embedder, None if as_of is None else end_of(as_of), at)
+        query = judged_question(
+            question, self._embedder, None if as_of is None else end_of(as_of), at
+        )
         return self.store.recall(self.namespace, query, limits)
 
     def forget(self, **named: Any) -> int:

@@ -8,7 +8,7 @@ chosen on generated conversations (``evals.memory.published``, family ``home``).
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,10 +35,13 @@ _FAILED = 0.5  # what a question that could not be answered loses
 _FRAME = 12  # tokens of a line around a fact's own words: its day, who said it
 
 
-#: The probability that a fact answers: a logistic of its cosine and of the share of the question's
-#: words (by rarity) that it and its neighbours hold. Fitted on the generated family ``home`` and on
-#: BFCL's memory questions, half of them asked of a memory that does not say; ``docs/results/memory.md``
-#: has what it is worth on the family ``work``.
+#: Returns the probability that each of some passages answers a question.
+Judge = Callable[[str, Sequence[str]], Sequence[float]]
+_JUDGED = 8  # of the best facts: a judge reads these, the others are at most as likely as the last
+_KEYWORDS = 2  # words up to which a text is no question that could be answered
+#: Without a judge the probability that a fact answers is a logistic of its cosine and of the share of
+#: the question's words (by rarity) that it and its neighbours hold. It tells a subject that was never
+#: spoken of; what was not told of one that was, it cannot tell.
 _COSINE, _SHARE, _BIAS = 3.6, 4.3, -3.6
 
 #: How much each signal counts; words and meaning are standardised over the best hundred.
@@ -64,13 +67,18 @@ class Asked:
     embedder: str = ""
     as_of: float | None = None
     at: float | None = None
+    judge: Judge | None = None
 
 
 def asked_of(
-    question: str, embedder: TextEmbedder, as_of: float | None = None, at: float | None = None
+    question: str,
+    embedder: TextEmbedder,
+    as_of: float | None = None,
+    at: float | None = None,
+    judge: Judge | None = None,
 ) -> Asked:
-    """Return a question made ready to be recalled by."""
-    return Asked(question, embedder.embed([question])[0], embedder.name, as_of, at)
+    """Return a question made ready to be recalled by; ``judge`` says which facts answer it."""
+    return Asked(question, embedder.embed([question])[0], embedder.name, as_of, at, judge)
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,7 @@ def recalled(
     """Return the best facts and the candidates behind them, best first."""
     if not len(index):
         return [], []
-    ranking = _ranking(index, asked)
+    ranking = _judged(_ranking(index, asked), index, asked)
     ids = [index.known[place].id for place in ranking.pool]
     facts = {fact.id: fact for fact in read_facts(db, tables.facts.c.id.in_(ids))}
     chooser = _Chooser(asked, limits, index)
@@ -181,6 +189,25 @@ def _ranking(index: NamespaceIndex, asked: Asked) -> _Ranking:
     near = shares if asked.vector is None else {i: float(np.clip(meaning[i], 0, 1)) for i in pool}
     chances = {place: answer_chance(near[place], share) for place, share in shares.items()}
     return _Ranking(parts, total, whole if asked.vector is None else meaning, pool, chances)
+
+
+def _judged(ranking: _Ranking, index: NamespaceIndex, asked: Asked) -> _Ranking:
+    """Return the ranking with the judge's probabilities, if there is a judge and a question."""
+    if asked.judge is None or len(asked.words.split()) <= _KEYWORDS:
+        return ranking
+    best = ranking.pool[:_JUDGED]
+    chances = asked.judge(asked.words, [_passage(index, place, asked) for place in best])
+    judged = {place: round(chance, 4) for place, chance in zip(best, chances, strict=True)}
+    least = min(judged.values(), default=1.0)
+    others = {place: min(ranking.chances[place], least) for place in ranking.pool[_JUDGED:]}
+    return replace(ranking, chances={**judged, **others})
+
+
+def _passage(index: NamespaceIndex, place: int, asked: Asked) -> str:
+    """Return a fact's best passage, under the name of who said it, as a judge reads it."""
+    passage = index.best_passage(place, asked.words, asked.vector, asked.embedder)
+    speaker = index.known[place].speaker
+    return f"{speaker}: {passage}" if speaker and speaker.lower() != "user" else passage
 
 
 def answer_chance(cosine: float, share: float) -> float:

@@ -28,7 +28,6 @@ _UNLIMITED = 0.2
 _CENTS = 0.15  # share of amounts with cents
 _OTHER_LIMITS = 0.45  # share of limits that no family writes
 _OURS = 114  # of the limits: those of other writers are for their own requests (``written``)
-_OTHER_NUMBERS = 0.1  # share of short texts that name a number that is no limit
 _USUAL = (("color",), ("size",), ("color", "size"), ("color", "size"), ("for", "color", "size"))
 _USUALLY = 0.6  # share of goals that choose among these
 _COUNTS = (0, 1, 1, 1, 2, 2, 2, 3)  # values of the others
@@ -112,7 +111,7 @@ _MONEY = "dollars bucks euros usd quid dollars dollars".split()
 
 def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> Iterator[str]:
     """Yield ``count`` marked texts of a thing and a limit, some after talk, some beside a number."""
-    forms, others = amount_forms("limits")[:_OURS], amount_forms("others")
+    forms = amount_forms("limits")[:_OURS]
     rng = random.Random(f"short {seed}")
     kinds = sorted({str(goal["query"]) for goal in goals})
     properties = sorted({text for goal in goals for text in goal["attributes"]})
@@ -127,15 +126,9 @@ def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> It
         ends["words"] = ends["n"]
         thing = rng.choice(kinds) if rng.random() < _OWN else _words(rng)
         number, part = rng.randint(2, 60), rng.choice(english_words())
-        limit = mark("limit", form.format(**ends))
-        if rng.random() < _OTHER_NUMBERS:
-            other = rng.choice(others).format(n=number)
-            limit = rng.choice(
-                (f"{other}, {limit}", f"{limit}. {other}", f"{limit}, {other}", other)
-            )
         yield rng.choice(_FRAMES).format(
             kind=mark("thing", thing),
-            limit=limit,
+            limit=mark("limit", form.format(**ends)),
             count=mark("property", str(number)),
             part=mark("property", part),
             property=mark("property", _any(rng.choice(properties), rng)),

@@ -5,9 +5,10 @@ from typing import Any
 import gradio as gr
 
 from stategate.graph.forgetting import forget_everywhere
+from stategate.nodes.models.judge import judged_question
 from stategate.stores.bank.bank import Row, known_banks, open_bank
 from stategate.stores.errors import UserError
-from stategate.stores.memory.recall import SIGNALS, Limits, asked_of
+from stategate.stores.memory.recall import SIGNALS, Limits
 from stategate.stores.memory.records import Candidate, Fact, Namespace
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.guard import bounds
@@ -67,7 +68,7 @@ class MemoryTab(Tab):
         facts = every[::-1]
         candidates: list[Candidate] = []
         if (words or "").strip():
-            asked = asked_of(words, self._agents.resources.embedder)
+            asked = judged_question(words, self._agents.resources.embedder)
             facts, candidates = memory.recall(namespace, asked, Limits(facts=FOUND))
         label = (
             f"{len(facts):,} of {len(every):,} facts (click one to see its source, or forget it)"
