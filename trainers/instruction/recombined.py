@@ -105,6 +105,9 @@ _FRAMES = (
     "a {value} {kind} {limit}",
     "find {property} {kind} in {value} {limit}",
     "I am looking for {value} {property} {kind} {limit}",
+    "{value} {kind}, {limit}",
+    "{value} {kind}, {property}, {limit}",
+    "{kind} {value} {limit}",
 )
 _MONEY = "dollars bucks euros usd quid dollars dollars".split()
 

@@ -78,7 +78,7 @@ def article_examples(path: Path) -> dict[str, list[Example]]:
 
 def _article_example(row: dict[str, Any], context: str) -> Example:
     parts = tuple(sentences(context))
-    answers = row["plausible_answers"] if row["is_impossible"] else row["answers"]
+    answers = row.get("plausible_answers" if row["is_impossible"] else "answers", ())
     text = answers[0]["text"] if answers else ""
     place = next((i for i, part in enumerate(parts) if text and text in part), None)
     if row["is_impossible"]:
@@ -248,11 +248,11 @@ def train(settings: JudgeSettings) -> dict[str, Any]:
         "seed": settings.seed,
         **provenance(),
     }
-    save_weights(settings.checkpoint, _adapter(model), meta)
+    save_weights(settings.checkpoint, adapter_of(model), meta)
     return run.summarise([{"agent": "held out", "n": len(rows), **figures}], [])
 
 
-def _adapter(model: AdaptedModel) -> dict[str, Tensor]:
+def adapter_of(model: AdaptedModel) -> dict[str, Tensor]:
     """Return the weights under the names that ``SmallBert.adapt`` reads."""
     arrays = {}
     for key in model.up:
