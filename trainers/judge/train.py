@@ -134,7 +134,8 @@ class AdaptedModel(nn.Module):
         nn.init.normal_(self.head.weight, std=0.01)
 
     def _adapt(self, key: str, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        return output + inputs[0] @ self.down[key].T @ self.up[key].T
+        added: Tensor = inputs[0] @ self.down[key].T @ self.up[key].T
+        return output + added
 
     def forward(self, texts: Sequence[tuple[str, str]]) -> Tensor:
         """Return a logit for each (question, passage)."""
