@@ -26,11 +26,13 @@ from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.memory.forget import Erased
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import Namespace
+from stategate.stores.progress import Progress
 from stategate.stores.sql import compact, is_database
 from stategate.stores.traces.store import TraceStore
 
 #: Shorter texts ("Yes.") stand everywhere and prove nothing.
 _TELLING = 12
+_PART = 1 << 22  # bytes of a file that are read at once
 
 
 @dataclass(frozen=True)
@@ -169,3 +171,33 @@ def _embedded(erased: Erased) -> list[str]:
         for about in erased.abouts:
             texts[f"{about} {text}".strip()] = None
     return list(texts)
+
+
+def traces_left(text: str, folders: Sequence[Path]) -> list[str]:
+    """Return where ``text`` is still found, byte by byte: "FILE (as text)" or "FILE (its vector)".
+
+    Every file of ``folders`` is read, logs and free pages of databases included. Archives and
+    compressed files are not unpacked.
+    """
+    escaped = json.dumps(text)[1:-1]
+    forms = {"as text": {text.encode(), escaped.encode(), text.encode("utf-16-le")}}
+    forms["its vector"] = {embedding_cache().key_of(text)}
+    paths = sorted({path for folder in folders for path in folder.rglob("*") if path.is_file()})
+    return [
+        f"{path} ({what})"
+        for path in Progress(paths, "read", unit="file")
+        for what, needles in forms.items()
+        if _holds(path, needles)
+    ]
+
+
+def _holds(path: Path, needles: set[bytes]) -> bool:
+    """Say whether a file holds one of ``needles``; it is read in parts that overlap."""
+    overlap = max(map(len, needles)) - 1
+    tail = b""
+    with user_error_context(f"cannot read '{path}'"), path.open("rb") as file:
+        while part := file.read(_PART):
+            if any(needle in tail + part for needle in needles):
+                return True
+            tail = (tail + part)[-overlap:] if overlap else b""
+    return False

@@ -140,6 +140,11 @@ class EmbeddingCache:
                 self._db.compact()
         return sum(gone)
 
+    @staticmethod
+    def key_of(text: str) -> bytes:
+        """Return the key under which the file has a text's vectors."""
+        return _digest(text)
+
     def __len__(self) -> int:
         """Return the number of vectors in the file."""
         return int(self._db.scalar(sa.select(sa.func.count()).select_from(_embeddings)))

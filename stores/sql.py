@@ -18,6 +18,7 @@ own behind ``#`` where a database may hold several stores of a kind; each has a 
 """
 
 import json
+import logging
 import os
 import re
 import sqlite3
@@ -236,7 +237,7 @@ class Database:
         return user_error_context(f"the {self.schema.what} '{self.path}' is damaged", fix, DAMAGE)
 
     def compact(self) -> None:
-        """Write a file anew without what was deleted, and empty its log. A busy one is left."""
+        """Write a file anew without what was deleted, and empty its log (:func:`compact`)."""
         if self.file is not None:
             with self._errors():
                 compact(self.file)
@@ -460,14 +461,24 @@ def is_sqlite(path: Path) -> bool:
 
 
 def compact(path: Path) -> None:
-    """Write the file anew without what was deleted, and empty its log; a busy one is left.
+    """Write the file anew without what was deleted, and empty its log.
 
+    Where another program has the file open that waits until it closes it, and a warning says so.
     Raises ``sqlite3.Error`` where there is no room for that.
     """
+    empty_log = "pragma wal_checkpoint(truncate)"
     with closing(sqlite3.connect(path, timeout=5.0, isolation_level=None)) as connection:
         try:
-            for task in ("wal_checkpoint(truncate)", "vacuum", "wal_checkpoint(truncate)"):
-                connection.execute(task if task == "vacuum" else f"pragma {task}")
+            connection.execute(empty_log)
+            connection.execute("vacuum")
+            is_busy = bool(connection.execute(empty_log).fetchone()[0])
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error):  # else its free pages are overwritten in time
+            if "locked" not in str(error):
                 raise
+            is_busy = True
+    if is_busy:
+        logging.getLogger(__name__).warning(
+            "another program has '%s' open: what was deleted leaves it when that one closes it "
+            "(stategate memory prove-forgotten shows what is left)",
+            path,
+        )

@@ -9,7 +9,7 @@ from stategate.stores.home import thread_of
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import reopen_statements, standalone_question
 from stategate.stores.memory.records import Namespace
-from stategate.stores.memory.schema import among, raise_epoch, within
+from stategate.stores.memory.schema import among, drop_epoch, raise_epoch, within
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,8 @@ def erase_facts(
     reopen_statements(db, namespace)
     reworded = _reword(db, touched - doomed, texts)
     raise_epoch(db, namespace)
+    if ids is None and thread is None and source is None:
+        drop_epoch(db, namespace)
     return Erased(
         tuple(sorted(doomed)),
         tuple(sorted(texts, key=len, reverse=True)),

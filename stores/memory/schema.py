@@ -1,5 +1,6 @@
 """The tables of long-term memory, and what each version of them adds."""
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -177,10 +178,18 @@ MEMORY = Schema(
 
 
 def raise_epoch(db: sa.Connection, namespace: Namespace) -> None:
-    """Tell readers that facts of the namespace changed or went."""
+    """Tell readers that facts of the namespace changed or went.
+
+    The first epoch is the time in milliseconds: after :func:`drop_epoch` none comes again.
+    """
     here = within(epochs, namespace)
     if not db.execute(epochs.update().where(*here).values(epoch=epochs.c.epoch + 1)).rowcount:
-        db.execute(epochs.insert().values(**vars(namespace), epoch=1))
+        db.execute(epochs.insert().values(**vars(namespace), epoch=time.time_ns() // 1_000_000))
+
+
+def drop_epoch(db: sa.Connection, namespace: Namespace) -> None:
+    """Tell readers that nothing is left of the namespace, its name neither."""
+    db.execute(epochs.delete().where(*within(epochs, namespace)))
 
 
 def within(

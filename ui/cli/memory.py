@@ -103,6 +103,13 @@ class ForgetSettings(EmbeddedMemory):
     checkpoints: str | None = option(None, "Of checkpoints, if others.", metavar="FILE|URL")
 
 
+class ProveSettings(Settings):
+    """A text that was forgotten."""
+
+    text: str = argument(..., metavar="TEXT")
+    json_target: JsonFile = None
+
+
 @command(app, "stategate memory list --user ana", name="list")
 def list_facts(settings: MemorySettings) -> None:
     """List every fact, oldest first, with the turns it came from; standing wishes stand apart."""
@@ -198,6 +205,22 @@ def forget(settings: ForgetSettings) -> None:
     gone = counts["facts"]
     other = ", ".join(f"{n} {what}" for what, n in counts.items() if n and what != "facts")
     say(f"forgot {gone} fact{'' if gone == 1 else 's'}{f' ({other})' if other else ''}")
+
+
+@command(app, "stategate memory prove-forgotten 'my dentist is Dr. Wu'")
+def prove_forgotten(settings: ProveSettings) -> None:
+    """Look for a text in every byte of this machine's stores and caches, its vectors' keys included."""
+    from stategate.graph.forgetting import traces_left
+    from stategate.stores.home import cache, home
+
+    left = traces_left(settings.text, [*{home(), cache()}])
+    if wrote(settings.json_target, {"text": settings.text, "left_in": left}):
+        return
+    if left:
+        raise UserError(
+            f"it is still in {_listed(left)}: forget it, or close what has the file open"
+        )
+    say("not a byte of it is left")
 
 
 def _nothing_matched(settings: ForgetSettings, place: "MemoryPlace") -> str:
