@@ -237,55 +237,55 @@ def _die_with_parent() -> None:
 
 
 class _Pool:
-    """Threads of the caller, each with a worker of its own, and the jobs that they share."""
+    """Workers, each kept busy by a thread of the caller, and the ledger of jobs."""
 
     def __init__(
         self, hire: Callable[[], _Worker], jobs: Sequence[object], deadline: float
     ) -> None:
-        self.done: queue.SimpleQueue[Done | UserError] = queue.SimpleQueue()
-        self._hire, self._jobs, self._deadline = hire, deque(jobs), deadline
+        self.done: queue.Queue[Done | UserError] = queue.Queue()
+        self._hire, self._jobs, self._deadline = hire, jobs, deadline
+        self._queue = deque((number, 1) for number in range(len(jobs)))
         self._team: list[_Worker] = []
         self._is_closed = False
 
     def run(self) -> None:
-        """Solve jobs until none is left."""
-        worker: _Worker | None = None
+        """Solve jobs, on one worker after another, until none is left."""
+        deaths = 0
         try:
-            while self._jobs and not self._is_closed:
-                worker = self._solve(self._jobs.popleft(), worker)
-        except IndexError:
-            pass  # another thread took the last one
+            while self._queue and not self._is_closed:
+                worker = self._hire()
+                self._team.append(worker)
+                ready = worker.ready()
+                deaths = (
+                    deaths + 1 if ready.kind == "died" else 0
+                )  # its machine may go as it starts
+                if ready.kind == "broken" or deaths == TRIES:
+                    raise UserError(ready.problem)
+                if ready.kind == "ready":
+                    self._employ(worker)
+                worker.end()
         except UserError as error:
             self.done.put(error)
+        except Exception as error:
+            self.done.put(UserError(f"a worker cannot start: {error_with_type(error)}"))
 
-    def _solve(self, job: object, worker: _Worker | None) -> _Worker | None:
-        """Put the job's result into ``done``; return the worker that is left, None if it died."""
-        for _ in range(TRIES):
-            if self._is_closed:
-                return None
-            worker = worker or self._start()
-            answer = worker.solve(job, self._deadline)
-            if answer.kind == "done":
-                self.done.put(Done(job, answer.result, answer.problem))
-                return worker
-            worker.end()
-            worker = None
-        self.done.put(Done(job, None, f"{answer.problem} ({TRIES} times)"))
-        return None
-
-    def _start(self) -> _Worker:
-        """Return a worker that is ready; its machine may go as it starts. Raises ``UserError``."""
-        for _ in range(TRIES):
-            with user_error_context("a worker cannot start", kinds=Exception):
-                worker = self._hire()
-            self._team.append(worker)
-            ready = worker.ready()
-            if ready.kind == "ready":
-                return worker
-            worker.end()
-            if ready.kind == "broken":
-                break
-        raise UserError(ready.problem)
+    def _employ(self, worker: _Worker) -> None:
+        """Give jobs to a worker until none is left or it dies."""
+        while not self._is_closed:
+            try:
+                number, tries = self._queue.popleft()
+            except IndexError:
+                return
+            answer = worker.solve(self._jobs[number], self._deadline)
+            if answer.kind == "died" and tries < TRIES:
+                self._queue.append((number, tries + 1))
+                return
+            problem = answer.problem
+            if answer.kind == "died":
+                problem = f"{problem} ({tries} times)"
+            self.done.put(Done(self._jobs[number], answer.result, problem))
+            if answer.kind != "done":
+                return
 
     def close(self) -> None:
         """End all workers."""

@@ -212,12 +212,8 @@ def calibrated(rows: np.ndarray[Any, Any]) -> dict[str, float]:
     return {"scale": float(scale), "bias": float(bias)}
 
 
-def train(settings: JudgeSettings) -> dict[str, Any]:
-    """Train, calibrate, write the checkpoint; return the summary."""
-    torch.manual_seed(settings.seed)
-    rng = random.Random(settings.seed)
-    files = {"memories": sha256(MEMORIES), "questions": sha256(Path(settings.questions))}
-    run = open_run(settings, {"data": files})
+def _sides(settings: JudgeSettings, rng: random.Random) -> tuple[list[Example], HeldOut]:
+    """Return the questions to learn from, and those left out."""
     memories = memory_examples()
     articles = article_examples(Path(settings.questions))
     tested = [one for name in settings.held_out for one in articles[name]]
@@ -227,6 +223,16 @@ def train(settings: JudgeSettings) -> dict[str, Any]:
     )
     learned = [o for i, own in enumerate(memories) if i % _HELD_OUT for o in own] * _MEMORY_TIMES
     learned += [o for name, own in articles.items() if name not in settings.held_out for o in own]
+    return learned, held
+
+
+def train(settings: JudgeSettings) -> dict[str, Any]:
+    """Train, calibrate, write the checkpoint; return the summary."""
+    torch.manual_seed(settings.seed)
+    rng = random.Random(settings.seed)
+    files = {"memories": sha256(MEMORIES), "questions": sha256(Path(settings.questions))}
+    run = open_run(settings, {"data": files})
+    learned, held = _sides(settings, rng)
     pairs = [pair for one in learned for pair in pairs_of(one, rng)]
     model = AdaptedModel(settings.rank)
     trainer = Trainer(

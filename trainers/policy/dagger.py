@@ -119,8 +119,7 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
         return {"heldout_success": mean(won), **(each if is_joint else {})}
 
     trainer = Trainer(batches, scorer, partial(_loss, scorer, device), metric)
-    epochs = len(trainer.fit(settings)) - 1
-    _average(scorer, Path(settings.run) / "last.safetensors", settings.last)
+    epochs = _fitted(trainer, scorer, settings)
     rows = [
         _row(f"policy, {name}" if is_joint else "policy", rollouts)
         for name, rollouts in zip(names, examined(), strict=True)
@@ -146,20 +145,22 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     return run.summarise(rows, [])
 
 
-def _average(scorer: nn.Module, last: Path, share: float) -> None:
-    """Mix ``share`` of the last epoch's weights into ``scorer`` (weight averaging).
+def _fitted(trainer: Trainer[Batch], scorer: nn.Module, settings: DaggerSettings) -> int:
+    """Train, mix the last epoch's weights into ``scorer``'s (weight averaging); return the epochs.
 
     The best epoch of a short exam is partly luck, and the last one has played most; their mean wins
     more than either.
     """
     from safetensors.torch import load_file
 
-    saved = load_file(last)
+    epochs = len(trainer.fit(settings)) - 1
+    saved = load_file(Path(settings.run) / "last.safetensors")
     mixed = {
-        name: (1 - share) * best + share * saved[f"model/{name}"]
+        name: (1 - settings.last) * best + settings.last * saved[f"model/{name}"]
         for name, best in scorer.state_dict().items()
     }
     scorer.load_state_dict(mixed)
+    return epochs
 
 
 def _loss(scorer: nn.Module, device: torch.device, batch: Batch) -> Tensor:
