@@ -34,8 +34,8 @@ demo: setup ## play one task with three memories at the same budget, and show wh
 
 # A browser and its server need both cores for themselves: beside other tests a redraw swallows clicks.
 # What failed there is tried once more: a machine that stood still for a minute is no fault of the app.
-test: setup check ## check, then every test: on two cores, those in a browser by themselves
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/ui/browser
+test: setup check ## check, then every test: those in a browser by themselves (workers wait more than they work: three on two cores)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --ignore tests/ui/browser
 	$(BIN)/python -m pytest tests/ui/browser || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none tests/ui/browser
 
 check: setup ## ruff, mypy strict and deptry

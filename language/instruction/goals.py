@@ -130,7 +130,8 @@ def _stretches(text: str, slot: str) -> tuple[tuple[str, float], ...]:
     for size in (1, 2, 3):
         for i in range(len(parsed.tokens) - size + 1):
             part = parsed.tokens[i : i + size]
-            if not part[0].is_small and not part[-1].is_small:
+            is_counted = part[0].value is not None  # "two mugs": a count is no part of a name
+            if not is_counted and not part[0].is_small and not part[-1].is_small:
                 name = "".join(token.word for token in part)
                 probabilities[name] = max(
                     probabilities.get(name, 0.0), float(column[i : i + size].mean())
