@@ -49,7 +49,7 @@ from stategate.trainers.webshop.goals import load_shop, practice
 
 _LAYERED_RATE = 0.2  # of the learning rate, for layers over few features
 _EXAMINED, _HELD_PAGES = 600, 300  # texts and pages that are held out
-_HELD_ROOMS = 6  # of the made sentences of rooms, one in so many is held out
+_HELD_ROOMS = 2  # of the made sentences of rooms, one in so many is held out
 
 N = TypeVar("N", bound=nn.Module)
 E = TypeVar("E")
