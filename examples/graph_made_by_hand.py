@@ -1,4 +1,4 @@
-"""A graph made by hand: the same memory as a plain function on messages, and over ``ToolNode``.
+"""A graph made by hand: the same memory as a hook before the model.
 
 python -m examples.graph_made_by_hand
 """
@@ -10,8 +10,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
 from examples.scripted import Scripted
-from stategate.graph.middleware import build_messages
-from stategate.graph.tool_results import shorten_results
+from stategate.graph.middleware import ContextMiddleware
 
 
 @tool
@@ -24,16 +23,16 @@ def read_log(day: int) -> str:
 
 def make_graph(model: Any) -> Any:
     """Return the compiled graph: model and tools in turn, until the model calls none."""
+    memory = ContextMiddleware(kind="compress", budget=3000)
 
     def call_model(state: MessagesState) -> dict[str, Any]:
-        read = build_messages(state["messages"], kind="compress", budget=3000)
+        read = memory.hook(state)["llm_input_messages"]
         print(f"{len(state['messages'])} messages, {sum(len(m.text) for m in read):,} letters read")
         return {"messages": [model.invoke(read)]}
 
     builder = StateGraph(MessagesState)
     builder.add_node("model", call_model)
-    # What a tool returns is shortened before it is kept: checkpoints stay small, too.
-    builder.add_node("tools", ToolNode([read_log], wrap_tool_call=shorten_results(500)))
+    builder.add_node("tools", ToolNode([read_log, *memory.tools]))  # with `recall`
     builder.add_edge(START, "model")
     builder.add_conditional_edges("model", tools_condition)
     builder.add_edge("tools", "model")

@@ -1,8 +1,7 @@
 """Other agents' threads, read from exported files or from the checkpoints where they lie."""
 
 import gzip
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +66,8 @@ def read_threads(where: str) -> list[tuple[str, str, list[BaseMessage]]]:
 def from_plain(values: object, name: str = "the export") -> list[BaseMessage]:
     """Return messages from plain values. Raises ``UserError`` where they are none.
 
-    Read are lists of messages in OpenAI's chat form, Anthropic's or LangChain's, and mappings that hold
-    such a list under "messages", "values", "traj" or "history".
+    Read are lists of messages in OpenAI's chat form or LangChain's, and mappings that hold such a list
+    under "messages", "values", "traj" or "history".
     """
     while isinstance(values, Mapping):
         values = next((values[key] for key in _KEYS if values.get(key)), None)
@@ -76,57 +75,19 @@ def from_plain(values: object, name: str = "the export") -> list[BaseMessage]:
         raise UserError(f"'{name}' holds no messages: export them as {_EXPORT}")
     kinds = (*UNREADABLE, NotImplementedError)
     with user_error_context(f"'{name}' holds a message that nobody can read", kinds=kinds):
-        return [message for row in _with_tool_calls(values) for message in _messages(row)]
+        return [message for row in values for message in _messages(row)]
 
 
 def _is_message(row: object) -> bool:
     return isinstance(row, Mapping) and ("role" in row or "type" in row or "lc" in row)
 
 
-def _with_tool_calls(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield rows with OpenAI's tool calls for Anthropic's blocks and for older function calls."""
-    functions = 0
-    for row in rows:
-        content = row.get("content")
-        blocks = [b for b in content if isinstance(b, Mapping)] if isinstance(content, list) else []
-        uses = [block for block in blocks if block.get("type") == "tool_use"]
-        results = [block for block in blocks if block.get("type") == "tool_result"]
-        other_blocks = [block for block in blocks if block not in uses and block not in results]
-        if row.get("function_call"):
-            functions += 1
-            yield _calling(row, content or "", [(f"function-{functions}", row["function_call"])])
-        elif row.get("role") == "function":
-            yield {**row, "role": "tool", "tool_call_id": f"function-{functions}"}
-        elif uses and row.get("role") and not row.get("tool_calls"):
-            calls = [
-                (use["id"], {"name": use["name"], "arguments": json.dumps(use["input"])})
-                for use in uses
-            ]
-            yield _calling(row, other_blocks, calls)
-        elif results and row.get("role"):
-            for block in results:
-                answer = {"role": "tool", "tool_call_id": block["tool_use_id"]}
-                yield {**answer, "content": block.get("content") or ""}
-            if other_blocks:
-                yield {**row, "content": other_blocks}
-        else:
-            yield row
-
-
-def _calling(
-    row: Mapping[str, Any], content: object, calls: Sequence[tuple[str, object]]
-) -> Mapping[str, Any]:
-    """Return a row with ``calls`` (id, function) in OpenAI's form."""
-    tool_calls = [
-        {"id": name, "type": "function", "function": function} for name, function in calls
-    ]
-    return {"role": row["role"], "content": content, "tool_calls": tool_calls}
-
-
 def _messages(row: Mapping[str, object]) -> list[BaseMessage]:
     """Return the messages of one row; ``messages_to_dict`` writes LangChain's with their ``data``."""
     if "role" not in row and isinstance(row.get("data"), Mapping):
         return messages_from_dict([dict(row)])
+    if "'tool_result'" in repr(row.get("content")) or "function_call" in row:
+        raise ValueError("results of tools are read in OpenAI's form: role tool, tool_call_id")
     return convert_to_messages([dict(row)])
 
 

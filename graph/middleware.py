@@ -4,7 +4,7 @@
     agent = create_agent(model, tools, middleware=[ContextMiddleware(kind="compress", budget=8000)])
 
 Only what one call reads changes; the messages in the agent's state stay as they are. For a graph made
-by hand there are :func:`build_messages` and :meth:`ContextMiddleware.hook`. See ``docs/middleware.md``.
+by hand there is :meth:`ContextMiddleware.hook`. See ``docs/middleware.md``.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from stategate.envs.messages.history import (
     with_text,
 )
 from stategate.envs.messages.needs import calls_in
-from stategate.graph.tool_results import recall_tool
+from stategate.graph.recall import recall_tool
 from stategate.nodes.build_context.messages.decisions import (
     OTHER_RECALL,
     RECALL,
@@ -58,7 +58,7 @@ from stategate.stores.errors import UserError, describe_error, warn_once
 from stategate.stores.tokens import count_tokens
 
 _KEY = "stategate"
-__all__ = ["ContextMiddleware", "HistorySettings", "build_messages"]
+__all__ = ["ContextMiddleware", "HistorySettings"]
 
 
 def _without_history(inputs: Any) -> dict[str, Any]:
@@ -239,23 +239,6 @@ def _bounded(message: BaseMessage) -> BaseMessage:
     text = text_of(message)
     is_huge = isinstance(message, ToolMessage) and len(text) > LARGEST
     return with_text(message, bounded(text)) if is_huge else message
-
-
-def build_messages(
-    messages: Sequence[BaseMessage],
-    kind: str = "compress",
-    budget: int = 16_000,
-    *,
-    system: SystemMessage | None = None,
-    tools: Sequence[Any] = (),
-    **settings: Any,
-) -> list[BaseMessage]:
-    """Return the messages that one call should read; nothing is kept and nothing is changed.
-
-    ``settings`` are those of :class:`ContextMiddleware`. Raises ``UserError`` for wrong ones.
-    """
-    context = HistoryPlanner(kind, budget, **{"recall": False, **settings})
-    return list(context(messages, Decisions(), system, tools).messages)
 
 
 def _tell_bill(model: Any, response: ModelResponse[Any]) -> None:

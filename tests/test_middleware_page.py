@@ -19,12 +19,11 @@ def test_the_page_s_code_runs(
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
     page = (ROOT / "docs" / "middleware.md").read_text("utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 8
+    assert len(blocks) == 7
     calls = [("read_page", {"number": number}) for number in range(1, 7)]
     models = [Scripted.of([*calls], "7 coins."), Scripted.of(calls[:1], "Done.")]
     names: dict[str, Any] = {"MODEL": models[0]}
-    played = [("reset", {"task": 3}), ("step", {"action": "search[lamp]"})]
-    later = {3: Scripted.of(calls[:2], "7 coins."), 4: Scripted.of(played, "Done.")}
+    later = {3: Scripted.of(calls[:2], "7 coins.")}
     monkeypatch.chdir(tmp_path)  # the page's own files
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     for number, block in enumerate(blocks):
@@ -36,11 +35,7 @@ def test_the_page_s_code_runs(
     assert "messages are read" in out
     before, after = map(int, re.findall(r"(\d+) → (\d+)", out)[-1])
     assert after < before / 2
-    assert "done=False, steps=1" in out  # where the agent stands in the world
     assert (tmp_path / "agent.sqlite").stat().st_size < 200_000
-    result = next(m for m in names["kept"]["messages"] if m.type == "tool")
-    assert "recall" in result.text
-    assert "stategate_original" in result.artifact
 
 
 def test_examples_fit_on_a_page() -> None:

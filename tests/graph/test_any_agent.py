@@ -11,11 +11,11 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from examples.scripted import Scripted
-from stategate.graph.middleware import ContextMiddleware, build_messages
-from stategate.graph.tool_results import recalled
+from stategate.graph.middleware import ContextMiddleware
+from stategate.graph.recall import recalled
 from stategate.stores.errors import UserError
 from stategate.stores.tokens import count_tokens
-from tests.graph.test_middleware import ASK, Recorder, agent_of, read_page
+from tests.graph.test_middleware import ASK, Recorder, agent_of, messages_read, read_page
 
 WORDS = " ".join(f"word{i}" for i in range(300))
 
@@ -38,7 +38,7 @@ def working_thread(calls: int = 60) -> list[BaseMessage]:
 
 @pytest.mark.parametrize("budget", [4000, 2000, 1000])
 def test_the_request_that_started_the_work_never_goes(budget: int) -> None:
-    shown = build_messages(working_thread(), budget=budget)
+    shown = messages_read(working_thread(), budget=budget)
     ids = [message.id for message in shown]
     assert {"request", "last"} <= set(ids)
     assert any("left out" in message.text for message in shown)
@@ -60,9 +60,9 @@ def test_a_pinned_message_stays_whole() -> None:
     messages = working_thread()
     pins: list[Any] = [{"t3"}, lambda message: message.id == "t3"]
     for pin in pins:
-        assert messages[10] in build_messages(messages, budget=3000, pin=pin)
+        assert messages[10] in messages_read(messages, budget=3000, pin=pin)
     marked = messages[10].model_copy(update={"additional_kwargs": {"stategate_pin": True}})
-    assert marked in build_messages([*messages[:10], marked, *messages[11:]], budget=3000)
+    assert marked in messages_read([*messages[:10], marked, *messages[11:]], budget=3000)
 
 
 def test_a_message_is_restored_by_its_name() -> None:
@@ -91,17 +91,17 @@ def test_a_huge_result_costs_little_and_never_reaches_the_model_whole() -> None:
         AIMessage("", tool_calls=[call]),
         ToolMessage(huge, tool_call_id="c"),
     ]
-    build_messages(messages[:1])  # what is loaded once
+    messages_read(messages[:1])  # what is loaded once
     for keep in ([], ["look"]):
         started = time.process_time()
-        shown = build_messages(messages, budget=8000, keep_whole=keep)
+        shown = messages_read(messages, budget=8000, keep_whole=keep)
         assert time.process_time() - started < 3
         assert count_tokens(shown[-1].text) < 8000
 
 
 def test_tools_that_eat_the_budget_leave_the_task_and_some_results() -> None:
     system = SystemMessage("tool schema " * 3000)
-    shown = build_messages(working_thread(20), budget=4000, system=system)
+    shown = ContextMiddleware(budget=4000).preview(working_thread(20), system).messages
     assert {"request", "last"} <= {message.id for message in shown}
     assert count_tokens("\n".join(m.text for m in shown if isinstance(m, ToolMessage))) > 100
 
@@ -133,7 +133,7 @@ def test_what_stands_beside_a_text_stays_with_it() -> None:
     block = {"type": "text", "text": WORDS * 9, "cache_control": {"type": "ephemeral"}}
     call = {"name": "look", "args": {}, "id": "c"}
     result = ToolMessage([block], tool_call_id="c")
-    shown = build_messages(
+    shown = messages_read(
         [HumanMessage("Go."), AIMessage("", tool_calls=[call]), result], budget=900
     )
     content: Any = shown[-1].content

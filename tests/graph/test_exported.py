@@ -42,25 +42,8 @@ CHAT: list[dict[str, Any]] = [
     {"role": "tool", "tool_call_id": "c", "content": "line 1"},
     {"role": "assistant", "content": "Done."},
 ]
-FUNCTION = {"name": "read", "arguments": '{"n": 1}'}
-RESULT = {"type": "tool_result", "tool_use_id": "c", "content": "line 1"}
 FORMS: dict[str, Any] = {
     "chat": CHAT,
-    "blocks": [
-        *CHAT[:2],
-        {
-            "role": "assistant",
-            "content": [{"type": "tool_use", "id": "c", "name": "read", "input": {"n": 1}}],
-        },
-        {"role": "user", "content": [RESULT]},
-        CHAT[4],
-    ],
-    "functions": [
-        *CHAT[:2],
-        {"role": "assistant", "content": None, "function_call": FUNCTION},
-        {"role": "function", "name": "read", "content": "line 1"},
-        CHAT[4],
-    ],
     "langchain flat": [m.model_dump() for m in THREAD],
     "langchain typed": messages_to_dict(THREAD),
     "langchain constructors": [dumpd(message) for message in THREAD],
@@ -127,6 +110,7 @@ def test_a_database_that_is_looked_into_stays_as_it_was(tmp_path: Path) -> None:
         '"x"',
         '[{"lc": 1}]',
         '[{"type": "function_call", "call_id": "c"}]',
+        '[{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c"}]}]',
     ],
 )
 def test_what_is_none_is_one_line(bad: str, tmp_path: Path) -> None:

@@ -72,6 +72,14 @@ def begins_with(later: Sequence[BaseMessage], earlier: Sequence[BaseMessage]) ->
     return [repr(m) for m in later[: len(earlier)]] == [repr(m) for m in earlier]
 
 
+def messages_read(messages: Sequence[BaseMessage], **settings: Any) -> list[BaseMessage]:
+    """Return what one call reads of ``messages``."""
+    read: list[BaseMessage] = ContextMiddleware(**settings).hook({"messages": messages})[
+        "llm_input_messages"
+    ]
+    return read
+
+
 def size_of(messages: Sequence[BaseMessage]) -> int:
     return sum(len(str(m.content)) for m in messages)
 

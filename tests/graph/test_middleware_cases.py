@@ -1,6 +1,5 @@
 """The middleware among what real agents have: other middleware, interrupts, subgraphs, odd messages."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -12,17 +11,14 @@ from langchain_core.messages import (
     RemoveMessage,
     ToolMessage,
 )
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
 from examples.scripted import Scripted
-from stategate.graph.middleware import ContextMiddleware, build_messages
-from stategate.graph.tool_results import recalled, shorten_results
+from stategate.graph.middleware import ContextMiddleware
 from stategate.stores.assets.fetch import ASSETS
-from tests.graph.test_middleware import ASK, Recorder, agent_of, audits_of, size_of
+from tests.graph.test_middleware import ASK, Recorder, agent_of, audits_of, messages_read, size_of
 
 LONG = "\n".join(f"Line {i} says that item {i} is blue." for i in range(400))
 THREAD: Any = {"configurable": {"thread_id": "t"}}
@@ -101,7 +97,7 @@ def test_blocks_that_are_no_text_pass_untouched() -> None:
         ToolMessage(LONG, tool_call_id="c2", id="u"),
     ]
     before = [repr(m) for m in messages]
-    shown = build_messages(messages, budget=8000, low_watermark=0.8, max_new_result=300)
+    shown = messages_read(messages, budget=8000, low_watermark=0.8, max_new_result=300)
     assert [repr(m) for m in messages] == before
     assert all(shown[i] is messages[i] for i in (0, 1, 3))
     assert [m.id for m in shown] == ["h", "a", "t", "b", "u"]
@@ -118,8 +114,8 @@ def test_calls_that_could_not_be_read_keep_their_results_too() -> None:
         ToolMessage("Error: arguments are no JSON", tool_call_id="x"),
         HumanMessage("And?"),
     ]
-    assert [m.type for m in build_messages(answered)] == ["human", "ai", "tool", "human"]
-    shown = build_messages([answered[0], AIMessage("I.", invalid_tool_calls=broken), answered[3]])
+    assert [m.type for m in messages_read(answered)] == ["human", "ai", "tool", "human"]
+    shown = messages_read([answered[0], AIMessage("I.", invalid_tool_calls=broken), answered[3]])
     assert [m.type for m in shown] == ["human", "ai", "human"]
     assert isinstance(shown[1], AIMessage)
     assert not shown[1].invalid_tool_calls  # providers refuse a call that nothing answers
@@ -141,62 +137,3 @@ def test_a_learned_state_reads_the_messages(kind: str) -> None:
     kept = agent.checkpointer.get(THREAD)["channel_values"]["stategate"]
     assert kept["read"] == 7
     assert len(kept["recurrent"]) > 1000
-
-
-# ToolNode -----------------------------------------------------------------------------------------
-
-
-def _one_call(node: ToolNode, *calls: dict[str, Any], is_async: bool = False) -> list[Any]:
-    builder = StateGraph(MessagesState)
-    builder.add_node("tools", node)
-    builder.add_edge(START, "tools")
-    graph: Any = builder.compile()
-    asked = {"messages": [HumanMessage("What is item 7?"), AIMessage("", tool_calls=[*calls])]}
-    out = asyncio.run(graph.ainvoke(asked)) if is_async else graph.invoke(asked)
-    return list(out["messages"])
-
-
-@tool
-async def fetch(number: int) -> str:
-    """Return a long page, as tools of a server do."""
-    return LONG
-
-
-@tool(response_format="content_and_artifact")
-def documents(number: int) -> tuple[str, Any]:
-    """Return a long page and its documents."""
-    return LONG, {"documents": [1, 2]}
-
-
-@tool(response_format="content_and_artifact")
-def rows(number: int) -> tuple[str, Any]:
-    """Return a long page and its rows: an artifact with no room for the original."""
-    return LONG, [1, 2]
-
-
-def test_results_of_asynchronous_tools_are_shortened() -> None:
-    short = shorten_results(200)
-    node = ToolNode([fetch], wrap_tool_call=short, awrap_tool_call=short.awrap_tool_call)
-    result = _one_call(node, call("fetch", "c", number=1), is_async=True)[-1]
-    assert len(result.text) < 1500
-    assert "item 7 is blue" in result.text
-
-
-def test_artifacts_stay_beside_the_original() -> None:
-    node = ToolNode([documents, rows], wrap_tool_call=shorten_results(200))
-    messages = _one_call(node, call("documents", "c", number=1), call("rows", "d", number=1))
-    first, second = messages[-2:]
-    assert first.artifact["documents"] == [1, 2]
-    assert recalled(first.text.rpartition("recall ")[2].rstrip("]"), messages, 9000) == LONG
-    assert (second.artifact, second.text) == ([1, 2], LONG)  # no room for the original
-
-
-def test_a_builder_that_fails_leaves_the_result_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    short = shorten_results(200)
-
-    def breaks(*request: Any) -> Any:
-        raise RuntimeError("no such thing")
-
-    monkeypatch.setattr(short.context, "_chosen", breaks)
-    node = ToolNode([documents], wrap_tool_call=short)
-    assert _one_call(node, call("documents", "c", number=1))[-1].text == LONG
