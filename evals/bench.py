@@ -6,7 +6,7 @@
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
@@ -234,21 +234,8 @@ def _of_size(seeds: Vector, size: int, seed: int) -> list[Row]:
         narrow, nearest = timed(partial(search, 10), queries)
         row = {"agent": f"{size} states", "states": size, "n": len(nearest), "index_s": indexed}
         row |= {f"search_{name}": value for name, value in narrow.items()}
-        row["recall_at_10"] = _recall(store, queries[:100], nearest[:100])
         store.close()
         return [row]
-
-
-def _recall(store: Bank, queries: Vector, nearest_rows: Sequence[set[int]]) -> float:
-    """Return recall@10: the mean share of the exact ten nearest in each set of ``nearest_rows``."""
-    import faiss
-
-    exact = faiss.IndexIDMap(faiss.IndexFlatIP(queries.shape[1]))
-    for numbers, rows in store.vectors():
-        exact.add_with_ids(np.ascontiguousarray(rows), numbers)
-    _, nearest = exact.search(queries, 10)
-    shares = [len({*ten} & own) / len(ten) for ten, own in zip(nearest, nearest_rows, strict=True)]
-    return float(np.mean(shares))
 
 
 def _moved(seeds: Vector, size: int, rng: np.random.Generator) -> Iterator[Vector]:

@@ -1,4 +1,4 @@
-"""The QA experiments: chunk size, chunking, embedding and retrieval, memory policy.
+"""The QA experiments: chunk size, embedding and retrieval, memory policy.
 
 Of each question: retrieval (Hit@3, MRR, nDCG@10 over the ten best passages), answer (similarity,
 token F1), latency, tokens and cost. In D the questions are asked in order, six a conversation.
@@ -65,7 +65,7 @@ class QuestionSet:
 
     def under(self, chunking: Chunking) -> list[Question]:
         """Return the questions with the evidence that was judged under ``chunking``, else any."""
-        key = f"{chunking.kind}_{chunking.size}"
+        key = f"fixed_{chunking.size}"
         return self.questions.get(key) or next(iter(self.questions.values()))
 
 
@@ -126,7 +126,7 @@ def run_qa(settings: Qa) -> dict[str, Any]:
     experiments, only, limit = settings.experiments, settings.only, settings.limit
     unknown = [name for name in experiments if name not in EXPERIMENTS]
     if unknown or not experiments:
-        raise UserError(f"experiments are A, B, C and D: '{', '.join(unknown)}' is none")
+        raise UserError(f"experiments are A, C and D: '{', '.join(unknown)}' is none")
     chosen = load_set(settings.data)
     names = list(dict.fromkeys(name for e in experiments for name in EXPERIMENTS[e]))
     missing = [name for name in only if name not in names]

@@ -98,7 +98,7 @@ class Qa(SharedEvaluation, Configured):
     examples = ("stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa",)
     config: str = option("qa", "A preset or a YAML file.")
     data: str = option("sample", "'sample', or a folder with corpus/ and questions.")
-    experiments: CommaList = option(("A", "B", "C", "D"), "A size, B kind, C retrieval, D memory.")
+    experiments: CommaList = option(("A", "C", "D"), "A size, C retrieval, D memory.")
     only: CommaList = option((), "Just these agents, comma-separated; all if empty.")
     limit: Limit = None
 

@@ -78,7 +78,6 @@ def user_error_context(
 #: Packages of optional parts whose distributions are called otherwise.
 _CALLED = {
     "bs4": "beautifulsoup4",
-    "faiss": "faiss-cpu",
     "pytrec_eval": "pytrec-eval-terrier",
     "Stemmer": "PyStemmer",
 }

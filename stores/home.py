@@ -7,22 +7,16 @@ from urllib.parse import quote
 
 from stategate.stores.errors import user_error_context
 
-#: What is the user's own, by name in its folder.
-_DATA = ("banks", "checkpoints.sqlite", "corpora", "long_term.sqlite", "traces.sqlite", "ui")
-
 
 def home() -> Path:
     """Return the folder of banks, memories, traces, corpora and checkpoints, made if missing.
 
-    It is ``$STATEGATE_HOME``, else this system's place for the data of programs; where an earlier
-    version left data beside its caches, and there is none elsewhere, that folder. Raises ``UserError``
+    It is ``$STATEGATE_HOME``, else this system's place for the data of programs. Raises ``UserError``
     where it cannot be made.
     """
     from platformdirs import user_data_path
 
-    folder, old = user_data_path("stategate", appauthor=False), Path("~/.cache/stategate")
-    is_left = _holds_data(old.expanduser()) and not _holds_data(folder)
-    return _folder(old.expanduser() if is_left else folder)
+    return _folder(user_data_path("stategate", appauthor=False))
 
 
 def cache() -> Path:
@@ -58,10 +52,6 @@ def thread_of(user: str, thread: str) -> str:
     if user == this_user() and not thread.startswith("user="):
         return thread
     return f"user={quote(user, safe='')}/{thread}"
-
-
-def _holds_data(folder: Path) -> bool:
-    return any((folder / name).exists() for name in _DATA)
 
 
 def _folder(default: Path) -> Path:

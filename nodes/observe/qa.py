@@ -38,7 +38,7 @@ class QaEnv(EnvParams):
         default=None, description="'sample' or a YAML/JSON file of {question, answer, evidence}"
     )
     chunking: str = Field(
-        default="fixed-256-50", description="kind-size-overlap in tokens, such as recursive-512-50"
+        default="fixed-256-50", description="tokens of a passage, and of an overlap"
     )
     vectors: str | None = Field(
         default=None, description="URL of a Chroma server; by default a folder beside the corpus"

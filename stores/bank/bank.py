@@ -1,7 +1,6 @@
 """A bank of experience: rows of advice with vectors, in one place that grows safely.
 
     FOLDER/bank.sqlite    rows, vectors, which sources were read; every write is one transaction
-    FOLDER/index/         memory-mapped search files, made from it and safe to delete
 
 A row and its vectors come and go together, a source is marked as read in the transaction that adds
 its rows, and ids are unique: a build that was killed goes on without a double or a loss, and several
@@ -12,7 +11,6 @@ taken as it is. The bank ``state`` is what ``experience`` reads and grows by def
 none yet, it begins as a copy of the one that ships for the world, if it is of the same make.
 """
 
-import hashlib
 import lzma
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +26,7 @@ from numpy.typing import NDArray
 
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_bytes
-from stategate.stores.home import cache, home
+from stategate.stores.home import home
 from stategate.stores.sql import (
     Blob,
     Database,
@@ -41,7 +39,6 @@ from stategate.stores.sql import (
     is_database,
     split_place,
 )
-from stategate.stores.text import without_password
 
 Vector = NDArray[np.float32]
 _metadata = sa.MetaData()
@@ -126,8 +123,7 @@ class Bank:
     """A bank's rows. Raises ``UserError`` where they are damaged or of another make.
 
     ``place`` is a folder, or a PostgreSQL database with the bank's name behind ``#``
-    (``$STATEGATE_POSTGRES#state``), where other machines may write too; search files are then in this
-    machine's cache.
+    (``$STATEGATE_POSTGRES#state``), where other machines may write too.
 
     ``make`` says what the bank's vectors are made with, such as ``minilm/384/1``. A new bank keeps it
     and its ``kind``, an old one must have them; what is None here is not checked.
@@ -138,16 +134,16 @@ class Bank:
     ) -> None:
         if is_database(place):
             url, name = split_place(place, kind or "state")
-            server = hashlib.sha256(without_password(url).encode()).hexdigest()[:12]
-            self.folder = cache() / "bank_indexes" / f"{server}-{name}"
+            self.place = f"{url}#{name}"
             self.db = Database(place, _BANK, name=name, create=create)
         else:
-            self.folder = Path(place).expanduser()
-            if not create and not (self.folder / _FILE).is_file():
+            file = Path(place).expanduser() / _FILE
+            if not create and not file.is_file():
                 raise UserError(
                     f"no bank in '{place}': make one with stategate bank build TRACES --out '{place}'"
                 )
-            self.db = Database(self.folder / _FILE, _BANK)
+            self.place = str(file.resolve())
+            self.db = Database(file, _BANK)
         self.path, self.close = self.db.path, self.db.close
         facts = {"kind": kind, "format": "1", _MAKE: make}
         self._check({key: value for key, value in facts.items() if value is not None})
@@ -232,7 +228,7 @@ class Bank:
         """Return a row by its id. Raises ``UserError`` if there is none."""
         rows = self.select(row_table.c.id == id_)
         if not rows:
-            raise UserError(f"no row '{id_}' in '{self.folder}': see stategate bank show")
+            raise UserError(f"no row '{id_}' in '{self.path}': see stategate bank show")
         return rows[0]
 
     def select(self, *conditions: sa.ColumnElement[bool]) -> list[Row]:
@@ -286,11 +282,6 @@ class Bank:
             Entry(row, np.stack(vectors[row.n])) if row.n in vectors else Entry(row) for row in rows
         ]
 
-    def count_vectors(self) -> int:
-        """Return the number of vectors."""
-        query = sa.select(sa.func.count()).select_from(vector_table)
-        return int(self.db.scalar(query.where(vector_table.c.key == _KEY)))
-
     def meta(self, key: str, default: str = "0") -> str:
         """Return one fact about the bank, such as ``version`` (counts changes)."""
         return self.db.scalar(sa.select(_facts.c.value).where(_facts.c.key == key)) or default
@@ -310,7 +301,7 @@ class Bank:
         for key, value in facts.items():
             if stored.get(key) != value:
                 raise UserError(
-                    f"the bank in '{self.folder}' has {key.replace('make:', 'vectors of ')} "
+                    f"the bank '{self.path}' has {key.replace('make:', 'vectors of ')} "
                     f"'{stored.get(key) or 'nothing of the kind'}', not '{value}': use what it was "
                     "built with, or build another"
                 )
@@ -334,7 +325,7 @@ def merge(source: Bank, place: str | Path, trust: float = 1.0) -> int:
     made with something else.
     """
     target = Bank(place, source.kind, source.make or None, create=True)
-    if (target.folder.resolve(), target.path) == (source.folder.resolve(), source.path):
+    if target.place == source.place:
         raise UserError("a bank cannot be merged into itself: name another --out")
     rows = []
     for row in source.rows():

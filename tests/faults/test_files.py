@@ -50,10 +50,9 @@ def test_any_text_is_counted_cut_and_chunked(name):
     assert encoding().decode(encode(text)) == text
     assert count_tokens(text) > 0
     assert count_tokens(truncate(text, 50)) <= 50
-    for chunking in ("fixed-256-50", "recursive-512-50"):
-        spans = Chunking.parse(chunking).spans(text)
-        assert all(0 <= begin < end <= len(text) for begin, end in spans)
-        assert any("end" in text[b:e] for b, e in spans) or "end" not in text
+    spans = Chunking().spans(text)
+    assert all(0 <= begin < end <= len(text) for begin, end in spans)
+    assert any("end" in text[b:e] for b, e in spans) or "end" not in text
     assert time.monotonic() - started < 30
 
 

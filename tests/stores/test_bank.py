@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from stategate.stores.bank import search
 from stategate.stores.bank.bank import Bank, Entry, Row, merge, open_bank, row_table
 from stategate.stores.bank.search import Searcher, StateBank, TraceBank
 from stategate.stores.errors import UserError
@@ -81,11 +80,7 @@ def test_a_vector_of_another_size_or_without_direction_is_refused(place):
     assert len(store) == 3
 
 
-@pytest.mark.parametrize("how", ["flat", "cells"])
-def test_search_finds_what_brute_force_finds(place, monkeypatch, how):
-    monkeypatch.setattr(search, "_TAIL", 50)
-    if how == "cells":
-        monkeypatch.setattr(search, "FLAT", 100)
+def test_search_finds_what_brute_force_finds(place):
     rows = vectors(600)
     store = bank(place())
     store.add(entries(rows[:500]))
@@ -94,7 +89,7 @@ def test_search_finds_what_brute_force_finds(place, monkeypatch, how):
         found = searcher.search(query, 5)
         assert ids(store, found) == nearest_by_hand(rows[:500], query, 5)
         assert found[0][1] == pytest.approx(float((rows[:500] @ query).max()), abs=1e-5)
-    # Rows added later are found, first from memory, then from files made anew.
+    # Rows added later are found.
     for upto in (520, 600):
         store.add(entries(rows[500:upto], first=500))
         for query in vectors(5, seed=2):
@@ -107,16 +102,6 @@ def test_search_finds_what_brute_force_finds(place, monkeypatch, how):
     assert 8 not in [n for n, _ in searcher.search(rows[7], 5)]
     left_out = set(store.numbers(row_table.c.task == "t1"))
     assert not left_out & {n for n, _ in searcher.search(rows[6], 50, left_out)}
-
-
-def test_damaged_index_files_are_made_again(tmp_path):
-    rows = vectors(50)
-    store = bank(tmp_path)
-    store.add(entries(rows))
-    assert Searcher(store).search(rows[3], 1)[0][0] == 4
-    (file,) = (tmp_path / "index").iterdir()
-    file.write_bytes(file.read_bytes()[:100])
-    assert Searcher(store).search(rows[3], 1)[0][0] == 4
 
 
 def test_a_row_with_many_vectors_comes_once_and_does_not_crowd_others_out(place):
@@ -138,7 +123,7 @@ def test_processes_that_make_and_write_a_bank_at_once_lose_nothing(place):
     assert run_processes(_write, [(place(), n) for n in (0, 20, 40)]) == [0] * 3
     store = bank(place())
     assert sorted(row.id for row in store.rows()) == sorted(f"r{i}" for i in range(80))
-    assert store.count_vectors() == 80
+    assert sum(len(numbers) for numbers, _ in store.vectors()) == 80
 
 
 def _make(folder):
@@ -185,7 +170,6 @@ def test_use_is_counted_as_a_running_mean(place):
 def _grow(folder, first):
     store = bank(folder)
     searcher = Searcher(store)
-    search._TAIL = 5
     for i in range(first, first + 60):
         row = vectors(1, seed=i)
         store.add(entries(row, first=i))

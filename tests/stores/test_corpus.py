@@ -38,7 +38,7 @@ def test_fixed_chunking_makes_the_reference_chunks_byte_for_byte(chunking, name)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.text(max_size=400), st.sampled_from(["fixed-16-4", "fixed-5-0", "recursive-16-4"]))
+@given(st.text(max_size=400), st.sampled_from(["fixed-16-4", "fixed-5-0"]))
 def test_passages_are_stretches_of_their_document_and_lose_nothing_but_space(text, chunking):
     passages = cut_passages("d", "t", text, Chunking.parse(chunking))
     assert all(text[p.start : p.end] == p.text for p in passages)
@@ -48,19 +48,19 @@ def test_passages_are_stretches_of_their_document_and_lose_nothing_but_space(tex
 
 def test_ids_derive_from_content_so_one_changed_passage_changes_one_id():
     words = [f"word{i}" for i in range(200)]
-    before = cut_passages("d", "t", " ".join(words), Chunking("fixed", 64, 0))
+    before = cut_passages("d", "t", " ".join(words), Chunking(64, 0))
     words[-1] = "changed"
-    after = cut_passages("d", "t", " ".join(words), Chunking("fixed", 64, 0))
+    after = cut_passages("d", "t", " ".join(words), Chunking(64, 0))
     assert [p.id for p in before[:-1]] == [p.id for p in after[:-1]]
     assert before[-1].id != after[-1].id
-    twice = cut_passages("d", "t", "same " * 200, Chunking("fixed", 10, 0))
+    twice = cut_passages("d", "t", "same " * 200, Chunking(10, 0))
     assert len({p.id for p in twice}) == len(twice)
 
 
 def test_evidence_finds_its_passage_under_another_chunking():
     text = " ".join(f"w{i}" for i in range(300))
     evidence = " ".join(f"w{i}" for i in range(140, 150))
-    for chunking in ("fixed-64-16", "recursive-100-20", "fixed-256-50"):
+    for chunking in ("fixed-64-16", "fixed-256-50"):
         passages = cut_passages("d", "t", text, Chunking.parse(chunking))
         bearing = [p for p in passages if contains_evidence(p.text, evidence)]
         assert 1 <= len(bearing) <= 3

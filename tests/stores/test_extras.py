@@ -19,7 +19,7 @@ EXTRAS = set(sys.argv[1].split(","))
 sys.meta_path.insert(0, Refuse())
 """
 EXTRAS = (
-    "torch,faiss,sentence_transformers,transformers,tokenizers,xllamacpp,accelerate,gguf,"
+    "torch,sentence_transformers,transformers,tokenizers,xllamacpp,accelerate,gguf,"
     "jinja2,chromadb,bm25s,bs4,pypdf,Stemmer,gradio,markupsafe,"
     "matplotlib,starlette,tabulate,sklearn,ir_measures,pytrec_eval,scipy,psycopg,ray,pandas"
 )
@@ -39,7 +39,6 @@ USES = {
     "from stategate.stores.corpus.vectors import Vectors; Vectors('v', 'n', 'e', 3)": "qa",
     "stategate.stores.assets.weights.load_weights('state-gru', 'state')": "local",
     "stategate.stores.assets.weights.save_weights('x', {}, {})": "local",
-    "from stategate.stores.bank.search import MappedIndex; MappedIndex('x', 0)": "local",
 }
 
 
@@ -101,7 +100,7 @@ def test_a_command_without_its_extra_says_so_in_one_line(words, extra, tmp_path,
 
 @pytest.mark.parametrize(
     ("package", "extra"),
-    [("torch", "local"), ("tabulate", "eval"), ("faiss", "local"), ("bs4", "qa"), ("ray", "ray")],
+    [("torch", "local"), ("tabulate", "eval"), ("bs4", "qa"), ("ray", "ray")],
 )
 def test_any_package_of_an_extra_names_it_unasked(package, extra):
     line = missing_extra(ModuleNotFoundError("gone", name=f"{package}.inside"))

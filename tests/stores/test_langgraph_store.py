@@ -9,10 +9,8 @@ from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, Item, 
 from langgraph.store.memory import InMemoryStore
 
 from stategate.nodes.models.embedders import HashingEmbedder
-from stategate.stores.errors import UserError
 from stategate.stores.memory.langgraph_store import LongTermStore
 from stategate.stores.memory.long_term import LongTerm
-from stategate.stores.memory.records import Namespace, Turn
 
 EMBEDDER = HashingEmbedder()
 
@@ -102,22 +100,6 @@ def test_a_query_ranks_by_meaning_and_what_is_not_indexed_comes_last(store):
     assert found[0].score > found[-2].score
     assert (found[-1].namespace, found[-1].score) == (("users", "ana", "trips"), None)
     assert asyncio.run(store.asearch(("users",), query="lake"))[0].value["n"] == 1
-
-
-def test_facts_can_be_read_and_forgotten_but_not_made(store, memory):
-    rows = EMBEDDER.embed(["Where are stones?", "On the playa."])
-    turn = Turn("t", "e", 0, "Where are stones?", "On the playa.", rows[0], rows[1], EMBEDDER.name)
-    memory.add(Namespace("ana"), turn)
-    place = ("facts", "ana", "stategate")
-    (item,) = store.search(("facts",), query="stones")
-    assert (item.namespace, item.value["answer"]) == (place, "On the playa.")
-    assert item.value["turns"][0]["thread_id"] == "t"
-    assert store.get(place, item.key).value == item.value
-    assert place in store.list_namespaces()
-    with pytest.raises(UserError, match="conversations"):
-        store.put(place, "9", {"question": "x"})
-    store.delete(place, item.key)
-    assert store.search(("facts",)) == []
 
 
 def test_another_graph_takes_it_as_its_store(store):

@@ -56,7 +56,6 @@ def build_state_bank(
     with closing(bank.bank):
         for episode in Progress(todo, "build", unit="episode"):
             built.rows += add_episode(bank, episode, embedder, adapter)
-        bank.refresh()
     return built
 
 
@@ -85,7 +84,6 @@ def build_trace_bank(
             entry = Entry(trace_row(episode, adapter), vectors)
             built.rows += bank.bank.add([entry], episode.id)
             built.read += 1
-        bank.refresh()
     return built
 
 

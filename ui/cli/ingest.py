@@ -25,7 +25,7 @@ class IngestSettings(Shared):
 
     sources: tuple[str, ...] = argument(..., metavar="FOLDER|FILE|URL|wikipedia:TITLE…")
     corpus: str = option(..., "The corpus to fill.", metavar="NAME|$STATEGATE_POSTGRES#NAME")
-    chunking: str = option("fixed-256-50", "Or recursive-512-50 (size, overlap).")
+    chunking: str = option("fixed-256-50", "Tokens of a passage, and of an overlap.")
     embedder: str = option("minilm", "Kind of embedder: minilm, openai, hashing.")
     fresh: bool = option(False, "Fetch pages again.")
     max_mb: float = option(20, "Skip larger files.", ge=0.001)

@@ -1,4 +1,4 @@
-"""A state bank that is built, used, edited, pruned and merged, and its search files."""
+"""A state bank that is built, used, edited, pruned and merged."""
 
 import numpy as np
 
@@ -22,16 +22,6 @@ def _place(folder, name):
 
 def _open(folder, name="bank"):
     return StateBank(_place(folder, name), "h/16", create=True)
-
-
-def prepare():
-    import tempfile
-    from pathlib import Path
-
-    with tempfile.TemporaryDirectory() as place:  # faiss is loaded once
-        bank = _open(Path(place))
-        bank.bank.add([Entry(Row("r", "t", 1.0, _DATA), _vector(0))])
-        bank.search(_vector(0), 1)
 
 
 def work(folder, acknowledge):
@@ -58,7 +48,6 @@ def work(folder, acknowledge):
     acknowledge(["removed", "e5"])
     merge(bank.bank, _place(folder, "all"))
     acknowledge(["merged", ""])
-    bank.refresh()
 
 
 def check(folder, acknowledged):
