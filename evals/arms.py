@@ -15,10 +15,9 @@ from langchain_core.messages.utils import trim_messages
 
 from stategate.envs.messages.history import rounds_of, text_of, tokens_of, with_text
 from stategate.envs.messages.needs import needed_parts
-from stategate.nodes.build_context.messages.decisions import Audit, Decisions, untouched
+from stategate.nodes.build_context.messages.decisions import Audit, Decisions
 from stategate.nodes.build_context.messages.parts import rendered
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
-from stategate.nodes.protocols import Piece
 from stategate.nodes.retrieval.history import chunks_of, visible_text
 from stategate.stores.errors import UserError
 from stategate.stores.files import read_yaml
@@ -119,7 +118,7 @@ class Edit:
         elif self._kind == SUMMARY:
             edited, extra = self._summarising(history)
         read = sizes([*([system] if system else []), *edited])
-        audit = untouched(self._kind, self._budget, read, "")
+        audit = Audit(self._kind, self._budget, read, read)
         return Reading(tuple(edited), audit, extra, _SUMMARY_TOKENS if extra else 0)
 
     def _trimmed(self, history: list[BaseMessage]) -> list[BaseMessage]:
@@ -175,11 +174,8 @@ class Oracle:
             if isinstance(message, ToolMessage):
                 text = text_of(message)
                 chunks = chunks_of(str(place), text)
-                pieces = {
-                    chunks[i].id: Piece(chunks[i].id, "", visible_text(chunks[i]), (), 1, 1, 1.0)
-                    for i in chosen.get(place, ())
-                }
-                rendering = rendered("", text, chunks, pieces, "", count_tokens)
+                shown = {chunks[i].id: visible_text(chunks[i]) for i in chosen.get(place, ())}
+                rendering = rendered("", text, chunks, shown, "", count_tokens)
                 self._reduced[place] = with_text(message, rendering.text)
 
     def read(self, history: list[BaseMessage], system: SystemMessage | None) -> Reading:
@@ -187,4 +183,4 @@ class Oracle:
         start = int(system is not None)
         visible = [self._reduced.get(i + start, message) for i, message in enumerate(history)]
         read = sizes([*([system] if system else []), *visible])
-        return Reading(tuple(visible), untouched(ORACLE, self._budget, read, ""))
+        return Reading(tuple(visible), Audit(ORACLE, self._budget, read, read))

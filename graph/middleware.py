@@ -50,7 +50,6 @@ from stategate.nodes.build_context.messages.decisions import (
     Decisions,
     HistorySettings,
     PreparedCall,
-    untouched,
 )
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
 from stategate.nodes.models.asking import cached_of, cost_of, usage_of
@@ -76,15 +75,13 @@ class ContextState(AgentState[Any]):
 class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     """Show each model call what a context builder keeps of the history, within a budget.
 
-    ``kind`` is any context kind (``stategate kinds``), ``budget`` counts tokens of the whole prompt,
+    ``kind`` is a context kind that chooses among parts, ``budget`` counts tokens of the whole prompt,
     tools and system message included. Once it is passed, one cut goes down to ``low_watermark`` of
     it, and until the next cut every call repeats the one before byte for byte. A new result larger
     than ``max_new_result`` tokens (by default a fortieth of the budget) is shortened at once, unless a
     tool named in ``keep_whole`` gave it (pages that the agent acts on). With ``recall`` the agent gets
-    a tool that shows a shortened result whole. Kinds that read memory, documents or a bank may add
-    ``appendix_tokens`` at the end. ``updater`` (``"gru"``, ``"ssm"``, ``"ema"``) keeps a recurrent
-    state for kinds that read it. All settings with their defaults: :class:`HistorySettings`; what is
-    none of them is a parameter of the kind.
+    a tool that shows a shortened result whole. All settings with their defaults:
+    :class:`HistorySettings`; what is none of them is a parameter of the kind.
 
     ``preview`` shows a plan without a model, ``restore`` brings a message back whole. A tool named
     ``recall`` of the agent's own is left alone: ours is then ``recall_message``.
@@ -209,7 +206,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
             prepared = _started(decide).result(self.timeout)
         except Exception as error:  # a builder may raise anything, and the agent must live
             prepared = self._fallback(messages, error)
-        self._tell(prepared.audit.timed(time.perf_counter() - started))
+        self._tell(replace(prepared.audit, seconds=round(time.perf_counter() - started, 6)))
         return prepared
 
     def _fallback(self, messages: Sequence[BaseMessage], error: Exception) -> PreparedCall:
@@ -222,7 +219,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         with suppress(Exception):  # what the builder could not read may not be countable either
             count = bounded_count(count_tokens)
             tokens = sum(tokens_of(message, count) for message in messages)
-        audit = untouched(settings.kind, settings.budget, tokens, problem[:300])
+        audit = Audit(settings.kind, settings.budget, tokens, tokens, problem=problem[:300])
         return PreparedCall(tuple(map(_bounded, messages)), None, audit)
 
     def _tell(self, audit: Audit) -> None:

@@ -5,13 +5,11 @@ All functions are pure, and none changes a message: one that must differ is a co
 
 import json
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from itertools import pairwise, takewhile
 from typing import Any, TypeAlias
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-
-from stategate.stores.traces import Event
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 #: A part of a message: text, or a mapping with a "type".
 Block: TypeAlias = str | dict[str, Any]
@@ -162,128 +160,59 @@ def tool_of(message: BaseMessage, called: Mapping[str, str]) -> str:
     return message.name or called.get(message.tool_call_id, "")
 
 
-@dataclass(frozen=True)
-class Repaired:
-    """The messages that providers take, with their places."""
-
-    messages: tuple[BaseMessage, ...]
-    places: tuple[int, ...]
-
-
-def repaired(messages: Sequence[BaseMessage]) -> Repaired:
-    """Return the messages without orphans: results without a call, calls that cannot be answered.
+def repaired(messages: Sequence[BaseMessage]) -> dict[int, BaseMessage]:
+    """Return the messages that providers take, by place: no result without a call, no lost call.
 
     A call belongs to the results that follow its message before anybody else speaks. The calls of
     the last AI message may still be waiting: they stay, unless a person spoke after them.
     """
-    answers = _answers(messages)
-    used = {place for _, results in answers.values() for place in results}
-    repaired_messages: list[BaseMessage] = []
-    places: list[int] = []
+    standing: dict[int, BaseMessage] = {}
+    waiting: set[str] = set()
     for place, message in enumerate(messages):
-        member: BaseMessage | None = message
-        if isinstance(message, ToolMessage) and place not in used:
-            member = None
-        elif place in answers:
-            answered, _ = answers[place]
-            lost = [i for i in calls_of(message) if i not in answered]
-            if lost:
-                member = _without_calls(message, lost)
-        if member is not None:
-            repaired_messages.append(member)
-            places.append(place)
-    return Repaired(tuple(repaired_messages), tuple(places))
-
-
-def _answers(messages: Sequence[BaseMessage]) -> dict[int, tuple[set[str], list[int]]]:
-    """Return for the place of each message with calls: calls that stand, places of their results."""
-    answers: dict[int, tuple[set[str], list[int]]] = {}
-    for place, message in enumerate(messages):
-        calls = calls_of(message)
-        if not calls:
+        if isinstance(message, ToolMessage):
+            if message.tool_call_id in waiting:
+                waiting.remove(message.tool_call_id)
+                standing[place] = message
             continue
-        answered: set[str] = set()
-        places: list[int] = []
-        at = place + 1
-        while at < len(messages) and isinstance(messages[at], ToolMessage):
-            name = messages[at].tool_call_id  # type: ignore[attr-defined]
-            if name in calls and name not in answered:
-                answered.add(name)
-                places.append(at)
-            at += 1
-        is_open = at == len(messages)  # nobody spoke since: the rest may still come
-        answers[place] = (set(calls) if is_open else answered, places)
-    return answers
+        waiting = set(calls_of(message))
+        results = list(takewhile(_is_result, messages[place + 1 :]))
+        lost = waiting - {m.tool_call_id for m in results if isinstance(m, ToolMessage)}
+        is_open = place + len(results) + 1 == len(messages)  # the rest may still come
+        whole = _without_calls(message, lost) if lost and not is_open else message
+        if whole is not None:
+            standing[place] = whole
+    return standing
 
 
-def _without_calls(message: BaseMessage, lost: Sequence[str]) -> BaseMessage | None:
+def _is_result(message: BaseMessage) -> bool:
+    return isinstance(message, ToolMessage)
+
+
+def _without_calls(message: BaseMessage, lost: Set[str]) -> BaseMessage | None:
     """Return a copy without the calls ``lost``, None where the message is then empty."""
     if not isinstance(message, AIMessage):
         return message
-    calls = [call for call in message.tool_calls if call.get("id") not in lost]
-    broken = [call for call in message.invalid_tool_calls if call.get("id") not in lost]
     content: Any = message.content
     if isinstance(content, list):
-        content = [
-            block
-            for block in content
-            if isinstance(block, str)
-            or not {block.get("id"), block.get("call_id"), block.get("tool_call_id")} & {*lost}
-        ]
+        names = ("id", "call_id", "tool_call_id")
+        content = [b for b in content if isinstance(b, str) or lost.isdisjoint(map(b.get, names))]
     extra = dict(message.additional_kwargs)
-    if extra.get("tool_calls"):
-        extra["tool_calls"] = [c for c in extra["tool_calls"] if c.get("id") not in lost]
-        if not extra["tool_calls"]:
-            del extra["tool_calls"]
-    if (
-        not calls
-        and not broken
-        and not text_of(message.model_copy(update={"content": content})).strip()
-    ):
-        return None
+    raw = [call for call in extra.pop("tool_calls", None) or () if call.get("id") not in lost]
     update = {
-        "tool_calls": calls,
-        "invalid_tool_calls": broken,
+        "tool_calls": [call for call in message.tool_calls if call.get("id") not in lost],
+        "invalid_tool_calls": [c for c in message.invalid_tool_calls if c.get("id") not in lost],
         "content": content,
-        "additional_kwargs": extra,
+        "additional_kwargs": {**extra, "tool_calls": raw} if raw else extra,
     }
-    return message.model_copy(update=update)
+    copy = message.model_copy(update=update)
+    has_calls = copy.tool_calls or copy.invalid_tool_calls
+    return copy if has_calls or text_of(copy).strip() else None
 
 
-@dataclass(frozen=True)
-class Round:
-    """Messages that stay or go together: an AI message with its results, or any single one."""
-
-    start: int
-    end: int
-
-
-def rounds_of(messages: Sequence[BaseMessage]) -> list[Round]:
-    """Return the rounds of (repaired) messages, in order."""
-    rounds: list[Round] = []
-    at = 0
-    while at < len(messages):
-        end = at + 1
-        if isinstance(messages[at], AIMessage):
-            while end < len(messages) and isinstance(messages[end], ToolMessage):
-                end += 1
-        rounds.append(Round(at, end))
-        at = end
-    return rounds
-
-
-def events_of(messages: Sequence[BaseMessage], start: int = 0) -> list[Event]:
-    """Return what happened from ``start`` on: OBS was said or returned, ACT was called."""
-    instruction = instruction_of(messages)
-    events: list[Event] = []
-    for place in range(start, len(messages)):
-        message = messages[place]
-        if isinstance(message, AIMessage):
-            text = " ".join(part for part in (text_of(message), calls_text(message)) if part)
-            events.append(Event("ACT", text, place, instruction))
-        elif not isinstance(message, SystemMessage):
-            events.append(Event("OBS", text_of(message), place, instruction))
-    return events
+def rounds_of(messages: Sequence[BaseMessage]) -> list[range]:
+    """Return the places of (repaired) messages that stay or go together: a message, its results."""
+    starts = [at for at, message in enumerate(messages) if not _is_result(message) or not at]
+    return [range(*pair) for pair in pairwise([*starts, len(messages)])]
 
 
 def calls_text(message: BaseMessage) -> str:

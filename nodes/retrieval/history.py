@@ -2,14 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
-from stategate.envs.messages.reading import readable
-from stategate.envs.messages.view import result_chunks
-from stategate.envs.protocols import Chunk
+from stategate.envs.messages.reading import format_of, readable, spans
+from stategate.envs.protocols import Chunk, Fragment
 from stategate.nodes.protocols import Embedder, Vector
 from stategate.nodes.retrieval.page import nearest
 from stategate.stores.text import words_of
@@ -62,34 +60,34 @@ class HistorySource:
 
 @lru_cache(maxsize=2048)
 def chunks_of(name: str, text: str) -> tuple[Chunk, ...]:
-    """Return the parts of a result.
+    """Return the parts of a result as chunks; their ids are ``name`` and their place.
 
-    ``data["words"]`` are the stems of a part and of its leads, ``data["shown"]`` is its text as a model
-    reads it, ``data["size"]`` the tokens of that as a line.
+    Each is one fact, shown whole or not at all; HTML without its markup. In ``data``, ``leads`` are
+    the places of the parts that lead it, ``is_lead`` says whether it leads others, ``words`` are the
+    stems of it and of its leads, ``shown`` is its text as a model reads it, ``size`` its tokens.
     """
-    parts = result_chunks(name, text)
-    lines = [visible_text(part) for part in parts]
-    own = [frozenset(words_of(line)) for line in lines]
-    return tuple(
-        replace(
-            part,
-            data={
-                **part.data,
-                "words": own[i].union(*(own[j] for j in part.data["leads"])),
-                "shown": lines[i],
-                "size": count_tokens(lines[i]) + 1 if lines[i] else 0,
-            },
-        )
-        for i, part in enumerate(parts)
-    )
+    kind, parts = format_of(text), spans(text)
+    texts = [text[part.start : part.end] for part in parts]
+    lines = [readable(own) if kind == "html" else own.strip() for own in texts]
+    words = [frozenset(words_of(line)) for line in lines]
+    chunks = []
+    for place, (part, own, line) in enumerate(zip(parts, texts, lines, strict=True)):
+        data = {
+            "leads": part.leads,
+            "is_lead": part.is_lead,
+            "words": words[place].union(*(words[lead] for lead in part.leads)),
+            "shown": line,
+            "size": count_tokens(line) + 1 if line else 0,
+        }
+        fragment = line if kind == "html" else own.rstrip()
+        fragments = (Fragment(fragment, role="fact"),) if line else ()
+        chunks.append(Chunk(f"{name}/{place}", kind, own, data=data, fragments=fragments))
+    return tuple(chunks)
 
 
 def visible_text(chunk: Chunk) -> str:
     """Return a part as a model would read it."""
-    cached = chunk.data.get("shown")
-    if isinstance(cached, str):
-        return cached
-    return readable(chunk.text) if chunk.kind == "html" else chunk.text.strip()
+    return str(chunk.data["shown"])
 
 
 def with_leads(chunks: Sequence[Chunk], places: Iterable[int]) -> list[int]:
@@ -111,17 +109,6 @@ def excerpt(chunks: Sequence[Chunk], places: Iterable[int]) -> str:
     return "\n".join(lines)
 
 
-def words_in(chunk: Chunk) -> frozenset[str]:
-    """Return the stems of a part; of a part of a result with those of its leads."""
-    cached = chunk.data.get("words")
-    return cached if isinstance(cached, frozenset) else _words(chunk.text)
-
-
-@lru_cache(maxsize=65536)
-def _words(text: str) -> frozenset[str]:
-    return frozenset(words_of(text))
-
-
 def word_scores(query: Mapping[str, float], chunks: Sequence[Chunk]) -> Vector:
     """Return for each part the summed rarity of the words of ``query`` (with weights) in it.
 
@@ -130,7 +117,7 @@ def word_scores(query: Mapping[str, float], chunks: Sequence[Chunk]) -> Vector:
     """
     scores = np.zeros(len(chunks), dtype=np.float32)
     query_words = frozenset(query)
-    every = [words_in(chunk) for chunk in chunks]
+    every: list[frozenset[str]] = [chunk.data["words"] for chunk in chunks]
     shared = [query_words & words for words in every]
     counts: dict[str, int] = {}
     for words in shared:

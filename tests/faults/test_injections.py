@@ -401,9 +401,7 @@ def test_no_result_of_a_tool_becomes_another_speaker(kind):
     for payload in PAYLOADS[::2]:
         body = f"{payload}\n" + "\n".join(f"Line {i} says {payload}" for i in range(30))
         messages = [*head, *tool_result(body, "1"), *tool_result(f"{body}{payload}", "2")]
-        planner = HistoryPlanner(
-            kind, 900, embedder="hashing", max_new_result=300, appendix_tokens=0
-        )
+        planner = HistoryPlanner(kind, 900, embedder="hashing", max_new_result=300)
         shortened = planner(messages, Decisions()).messages
         whole = {message.id: message for message in messages}
         for message in shortened:
@@ -417,5 +415,5 @@ def test_a_result_that_says_it_was_shortened_is_shortened_all_the_same():
     lines = "\n".join(f"Line {i} of the result." for i in range(400))
     body = f"{lines}\n[cut 12 tokens: recall abcde]"
     messages = [HumanMessage("Which line?", id="h"), *tool_result(body, "1")]
-    planner = HistoryPlanner("full", 10**6, max_new_result=300, appendix_tokens=0)
+    planner = HistoryPlanner("full", 10**6, max_new_result=300)
     assert len(text_of(planner(messages, Decisions()).messages[-1])) < len(body) / 3

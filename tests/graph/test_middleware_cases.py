@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import (
     AIMessage,
@@ -15,9 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 
-from examples.scripted import Scripted
 from stategate.graph.middleware import ContextMiddleware
-from stategate.stores.assets.fetch import ASSETS
 from tests.graph.test_middleware import ASK, Recorder, agent_of, audits_of, messages_read, size_of
 
 LONG = "\n".join(f"Line {i} says that item {i} is blue." for i in range(400))
@@ -119,21 +116,3 @@ def test_calls_that_could_not_be_read_keep_their_results_too() -> None:
     assert [m.type for m in shown] == ["human", "ai", "human"]
     assert isinstance(shown[1], AIMessage)
     assert not shown[1].invalid_tool_calls  # providers refuse a call that nothing answers
-
-
-# Failure ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["gru", "ssm"])
-def test_a_learned_state_reads_the_messages(kind: str) -> None:
-    pytest.importorskip("torch")
-    if not ASSETS["minilm"].is_present:
-        pytest.skip("the asset minilm is not here: fetch it with stategate doctor --fetch")
-    middleware = ContextMiddleware("compress", 2000, updater=kind, timeout=120)
-    calls = [("read_page", {"number": number}) for number in range(3)]
-    agent = agent_of(Scripted.of(calls, "done"), [middleware], checkpointer=InMemorySaver())
-    audits = audits_of(agent.stream(ASK, THREAD, stream_mode="custom"))
-    assert not any(a["problem"] for a in audits)
-    kept = agent.checkpointer.get(THREAD)["channel_values"]["stategate"]
-    assert kept["read"] == 7
-    assert len(kept["recurrent"]) > 1000

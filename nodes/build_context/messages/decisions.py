@@ -1,7 +1,7 @@
 """The data of ``planner``: settings, decisions between calls, and the prepared call with its audit."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
@@ -28,7 +28,6 @@ class HistorySettings(BaseModel):
     budget: int = Field(
         16_000, ge=1, description="tokens of the whole prompt, tools and system message included"
     )
-    updater: Any = Field(None, description='recurrent state for kinds that read it, as "gru"')
     embedder: Any = Field("minilm", description="embedder of kinds that compare meanings")
     low_watermark: float = Field(
         0.5,
@@ -47,11 +46,6 @@ class HistorySettings(BaseModel):
     )
     pin: Any = Field(
         (), description="messages that stay whole for ever: ids, or a function of a message"
-    )
-    appendix_tokens: int | None = Field(
-        None,
-        description="tokens of what kinds add at the end that read memory, documents or a bank "
-        "(default: a sixteenth of the budget)",
     )
     keep_whole: frozenset[str] = Field(
         frozenset(), description="tools whose new results are shown whole until a cut"
@@ -94,13 +88,11 @@ class Decisions:
     """The decisions so far, as plain values for a checkpoint; bounded by the budget.
 
     ``frozen`` holds the checksum of the original and the visible text of each shortened result,
-    ``appendices`` the text after a message, ``left_out`` the keys of messages that are not shown at
-    all. ``restored`` stay whole. ``recurrent`` is the state of an updater that has read ``read``
-    messages.
+    ``left_out`` the keys of messages that are not shown at all. ``restored`` stay whole.
+    ``recurrent`` is the state of the need scorer after ``read`` messages.
     """
 
     frozen: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    appendices: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     restored: tuple[str, ...] = ()
     cuts: int = 0
@@ -111,7 +103,7 @@ class Decisions:
         """Return the form that is held in graph state."""
         frozen = {key: [*row] for key, row in self.frozen.items()}
         lists = {"left_out": [*self.left_out], "restored": [*self.restored]}
-        return {**vars(self), **lists, "frozen": frozen, "appendices": dict(self.appendices)}
+        return {**vars(self), **lists, "frozen": frozen}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any] | None) -> "Decisions":
@@ -160,7 +152,6 @@ class Audit:
     tokens_after: int
     fixed: int = 0
     is_cut: bool = False
-    appendix: str = ""
     seconds: float = 0.0
     problem: str = ""
     whole: int = 0
@@ -187,15 +178,6 @@ class Audit:
             "stategate_cut": self.is_cut,
             **({"stategate_problem": self.problem} if self.problem else {}),
         }
-
-    def timed(self, seconds: float) -> "Audit":
-        """Return the audit with the time that the decision took."""
-        return replace(self, seconds=round(seconds, 6))
-
-
-def untouched(kind: str, budget: int, tokens: int, problem: str) -> Audit:
-    """Return the audit of a call whose messages went through as they are."""
-    return Audit(kind, budget, tokens, tokens, problem=problem)
 
 
 @dataclass(frozen=True)

@@ -1,81 +1,138 @@
-"""The parts of an earlier result that stay, and their rendering.
+"""The parts of results that stay, by chance of need and by cost, and the text that is made of them.
 
-A part pays for those that lead it (``Chunk.data["leads"]``: places in its result) unless they are shown
-already. What is missing is said in a note that closes the text: "[cut 512 tokens: recall 9f3a1]".
+A token of a prompt costs ``PRICE``: it is written to the provider's cache once (1.25) and read from it
+by some eight later calls (.1 each). A needed part that is gone costs ``LOSS`` tokens: at best a further
+call by ``recall``, at worst a task that fails with all its calls. So a part stays where
+``chance * LOSS >= tokens * PRICE``. It pays for the parts that lead it (``Chunk.data["leads"]``: places
+in its result) unless they are shown already. What is missing is said in a note that closes the text:
+"[cut 512 tokens: recall 9f3a1]".
 """
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+
+import numpy as np
 
 from stategate.envs.messages.history import Count
 from stategate.envs.protocols import Chunk
-from stategate.nodes.build_context.assemble import built, instruction_piece
-from stategate.nodes.build_context.heads import normalised
-from stategate.nodes.protocols import BuiltContext, ContextRequest, Piece
-from stategate.nodes.retrieval.history import HistorySource, visible_text, with_leads, word_scores
+from stategate.nodes.protocols import Vector
+from stategate.nodes.retrieval.history import visible_text, with_leads, word_scores
 from stategate.stores.text import words_of
 
-_SMALLEST = 3  # tokens that a part has at least
+PRICE = 2.0
+LOSS = 40_000.0
+_LIST, _HEAD = 20, 5  # entries of a list from which on they share their chances, but for the first
+_GAP_TOKENS = 2  # an omission beside a part
+_PROSE = re.compile(
+    r"(?:(?<=[\s\"'>(])|^)[a-z][a-z,;'()-]*(?:\s+[A-Za-z]?[a-z,;'()-]*[.,]?(?=[\s\"'<]|$)){6,}"
+)
+_WORDS_CHANCE = 0.05  # of the part that shares the rarest words with what is asked
+_WORTH_A_CUT = 0.7  # a part without its prose is at most so large, or it is not offered
+_PROSE_CHANCE = 0.05  # of a part's chance falls to its prose
 _GAP = "…\n"
 #: What stands for prose within a part.
 ELISION = "…"
 
+#: The visible text of parts, by the id of their chunk; a part without an entry is not shown.
+Shown = Mapping[str, str]
 
-def parts_by_words(request: ContextRequest) -> BuiltContext:
-    """Return the parts of a :class:`HistorySource` that fit the budget, by cost over shared words.
 
-    This is ``compress`` for results: a part is shown whole, or it has no piece.
+@dataclass(frozen=True)
+class Offer:
+    """A way to show a part: ``text`` for ``size`` tokens; ``chance`` that a later turn needs it."""
+
+    chunk: Chunk
+    text: str
+    size: int
+    chance: float
+
+
+def adjusted(
+    chances: Mapping[str, Vector], results: Mapping[str, Sequence[Chunk]], query_text: str
+) -> dict[str, Vector]:
+    """Return the parts' chances, corrected for long lists and for words shared with the query.
+
+    A long list has few needed entries, whatever its length: its entries share their chances, except the
+    first ones, which show what the list is. A part that shares the rarest words with the query is
+    shown, whatever its chance.
     """
-    source = cast(HistorySource, request.source)
-    weights = relevance(request, source.all())
-    chosen = _chosen(source, request.budget - instruction_piece(request).tokens_before, weights)
-    pieces: list[Piece] = []
-    for chunk in source.all():
-        if chunk.id in chosen and (size := int(chunk.data["size"])):
-            text = f"{visible_text(chunk)}\n"
-            pieces.append(Piece(chunk.id, chunk.kind, text, (), size, size, weights[chunk.id]))
-    return built(pieces)
+    query = dict.fromkeys(words_of(query_text), 1.0)
+    scores = word_scores(query, [chunk for parts in results.values() for chunk in parts])
+    top = float(scores.max(initial=0.0)) or 1.0
+    ours: dict[str, Vector] = {}
+    start = 0
+    for name, parts in results.items():
+        siblings = Counter(chunk.data["leads"] for chunk in parts)
+        places: Counter[tuple[int, ...]] = Counter()
+        share = np.ones(len(parts), dtype=np.float32)
+        for number, chunk in enumerate(parts):
+            leads = chunk.data["leads"]
+            places[leads] += 1
+            if places[leads] > _HEAD:
+                share[number] = min(1.0, _LIST / siblings[leads])
+        words = scores[start : start + len(parts)] / top
+        ours[name] = np.maximum(chances[name] * share, _WORDS_CHANCE * words**4)
+        start += len(parts)
+    return ours
 
 
-def relevance(request: ContextRequest, chunks: Sequence[Chunk]) -> dict[str, float]:
-    """Return the weight of each part by the rare words that it shares with instruction and actions.
+def select(
+    results: Mapping[str, Sequence[Chunk]],
+    chances: Mapping[str, Vector],
+    budget: int,
+    count: Count,
+) -> Shown:
+    """Return what to show of ``results``, at most ``budget`` tokens, by worth per token.
 
-    A part also counts the parts that it leads; among equals the source's earlier parts come first.
+    A row's values come first, its prose after every row's values: a part is offered without its prose,
+    and the prose as an addition.
     """
-    query = dict.fromkeys(words_of(request.instruction), 1.0)
-    actions = [event for event in request.events if event.kind == "ACT"]
-    for age, event in enumerate(reversed(actions)):
-        for word in words_of(event.text):
-            query[word] = max(query.get(word, 0.0), 1.2 / (1 + age))
-    matched = word_scores(query, chunks)
-    raw = {
-        chunk.id: 0.1 + float(score) + 0.1 * (len(chunks) - place) / len(chunks)
-        for place, (chunk, score) in enumerate(zip(chunks, matched, strict=True))
+    offers = [o for name, parts in results.items() for o in _offers(parts, chances[name], count)]
+    offers.sort(key=lambda offer: -offer.chance / offer.size)
+    shown: dict[str, str] = {}
+    room = budget
+    for offer in offers:
+        if offer.chance * LOSS < offer.size * PRICE:
+            continue
+        parts = results[offer.chunk.id.rpartition("/")[0]]
+        leads = [parts[i] for i in offer.chunk.data["leads"] if parts[i].id not in shown]
+        size = offer.size + sum(int(lead.data["size"]) for lead in leads)
+        if size <= room:
+            room -= size
+            shown |= {lead.id: visible_text(lead) for lead in leads}
+            shown[offer.chunk.id] = offer.text
+    return shown | _holes(results, shown)
+
+
+def _offers(parts: Sequence[Chunk], chances: Vector, count: Count) -> list[Offer]:
+    """Return the ways to show each part."""
+    offers = []
+    for chunk, chance in zip(parts, chances, strict=True):
+        whole, size = visible_text(chunk), int(chunk.data["size"])
+        if not size or (chunk.data["is_lead"] and chance < 0.01):
+            continue
+        chance = float(chance)
+        # Without its stretches of plain words: ids, amounts, dates and paths stay.
+        short = _PROSE.sub(ELISION, whole) if size > 12 else whole
+        short_size = count(short) if short != whole else size
+        if short_size <= _WORTH_A_CUT * size:
+            offers.append(Offer(chunk, short, short_size + _GAP_TOKENS, chance))
+            chance *= _PROSE_CHANCE
+        offers.append(Offer(chunk, whole, size + _GAP_TOKENS, chance))
+    return offers
+
+
+def _holes(results: Mapping[str, Sequence[Chunk]], shown: Shown) -> dict[str, str]:
+    """Return the parts between visible ones that cost no more than the sign of their omission."""
+    return {
+        chunk.id: visible_text(chunk)
+        for parts in results.values()
+        for before, chunk, after in zip(parts, parts[1:], parts[2:], strict=False)
+        if before.id in shown and after.id in shown and chunk.id not in shown
+        if int(chunk.data["size"]) <= _GAP_TOKENS + 1
     }
-    return normalised(raw)
-
-
-def _chosen(source: HistorySource, budget: int, weights: Mapping[str, float]) -> set[str]:
-    order: list[tuple[float, int, Sequence[Chunk], int]] = []
-    for chunks in source.by_result.values():
-        for place, chunk in enumerate(chunks):
-            if not chunk.data["is_lead"]:  # those come with what they lead
-                cost = chunk.data["size"] / weights.get(chunk.id, 1.0)
-                order.append((cost, len(order), chunks, place))
-    order.sort(key=lambda row: row[:2])
-    chosen: set[str] = set()
-    remaining = budget
-    for _, _, parts, place in order:
-        if remaining < _SMALLEST:
-            break
-        needed = [parts[i] for i in (*parts[place].data["leads"], place)]
-        needed = [chunk for chunk in needed if chunk.id not in chosen]
-        size = sum(chunk.data["size"] for chunk in needed)
-        if size <= remaining:
-            remaining -= size
-            chosen.update(chunk.id for chunk in needed)
-    return chosen
 
 
 @dataclass(frozen=True)
@@ -95,42 +152,37 @@ def note(tokens: int, name: str, recall: str) -> str:
 
 
 def rendered(
-    name: str,
-    text: str,
-    chunks: Sequence[Chunk],
-    pieces: Mapping[str, Piece],
-    recall: str,
-    count: Count,
+    name: str, text: str, chunks: Sequence[Chunk], shown: Shown, recall: str, count: Count
 ) -> Rendering:
-    """Return the text made of the parts that ``pieces`` show, and of those that lead them.
+    """Return the text made of the parts that are ``shown``, and of those that lead them.
 
     It is ``text`` itself where everything is shown, or where the note would cost more than it saves.
     """
-    visible = {i: pieces[chunk.id] for i, chunk in enumerate(chunks) if chunk.id in pieces}
-    cut = {i for i, piece in visible.items() if 0 < piece.tokens_after < piece.tokens_before}
-    places = with_leads(chunks, [i for i, piece in visible.items() if piece.text.strip()])
+    places = with_leads(chunks, [i for i, c in enumerate(chunks) if shown.get(c.id, "").strip()])
     size = count(text)
-    if len(places) == len(chunks) and not cut:
-        return Rendering(text, size)
     body = ""
     last = -1
+    is_whole = len(places) == len(chunks)
     for i in places:
         if i > last + 1:
             body = _broken(body) + _GAP
         chunk = chunks[i]
+        visible = shown.get(chunk.id) or visible_text(chunk)
+        is_cut = visible != visible_text(chunk)
+        is_whole = is_whole and not is_cut
         if chunk.kind == "html":
             body = _broken(body) + visible_text(chunk)
-        elif i in cut and ELISION in visible[i].text:
-            body += visible[i].text + chunk.text[len(chunk.text.rstrip()) :]
-        elif i in cut and visible[i].text:
-            body += visible[i].text.rstrip() + " " + _GAP
-        else:
+        elif not is_cut:
             body += chunk.text
+        elif ELISION in visible:
+            body += visible + chunk.text[len(chunk.text.rstrip()) :]
+        else:
+            body += visible.rstrip() + " " + _GAP
         last = i
     gone = max(size - count(body), 1)
     shortened = _broken(body.rstrip()) + note(gone, name, recall)
     shortened_size = count(shortened)
-    if shortened_size >= size:
+    if is_whole or shortened_size >= size:
         return Rendering(text, size)
     return Rendering(shortened, shortened_size, is_note=not places)
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from stategate.envs.messages.history import (
-    MESSAGE_TOKENS,
     Count,
     bounded,
     calls_of,
@@ -40,7 +39,6 @@ from stategate.nodes.protocols import Vector
 SHORTENED = "stategate_shortened"
 #: Tokens that the note of a shortened result may have.
 NOTE_TOKENS = 14
-_APPENDIX_ID = "stategate-appendix-"
 #: The message that says what was left out.
 NOTE_ID = "stategate-note"
 _LEFT_OUT_TOKENS = 90  # that its note may have
@@ -56,8 +54,7 @@ class Slot:
     """One message. ``size`` counts all of it, ``text_size`` a result's text alone.
 
     ``tool`` gave this result, ``frozen`` is what earlier calls showed of it. A result ``is_new`` that
-    no call has shown yet. ``has_calls``: it is of a round of calls and results. ``is_pinned``: it
-    stays whole; ``stays``: it or another of its round is pinned.
+    no call has shown yet. ``is_pinned``: it stays whole; ``stays``: it or one of its round does.
     """
 
     place: int
@@ -67,13 +64,21 @@ class Slot:
     size: int
     text: str
     text_size: int
-    tool: str = ""
-    frozen: str | None = None
-    is_result: bool = False
-    is_new: bool = False
-    has_calls: bool = False
-    is_pinned: bool = False
+    tool: str
+    frozen: str | None
+    is_new: bool
+    is_pinned: bool
     stays: bool = False
+
+    @property
+    def is_result(self) -> bool:
+        """Whether a tool returned it."""
+        return isinstance(self.message, ToolMessage)
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether it is of a round of calls and results."""
+        return self.is_result or bool(calls_of(self.message))
 
     @property
     def bare_size(self) -> int:
@@ -92,11 +97,6 @@ class Slot:
         """Whether it came shortened, as its metadata says; what its text says of that is only text."""
         return bool(self.message.response_metadata.get(SHORTENED))
 
-    @property
-    def is_appendix(self) -> bool:
-        """Whether an earlier call added this message."""
-        return str(self.message.id or "").startswith(_APPENDIX_ID)
-
     def note(self, recall: str, count: Count, why: str) -> Rendering:
         """Return the shortest rendering of a result: the note alone, or a text that is shorter."""
         text = note(self.text_size, self.name, recall)
@@ -110,42 +110,27 @@ class Slot:
 class Plan:
     """The fates of messages by their places; a message without an entry is shown whole.
 
-    ``left_out`` says why a message goes, ``appendices`` follow the messages of these keys, and
-    ``appendix`` is the newest of them.
+    ``left_out`` says why a message goes.
     """
 
     left_out: Mapping[int, str] = field(default_factory=dict)
     renderings: Mapping[int, Rendering] = field(default_factory=dict)
-    appendices: Mapping[str, str] = field(default_factory=dict)
-    appendix: str = ""
     is_cut: bool = False
 
     def size_of(self, slot: Slot) -> int:
         """Return the tokens of a message's visible part."""
         if slot.place in self.left_out:
             return 0
-        return slot.bare_size + self.text_size_of(slot) if slot.is_result else slot.size
+        return slot.bare_size + self.text_size_of(slot)
 
     def text_size_of(self, slot: Slot) -> int:
         """Return the tokens of a result's visible text."""
         rendering = self.renderings.get(slot.place)
         return slot.text_size if rendering is None else rendering.size
 
-    def text_of(self, slot: Slot) -> str:
-        """Return a result's visible text, with the appendix that follows it."""
-        rendering = self.renderings.get(slot.place)
-        text = slot.text if rendering is None else rendering.text
-        appendix = self.appendices.get(slot.key, "")
-        return f"{text}\n\n{appendix}" if appendix else text
-
     def showing(self, slot: Slot, rendering: Rendering) -> "Plan":
         """Return the plan with another rendering of a result."""
         return replace(self, renderings={**self.renderings, slot.place: rendering})
-
-    def appending(self, slot: Slot, appendix: str) -> "Plan":
-        """Return the plan with an appendix after a message."""
-        appendices = {**self.appendices, slot.key: appendix}
-        return replace(self, appendices=appendices, appendix=appendix)
 
 
 @dataclass(frozen=True)
@@ -176,55 +161,44 @@ class History:
         settings: HistorySettings,
     ) -> "History":
         """Return the history of ``messages``, of which earlier calls decided ``previous``."""
-        repair = repaired(messages)
-        names = tools_called(repair.messages)
+        standing = repaired(messages)
+        places, members = list(standing), list(standing.values())
+        names = tools_called(members)
         rounds: list[list[Slot]] = []
-        every = rounds_of(repair.messages)
+        every = rounds_of(members)
         for round_ in every:
             slots: list[Slot] = []
-            places = repair.places[round_.start : round_.end]
-            members = repair.messages[round_.start : round_.end]
-            for message, place in zip(members, places, strict=True):
+            for place, message in ((places[i], members[i]) for i in round_):
                 key, whole = key_of(messages[place], place), text_of(message)
+                text = bounded(whole)
                 is_result = isinstance(message, ToolMessage)
-                check, frozen = previous.frozen.get(key, (None, None))
-                if not is_result or check != digest(whole):
-                    frozen = None
+                check, before = previous.frozen.get(key, (None, ""))
+                frozen = before if is_result and check == digest(text) else None
                 slot = Slot(
-                    place,
-                    key,
-                    name_of(messages[place], place),
-                    message,
-                    tokens_of(message, count),
-                    bounded(whole),
-                    count(whole) if is_result else 0,
-                    tool_of(message, names),
-                    frozen,
-                    is_result,
-                    is_result and frozen is None and round_ is every[-1],
-                    bool(calls_of(message)) or is_result,
-                    key in previous.restored or settings.is_pinned(messages[place]),
+                    place=place,
+                    key=key,
+                    name=name_of(messages[place], place),
+                    message=message,
+                    size=tokens_of(message, count),
+                    text=text,
+                    text_size=count(whole) if is_result else 0,
+                    tool=tool_of(message, names),
+                    frozen=frozen,
+                    is_new=is_result and frozen is None and round_ is every[-1],
+                    is_pinned=key in previous.restored or settings.is_pinned(messages[place]),
                 )
                 slots.append(slot)
             stays = any(slot.is_pinned for slot in slots)
             rounds.append([replace(slot, stays=stays) for slot in slots])
-        orphans = sorted(set(range(len(messages))) - set(repair.places))
+        orphans = sorted(set(range(len(messages))) - set(places))
         slots = [slot for round_slots in rounds for slot in round_slots]
         return cls(messages, slots, rounds, orphans, fixed, count)
 
     def size(self, plan: Plan) -> int:
         """Return the tokens of the whole prompt under ``plan``."""
-        visible = sum(plan.size_of(slot) + self._added(plan, slot) for slot in self.slots)
         left_out = note_of(self, plan)
-        return self.fixed + visible + (tokens_of(left_out, self.count) if left_out else 0)
-
-    def _added(self, plan: Plan, slot: Slot) -> int:
-        """Return the tokens of the appendix after a message."""
-        if slot.key not in plan.appendices or slot.place in plan.left_out:
-            return 0
-        if slot.is_result:
-            return self.count(plan.text_of(slot)) - plan.text_size_of(slot)
-        return MESSAGE_TOKENS + self.count(plan.appendices[slot.key])
+        size = self.fixed + sum(plan.size_of(slot) for slot in self.slots)
+        return size + (tokens_of(left_out, self.count) if left_out else 0)
 
     def left_out_within(self, room: int) -> dict[int, str]:
         """Return the places of messages to leave out, and why: the others fit ``room`` tokens.
@@ -291,7 +265,6 @@ def apply(
     decisions = replace(
         previous,
         frozen=frozen,
-        appendices=plan.appendices,
         left_out=tuple(slots[place].key for place in plan.left_out),
         cuts=previous.cuts + plan.is_cut,
     )
@@ -304,7 +277,6 @@ def apply(
         history.size(plan),
         history.fixed,
         plan.is_cut,
-        plan.appendix,
         whole=len(history.messages) - len(rows),
         rows=rows,
     )
@@ -314,21 +286,16 @@ def apply(
 def _messages_of(history: History, plan: Plan) -> Iterator[BaseMessage]:
     note_of_left_out = note_of(history, plan)
     for slot in history.slots:
-        appendix = plan.appendices.get(slot.key, "")
         if slot.place in plan.left_out:
             if note_of_left_out is not None:
                 yield note_of_left_out
                 note_of_left_out = None
-            continue
-        if slot.is_result and (appendix or slot.place in plan.renderings):
-            shortened = with_text(slot.message, plan.text_of(slot))
-            if slot.place in plan.renderings:
-                shortened.response_metadata = {**shortened.response_metadata, SHORTENED: True}
+        elif (rendering := plan.renderings.get(slot.place)) is not None:
+            shortened = with_text(slot.message, rendering.text)
+            shortened.response_metadata = {**shortened.response_metadata, SHORTENED: True}
             yield shortened
-            continue
-        yield slot.message
-        if appendix:
-            yield HumanMessage(appendix, id=f"{_APPENDIX_ID}{slot.name}")
+        else:
+            yield slot.message
 
 
 def _rows(history: History, plan: Plan) -> Iterator[Row]:

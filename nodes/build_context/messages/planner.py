@@ -14,27 +14,24 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Any, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+import numpy as np
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from stategate.envs.messages.history import (
-    MESSAGE_TOKENS,
     Count,
     bounded_count,
     calls_text,
-    events_of,
     instruction_of,
     text_of,
     tokens_of,
 )
-from stategate.envs.messages.view import MessagesView
-from stategate.envs.protocols import Observation, View, World
-from stategate.nodes.build_context.baselines import Full
-from stategate.nodes.build_context.baselines import Window as WindowParams
+from stategate.envs.messages.needs import readable_text
+from stategate.envs.protocols import Observation
+from stategate.nodes.build_context.baselines import Window
 from stategate.nodes.build_context.compress import Compress
-from stategate.nodes.build_context.experience import AdvisedContext
 from stategate.nodes.build_context.messages.decisions import (
     OTHER_RECALL,
     RECALL,
@@ -46,8 +43,10 @@ from stategate.nodes.build_context.messages.need import SHIPPED, NeedScorer, loa
 from stategate.nodes.build_context.messages.part_features import ThreadFacts, parts_of
 from stategate.nodes.build_context.messages.parts import (
     Rendering,
-    parts_by_words,
+    Shown,
+    adjusted,
     rendered,
+    select,
 )
 from stategate.nodes.build_context.messages.plan import (
     NOTE_TOKENS,
@@ -56,45 +55,22 @@ from stategate.nodes.build_context.messages.plan import (
     Slot,
     apply,
 )
-from stategate.nodes.build_context.messages.selection import adjusted, select
-from stategate.nodes.build_context.recall import ConversationContext
-from stategate.nodes.protocols import (
-    ContextBuilder,
-    ContextParams,
-    ContextRequest,
-    EnvParams,
-    Vector,
-    WorldProfile,
-)
+from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Vector
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.history import HistorySource
+from stategate.nodes.retrieval.history import HistorySource, visible_text
 from stategate.nodes.update_state import packed, unpacked
 from stategate.stores.errors import UserError, warn_once
-from stategate.stores.tokens import count_tokens, truncate
+from stategate.stores.tokens import count_tokens
+from stategate.stores.traces import Event
 
-#: Kinds of pieces that are no part of what is in place: they go after everything else.
-APPENDED_KINDS = ("passage", "memory", "fact", "experience")
-_QUERY_TOKENS = 120
+#: Kinds of ours that add to a prompt, or read what no history of messages has.
+_UNFIT = ("experience", "experience_trace", "recall", "remembered", "retrieve", "rico", "summary")
 _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
 _SOME_RESULTS = 150  # tokens that a cut leaves for the parts of old results, at least
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
-_PROFILE = WorldProfile(MessagesView())
+_ANY_PART = 0.0005  # chance of every part where no scorer tells them apart
 _CACHED = 4096  # texts whose size is remembered, and schemas of tools
-
-
-class MessagesEnv(EnvParams):
-    """The chat messages of another agent: read, and played by nobody here."""
-
-    kind: Literal["messages"] = "messages"
-
-    def build(self, resources: Resources) -> World:
-        """Raise ``UserError``: the agent that has these messages plays, not this graph."""
-        raise UserError("give ContextMiddleware to the agent that has these messages")
-
-    def view(self) -> View:
-        """Return how results are read: as what they are."""
-        return MessagesView()
 
 
 class HistoryPlanner:
@@ -107,21 +83,9 @@ class HistoryPlanner:
 
     def __init__(self, kind: str = "compress", budget: int = 16_000, **settings: Any) -> None:
         self.settings = HistorySettings.of(kind, budget, settings)
-        updater, embedder = self.settings.updater, self.settings.embedder or "minilm"
-        self._resources = Resources(
-            embedder=registry().parse("embedder", embedder),  # type: ignore[arg-type]
-            updater=None if updater is None else registry().parse("updater", updater),  # type: ignore[arg-type]
-            env=MessagesEnv(),
-        )
-        params = _params(kind, budget, self.settings.parameters)
-        # A kind that adds to a prompt says what comes at its end; another what stays in place.
-        self._advising: ContextParams | None = None
-        self._choosing = params
-        if isinstance(params, AdvisedContext):
-            self._advising = params.model_copy(update={"inner": Full()})
-            self._choosing = params.inner
-        elif isinstance(params, ConversationContext):
-            self._advising, self._choosing = params, Compress()
+        embedder = registry().parse("embedder", self.settings.embedder)
+        self._resources = Resources(embedder=embedder)  # type: ignore[arg-type]
+        self._params = _params(kind, budget, self.settings.parameters)
         self._schemas: dict[int, tuple[Any, str]] = {}
         # Histories repeat themselves: a text is counted once.
         count = bounded_count(self.settings.token_counter or count_tokens)
@@ -155,11 +119,7 @@ class HistoryPlanner:
         leave out the oldest rounds until the others fit, and choose the parts of old results anew.
         """
         plan = self._with_new(history, _repeated(history, previous))
-        if history.size(plan) > self._ceiling(history):
-            plan = self._cut(history, plan)
-        if plan == Plan() and not history.orphans:
-            return plan
-        return self._with_appendix(history, plan)
+        return self._cut(history, plan) if history.size(plan) > self._ceiling(history) else plan
 
     def _room(self, history: History) -> int:
         """Return the tokens for messages; tools and system message never take more than 3/4."""
@@ -223,7 +183,7 @@ class HistoryPlanner:
         plan = Plan(left_out, shortened, is_cut=True)
         room = history.fixed + low - history.size(plan)
         room += sum(slot.text_size - NOTE_TOKENS for slot in old)
-        newest = old[-self._choosing.events :] if isinstance(self._choosing, WindowParams) else old
+        newest = old[-self._params.events :] if isinstance(self._params, Window) else old
         chosen: dict[int, Rendering] = {}
         if newest and room > 0:
             chosen = self._chosen(history, newest, room, len(history.messages))
@@ -255,40 +215,39 @@ class HistoryPlanner:
     def _chosen(
         self, history: History, slots: Sequence[Slot], budget: int, end: int
     ) -> dict[int, Rendering]:
-        """Choose the parts of these results that stay: by need, else by the builder's words."""
+        """Choose the parts of these results that stay: by need, or as the kind's builder does."""
         before = history.messages[:end]
         query = f"{instruction_of(history.messages)} {' '.join(map(calls_text, before[-4:]))}"
-        source = self._source(slots, query)
-        scorer = self._scorer()
-        if scorer is not None:
-            chances = self._chances(scorer, history, slots)
-            chances = adjusted(chances, source.by_result, query)
-            pieces = select(source.by_result, chances, budget, history.count)
+        results = [(slot.key, slot.text) for slot in slots]
+        source = HistorySource(results, lambda: self._resources.embedder, query)
+        if isinstance(self._params, Compress):
+            chances = adjusted(self._chances(history, slots), source.by_result, query)
+            shown = select(source.by_result, chances, budget, history.count)
         else:
-            built = self._builder(self._choosing)(_request(history, source, before, budget))
-            pieces = {piece.id: piece for piece in built.pieces}
+            builder = cast(ContextBuilder, self._resources.get(self._params))
+            shown = _shown(builder, _request(history, source, before, budget))
         recall, count = history.recall, history.count
         return {
-            s.place: rendered(s.name, s.text, source.by_result[s.key], pieces, recall, count)
+            s.place: rendered(s.name, s.text, source.by_result[s.key], shown, recall, count)
             for s in slots
         }
 
-    def _chances(
-        self, scorer: NeedScorer, history: History, slots: Sequence[Slot]
-    ) -> dict[str, Vector]:
+    def _chances(self, history: History, slots: Sequence[Slot]) -> dict[str, Vector]:
         """Return for each result the chance of each part that a later turn needs it."""
-        state = history.state
-        if state is None or self._resources.updater is not None:
-            state = scorer.update(scorer.initial(), history.messages)
-        places = [i for i, message in enumerate(history.messages) if message.type == "tool"]
-        ages = {place: age for age, place in enumerate(reversed(places))}
-        results = [(parts_of(slot.text), slot.tool, ages[slot.place]) for slot in slots]
-        scores = scorer.scores(state, ThreadFacts.of(history.messages), results)
-        return {slot.key: row for slot, row in zip(slots, scores, strict=True)}
+        results = [(parts_of(slot.text), slot.tool) for slot in slots]
+        scorer = self._scorer()
+        if scorer is None or history.state is None:
+            rows = [np.full(len(parts), _ANY_PART, dtype=np.float32) for parts, _ in results]
+        else:
+            places = [i for i, m in enumerate(history.messages) if isinstance(m, ToolMessage)]
+            ages = {place: age for age, place in enumerate(reversed(places))}
+            aged = [(*result, ages[s.place]) for result, s in zip(results, slots, strict=True)]
+            rows = scorer.scores(history.state, ThreadFacts.of(history.messages), aged)
+        return {slot.key: row for slot, row in zip(slots, rows, strict=True)}
 
     def _scorer(self) -> NeedScorer | None:
         """Return what ranks parts by need; None for other kinds, and where no checkpoint ships."""
-        if type(self._choosing) is not Compress or not self.settings.need:
+        if not isinstance(self._params, Compress) or not self.settings.need:
             return None
         try:
             return load_scorer(self.settings.need)
@@ -297,64 +256,16 @@ class HistoryPlanner:
                 raise
             return None
 
-    def _builder(self, params: ContextParams) -> ContextBuilder:
-        is_compress = type(params) is Compress
-        return parts_by_words if is_compress else cast(ContextBuilder, self._resources.get(params))
-
-    def _source(self, slots: Sequence[Slot], query: str = "") -> HistorySource:
-        results = [(slot.key, slot.text) for slot in slots]
-        return HistorySource(results, lambda: self._resources.embedder, query)
-
-    def _with_appendix(self, history: History, plan: Plan) -> Plan:
-        """Add an appendix after the last message, where one may follow and something is to be said."""
-        settings = self.settings
-        if self._advising is None or not history.slots:
-            return plan
-        last = history.slots[-1]
-        may_follow = last.message.type in ("human", "tool")  # nothing waits for an answer
-        if not may_follow or last.key in plan.appendices or last.is_appendix:
-            return plan
-        tokens = settings.appendix_tokens
-        tokens = settings.budget // 16 if tokens is None else tokens
-        room = min(tokens, settings.budget - history.size(plan)) - MESSAGE_TOKENS
-        appendix = self._advice(self._advising, history, plan, room) if room >= 20 else ""
-        return plan.appending(last, appendix) if appendix else plan
-
-    def _advice(self, params: ContextParams, history: History, plan: Plan, room: int) -> str:
-        """Return the text that an appending kind adds for the newest messages."""
-        gone = {*plan.left_out, *plan.renderings}
-        hidden = [s for s in history.slots if s.is_result and s.place in gone and not s.is_new]
-        last = max((slot.place for slot in history.slots if not slot.is_result), default=0)
-        newest = " ".join(
-            f"{slot.text} {calls_text(slot.message)}"
-            for slot in history.slots
-            if slot.place >= last
-        )
-        query = truncate(newest, _QUERY_TOKENS)
-        request = _request(history, self._source(hidden), history.messages, room)
-        # The kind's own line of the query is not shown.
-        budget = room + history.count(query) + NOTE_TOKENS
-        built = self._builder(params)(replace(request, instruction=query, budget=budget))
-        already = " ".join(plan.appendices.values())
-        texts = [piece.text for piece in built.pieces if piece.kind in APPENDED_KINDS]
-        added = "".join(text for text in texts if text.strip() and text.strip() not in already)
-        added = added.strip()
-        return added if added and history.count(added) <= room else ""
-
     def _read(
         self, messages: Sequence[BaseMessage], decisions: Decisions
     ) -> tuple[Decisions, Vector | None]:
-        """Let the updater, or what ranks by need, read what is new of the history."""
-        updater, scorer = self._resources.updater, self._scorer()
-        reader = updater or scorer
-        if reader is None:
+        """Let what ranks by need read what is new of the history."""
+        scorer = self._scorer()
+        if scorer is None:
             return decisions, None
-        start = decisions.read if decisions.read <= len(messages) else 0
-        state = unpacked(decisions.recurrent) if start else reader.initial()
-        if updater is not None:
-            state = updater.update(state, events_of(messages, start))
-        elif scorer is not None and state is not None:
-            state = scorer.update(state, messages, start)
+        state = unpacked(decisions.recurrent) if decisions.read <= len(messages) else None
+        start = 0 if state is None else decisions.read
+        state = scorer.update(scorer.initial() if state is None else state, messages, start)
         return replace(decisions, recurrent=packed(state), read=len(messages)), state
 
     def _schema(self, tool: Any) -> str:
@@ -372,7 +283,6 @@ class HistoryPlanner:
 
 def _repeated(history: History, previous: Decisions) -> Plan:
     """Return the plan that shows everything as earlier calls did."""
-    keys = {slot.key for slot in history.slots}
     gone = set(previous.left_out)
     left_out = {slot.place: "as before" for slot in history.slots if slot.key in gone}
     renderings = {
@@ -380,8 +290,7 @@ def _repeated(history: History, previous: Decisions) -> Plan:
         for slot in history.slots
         if slot.frozen is not None and slot.place not in left_out and not slot.is_pinned
     }
-    appendices = {key: text for key, text in previous.appendices.items() if key in keys}
-    return Plan(left_out, renderings, appendices)
+    return Plan(left_out, renderings)
 
 
 def _request(
@@ -390,32 +299,42 @@ def _request(
     """Return the request for parts of ``source``, after the messages ``before``."""
     instruction = instruction_of(history.messages)
     lead = history.count(f"Instruction: {' '.join(instruction.split())}\n")
-    calls = tuple(
-        dict.fromkeys(
-            call["name"]
-            for message in before[-8:]
-            if isinstance(message, AIMessage)
-            for call in message.tool_calls
-        )
+    start = max(len(before) - 6, 0)
+    events = tuple(
+        Event("ACT", readable_text(message), place, instruction)
+        for place, message in enumerate(before[start:], start)
+        if isinstance(message, AIMessage)
     )
     return ContextRequest(
         instruction=instruction,
-        observation=Observation("".join(chunk.text for chunk in source.all()), calls),
+        observation=Observation("".join(chunk.text for chunk in source.all()), ()),
         source=source,
-        events=tuple(e for e in events_of(before, max(len(before) - 6, 0)) if e.kind == "ACT"),
+        events=events,
         budget=budget + lead,  # the frame's own line, which is not shown here
-        state=history.state,
-        profile=_PROFILE,
     )
+
+
+def _shown(builder: ContextBuilder, request: ContextRequest) -> Shown:
+    """Return what a builder shows of the parts of results."""
+    chunks = {chunk.id: chunk for chunk in request.source.all()}
+    return {
+        piece.id: piece.text
+        if piece.tokens_after < piece.tokens_before
+        else visible_text(chunks[piece.id])
+        for piece in builder(request).pieces
+        if piece.id in chunks and piece.text
+    }
 
 
 def _params(kind: str, budget: int, parameters: dict[str, Any]) -> ContextParams:
     """Return the kind's parameters; those that only pages need are set for histories."""
+    if kind in _UNFIT:
+        raise UserError(
+            f"context.kind={kind} does not choose parts of results: take compress, window, full or "
+            "query_rag; memory and experience are tools (docs/middleware.md)"
+        )
     entry = registry().kinds("context").get(kind)
     fields = entry.cls.model_fields if entry is not None else {}
-    defaults: dict[str, Any] = {"history": 0, "history_tokens": 0}
-    if "history_tokens" not in fields:
-        defaults["top_k"] = 60
-    chosen = {name: value for name, value in defaults.items() if name in fields}
+    chosen = {name: value for name, value in (("history", 0), ("top_k", 60)) if name in fields}
     values = {"kind": kind, "budget": budget, **chosen, **parameters}
     return cast(ContextParams, registry().parse("context", values))

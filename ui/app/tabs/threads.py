@@ -18,7 +18,7 @@ from stategate.ui.app.html import short
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, Update, button, choice, frame, on_event
 
-_KINDS = ["compress", "compress:need=", "window", "full", "query_rag", "recall"]
+_KINDS = ["compress", "compress:need=", "window", "full", "query_rag"]
 _KINDS += ["last", "clear", "mask", "summary", ORACLE]
 _COLUMNS = ["builder", "tokens read", *BILLERS, "of nothing", "cuts", "calls over the budget"]
 _COLUMNS += ["needed values readable", "of results alone", "recalls that would mend it"]
