@@ -5,9 +5,10 @@ of ours, ``nothing``, ``last`` (``trim_messages``), ``clear`` (``ClearToolUsesEd
 results but the last ``keep``), ``summary`` (older messages become one) and ``oracle``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from langchain.agents.middleware import ClearToolUsesEdit
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -24,31 +25,28 @@ from stategate.stores.files import read_yaml
 from stategate.stores.tokens import count_tokens, truncate
 
 NOTHING, LAST, CLEAR, MASK, SUMMARY, ORACLE = "nothing last clear mask summary oracle".split()
-_SUMMARY_TOKENS = 300
+SUMMARY_TOKENS = 300
+Messages = Sequence[BaseMessage]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The prompt of one call under one arm, and what a further call (a summariser's) read and wrote."""
+    """The prompt of one call under one arm; ``summarised`` tokens were read by a summariser first."""
 
-    messages: tuple[BaseMessage, ...]
+    messages: Messages
     audit: Audit
-    extra_in: int = 0
-    extra_out: int = 0
+    summarised: int = 0
 
 
-class Arm(Protocol):
-    """What the calls of one thread read."""
-
-    def begin(self, thread: Sequence[BaseMessage]) -> None:
-        """See the whole thread before its first call: the oracle needs it."""
-
-    def read(self, history: list[BaseMessage], system: SystemMessage | None) -> Reading:
-        """Return what the next call reads of ``history``."""
+#: Returns what the next call of a thread reads of its history, beside the system message.
+Arm = Callable[[list[BaseMessage], SystemMessage | None], Reading]
 
 
-def make_arm(name: str, budget: int) -> Arm:
-    """Return the arm of a name. Raises ``UserError`` for an unknown kind or a wrong setting."""
+def make_arm(name: str, budget: int, thread: Messages = ()) -> Arm:
+    """Return the arm of a name for one thread, which the oracle sees as a whole.
+
+    Raises ``UserError`` for an unknown kind or a wrong setting.
+    """
     head, _, fields = name.partition(":")
     kind, _, own = head.partition("@")
     settings: dict[str, Any] = {}
@@ -60,127 +58,115 @@ def make_arm(name: str, budget: int) -> Arm:
     if own and not own.isdecimal():
         raise UserError(f"the budget of arm '{name}' is no number of tokens")
     budget = int(own) if own else budget
+    keep = int(settings.get("keep", 3))
+    edits: dict[str, Callable[[list[BaseMessage]], Messages]] = {
+        NOTHING: list,
+        LAST: partial(_trim, budget=budget),
+        CLEAR: partial(_clear, budget=budget, keep=keep),
+        MASK: partial(_mask, keep=keep),
+    }
+    if kind == SUMMARY:
+        return _summarizer(budget)
     if kind == ORACLE:
-        return Oracle(budget)
-    if kind in (NOTHING, LAST, CLEAR, MASK, SUMMARY):
-        return Edit(kind, budget, int(settings.get("keep", 3)))
-    return Builder(kind, budget, settings)
+        return _oracle(budget, thread)
+    if kind not in edits:
+        return _builder(kind, budget, settings)
+    return lambda history, system: _reading(kind, budget, system, edits[kind](history))
 
 
-def sizes(messages: Sequence[BaseMessage]) -> int:
+def sizes(messages: Messages) -> int:
     """Return the tokens of messages together."""
     return sum(tokens_of(message, count_tokens) for message in messages)
 
 
-class Builder:
-    """A context kind of ours, as the middleware runs it."""
-
-    def __init__(self, kind: str, budget: int, settings: dict[str, Any]) -> None:
-        self._planner = HistoryPlanner(kind, budget, **settings)
-        self._decisions = Decisions()
-
-    def begin(self, thread: Sequence[BaseMessage]) -> None:
-        """Nothing is known beforehand."""
-
-    def read(self, history: list[BaseMessage], system: SystemMessage | None) -> Reading:
-        """Return what the planner shows."""
-        prepared = self._planner(history, self._decisions, system)
-        self._decisions = prepared.decisions or self._decisions
-        return Reading(tuple(prepared.messages), prepared.audit)
+def _reading(
+    kind: str, budget: int, system: SystemMessage | None, messages: Messages, summarised: int = 0
+) -> Reading:
+    read = sizes([*([system] if system else []), *messages])
+    return Reading(messages, Audit(kind, budget, read, read), summarised)
 
 
-class Edit:
-    """An edit of the messages: none, LangChain's trimming and clearing, masking, a summary."""
+def _builder(kind: str, budget: int, settings: dict[str, Any]) -> Arm:
+    """Return a context kind of ours, as the middleware runs it."""
+    planner, decisions = HistoryPlanner(kind, budget, **settings), Decisions()
 
-    def __init__(self, kind: str, budget: int, keep: int) -> None:
-        self._kind, self._budget, self._keep = kind, budget, keep
-        self._summarised, self._summary = 0, ""
+    def read(history: list[BaseMessage], system: SystemMessage | None) -> Reading:
+        nonlocal decisions
+        prepared = planner(history, decisions, system)
+        decisions = prepared.decisions or decisions
+        return Reading(prepared.messages, prepared.audit)
 
-    def begin(self, thread: Sequence[BaseMessage]) -> None:
-        """Nothing is known beforehand."""
-
-    def read(self, history: list[BaseMessage], system: SystemMessage | None) -> Reading:
-        """Return the edited messages."""
-        edited, extra = history, 0
-        if self._kind == LAST:
-            edited = self._trimmed(history)
-        elif self._kind == CLEAR:
-            edited = [message.model_copy() for message in history]
-            edit = ClearToolUsesEdit(trigger=self._budget, keep=self._keep)
-            edit.apply(edited, count_tokens=sizes)  # type: ignore[arg-type]
-        elif self._kind == MASK:
-            places = [i for i, m in enumerate(history) if isinstance(m, ToolMessage)]
-            masked = set(places[: -self._keep])
-            edited = [
-                with_text(m, "[old result]") if i in masked and len(text_of(m)) > 12 else m
-                for i, m in enumerate(history)
-            ]
-        elif self._kind == SUMMARY:
-            edited, extra = self._summarising(history)
-        read = sizes([*([system] if system else []), *edited])
-        audit = Audit(self._kind, self._budget, read, read)
-        return Reading(tuple(edited), audit, extra, _SUMMARY_TOKENS if extra else 0)
-
-    def _trimmed(self, history: list[BaseMessage]) -> list[BaseMessage]:
-        first, others = history[:1], history[1:]
-        room = self._budget - sizes(first)
-        how: dict[str, Any] = {"strategy": "last", "start_on": "ai", "token_counter": sizes}
-        recent = trim_messages(others, max_tokens=room, **how)
-        return [*first, *(recent or others[-2:])]  # a round that is too large alone stays
-
-    def _summarising(self, history: list[BaseMessage]) -> tuple[list[BaseMessage], int]:
-        """Return the summary with what came after it, and what a summariser read just now."""
-        extra = 0
-        visible = self._after_summary(history)
-        if sizes(visible) > self._budget:
-            rounds = rounds_of(history)
-            start = self._summarised
-            for round_ in rounds:
-                if sizes(history[round_.start :]) <= self._budget // 2 or round_ is rounds[-1]:
-                    start = max(start, round_.start)
-                    break
-            if start > self._summarised:
-                extra = sizes(visible) - sizes(history[start:])
-                self._summarised = start
-                heads = (" ".join(text_of(m).split())[:80] for m in history[:start])
-                self._summary = truncate(
-                    "Summary: " + "; ".join(filter(None, heads)), _SUMMARY_TOKENS
-                )
-                visible = self._after_summary(history)
-        return visible, extra
-
-    def _after_summary(self, history: list[BaseMessage]) -> list[BaseMessage]:
-        head: list[BaseMessage] = [HumanMessage(self._summary)] if self._summary else []
-        return [*head, *history[self._summarised :]]
+    return read
 
 
-class Oracle:
-    """Keeps of each result exactly the parts from which later calls take a value: the frontier.
+def _trim(history: list[BaseMessage], budget: int) -> Messages:
+    first, others = history[:1], history[1:]
+    room = budget - sizes(first)
+    how: dict[str, Any] = {"strategy": "last", "start_on": "ai", "token_counter": sizes}
+    recent = trim_messages(others, max_tokens=room, **how)
+    return [*first, *(recent or others[-2:])]  # a round that is too large alone stays
+
+
+def _clear(history: list[BaseMessage], budget: int, keep: int) -> Messages:
+    edited = [message.model_copy() for message in history]
+    edit = ClearToolUsesEdit(trigger=budget, keep=keep)
+    edit.apply(edited, count_tokens=sizes)  # type: ignore[arg-type]
+    return edited
+
+
+def _mask(history: list[BaseMessage], keep: int) -> Messages:
+    places = [i for i, m in enumerate(history) if isinstance(m, ToolMessage)]
+    masked = set(places[:-keep])
+    return [
+        with_text(m, "[old result]") if i in masked and len(text_of(m)) > 12 else m
+        for i, m in enumerate(history)
+    ]
+
+
+def _summarizer(budget: int) -> Arm:
+    """Return the arm whose older messages become one summary (by a rule: their first words)."""
+    start = 0
+    summary: list[BaseMessage] = []
+
+    def read(history: list[BaseMessage], system: SystemMessage | None) -> Reading:
+        nonlocal start, summary
+        visible = [*summary, *history[start:]]
+        if sizes(visible) <= budget:
+            return _reading(SUMMARY, budget, system, visible)
+        starts = [round_.start for round_ in rounds_of(history)]
+        cut = next((place for place in starts if sizes(history[place:]) <= budget // 2), starts[-1])
+        if cut <= start:
+            return _reading(SUMMARY, budget, system, visible)
+        summarised = sizes(visible) - sizes(history[cut:])
+        heads = (" ".join(text_of(m).split())[:80] for m in history[:cut])
+        text = truncate("Summary: " + "; ".join(filter(None, heads)), SUMMARY_TOKENS)
+        start, summary = cut, [HumanMessage(text)]
+        return _reading(SUMMARY, budget, system, [*summary, *history[start:]], summarised)
+
+    return read
+
+
+def _oracle(budget: int, thread: Messages) -> Arm:
+    """Return the frontier: of each result exactly the parts from which later calls take a value.
 
     It knows the future. A value that stands in several parts is kept in the first.
     """
+    chosen: dict[int, set[int]] = {}
+    for _, _, holders in needed_parts(thread):
+        for place, number in holders[:1]:
+            chosen.setdefault(place, set()).add(number)
+    reduced: dict[int, BaseMessage] = {}
+    for place, message in enumerate(thread):
+        if isinstance(message, ToolMessage):
+            text = text_of(message)
+            chunks = chunks_of(str(place), text)
+            shown = {chunks[i].id: visible_text(chunks[i]) for i in chosen.get(place, ())}
+            rendering = rendered("", text, chunks, shown, "", count_tokens)
+            reduced[place] = with_text(message, rendering.text)
 
-    def __init__(self, budget: int) -> None:
-        self._budget = budget
-        self._reduced: dict[int, BaseMessage] = {}
+    def read(history: list[BaseMessage], system: SystemMessage | None) -> Reading:
+        offset = int(system is not None)
+        visible = [reduced.get(i + offset, message) for i, message in enumerate(history)]
+        return _reading(ORACLE, budget, system, visible)
 
-    def begin(self, thread: Sequence[BaseMessage]) -> None:
-        """Choose the parts."""
-        chosen: dict[int, set[int]] = {}
-        for _, _, holders in needed_parts(thread):
-            for place, number in holders[:1]:
-                chosen.setdefault(place, set()).add(number)
-        for place, message in enumerate(thread):
-            if isinstance(message, ToolMessage):
-                text = text_of(message)
-                chunks = chunks_of(str(place), text)
-                shown = {chunks[i].id: visible_text(chunks[i]) for i in chosen.get(place, ())}
-                rendering = rendered("", text, chunks, shown, "", count_tokens)
-                self._reduced[place] = with_text(message, rendering.text)
-
-    def read(self, history: list[BaseMessage], system: SystemMessage | None) -> Reading:
-        """Return the messages with the parts that were chosen."""
-        start = int(system is not None)
-        visible = [self._reduced.get(i + start, message) for i, message in enumerate(history)]
-        read = sizes([*([system] if system else []), *visible])
-        return Reading(tuple(visible), Audit(ORACLE, self._budget, read, read))
+    return read

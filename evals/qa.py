@@ -1,7 +1,7 @@
-"""The QA experiments: chunk size, embedding and retrieval, memory policy.
+"""The QA experiments: chunk size, embedding and retrieval.
 
 Of each question: retrieval (Hit@3, MRR, nDCG@10 over the ten best passages), answer (similarity,
-token F1), latency, tokens and cost. In D the questions are asked in order, six a conversation.
+token F1), latency, tokens and cost. Memory is measured on dialogues (``evals.memory.dialogues``).
 
 Questions are the sample's that ships with the code, or a folder's: ``corpus/`` and
 ``evaluation_dataset.json``, a list of {question, reference_answer, gold_chunk_ids: {chunking: [chunk
@@ -10,7 +10,6 @@ stretches of text at once, so that the set survives another chunking of the same
 """
 
 import hashlib
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,27 +18,31 @@ from typing import Any
 
 import numpy as np
 import yaml
+from langchain_core.runnables import RunnableConfig
 
+from stategate.envs.protocols import answered
 from stategate.envs.qa.questions import (
-    Dialogue,
     DialogueTurn,
     Evidence,
     Question,
     load_questions,
     sample_folder,
+    says,
+    token_f1,
 )
 from stategate.evals.core.statistics import paired_tests, ranking_metrics, summary_row, units_of
-from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from stategate.evals.player import POLICIES, Player
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Qa
-from stategate.graph.config import Config, load_config
-from stategate.nodes.build_context.recall import Recall
+from stategate.graph.build import Graph, build_graph
+from stategate.graph.config import load_config
+from stategate.nodes.build_context.recall import Recall, standalone
 from stategate.nodes.observe.qa import QaEnv
-from stategate.nodes.retrieval.corpus import Retrieval
+from stategate.nodes.retrieval.corpus import CorpusIndex, Retrieval
 from stategate.stores.corpus.chunking import Chunking, Passage, contains_evidence
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
 from stategate.stores.runs import public_config, read_rows
+from stategate.stores.traces import Event
 
 _TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 AGENTS: dict[str, tuple[str, ...]] = {n: tuple(own) for n, own in _TABLE["agents"].items()}
@@ -47,10 +50,12 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
     name: tuple(agents) for name, agents in _TABLE["experiments"].items()
 }
 METRICS = ("hit3", "mrr", "ndcg", "similarity", "f1", "tokens", "model_tokens", "cost", "seconds")
+#: Config overrides of an agent without memory.
+NO_MEMORY = ("context.history_tokens=0", "context.memory=null", "memory=[]")
 _RANKING = {"hit3": "Success@3", "mrr": "RR@10", "ndcg": "nDCG@10"}
 _TESTED = ("hit3", "mrr", "ndcg", "similarity", "f1")
 _FAILURE = dict.fromkeys((*_TESTED, "tokens", "model_tokens", "cost"), 0.0)
-_DEPTH, _SESSION = 10, 6
+_DEPTH = 10
 _EXTRACT = "actor.kind=extract"  # no language model, unless the caller names an actor
 
 
@@ -121,77 +126,86 @@ def _hash(files: Sequence[Path]) -> str:
     return total.hexdigest()
 
 
-def run_qa(settings: Qa) -> dict[str, Any]:
-    """Run the experiments and return the summary; resumes by question (D: by conversation set)."""
-    experiments, only, limit = settings.experiments, settings.only, settings.limit
+def qa_task(settings: Qa) -> Task:
+    """Return the task: each question asked of each agent of the experiments, on a thread of its own."""
+    experiments, only = settings.experiments, settings.only
     unknown = [name for name in experiments if name not in EXPERIMENTS]
     if unknown or not experiments:
-        raise UserError(f"experiments are A, C and D: '{', '.join(unknown)}' is none")
+        raise UserError(f"experiments are {', '.join(EXPERIMENTS)}: '{', '.join(unknown)}' is none")
     chosen = load_set(settings.data)
     names = list(dict.fromkeys(name for e in experiments for name in EXPERIMENTS[e]))
     missing = [name for name in only if name not in names]
     if missing:
         raise UserError(f"no agent '{missing[0]}' in these experiments: {', '.join(names)}")
     names = [name for name in names if not only or name in only]
-    common = [f"env.corpus={chosen.corpus}", _EXTRACT, *settings.overrides]
-    configs = {
-        n: load_config(
-            settings.config, [*POLICIES.get(n, POLICIES["neither"]), *common, *AGENTS[n]]
-        )
-        for n in names
-    }
+    common = [*NO_MEMORY, f"env.corpus={chosen.corpus}", _EXTRACT, *settings.overrides]
+    configs = {n: load_config(settings.config, [*common, *AGENTS[n]]) for n in names}
     args = {
         **settings.args(),
         "data": {"name": chosen.name, "sha256": chosen.sha256},
         "agents": {n: public_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
-    state = Path(settings.out) / "state"
 
     def solver(name: str) -> Solver:
-        player = Player(name, configs[name], state)
-        player.index()  # a first question must not pay for the index
-        return lambda sample, attempt: _ask(player, sample.data, attempt)
+        config = configs[name]
+        if not isinstance(config.env, QaEnv):
+            raise UserError(f"agent '{name}' has env {config.env.kind}: the QA world is needed")
+        graph = build_graph(config)
+        # Made now: a first question must not pay for the index.
+        index = config.env.index(graph.agent.resources)
+        questions = chosen.under(Chunking.parse(config.env.chunking))
+        how: Retrieval = config.context.retrieval if isinstance(config.context, Recall) else "dense"
+
+        def solve(sample: Sample, attempt: Attempt) -> None:
+            question = questions[sample.data]
+            turn = DialogueTurn(question.question, answer=question.answer)
+            answer = ask(graph, turn, {"configurable": {"thread_id": f"{name}/{sample.data}"}})
+            attempt.rows[0] |= {**answer, **_retrieval(index, how, question, answer["query"])}
+
+        return solve
 
     def scorer(rows: Sequence[Row]) -> Summary:
         return summarise(rows, experiments, settings.seed, names)
 
-    def dataset(name: str) -> list[Sample]:
-        return _samples(name, configs[name], chosen, limit)
-
-    task = Task(names, dataset, solver, scorer, "questions", "question")
-    summary = run_task(task, settings.out, args)
-    shutil.rmtree(state, ignore_errors=True)
-    return summary
+    count = len(next(iter(chosen.questions.values()))[: settings.limit])
+    samples = [Sample({"number": number}, number, [_FAILURE]) for number in range(count)]
+    return Task(names, samples, solver, scorer, args, "questions", "question")
 
 
-def _samples(name: str, config: Config, chosen: QuestionSet, limit: int | None) -> list[Sample]:
-    """Return an agent's questions: one a sample, or with a memory all of them together."""
-    if not isinstance(config.env, QaEnv):
-        raise UserError(f"agent '{name}' has env {config.env.kind}: the QA world is needed")
-    questions = list(enumerate(chosen.under(Chunking.parse(config.env.chunking))))[:limit]
-    groups = [questions] if name in POLICIES else [[item] for item in questions]
-    return [
-        Sample({"first": group[0][0]}, group, [{**_FAILURE, "number": n} for n, _ in group])
-        for group in groups
-    ]
+def ask(graph: Graph, turn: DialogueTurn, thread: RunnableConfig) -> Row:
+    """Ask one question in a conversation; return its row: answer, what it cost, how right it is."""
+    events = graph.get_state(thread).values.get("events") or []
+    started = time.perf_counter()
+    built: Any = None
+    act: dict[str, Any] = {}
+    task = {"task": {"question": turn.question}}
+    for update in graph.stream(task, thread, stream_mode="updates"):
+        for node, change in update.items():
+            built = change["context"] if node == "build_context" else built
+            act.update(change if node == "act" else {})
+    answer = answered(str(act["action"])) or ""
+    row: Row = {
+        "question": turn.question,
+        "query": standalone(turn.question, [Event.from_list(item) for item in events]),
+        "answer": answer,
+        "fallback": act["decision"]["fallback"],
+        "tokens": built.tokens,
+        "seconds": round(time.perf_counter() - started, 4),
+        **{key: act[key] for key in ("model_tokens", "cost", "fallbacks")},
+    }
+    if turn.expects:
+        row["right"] = says(answer, turn.expects)
+        readable = (piece.text for piece in built.pieces if piece.kind != "question")
+        row["readable"] = says("\n".join(readable), turn.expects)
+    if turn.answer:
+        row["f1"] = token_f1(answer, turn.answer)
+        a, b = graph.agent.resources.embedder.embed([answer or "(nothing)", turn.answer])
+        row["similarity"] = round(float(a @ b), 6)
+    return row
 
 
-def _ask(player: Player, numbered: Sequence[tuple[int, Question]], attempt: Attempt) -> None:
-    """Play the questions in conversations of six; the rows get retrieval metrics too."""
-    turns = [DialogueTurn(q.question, "question", (), q.answer) for _, q in numbered]
-    sessions = tuple(
-        tuple(turns[start : start + _SESSION]) for start in range(0, len(turns), _SESSION)
-    )
-    player.play(Dialogue(str(numbered[0][0]), sessions), attempt.rows)
-    for (number, question), row in zip(numbered, attempt.rows, strict=True):
-        row |= {**_retrieval(player, question, row["query"]), "number": number}
-
-
-def _retrieval(player: Player, question: Question, query: str) -> dict[str, Any]:
-    index = player.index()
+def _retrieval(index: CorpusIndex, how: Retrieval, question: Question, query: str) -> Row:
     gold = relevant(question, index.passages)
-    built = player.config.context
-    how: Retrieval = built.retrieval if isinstance(built, Recall) else "dense"
     started = time.perf_counter()
     places = [place for place, _ in index.find(query, _DEPTH, how)]
     took = time.perf_counter() - started
@@ -208,7 +222,7 @@ def summarise(
     names: Sequence[str],
 ) -> Summary:
     """Return a row an experiment and agent, tests against its first agent."""
-    values = units_of(questions, names, ("number",), METRICS, 0.0)
+    values = units_of(questions, names, "number", METRICS, 0.0)
     rows: list[Row] = []
     tests: list[Row] = []
     for experiment in experiments:

@@ -22,9 +22,9 @@ from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolM
 from stategate.envs.messages.history import text_of, tokens_of, tool_of, tools_called
 from stategate.envs.messages.needs import calls_in, needs_of, places_of, readable_text, stands_in
 from stategate.evals import settings as evaluations
-from stategate.evals.arms import ORACLE, Reading, make_arm
-from stategate.evals.core.statistics import paired_tests, units_of
-from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.evals.arms import ORACLE, SUMMARY_TOKENS, Reading, make_arm
+from stategate.evals.core.statistics import paired_tests, ratio_with_error, units_of
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
 from stategate.graph.exported import read_threads
 from stategate.nodes.models.asking import cost_of
 from stategate.stores.assets.downloads import sha256
@@ -33,22 +33,7 @@ from stategate.stores.files import write_text
 from stategate.stores.runs import new_plot, public_path, save_plot
 from stategate.stores.tokens import count_tokens
 
-METRICS = (
-    "readable",
-    "readable_tool",
-    "tokens_per_call",
-    "cached_share",
-    "dollars_anthropic",
-    "dollars_openai",
-    "decide_ms",
-    "orphans",
-    "calls",
-)
 _TESTED = ("readable", "readable_tool", "tokens_per_call", "dollars_anthropic")
-_SHARES = (
-    ("readable", "readable_needs", "needs"),
-    ("readable_tool", "tool_readable", "tool_needs"),
-)
 #: Metric, numerator, denominator, and whether that is the first arm's.
 _RATIOS = (
     ("readable_tool", "tool_readable", "tool_needs", False),
@@ -87,33 +72,16 @@ class Bill:
         shared = sum(size for _, size in rows[:equal])
         out = tokens_of(answer, count_tokens)
         blocks = shared if shared >= _LEAST else 0
-        steps = (shared - shared % _STEP) if shared >= _LEAST else 0
         self.dollars["anthropic"] += _dollars("anthropic", tokens, out, blocks, tokens - blocks)
-        self.dollars["openai"] += _dollars("openai", tokens, out, steps, 0)
+        self.dollars["openai"] += _dollars("openai", tokens, out, blocks - blocks % _STEP, 0)
         self.read += tokens
         self.cached += blocks
         self._last = rows
 
-    def add(self, tokens: int, out: int) -> None:
-        """Add a further call that reads ``tokens`` anew: a summariser's."""
+    def add_summary(self, tokens: int) -> None:
+        """Add the call of a summariser that reads ``tokens`` anew."""
         for biller in self.dollars:
-            self.dollars[biller] += _dollars(biller, tokens, out, 0, 0) if tokens else 0.0
-
-    def row(self, calls: int, orphans: int, seconds: float) -> dict[str, float]:
-        """Return what a row says of a thread; ``seconds`` are those of all decisions together."""
-        count = max(calls, 1)
-        return {
-            "calls": float(calls),
-            "orphans": float(orphans),
-            "dollars_anthropic": self.dollars["anthropic"],
-            "dollars_openai": self.dollars["openai"],
-            "model_tokens": float(self.read),
-            "tokens_per_call": self.read / count,
-            "cached_share": self.cached / max(self.read, 1),
-            "cached_tokens": float(self.cached),
-            "decide_total_ms": 1000 * seconds,
-            "decide_ms": 1000 * seconds / count,
-        }
+            self.dollars[biller] += _dollars(biller, tokens, SUMMARY_TOKENS, 0, 0)
 
 
 def _dollars(biller: str, tokens: int, out: int, cached: int, new: int) -> float:
@@ -140,11 +108,6 @@ class Replay:
     seconds: float = 0.0
 
     @property
-    def dollars(self) -> dict[str, float]:
-        """The whole bill, by biller."""
-        return dict(self.bill.dollars)
-
-    @property
     def tokens(self) -> int:
         """Tokens that all calls together read."""
         return sum(reading.audit.tokens_after for reading in self.readings)
@@ -160,14 +123,14 @@ def replay(messages: Sequence[BaseMessage], name: str, budget: int) -> Replay:
         raise UserError("no model said anything in this thread: there is no call to look at")
     system = messages[0] if isinstance(messages[0], SystemMessage) else None
     start = int(system is not None)
-    arm, done = make_arm(name, budget), Replay(name)
-    arm.begin(messages)
+    read, done = make_arm(name, budget, messages), Replay(name)
     for place in places:
         started = time.perf_counter()
-        reading = arm.read(list(messages[start:place]), system)
+        reading = read(list(messages[start:place]), system)
         done.seconds += time.perf_counter() - started
         done.bill.call([*([system] if system else []), *reading.messages], messages[place])
-        done.bill.add(reading.extra_in, reading.extra_out)
+        if reading.summarised:
+            done.bill.add_summary(reading.summarised)
         done.readings.append(reading)
     return done
 
@@ -213,14 +176,25 @@ class Readable:
 def measure(messages: Sequence[BaseMessage], arm: str, budget: int) -> Row:
     """Return the metrics of one thread under one arm; no shares where no call needs anything."""
     done = replay(messages, arm, budget)
-    counts = Readable.of(messages, done)
-    orphans = sum(orphans_in(reading.messages) for reading in done.readings)
-    row: Row = done.bill.row(len(done.readings), orphans, done.seconds)
-    row |= vars(counts) | {"losses": counts.losses[:_LOSSES]}
-    row["over_budget"] = sum(bool(reading.audit.over_by) for reading in done.readings)
-    for share, part, whole in _SHARES:
-        if row[whole]:
-            row[share] = row[part] / row[whole]
+    counts, calls = Readable.of(messages, done), len(done.readings)
+    row: Row = {
+        "calls": float(calls),
+        "orphans": float(sum(orphans_in(reading.messages) for reading in done.readings)),
+        **{f"dollars_{biller}": dollars for biller, dollars in done.bill.dollars.items()},
+        "model_tokens": float(done.bill.read),
+        "tokens_per_call": done.bill.read / calls,
+        "cached_share": done.bill.cached / max(done.bill.read, 1),
+        "cached_tokens": float(done.bill.cached),
+        "decide_total_ms": 1000 * done.seconds,
+        "decide_ms": 1000 * done.seconds / calls,
+        **vars(counts),
+        "losses": counts.losses[:_LOSSES],
+        "over_budget": sum(bool(reading.audit.over_by) for reading in done.readings),
+    }
+    if counts.needs:
+        row["readable"] = counts.readable_needs / counts.needs
+    if counts.tool_needs:
+        row["readable_tool"] = counts.tool_readable / counts.tool_needs
     return row
 
 
@@ -267,10 +241,10 @@ def orphans_in(messages: Sequence[BaseMessage]) -> int:
     return count
 
 
-def run_replay(settings: evaluations.Replay) -> dict[str, Any]:
-    """Replay the threads of ``data`` under each arm; resumes. Tests are against the first arm.
+def replay_task(settings: evaluations.Replay) -> Task:
+    """Return the task: the threads of ``data`` under each arm. Tests are against the first arm.
 
-    Writes ``frontier.png`` (bill against readable) and ``losses.txt`` beside the summary.
+    Its scorer writes ``frontier.png`` (bill against readable) and ``losses.txt`` beside the summary.
     """
     arms, budget = settings.arms, settings.budget
     threads = read_threads(settings.data)[: settings.limit]
@@ -289,21 +263,19 @@ def run_replay(settings: evaluations.Replay) -> dict[str, Any]:
         return solve
 
     def scorer(rows: Sequence[Row]) -> Summary:
-        values = units_of(rows, arms, ("thread",), METRICS)
-        groups = {unit: tasks[unit[0]] for units in values.values() for unit in units}
+        values = units_of(rows, arms, "thread", _TESTED)
         pairs = [(arms[0], arm) for arm in arms[1:]]
-        tests = paired_tests(values, pairs, _TESTED, settings.seed, groups)
+        tests = paired_tests(values, pairs, _TESTED, settings.seed, tasks)
         table = pooled_rows(rows, arms, tasks)
         _draw(table, settings.out)
         write_text(Path(settings.out) / "losses.txt", worst_losses(rows))
         return table, tests
 
-    task = Task(arms, lambda _: samples, solver, scorer, "threads", "thread")
-    return run_task(task, settings.out, args)
+    return Task(arms, samples, solver, scorer, args, "threads", "thread")
 
 
 def pooled_rows(rows: Sequence[Row], arms: Sequence[str], tasks: Mapping[str, str]) -> list[Row]:
-    """Return a row an arm: ratios of sums, with errors by leaving out one task at a time.
+    """Return a row an arm: ratios of sums, with errors over tasks.
 
     ``bill`` is the share of what the first arm costs by Anthropic's rules, ``bill_openai`` by OpenAI's.
     """
@@ -314,43 +286,17 @@ def pooled_rows(rows: Sequence[Row], arms: Sequence[str], tasks: Mapping[str, st
         own = {
             name: row for name, row in by_arm[arm].items() if not row.get("error") and name in first
         }
-        line: Row = {"agent": arm, "n": len(own), "tasks": len({tasks[name] for name in own})}
+        labels = [tasks[name] for name in own]
+        line: Row = {"agent": arm, "n": len(own), "tasks": len({*labels})}
         for metric, part, whole, is_beside in _RATIOS:
-            ratio = {
-                name: (row.get(part, 0.0), (first[name] if is_beside else row).get(whole, 0.0))
-                for name, row in own.items()
-            }
-            line[metric], line[f"{metric}_se"] = _jackknife(ratio, tasks)
+            parts = [row.get(part, 0.0) for row in own.values()]
+            wholes = [(first[n] if is_beside else row).get(whole, 0.0) for n, row in own.items()]
+            line[metric], line[f"{metric}_se"] = ratio_with_error(parts, wholes, labels)
         for total in ("recalls", "orphans", "over_budget", "needs", "tool_needs"):
             line[total] = sum(row.get(total, 0) for row in own.values())
         line["errors"] = sum(bool(row.get("error")) for row in by_arm[arm].values())
         table.append(line)
     return table
-
-
-def _jackknife(
-    ratio: Mapping[str, tuple[float, float]], tasks: Mapping[str, str]
-) -> tuple[float, float]:
-    """Return a ratio of sums and its standard error, tasks left out in turn."""
-    groups: dict[str, list[float]] = {}
-    for name, (part, whole) in ratio.items():
-        sums = groups.setdefault(tasks[name], [0.0, 0.0])
-        sums[0] += part
-        sums[1] += whole
-    parts, wholes = (sum(sums[i] for sums in groups.values()) for i in (0, 1))
-    if not wholes:
-        return float("nan"), float("nan")
-    estimates = [
-        (parts - part) / (wholes - whole) for part, whole in groups.values() if wholes - whole > 0
-    ]
-    count = len(estimates)
-    center = sum(estimates) / max(count, 1)
-    error = (
-        ((count - 1) / count * sum((x - center) ** 2 for x in estimates)) ** 0.5
-        if count > 1
-        else float("nan")
-    )
-    return parts / wholes, error
 
 
 def worst_losses(rows: Sequence[Row], count: int = 10) -> str:

@@ -7,11 +7,10 @@ text}], relevant: [indices]}``. ``scores.jsonl`` holds a row for each question a
 document is read by the model once, on any run (see ``stores.document_states``).
 """
 
-import gzip
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
@@ -22,24 +21,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stategate.evals.core.statistics import paired, ranking_metrics, with_interval
-from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Rerank
 from stategate.nodes.build_context.rico import GRADIENT, rank
 from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
 from stategate.nodes.models.embedders import MiniLM
-from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.ranking import bm25, cosine, fuse_named, weighted_parts
 from stategate.stores.errors import UserError, user_error_context
-from stategate.stores.files import parse_json
+from stategate.stores.runs import mean, read_rows
 
-Rows = Mapping[tuple[str, str, str], Mapping[str, Any]]
 #: Our names, and ir-measures' own.
 MEASURES = {"ndcg": "nDCG@10", "map": "AP", "p2": "P@2", "r2": "R@2", "r5": "R@5"}
 #: The dataset that a row about all of them names: the mean of their means.
 AVERAGE = "average"
 LEXICAL = ("bm25", "bm25_stem")
+#: Rankers that fusions are made of.
+BASE = (*LEXICAL, "minilm", GRADIENT)
 DATASETS = ("hotpotqa", "2wikimultihopqa", "musique")
 Split = Literal["dev", "test"]
 
@@ -51,9 +50,13 @@ class Question:
     dataset: str
     id: str
     question: str
-    answer: str
     documents: tuple[Document, ...]
     relevant: tuple[int, ...]
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The candidates as rankers read them."""
+        return [document.as_text() for document in self.documents]
 
 
 def data_folder(folder_name: str | None = None) -> Path:
@@ -84,44 +87,34 @@ def load_questions(
         if not path.is_file():
             raise UserError(f"no file {path.name} in '{folder.name}': known are {DATASETS}")
         with user_error_context(f"{path.name} is damaged", "fetch it again"):
-            with gzip.open(path, "rt", encoding="utf-8") as lines:
-                rows = [parse_json(line) for line in lines][:limit]
-            columns.append(
-                [
-                    Question(
-                        name,
-                        str(row["id"]),
-                        str(row["question"]),
-                        str(row["answer"]),
-                        tuple(Document(str(d["title"]), str(d["text"])) for d in row["documents"]),
-                        tuple(int(i) for i in row["relevant"]),
-                    )
-                    for row in rows
-                ]
-            )
+            columns.append([_question(name, row) for row in read_rows(path)[:limit]])
     return [q for group in zip_longest(*columns) for q in group if q is not None]
 
 
-def data_hash(folder: Path, split: Split, datasets: Sequence[str]) -> str:
-    """Return the SHA-256 over the files' bytes, in the order of ``datasets``."""
-    total = hashlib.sha256()
-    for name in datasets:
-        total.update((folder / f"{name}.{split}.jsonl.gz").read_bytes())
-    return total.hexdigest()
+def _question(dataset: str, row: Mapping[str, Any]) -> Question:
+    documents = tuple(Document(str(d["title"]), str(d["text"])) for d in row["documents"])
+    relevant = tuple(int(i) for i in row["relevant"])
+    return Question(dataset, str(row["id"]), str(row["question"]), documents, relevant)
 
 
-def run_rerank(settings: Rerank) -> dict[str, Any]:
-    """Score every question with every ranker, and return the summary; resumes.
+def rerank_task(settings: Rerank) -> Task:
+    """Return the task: every question's documents scored by every base ranker.
 
     Raises ``UserError`` for an unknown ranker or dataset.
     """
-    check_rankers(settings.rankers)
+    # Fusions are made afterwards of the rankers that they name.
+    base = list(dict.fromkeys(p for name in settings.rankers for p in weighted_parts(name)))
+    if unknown := [name for name in base if name not in BASE]:
+        known = ", ".join(BASE)
+        raise UserError(f"unknown ranker '{unknown[0]}': known are {known}; a+b for a fusion")
     folder = data_folder(settings.data)
     questions = load_questions(folder, settings.split, settings.datasets, settings.limit)
     if not questions:
         raise UserError("no questions: raise --limit")
-    digest = data_hash(folder, settings.split, settings.datasets)
-    args = {**settings.args(), "data": {"name": "multihop", "sha256": digest}, "checkpoints": {}}
+    digest = hashlib.sha256()
+    for name in settings.datasets:
+        digest.update((folder / f"{name}.{settings.split}.jsonl.gz").read_bytes())
+    data = {"name": "multihop", "sha256": digest.hexdigest()}
     samples = [
         # A ranker that fails leaves the order of the candidates.
         Sample(
@@ -131,13 +124,12 @@ def run_rerank(settings: Rerank) -> dict[str, Any]:
         )
         for q in questions
     ]
-    solvers = Scorer(settings)
 
     def solver(name: str) -> Solver:
-        solvers.load(name)
+        score = scorer_of(name, settings)
 
         def solve(sample: Sample, attempt: Attempt) -> None:
-            attempt.rows[0] |= solvers.score(name, sample.data)
+            attempt.rows[0] |= score(sample.data)
             attempt.rows[0]["relevant"] = list(sample.data.relevant)
 
         return solve
@@ -145,68 +137,52 @@ def run_rerank(settings: Rerank) -> dict[str, Any]:
     def scorer(rows: Sequence[Row]) -> Summary:
         return summarise(rows, questions, settings.rankers, settings.seed)
 
-    # Fusions are made afterwards of the rankers that they name.
-    base = list(dict.fromkeys(p for name in settings.rankers for p in weighted_parts(name)))
-    task = Task(base, lambda _: samples, solver, scorer, "scores", "ranking")
-    return run_task(task, settings.out, args)
+    args = {**settings.args(), "data": data, "checkpoints": {}}
+    return Task(base, samples, solver, scorer, args, "scores", "ranking")
 
 
-def check_rankers(names: Iterable[str]) -> None:
-    """Raise ``UserError`` unless every part of every name is a base ranker."""
-    choices = (*LEXICAL, "minilm", GRADIENT)
-    for name in names:
-        for part in weighted_parts(name) or {name: 1.0}:
-            if part not in choices:
-                listing = ", ".join(choices)
-                raise UserError(f"unknown ranker '{part}': known are {listing}; a+b for a fusion")
+def scorer_of(name: str, settings: Rerank) -> Callable[[Question], Row]:
+    """Return what a base ranker says of a question: scores, seconds and model calls.
 
-
-class Scorer:
-    """Base rankers; the model and the embedder are loaded when first needed."""
-
-    def __init__(self, settings: Rerank) -> None:
-        self._settings = settings
-        self._memory = DocumentMemory(
-            lambda: shared_backend(settings.model, settings.loss, settings.max_tokens)
+    Models are loaded here, so that one that is not there is told at once; reading documents is not
+    counted in the seconds.
+    """
+    if name in LEXICAL:
+        stemmed = name == "bm25_stem"
+        return lambda question: _row(
+            lambda: bm25(question.question, question.texts, stemmed=stemmed)
         )
+    if name == "minilm":
+        embedder = MiniLM().build(Resources())
 
-    def score(self, name: str, question: Question) -> dict[str, Any]:
-        """Return one row's values: scores, seconds (without reading documents), calls."""
-        texts = [document.as_text() for document in question.documents]
+        def by_meaning(question: Question) -> Row:
+            embedder.embed(question.texts)  # documents' vectors are kept, like their states
+            return _row(lambda: cosine(embedder, question.question, question.texts))
+
+        return by_meaning
+    backend = shared_backend(settings.model, settings.loss, settings.max_tokens)
+    memory = DocumentMemory(lambda: backend)
+
+    def by_gradient(question: Question) -> Row:
         started = time.perf_counter()
-        if name in LEXICAL:
-            stemmed = name == "bm25_stem"
-            return _row(bm25(question.question, texts, stemmed=stemmed), started)
-        if name == "minilm":
-            self.embedder.embed(texts)  # documents' vectors are kept, like their states
-            started = time.perf_counter()
-            return _row(cosine(self.embedder, question.question, texts), started)
-        states = self._memory.states(question.documents)
-        read = time.perf_counter() - started
-        started = time.perf_counter()
-        ranking = rank(self._memory.backend, states, question.question)
+        states = memory.states(question.documents)
+        read = time.perf_counter()
+        ranking = rank(backend, states, question.question)
         return {
             "scores": [float(f"{s:.7g}") for s in ranking.scores],
             "weights": [round(float(w), 5) for w in ranking.weights],
             "calls": ranking.calls,
-            "seconds": round(time.perf_counter() - started, 4),
-            "read_seconds": round(read, 4),
+            "seconds": round(time.perf_counter() - read, 4),
+            "read_seconds": round(read - started, 4),
         }
 
-    def load(self, name: str) -> None:
-        """Load what the ranker needs, so that a model that is not there is told at once."""
-        if name not in LEXICAL:
-            _ = self.embedder if name == "minilm" else self._memory.backend
-
-    @cached_property
-    def embedder(self) -> Embedder:
-        """MiniLM behind its cache."""
-        return MiniLM().build(Resources())
+    return by_gradient
 
 
-def _row(scores: NDArray[np.floating], started: float) -> dict[str, Any]:
-    seconds = round(time.perf_counter() - started, 4)
-    return {"scores": [round(float(s), 6) for s in scores], "seconds": seconds, "calls": 0}
+def _row(score: Callable[[], NDArray[np.floating]]) -> Row:
+    started = time.perf_counter()
+    scores = [round(float(s), 6) for s in score()]
+    return {"scores": scores, "seconds": round(time.perf_counter() - started, 4), "calls": 0}
 
 
 def summarise(
@@ -218,55 +194,45 @@ def summarise(
     its documents keep the order of the pool.
     """
     rows = {(row["dataset"], row["id"], row["agent"]): row for row in scores}
-    places = {AVERAGE: list(range(len(questions)))}
-    for number, question in enumerate(questions):
-        places.setdefault(question.dataset, []).append(number)
+    values = {name: [_measured(name, q, rows) for q in questions] for name in rankers}
+    names = list(dict.fromkeys(question.dataset for question in questions))
+    # Datasets count alike in their average, however many questions each has.
+    places = {name: [i for i, q in enumerate(questions) if q.dataset == name] for name in names}
+    places[AVERAGE] = list(range(len(questions)))
     strata = [question.dataset for question in questions]
-    values = {name: measured(name, questions, rows) for name in rankers}
-    summary = []
+    summary: list[Row] = []
     for name in rankers:
-        cost = _cost(name, questions, rows)
-        failed = [
-            q
-            for q in questions
-            for p in weighted_parts(name)
-            if rows[q.dataset, q.id, p].get("error")
-        ]
-        for dataset in (*dict.fromkeys(strata), AVERAGE):
-            own = places[dataset]
+        for dataset, own in places.items():
             row: Row = {"agent": name, "dataset": dataset, "n": len(own)}
             for metric in MEASURES:
-                figures = [values[name][metric][i] for i in own]
+                figures = [values[name][i][metric] for i in own]
                 row |= with_interval(metric, figures, seed, strata=[strata[i] for i in own])
-            errors = sum(q.dataset == dataset or dataset == AVERAGE for q in failed)
-            summary.append({**row, **cost, "errors": errors})
+            # What a question costs is the same whoever asked it: the mean over all datasets.
+            for cost in ("seconds", "calls"):
+                row[cost] = mean([one[cost] for one in values[name]])
+            row["errors"] = int(sum(values[name][i]["errors"] for i in own))
+            summary.append(row)
     pairs = [(rankers[0], name) for name in rankers[1:]]
     pairs += [(name, rankers[-1]) for name in rankers[1:-1]]
     tests = []
     for a, b in pairs:
-        for dataset in (AVERAGE, *dict.fromkeys(strata)):
+        for dataset in (AVERAGE, *names):
             own = places[dataset]
-            one, two = ([values[name]["ndcg"][i] for i in own] for name in (a, b))
-            test = vars(paired(one, two, seed, strata=[strata[i] for i in own]))
+            one, two = ([values[name][i]["ndcg"] for i in own] for name in (a, b))
+            test = paired(one, two, seed, strata=[strata[i] for i in own])
             tests.append({"a": a, "b": b, "metric": "ndcg", "dataset": dataset, **test})
     return summary, tests
 
 
-def measured(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, list[float]]:
-    """Return metric → one value a question, for a ranker or a fusion of rankers."""
-    metrics = []
-    for question in questions:
-        scored = {part: rows[question.dataset, question.id, part] for part in weighted_parts(name)}
-        scores = fuse_named(name, {part: row["scores"] for part, row in scored.items()})
-        first = next(iter(scored.values()))
-        metrics.append(ranking_metrics(MEASURES, list(scores), first["relevant"]))
-    return {metric: [one[metric] for one in metrics] for metric in MEASURES}
-
-
-def _cost(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, float]:
-    """Return a ranker's mean seconds and model calls a question (a fusion's are its parts' sum)."""
-    scored = [[rows[q.dataset, q.id, part] for part in weighted_parts(name)] for q in questions]
+def _measured(
+    name: str, question: Question, rows: Mapping[tuple[str, str, str], Row]
+) -> dict[str, float]:
+    """Return the metrics and costs of a ranker, or of a fusion of rankers, on one question."""
+    parts = {part: rows[question.dataset, question.id, part] for part in weighted_parts(name)}
+    scores = fuse_named(name, {part: row["scores"] for part, row in parts.items()})
     return {
-        cost: float(np.mean([sum(row[cost] for row in each) for each in scored]))
-        for cost in ("seconds", "calls")
+        **ranking_metrics(MEASURES, list(scores), question.relevant),
+        "seconds": sum(row["seconds"] for row in parts.values()),
+        "calls": sum(row["calls"] for row in parts.values()),
+        "errors": float(sum(bool(row.get("error")) for row in parts.values())),
     }

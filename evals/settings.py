@@ -24,11 +24,11 @@ class Evaluation(Settings):
     """An evaluation: ``run`` fills the run directory ``out`` and returns its summary.
 
     The class's name is that of the command, its docstring the help, ``examples`` whole command lines,
-    ``runner`` (``module:function`` under ``stategate.evals``) what runs it.
+    ``maker`` (``module:function`` under ``stategate.evals``) what makes its :class:`Task` of settings.
     """
 
     examples: ClassVar[tuple[str, ...]] = ()
-    runner: ClassVar[str]
+    maker: ClassVar[str]
 
     out: str = option(..., "Run directory; goes on if it is there.", metavar="DIR", exclude=True)
     seed: int = option(0, "Of the statistics; written to args.json.")
@@ -41,13 +41,14 @@ class Evaluation(Settings):
 
     def run(self) -> dict[str, Any]:
         """Do what the run directory does not hold yet; return the summary."""
-        summary: dict[str, Any] = self.load_runner()(self)
-        return summary
+        from stategate.evals.core.task import run_task
 
-    def load_runner(self) -> Any:
-        """Import the function that ``runner`` names."""
-        module, _, name = self.runner.partition(":")
-        return getattr(import_module(f"stategate.evals.{module}"), name)
+        return run_task(self.make, self.out, self.crew() if isinstance(self, Shared) else None)
+
+    def make(self) -> Any:
+        """Return the task (of a benchmark its rows)."""
+        module, _, name = self.maker.partition(":")
+        return getattr(import_module(f"stategate.evals.{module}"), name)(self)
 
     def args(self) -> dict[str, Any]:
         """Return the settings as ``args.json`` has them, without what is particular to a machine."""
@@ -63,10 +64,6 @@ class Evaluation(Settings):
         return summary_text(summary)
 
 
-class SharedEvaluation(Evaluation, Shared):
-    """An evaluation whose samples several workers can solve."""
-
-
 class Configured(Evaluation):
     """An evaluation of what a config builds."""
 
@@ -74,10 +71,10 @@ class Configured(Evaluation):
     overrides: Overrides = ()
 
 
-class Worlds(SharedEvaluation, Configured):
+class Worlds(Configured, Shared):
     """Play the same tasks with several agents: success, score, steps, tokens, paired tests."""
 
-    runner = "worlds:run_worlds"
+    maker = "worlds:worlds_task"
     examples = (
         "stategate eval worlds --agents full,window --goals 0-499 --out runs/rule",
         "stategate eval worlds --agent none=context.kind=full"
@@ -91,22 +88,22 @@ class Worlds(SharedEvaluation, Configured):
     )
 
 
-class Qa(SharedEvaluation, Configured):
+class Qa(Configured, Shared):
     """Measure retrieval, answers, latency, tokens and cost; without a model unless actor is set."""
 
-    runner = "qa:run_qa"
+    maker = "qa:qa_task"
     examples = ("stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa",)
     config: str = option("qa", "A preset or a YAML file.")
     data: str = option("sample", "'sample', or a folder with corpus/ and questions.")
-    experiments: CommaList = option(("A", "C", "D"), "A size, C retrieval, D memory.")
+    experiments: CommaList = option(("A", "C"), "A size, C retrieval.")
     only: CommaList = option((), "Just these agents, comma-separated; all if empty.")
     limit: Limit = None
 
 
-class Memory(SharedEvaluation, Configured):
+class Memory(Configured, Shared):
     """Measure memory where it matters: follow-ups and questions about earlier sessions."""
 
-    runner = "memory.dialogues:run_memory"
+    maker = "memory.dialogues:memory_task"
     examples = ("stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m",)
     config: str = option("qa", "A preset or a YAML file.")
     dialogues: str = option("sample", "'sample' or a YAML file.")
@@ -117,7 +114,7 @@ class Memory(SharedEvaluation, Configured):
 class Evidence(Configured):
     """Evidence recall on published conversations: the turns that each ranking brings."""
 
-    runner = "memory.evidence:run_evidence"
+    maker = "memory.evidence:evidence_task"
     config: str = option("qa", "A preset or a YAML file: the embedder.")
     file: str = argument(..., "The published JSON; or home, work, which ship.", metavar="FILE")
     agents: CommaList = option(
@@ -160,10 +157,10 @@ class Longmemeval(Evidence):
 _RANKERS = ("bm25", "bm25_stem", "minilm", "bm25_stem+minilm", "single_gradient")
 
 
-class Rerank(SharedEvaluation):
+class Rerank(Evaluation, Shared):
     """Rank the documents of multi-hop questions: nDCG@10, MAP, precision, recall, paired tests."""
 
-    runner = "rerank:run_rerank"
+    maker = "rerank:rerank_task"
     examples = ("stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev",)
     split: Literal["dev", "test"] = option("dev", "dev to tune on, test to report.")
     datasets: CommaList = option(("hotpotqa", "2wikimultihopqa", "musique"), "Comma-separated.")
@@ -177,10 +174,10 @@ class Rerank(SharedEvaluation):
     data: str | None = option(None, "Or $STATEGATE_DATA.", metavar="FOLDER", exclude=True)
 
 
-class Replay(SharedEvaluation):
+class Replay(Evaluation, Shared):
     """Read recorded threads again under each arm: tokens, billed cost, what calls needed."""
 
-    runner = "replay:run_replay"
+    maker = "replay:replay_task"
     examples = (
         "stategate eval replay --data threads.jsonl --arms nothing,compress --out runs/replay",
     )
@@ -206,15 +203,13 @@ class Replay(SharedEvaluation):
 
 
 class Bench(Evaluation):
-    """A benchmark: the parts that ``runner`` returns are measured one after another."""
+    """A benchmark: ``make`` yields rows, one measurement after another."""
 
     def run(self) -> dict[str, Any]:
-        """Measure every part."""
+        """Measure every row."""
         from stategate.evals.core.task import run_bench
 
-        return run_bench(
-            self.load_runner()(self), self.out, {"what": self.command(), **self.args()}
-        )
+        return run_bench(self.make(), self.out, {"what": self.command(), **self.args()})
 
 
 class WorldBench(Bench):
@@ -226,28 +221,28 @@ class WorldBench(Bench):
 class BenchWebshop(WorldBench):
     """Load WebShop's world, walk it at random, and search."""
 
-    runner = "bench:webshop_parts"
+    maker = "bench:bench_webshop"
     examples = ("stategate eval bench webshop --out runs/b",)
 
 
 class BenchAlfworld(WorldBench):
     """Load ALFWorld's games and walk them at random."""
 
-    runner = "bench:alfworld_parts"
+    maker = "bench:bench_alfworld"
     examples = ("stategate eval bench alfworld --data official --out runs/b",)
 
 
 class BenchStep(WorldBench):
-    """Measure a step without the model, beside a bare LangGraph loop."""
+    """Measure a step without the model."""
 
-    runner = "bench:step_parts"
+    maker = "bench:bench_step"
     examples = ("stategate eval bench step --out runs/b",)
 
 
 class BenchBank(Bench):
     """Search in state banks of growing size."""
 
-    runner = "bench:bank_parts"
+    maker = "bench:bench_bank"
     examples = ("stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/b",)
     bank: str = option(..., "A state bank to take vectors from.", metavar="FOLDER")
     sizes: str = option("10000,100000", "Numbers of states.")

@@ -12,7 +12,7 @@ from typing import Any
 
 from stategate.envs.protocols import PlayableWorld, World, playable
 from stategate.evals.core.statistics import paired_tests, summary_row
-from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Worlds
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import Config, load_config
@@ -27,14 +27,14 @@ _TESTED = ("success", "score", "tokens_per_step")
 _FAILURE = {"reward": 0.0, "done": False}
 
 
-def run_worlds(settings: Worlds) -> dict[str, Any]:
-    """Play what is missing of a run, and return its summary."""
+def worlds_task(settings: Worlds) -> Task:
+    """Return the task of the command."""
     agents = parse_agents(settings.agents, settings.agent)
     how = (settings.out, settings.overrides, settings.seed, settings.say)
-    return run_live(settings.config, agents, settings.goals, *how)
+    return live_task(settings.config, agents, settings.goals, *how)
 
 
-def run_live(
+def live_task(
     config: str | Mapping[str, Any],
     agents: Mapping[str, Sequence[str]],
     goals: Sequence[int] | str,
@@ -42,13 +42,14 @@ def run_live(
     overrides: Sequence[str] = (),
     seed: int = 0,
     say: Path | None = None,
-) -> dict[str, Any]:
-    """Play ``goals`` with each agent and return the summary; resumes what ``out`` holds.
+) -> Task:
+    """Return the task to play ``goals`` with each agent.
 
     ``agents`` maps a name to config overrides on top of ``overrides``. ``goals`` are numbers of the
     world's tasks, or such numbers as text ("0-9", "all"). An episode that fails is counted in
-    ``errors`` and in ``n`` (as no success, score 0), never dropped. ``say`` is a
-    file of sentences, which are played in the place of ``goals``; those of one goal are a cluster.
+    ``errors`` and in ``n`` (as no success, score 0), never dropped. Episodes are named after ``out``.
+    ``say`` is a file of sentences, which are played in the place of ``goals``; those of one goal are a
+    cluster.
     """
     configs = {name: load_config(config, [*overrides, *extra]) for name, extra in agents.items()}
     if not configs or not goals:
@@ -62,7 +63,15 @@ def run_live(
     # Unknown kinds and missing checkpoints fail here, before anything is written.
     graphs = {name: build_graph(agent, checkpointer=False) for name, agent in configs.items()}
     world = playable(next(iter(graphs.values())).agent.world)
-    tasks = chosen_tasks(world, goals) if say is None else spoken_tasks(world, say)
+    if say is None:
+        tasks = chosen_tasks(world, goals)
+        groups = {number: world.group_of(number) for number in tasks}
+    else:
+        tasks = spoken_tasks(world, say)
+        groups = {
+            number: json.dumps({k: v for k, v in task.items() if k != "say"}, sort_keys=True)
+            for number, task in tasks.items()
+        }
     args = {
         "data": {
             "name": public_path(str(getattr(first.env, "data", "") or first.env.kind)),
@@ -74,26 +83,18 @@ def run_live(
         "checkpoints": {**checkpoint_hashes(configs.values()), **bank_hashes(configs.values())},
         "agents": {n: public_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
-    groups = groups_of(world, tasks) if say is None else groups_of_spoken(tasks)
     samples = [Sample({"goal": number}, task, (_FAILURE,)) for number, task in tasks.items()]
 
     def solver(name: str) -> Solver:
         thread_id = f"{Path(out).name}/{name}"
         return lambda sample, attempt: _play(
-            graphs[name], thread_id, sample, attempt, (groups or {}).get(sample.key["goal"])
+            graphs[name], thread_id, sample, attempt, groups[sample.key["goal"]]
         )
 
     def scored(rows: Sequence[Row]) -> Summary:
         return summarise(rows, list(configs), world if say is None else None, seed)
 
-    return run_task(Task(list(configs), lambda _: samples, solver, scored), out, args)
-
-
-def groups_of(world: PlayableWorld | None, goals: Iterable[int]) -> dict[int, str] | None:
-    """Return each goal's cluster, None where the world's goals are independent."""
-    groups = {} if world is None else {goal: world.group_of(goal) for goal in goals}
-    named = {goal: group for goal, group in groups.items() if group is not None}
-    return named or None
+    return Task(list(configs), samples, solver, scored, args)
 
 
 def chosen_tasks(world: World, goals: Sequence[int] | str) -> dict[int, Mapping[str, Any]]:
@@ -136,17 +137,7 @@ def spoken_tasks(world: World, path: Path) -> dict[int, Mapping[str, Any]]:
     return tasks
 
 
-def groups_of_spoken(tasks: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:
-    """Return the cluster of each sentence: its task without the sentence."""
-    return {
-        number: json.dumps({k: v for k, v in task.items() if k != "say"}, sort_keys=True)
-        for number, task in tasks.items()
-    }
-
-
-def _play(
-    graph: Graph, name: str, sample: Sample, attempt: Attempt, group: str | None = None
-) -> None:
+def _play(graph: Graph, name: str, sample: Sample, attempt: Attempt, group: str | None) -> None:
     row, before = attempt.rows[0], time.perf_counter()
     counted = {"tokens": 0, "model_tokens": 0, "cost": 0.0, "fallbacks": 0}
     row |= {**counted, "steps": 0, "lost": 0}

@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -339,6 +340,14 @@ def updates(moves: AsyncIterator[Any]) -> list[Any]:
         return [update async for update in moves]
 
     return asyncio.run(collect())
+
+
+def play_live(config, agents, goals, out, overrides=(), crew=None):
+    """Play goals with each agent into a run directory; return the summary."""
+    from stategate.evals.core.task import run_task
+    from stategate.evals.worlds import live_task
+
+    return run_task(partial(live_task, config, agents, goals, str(out), overrides), str(out), crew)
 
 
 class Stranger:

@@ -8,7 +8,6 @@ again within each.
 
 import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,36 +24,6 @@ Groups = Mapping[Any, Hashable] | None
 _DRAWS = 10_000
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A mean, its bootstrap standard error and its 95 % bootstrap interval."""
-
-    mean: float
-    error: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Paired:
-    """Mean of ``b - a`` over pairs, its 95 % bootstrap interval and a sign-flip p-value."""
-
-    difference: float
-    low: float
-    high: float
-    p: float
-    n: int
-
-
-def interval(
-    values: Sequence[float], seed: int = 0, clusters: Labels = None, strata: Labels = None
-) -> Interval:
-    """Return the mean of ``values`` with its bootstrap interval (NaN of nothing)."""
-    if not len(values):
-        return Interval(*[float("nan")] * 4)
-    return _bootstrap(_summed(np.asarray(values, dtype=float), clusters, strata), seed)
-
-
 def with_interval(
     metric: str,
     values: Sequence[float],
@@ -62,10 +31,12 @@ def with_interval(
     clusters: Labels = None,
     strata: Labels = None,
 ) -> dict[str, float]:
-    """Return what a summary row says of a metric: mean, and ``METRIC_se``, ``_low`` and ``_high``."""
-    spread = interval(values, seed, clusters, strata)
-    row = {metric: spread.mean, f"{metric}_se": spread.error}
-    return {**row, f"{metric}_low": spread.low, f"{metric}_high": spread.high}
+    """Return what a summary row says of a metric: mean, and ``METRIC_se``, ``_low`` and ``_high``.
+
+    They are the bootstrap's standard error and 95 % interval.
+    """
+    mean, error, low, high = _bootstrap(_summed(values, clusters, strata), seed)
+    return {metric: mean, f"{metric}_se": error, f"{metric}_low": low, f"{metric}_high": high}
 
 
 def paired(
@@ -74,8 +45,8 @@ def paired(
     seed: int = 0,
     clusters: Labels = None,
     strata: Labels = None,
-) -> Paired:
-    """Compare two agents on the same tasks, in order.
+) -> dict[str, float]:
+    """Return the mean of ``b - a`` over pairs, its 95 % interval, a p-value and the number of pairs.
 
     The interval resamples tasks (or clusters of tasks); the p-value flips the sign of each task's (or
     cluster's) difference: two-sided, exact where all flips can be tried, else by random flips. Raises
@@ -85,9 +56,8 @@ def paired(
         raise ValueError(f"pairs are needed: {len(a)} and {len(b)} values")
     from scipy import stats
 
-    differences = np.asarray(b, dtype=float) - np.asarray(a, dtype=float)
-    parts = _summed(differences, clusters, strata)
-    spread = _bootstrap(parts, seed)
+    parts = _summed(np.asarray(b, dtype=float) - np.asarray(a, dtype=float), clusters, strata)
+    mean, _, low, high = _bootstrap(parts, seed)
     shares = np.concatenate([sums / counts.sum() / len(parts) for sums, counts in parts])
     p = 1.0  # of one pair, whose sign says nothing
     if len(shares) > 1:
@@ -101,17 +71,27 @@ def paired(
             rng=seed,
         )
         p = float(test.pvalue)
-    return Paired(spread.mean, spread.low, spread.high, p, len(differences))
+    return {"difference": mean, "low": low, "high": high, "p": p, "n": len(a)}
 
 
-def cluster_error(values: Sequence[float], clusters: Sequence[Hashable]) -> float:
-    """Return the standard error of a mean whose values hang together in ``clusters`` (NaN for one)."""
-    if len(set(clusters)) < 2:
-        return float("nan")
-    numbers = np.asarray(values, dtype=float)
-    ((sums, _),) = _summed(numbers - numbers.mean(), clusters, None)
-    count = len(sums)
-    return float(np.sqrt((sums**2).sum() * count / (count - 1)) / len(numbers))
+def ratio_with_error(
+    parts: Sequence[float], wholes: Sequence[float], clusters: Sequence[Hashable]
+) -> tuple[float, float]:
+    """Return a ratio of sums and its standard error, each cluster left out in turn (the jackknife).
+
+    With ``wholes`` of one each it is a mean whose values hang together. NaN of nothing.
+    """
+    sums: dict[Hashable, Floats] = {}
+    for part, whole, cluster in zip(parts, wholes, clusters, strict=True):
+        sums[cluster] = sums.get(cluster, np.zeros(2)) + np.array([part, whole])
+    part, whole = sum(sums.values(), np.zeros(2))
+    if not whole:
+        return float("nan"), float("nan")
+    left_out = [(part - p) / (whole - w) for p, w in sums.values() if whole - w > 0]
+    if len(left_out) < 2:
+        return float(part / whole), float("nan")
+    error = np.std(left_out) * np.sqrt(len(left_out) - 1)
+    return float(part / whole), float(error)
 
 
 def summary_row(
@@ -128,7 +108,7 @@ def summary_row(
         for metric, numbers in values.items():
             if numbers:
                 labels = [groups.get(u, u) for u, unit in units.items() if metric in unit]
-                row[f"{metric}_se"] = cluster_error(numbers, labels)
+                _, row[f"{metric}_se"] = ratio_with_error(numbers, [1.0] * len(numbers), labels)
     if any("errors" in unit for unit in units.values()):
         row["errors"] = int(sum(unit["errors"] for unit in units.values()))
     return row
@@ -137,11 +117,11 @@ def summary_row(
 def units_of(
     rows: Sequence[Mapping[str, Any]],
     agents: Sequence[str],
-    keys: Sequence[str],
+    key: str,
     metrics: Sequence[str],
     missing: float | None = None,
 ) -> dict[str, dict[Any, dict[str, float]]]:
-    """Return agent: unit: metric: value. A row is a unit, told from others by its ``keys``.
+    """Return agent: unit: metric: value. A row is a unit, told from others by its ``key``.
 
     Where a row has no value, ``missing`` stands for it, if it is one. Errors are counted as well.
     """
@@ -150,7 +130,7 @@ def units_of(
         values_of = {m: missing if row.get(m) is None else float(row[m]) for m in metrics}
         unit = {metric: value for metric, value in values_of.items() if value is not None}
         unit["errors"] = float(row.get("error") is not None)
-        values[row["agent"]][tuple(row[key] for key in keys)] = unit
+        values[row["agent"]][row[key]] = unit
     return values
 
 
@@ -173,8 +153,7 @@ def paired_tests(
         if shared:
             pair = ([ours[u][metric] for u in shared], [theirs[u][metric] for u in shared])
             labels = None if groups is None else [groups.get(unit, unit) for unit in shared]
-            test = vars(paired(*pair, seed, labels))
-            tests.append({"a": a, "b": b, "metric": metric, **test})
+            tests.append({"a": a, "b": b, "metric": metric, **paired(*pair, seed, labels)})
     return tests
 
 
@@ -197,7 +176,9 @@ def ranking_metrics(
     return {ours: float(values[measure]) for ours, measure in parsed.items()}
 
 
-def _summed(values: Floats, clusters: Labels, strata: Labels) -> list[tuple[Floats, Floats]]:
+def _summed(
+    values: Sequence[float] | Floats, clusters: Labels, strata: Labels
+) -> list[tuple[Floats, Floats]]:
     """Return for each stratum the sums and the sizes of its clusters."""
     table: dict[Hashable, dict[Hashable, list[float]]] = {}
     for i, value in enumerate(values):
@@ -209,7 +190,10 @@ def _summed(values: Floats, clusters: Labels, strata: Labels) -> list[tuple[Floa
     ]
 
 
-def _bootstrap(parts: Sequence[tuple[Floats, Floats]], seed: int) -> Interval:
+def _bootstrap(
+    parts: Sequence[tuple[Floats, Floats]], seed: int
+) -> tuple[float, float, float, float]:
+    """Return the mean of the strata's means, its standard error and its 95 % interval."""
     from scipy import stats
 
     def statistic(*resampled: NDArray[np.int64], axis: int = -1) -> Floats:
@@ -232,7 +216,7 @@ def _bootstrap(parts: Sequence[tuple[Floats, Floats]], seed: int) -> Interval:
     )
     low, high = drawn_means.confidence_interval
     centre = np.mean([sums.sum() / counts.sum() for sums, counts in parts])
-    return Interval(float(centre), float(drawn_means.standard_error), float(low), float(high))
+    return float(centre), float(drawn_means.standard_error), float(low), float(high)
 
 
 def _batch(*samples: NDArray[np.generic]) -> int:

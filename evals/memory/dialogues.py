@@ -9,20 +9,33 @@ dialogues, not turns.
 """
 
 import hashlib
-import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from langchain_core.runnables import RunnableConfig
+
 from stategate.envs.qa.questions import KINDS, DialogueTurn, load_dialogues
 from stategate.evals.core.statistics import paired_tests, summary_row
-from stategate.evals.core.task import Row, Sample, Solver, Summary, Task, run_task
-from stategate.evals.player import POLICIES, Player
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
+from stategate.evals.qa import NO_MEMORY, ask
 from stategate.evals.settings import Memory
-from stategate.graph.config import load_config
+from stategate.graph.build import build_graph
+from stategate.graph.config import Config, load_config
 from stategate.stores.errors import UserError
 from stategate.stores.runs import mean, public_config, public_path
 
+#: Config overrides of the four memory policies.
+POLICIES: dict[str, tuple[str, ...]] = {
+    "neither": NO_MEMORY,
+    "stm": ("context.memory=null", "memory=[{kind: conversation, budget: 2000}]"),
+    "ltm": ("context.history_tokens=0", "context.memory={}", "memory=[{kind: long_term}]"),
+    "both": (
+        "context.memory={}",
+        "memory=[{kind: conversation, budget: 2000}, {kind: long_term}]",
+    ),
+}
 #: What is compared: memory against none, both against either.
 _PAIRS = (
     ("neither", "stm"),
@@ -35,8 +48,8 @@ _RIGHT = ("right", *(f"right_{kind}" for kind in KINDS))
 _COST = ("tokens", "model_tokens", "cost", "seconds")
 
 
-def run_memory(settings: Memory) -> dict[str, Any]:
-    """Play the dialogues with each memory policy and return the summary; resumes by dialogue."""
+def memory_task(settings: Memory) -> Task:
+    """Return the task: the dialogues, played with each memory policy."""
     unknown = [name for name in settings.policies if name not in POLICIES]
     if unknown or not settings.policies:
         raise UserError(
@@ -48,6 +61,8 @@ def run_memory(settings: Memory) -> dict[str, Any]:
     configs = {
         n: load_config(settings.config, [*POLICIES[n], *overrides]) for n in settings.policies
     }
+    if worlds := {c.env.kind for c in configs.values() if not c.env.conversational}:
+        raise UserError(f"'{worlds.pop()}' is no world of questions: the QA world is needed")
     digest = hashlib.sha256(repr(chosen).encode()).hexdigest()
     args = {
         **settings.args(),
@@ -55,25 +70,43 @@ def run_memory(settings: Memory) -> dict[str, Any]:
         "dialogues": [dialogue.id for dialogue in chosen],
         "agents": {n: public_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
-    state = Path(settings.out) / "state"
     samples = [
         Sample({"dialogue": d.id}, d, [_failure(turn) for turns in d.sessions for turn in turns])
         for d in chosen
     ]
 
     def solver(name: str) -> Solver:
-        # A player a dialogue: conversations of the last one need not be kept in memory.
-        return lambda sample, attempt: Player(name, configs[name], state).play(
-            sample.data, attempt.rows
+        return lambda sample, attempt: _play(
+            configs[name], f"{name}/{sample.data.id}", sample, attempt
         )
 
     def scorer(rows: Sequence[Row]) -> Summary:
         return summarise(rows, list(configs), settings.seed)
 
-    task = Task(list(configs), lambda _: samples, solver, scorer, "turns", "dialogue")
-    summary = run_task(task, settings.out, args)
-    shutil.rmtree(state, ignore_errors=True)
-    return summary
+    return Task(list(configs), samples, solver, scorer, args, "turns", "dialogue")
+
+
+def _play(config: Config, user: str, sample: Sample, attempt: Attempt) -> None:
+    """Play a dialogue from an empty memory, and fill a row for each turn."""
+    empty_rows = iter(attempt.rows)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        graph = build_graph(_with_memory_in(config, folder))
+        for number, session in enumerate(sample.data.sessions):
+            names = {"thread_id": f"{user}/{number}", "user_id": user}
+            thread: RunnableConfig = {"configurable": names}
+            for place, turn in enumerate(session):
+                row = next(empty_rows)
+                row |= {"session": number, "turn": place, "kind": turn.kind}
+                row |= ask(graph, turn, thread)
+
+
+def _with_memory_in(config: Config, folder: str) -> Config:
+    """Return ``config`` with its long-term memory, where it has one, in ``folder``."""
+    values = config.model_dump(mode="json")
+    for node in (values["context"].get("memory"), *values["memory"]):
+        if node and "place" in node:
+            node["place"] = {"url": str(Path(folder) / "memory.sqlite")}
+    return load_config(values)
 
 
 def _failure(turn: DialogueTurn) -> dict[str, Any]:

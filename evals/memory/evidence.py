@@ -20,12 +20,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 import numpy as np
 
 from stategate.evals.core.statistics import paired_tests, with_interval
-from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
 from stategate.evals.memory.published import (
     Conversation,
     Question,
@@ -40,7 +40,7 @@ from stategate.graph.config import load_config
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.corpus import TextIndex
-from stategate.nodes.retrieval.ranking import bm25_over, cosine
+from stategate.nodes.retrieval.ranking import bm25_over
 from stategate.nodes.retrieval.remember import Memory
 from stategate.stores.errors import UserError
 from stategate.stores.memory.recall import Limits
@@ -72,13 +72,13 @@ _TESTED = (
     "session_any_5",
 )
 _DEPTH = 50
-#: A question's turns, best first, and the best score.
-#: and what stands in a prompt for each turn, where that is not all of it.
-Ranking = Callable[[Question], tuple[list[str], float | None, Mapping[str, str]]]
+#: What ranks a question's turns: their ids, best first, the best score, and what stands in a prompt for
+#: a turn, where that is not all of it.
+Ranking = Callable[[str, float | None], tuple[list[str], float | None, Mapping[str, str]]]
 
 
-def run_evidence(settings: Evidence) -> dict[str, Any]:
-    """Rank every question's turns with every agent; return the summary. Resumes by conversation."""
+def evidence_task(settings: Evidence) -> Task:
+    """Return the task: every question's turns ranked by every agent, a conversation a sample."""
     unknown = [name for name in settings.agents if name not in RANKERS]
     if unknown or not settings.agents:
         raise UserError(f"rankers are {', '.join(RANKERS)}: '{', '.join(unknown)}' is none")
@@ -108,19 +108,16 @@ def run_evidence(settings: Evidence) -> dict[str, Any]:
     def scorer(rows: Sequence[Row]) -> Summary:
         return summarise(rows, agents, settings.seed)
 
-    task = Task(agents, lambda _: samples, solver, scorer, "questions", "conversation")
-    return run_task(task, settings.out, args)
+    return Task(agents, samples, solver, scorer, args, "questions", "conversation")
 
 
 def _solve(ranking: Ranking, conversation: Conversation, rows: Sequence[Row]) -> None:
     lines = {turn.id: _line(turn, s) for s in conversation.sessions for turn in s.turns}
     for row, question in zip(rows, conversation.questions, strict=True):
-        turns, best, passages = ranking(question)
+        turns, best, passages = ranking(question.text, question.at)
+        within = _within(turns, {**lines, **passages})
         row |= _facts_of(question, conversation.id)
-        row |= {
-            "score": best,
-            **measured(conversation, question, turns, _within(turns, {**lines, **passages})),
-        }
+        row |= {"score": best, **measured(conversation, question, turns, within)}
 
 
 def _facts_of(question: Question, conversation: str) -> dict[str, Any]:
@@ -138,29 +135,23 @@ def ranking_by(name: str, conversation: Conversation, embedder: Embedder, folder
     """Return the ranking of a conversation's turns by the ranker ``name``."""
     if name == "memory":
         return _remembered(conversation, embedder, folder)
-    texts_by_id = {turn.id: _speaker_line(turn) for s in conversation.sessions for turn in s.turns}
+    texts_by_id = {
+        turn.id: f"{turn.speaker}: {turn.text}" for s in conversation.sessions for turn in s.turns
+    }
     ids, texts = list(texts_by_id), list(texts_by_id.values())
-    if name == "bm25":
-        scores: Callable[[str], Any] = bm25_over(texts, stemmed=True).scores
-    elif name == "minilm":
+    words = bm25_over(texts, stemmed=True)
+    index = None if name == "bm25" else TextIndex(texts, embedder)
 
-        def scores(question: str) -> Any:
-            return cosine(embedder, question, texts)
-
-    else:
-        index = TextIndex(texts, embedder)
-
-        def scores(question: str) -> Any:
-            row = np.full(len(texts), -1e9)
-            how = cast('Literal["hybrid", "parent"]', name)
-            for place, score in index.find(question, len(texts), how):
-                row[place] = score
-            return row
-
-    def ranking(question: Question) -> tuple[list[str], float | None, Mapping[str, str]]:
-        row = scores(question.text)
-        order = np.argsort(-row, kind="stable")
-        return [ids[i] for i in order], float(row.max()) if len(row) else None, {}
+    def ranking(
+        question: str, at: float | None
+    ) -> tuple[list[str], float | None, Mapping[str, str]]:
+        if index is None:
+            scores = words.scores(question)
+            ranked = [(int(i), float(scores[i])) for i in np.argsort(-scores, kind="stable")]
+        else:
+            how: Any = "dense" if name == "minilm" else name
+            ranked = index.find(question, len(texts), how)
+        return [ids[i] for i, _ in ranked], ranked[0][1] if ranked else None, {}
 
     return ranking
 
@@ -174,7 +165,7 @@ def _remembered(conversation: Conversation, embedder: Embedder, folder: str) -> 
     memory = Memory(url, embedder=embedder, user=conversation.id)
     memory.remember_all(
         {
-            "text": f"{turn.text} [{turn.caption}]" if turn.caption else turn.text,
+            "text": turn.text,
             "speaker": turn.speaker,
             "at": session.at,
             "thread": session.id,
@@ -184,8 +175,10 @@ def _remembered(conversation: Conversation, embedder: Embedder, folder: str) -> 
         for turn in session.turns
     )
 
-    def ranking(question: Question) -> tuple[list[str], float | None, Mapping[str, str]]:
-        facts = memory.recall(question.text, limits=Limits(facts=_DEPTH), at=question.at)
+    def ranking(
+        question: str, at: float | None
+    ) -> tuple[list[str], float | None, Mapping[str, str]]:
+        facts = memory.recall(question, limits=Limits(facts=_DEPTH), at=at)
         turns = dict.fromkeys(turn["episode_id"] for fact in facts for turn in fact.turns)
         passages = {
             turn["episode_id"]: f"{day_of(turn['at'])} {fact.speaker}: {fact.passage}"
@@ -197,15 +190,10 @@ def _remembered(conversation: Conversation, embedder: Embedder, folder: str) -> 
     return ranking
 
 
-def _speaker_line(turn: Utterance) -> str:
-    """Return a turn as rankers read it."""
-    return f"{turn.speaker}: {turn.text}" + (f" [{turn.caption}]" if turn.caption else "")
-
-
 def _line(turn: Utterance, session: Session) -> str:
     """Return a turn as a prompt shows it, with its day: what the token budget counts."""
     day = "" if session.at is None else f"{datetime.fromtimestamp(session.at, UTC):%Y-%m-%d} "
-    return f"{day}{' '.join(_speaker_line(turn).split())}"
+    return f"{day}{' '.join(f'{turn.speaker}: {turn.text}'.split())}"
 
 
 def _within(turns: Sequence[str], lines: Mapping[str, str]) -> list[str]:

@@ -39,12 +39,11 @@ _DATES = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m
 
 @dataclass(frozen=True)
 class Utterance:
-    """One turn: what ``speaker`` said, and what the picture shows that was sent with it."""
+    """One turn: what ``speaker`` said, and in brackets what the picture shows that was sent with it."""
 
     id: str
     speaker: str
     text: str
-    caption: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,14 +57,13 @@ class Session:
 
 @dataclass(frozen=True)
 class Question:
-    """A question, its gold, and the ids of the turns and sessions that hold the evidence.
+    """A question, and the ids of the turns and sessions that hold the evidence.
 
     ``answerable`` is False where the right answer is that the conversation does not say.
     """
 
     id: str
     text: str
-    answer: str
     category: str
     turns: tuple[str, ...]
     sessions: tuple[str, ...]
@@ -87,38 +85,33 @@ def read_locomo(path: str | Path) -> list[Conversation]:
 
     The published file has its oddities: several ids in one string (``"D8:6; D9:17"``), ids with a
     colon or zeros too many (``"D:11:26"``, ``"D30:05"``), ids of turns that are not there (left out),
-    numbers as answers, days of sessions that are not there, and turns that are a picture alone. Of its
-    1,986 questions 1,980 name a turn that is there, 445 of these adversarial: they are asked of the
-    other person, and what their evidence tells is of the one who said it.
+    days of sessions that are not there, and turns that are a picture alone. Of its 1,986 questions
+    1,980 name a turn that is there, 445 of these adversarial: they are asked of the other person, and
+    what their evidence tells is of the one who said it.
     """
-    return [_sample(value, i, path) for i, value in enumerate(_list(path))]
+    conversations = []
+    for i, value in enumerate(_list(path)):
+        with user_error_context(f"'{path}' sample {i} is not in LoCoMo's format"):
+            conversations.append(_sample(value, str(value.get("sample_id", i))))
+    return conversations
 
 
-def _sample(value: Any, i: int, path: str | Path) -> Conversation:
-    with user_error_context(f"'{path}' sample {i} is not in LoCoMo's format"):
-        name = str(value.get("sample_id", i))
-        transcript = value["conversation"]
-        numbers = sorted(int(m[1]) for key in transcript if (m := _SESSION.fullmatch(key)))
-        sessions = tuple(_session(transcript, number) for number in numbers)
-        session_of = {turn.id: session.id for session in sessions for turn in session.turns}
-        questions = tuple(
-            _question(qa, f"{name}/{n}", session_of) for n, qa in enumerate(value["qa"])
-        )
-    return Conversation(name, tuple(s for s in sessions if s.turns), questions)
+def _sample(value: Any, name: str) -> Conversation:
+    transcript = value["conversation"]
+    sessions = []
+    for number in sorted(int(m[1]) for key in transcript if (m := _SESSION.fullmatch(key))):
+        at = moment(str(transcript.get(f"session_{number}_date_time", "")))
+        turns = tuple(map(_utterance, transcript[f"session_{number}"] or ()))
+        sessions += [Session(f"S{number}", at, turns)] if turns else []
+    session_of = {turn.id: session.id for session in sessions for turn in session.turns}
+    questions = tuple(_question(qa, f"{name}/{n}", session_of) for n, qa in enumerate(value["qa"]))
+    return Conversation(name, tuple(sessions), questions)
 
 
-def _session(transcript: Mapping[str, Any], number: int) -> Session:
-    at = moment(str(transcript.get(f"session_{number}_date_time", "")))
-    turns = tuple(
-        Utterance(
-            _turn_ids(str(turn["dia_id"]))[0],
-            str(turn["speaker"]),
-            str(turn.get("text") or ""),
-            str(turn.get("blip_caption") or ""),
-        )
-        for turn in transcript[f"session_{number}"] or ()
-    )
-    return Session(f"S{number}", at, turns)
+def _utterance(turn: Mapping[str, Any]) -> Utterance:
+    text, caption = str(turn.get("text") or ""), turn.get("blip_caption")
+    text += f" [{caption}]" if caption else ""
+    return Utterance(_turn_ids(str(turn["dia_id"]))[0], str(turn["speaker"]), text)
 
 
 def _turn_ids(text: str) -> list[str]:
@@ -131,16 +124,10 @@ def _question(qa: Mapping[str, Any], id_: str, session_of: Mapping[str, str]) ->
     texts = [listed] if isinstance(listed, str) else listed
     named = dict.fromkeys(turn for text in texts for turn in _turn_ids(str(text)))
     turns = tuple(turn for turn in named if turn in session_of)
-    number, answer = int(qa["category"]), qa.get("answer")
-    return Question(
-        id_,
-        str(qa["question"]),
-        "" if answer is None else str(answer),
-        LOCOMO.get(number, f"category {number}"),
-        turns,
-        tuple(dict.fromkeys(session_of[turn] for turn in turns)),
-        answerable=number != 5,
-    )
+    number = int(qa["category"])
+    category = LOCOMO.get(number, f"category {number}")
+    sessions = tuple(dict.fromkeys(session_of[turn] for turn in turns))
+    return Question(id_, str(qa["question"]), category, turns, sessions, answerable=number != 5)
 
 
 def read_longmemeval(path: str | Path) -> list[Conversation]:
@@ -148,42 +135,40 @@ def read_longmemeval(path: str | Path) -> list[Conversation]:
 
     Raises ``UserError`` naming the question that is wrong.
     """
-    return [_history(value, i, path) for i, value in enumerate(_list(path))]
+    conversations = []
+    for i, value in enumerate(_list(path)):
+        with user_error_context(f"'{path}' entry {i} is not in LongMemEval's format"):
+            conversations.append(_history(value))
+    return conversations
 
 
-def _history(value: Any, i: int, path: str | Path) -> Conversation:
-    with user_error_context(f"'{path}' entry {i} is not in LongMemEval's format"):
-        name = str(value["question_id"])
-        is_abstention = name.endswith("_abs")
-        golden = {str(id_) for id_ in value.get("answer_session_ids") or ()}
-        sessions, turns, of_answer = [], [], []
-        columns = (
-            value["haystack_session_ids"],
-            value["haystack_dates"],
-            value["haystack_sessions"],
+def _history(value: Any) -> Conversation:
+    golden = {str(id_) for id_ in value.get("answer_session_ids") or ()}
+    sessions, evidence, of_answer = [], [], []
+    columns = ("haystack_session_ids", "haystack_dates", "haystack_sessions")
+    for number, (id_, date, turns) in enumerate(zip(*map(value.get, columns), strict=True)):
+        own = f"S{number}"  # a file may hold a session twice
+        utterances = tuple(
+            Utterance(f"{own}:{n}", str(turn["role"]), str(turn["content"] or ""))
+            for n, turn in enumerate(turns)
         )
-        for number, (id_, date, turns_) in enumerate(zip(*columns, strict=True)):
-            own = f"S{number}"  # a file may hold a session twice
-            utterances = tuple(
-                Utterance(f"{own}:{n}", str(turn["role"]), str(turn["content"] or ""))
-                for n, turn in enumerate(turns_)
-            )
-            sessions.append(Session(own, moment(str(date)), utterances))
-            turns += [f"{own}:{n}" for n, turn in enumerate(turns_) if turn.get("has_answer")]
-            of_answer += [own] * (str(id_) in golden)
-        question = Question(
-            name,
-            str(value["question"]),
-            str(value.get("answer", "")),
-            "abstention" if is_abstention else str(value["question_type"]),
-            () if is_abstention else tuple(turns),
-            () if is_abstention else tuple(of_answer),
-            answerable=not is_abstention,
-            at=moment(str(value.get("question_date", ""))),
-        )
+        sessions += [Session(own, moment(str(date)), utterances)] if utterances else []
+        evidence += [f"{own}:{n}" for n, turn in enumerate(turns) if turn.get("has_answer")]
+        of_answer += [own] * (str(id_) in golden)
     # Histories of the "oracle" file are not in order of time.
     sessions.sort(key=lambda session: session.at or 0.0)
-    return Conversation(name, tuple(s for s in sessions if s.turns), (question,))
+    name = str(value["question_id"])
+    is_abstention = name.endswith("_abs")
+    question = Question(
+        name,
+        str(value["question"]),
+        "abstention" if is_abstention else str(value["question_type"]),
+        () if is_abstention else tuple(evidence),
+        () if is_abstention else tuple(of_answer),
+        answerable=not is_abstention,
+        at=moment(str(value.get("question_date", ""))),
+    )
+    return Conversation(name, tuple(sessions), (question,))
 
 
 def text_of(path: str | Path) -> str:

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from functools import partial
 
 from stategate.evals.core.task import Sample, Task, run_task
 from stategate.stores.errors import ModelUnavailable, UserError
@@ -25,7 +26,8 @@ def broken(serve):
     raise UserError("no model here: fetch it")
 
 
-def _task(folder, numbers, deadly=(), slow=(), away=()):
+def task(folder, numbers, deadly=(), slow=(), away=()):
+    """Double numbers; some samples kill their worker, are slow, or find no server."""
     samples = [Sample({"number": n}, n, ({"value": 0},)) for n in numbers]
 
     def solver(agent):
@@ -46,12 +48,12 @@ def _task(folder, numbers, deadly=(), slow=(), away=()):
     def scorer(table):
         return [{"agent": "a", "n": len(table), "sum": sum(row["value"] for row in table)}], []
 
-    return Task(["a"], lambda _: samples, solver, scorer)
+    return Task(["a"], samples, solver, scorer, {"seed": 0})
 
 
-def evaluate(folder, numbers, **kinds):
-    """Double numbers; some samples kill their worker, are slow, or find no server."""
-    return run_task(_task(folder, numbers, **kinds), str(folder / "run"), {"seed": 0})
+def evaluate(folder, numbers, crew=None, **kinds):
+    """Run the task, on several processes where there is a crew."""
+    return run_task(partial(task, folder, numbers, **kinds), str(folder / "run"), crew)
 
 
 def rows(folder, name="episodes"):

@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from stategate.evals.bench import bank_parts
+from stategate.evals.bench import bench_bank
 from stategate.evals.settings import BenchBank
-from stategate.evals.worlds import run_live
 from stategate.nodes.build_context.experience import contrasts
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
 from stategate.trainers.bank.build import build_state_bank, build_trace_bank
 from stategate.trainers.bank.sources import read_episodes
 from stategate.trainers.webshop.practice import practise
+from tests.kit import play_live
 
 HASHED = ["embedder.kind=hashing", "memory=[short_term]"]
 
@@ -37,7 +37,7 @@ def test_advised_agents_play_the_same_goals_and_their_banks_are_named(banks, tmp
     }
     out = tmp_path / "run"
     settings = [*HASHED, "actor.search=search_kind"]
-    summary = run_live("webshop-experience", agents, range(6), str(out), settings)
+    summary = play_live("webshop-experience", agents, range(6), str(out), settings)
     rows = {row["agent"]: row["n"] for row in summary["rows"] if row["agent"] != "oracle"}
     assert rows == dict.fromkeys(agents, 6)
     assert {test["a"] for test in summary["tests"]} == {"none"}
@@ -48,8 +48,7 @@ def test_advised_agents_play_the_same_goals_and_their_banks_are_named(banks, tmp
 
 
 def test_the_bench_measures_search(banks):
-    (part,) = bank_parts(BenchBank(bank=banks[0], sizes="400", out="unused"))
-    (row,) = part()
+    (row,) = bench_bank(BenchBank(bank=banks[0], sizes="400", out="unused"))
     assert row["states"] == 400
     assert row["search_ms_p95"] >= row["search_ms_p50"] > 0
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from stategate.envs.protocols import PlayableWorld
-from stategate.evals.worlds import chosen_tasks, run_live
+from stategate.evals.worlds import chosen_tasks
 from stategate.stores.errors import UserError
-from tests.kit import call, read_lines, refused
+from tests.kit import call, play_live, read_lines, refused
 
 BASE = {"actor": "rule", "memory": ["short_term"], "max_steps": 20}
 AGENTS = {"full": ["context.kind=full"], "small": ["context.kind=full", "context.budget=60"]}
@@ -15,7 +15,7 @@ AGENTS = {"full": ["context.kind=full"], "small": ["context.kind=full", "context
 
 def test_a_run_directory_holds_all_that_a_table_needs(tmp_path):
     out = tmp_path / "run"
-    summary = run_live(BASE, AGENTS, range(6), str(out))
+    summary = play_live(BASE, AGENTS, range(6), str(out))
     args = json.loads((out / "args.json").read_text())
     for key in ("command", "commit", "data", "seed", "checkpoints", "versions", "agents", "goals"):
         assert key in args
@@ -42,7 +42,7 @@ def test_a_run_directory_holds_all_that_a_table_needs(tmp_path):
 def test_agents_on_other_data_are_not_compared(tmp_path):
     agents = {"a": [], "b": ["env.kind=webshop", "env.data=elsewhere"]}
     with pytest.raises(UserError, match="same env.data"):
-        run_live(BASE, agents, range(2), str(tmp_path / "run"))
+        play_live(BASE, agents, range(2), str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
 
@@ -50,7 +50,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("dear to me")
     with pytest.raises(UserError, match="something else"):
-        run_live(BASE, AGENTS, range(2), str(tmp_path / "mine"))
+        play_live(BASE, AGENTS, range(2), str(tmp_path / "mine"))
 
 
 def test_no_path_of_this_machine_gets_into_args(tmp_path):

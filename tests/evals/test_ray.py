@@ -2,12 +2,10 @@
 
 import threading
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from stategate.evals.core.task import spread
 from stategate.stores.corpus.documents import read_folder
 from stategate.stores.errors import UserError
 from stategate.stores.workers import Crew, work
@@ -50,8 +48,7 @@ def test_a_node_killed_in_the_middle_loses_nothing_and_nothing_is_there_twice(cl
         killed.set()
 
     threading.Thread(target=kill_a_node, daemon=True).start()
-    run = partial(evaluate, tmp_path, range(400))
-    summary = spread(run, Crew(2, cluster.address, 300.0))
+    summary = evaluate(tmp_path, range(400), Crew(2, cluster.address, 300.0))
     assert killed.wait(60)
     assert summary["rows"] == [{"agent": "a", "n": 400, "sum": 400 * 399}]
     numbers = [row["number"] for row in rows(tmp_path / "run")]

@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from stategate.evals.arms import NOTHING
-from stategate.evals.replay import Bill, orphans_in, replay, run_replay
+from stategate.evals.replay import Bill, orphans_in, replay
 from stategate.evals.settings import Replay
 from stategate.graph.exported import from_plain
 from stategate.stores.errors import UserError
@@ -51,7 +51,7 @@ def test_a_thread_is_read_again_through_another_arm():
     plain, short = (replay(messages, kind, 2000) for kind in (NOTHING, "compress"))
     assert len(plain.readings) == len(short.readings) == 2
     assert short.tokens < plain.tokens / 2
-    assert short.dollars["anthropic"] < plain.dollars["anthropic"]
+    assert short.bill.dollars["anthropic"] < plain.bill.dollars["anthropic"]
     with pytest.raises(UserError, match="no model said"):
         replay(messages[:1], "compress", 2000)
 
@@ -65,7 +65,7 @@ def test_threads_are_measured_under_each_arm_and_go_on(tmp_path):
     data.write_text("".join(json.dumps(line) + "\n" for line in lines))
     arms = ("nothing", "last", "clear", "mask@1000:keep=1", "summary", "compress", "oracle")
     settings = Replay(data=str(data), arms=arms, budget=1000, out=str(tmp_path / "run"))
-    summary = run_replay(settings)
+    summary = settings.run()
     rows = {row["agent"]: row for row in summary["rows"]}
     assert set(rows) == set(arms)
     assert rows["nothing"]["readable_tool"] == 1.0
@@ -80,7 +80,7 @@ def test_threads_are_measured_under_each_arm_and_go_on(tmp_path):
     assert {row["tasks"] for row in rows.values()} == {2}
     assert settings.run() == summary
     with pytest.raises(UserError):
-        run_replay(Replay(data=str(data), arms=("other",), out=str(tmp_path / "other")))
+        Replay(data=str(data), arms=("other",), out=str(tmp_path / "other")).run()
 
 
 def test_orphans_are_counted():

@@ -3,14 +3,9 @@
 import numpy as np
 import pytest
 
+from stategate.evals import rerank
 from stategate.evals.core.statistics import ranking_metrics
-from stategate.evals.rerank import (
-    MEASURES,
-    Scorer,
-    data_folder,
-    load_questions,
-    run_rerank,
-)
+from stategate.evals.rerank import MEASURES, data_folder, load_questions
 from stategate.evals.settings import Rerank
 from stategate.stores.errors import UserError
 from tests.evals.pairs import DATASETS, SSM, write_questions
@@ -67,22 +62,25 @@ def test_questions_alternate_between_sets(data, tmp_path):
 
 def test_a_run_finds_the_right_documents_and_goes_on(data, tmp_path, monkeypatch):
     out = tmp_path / "run"
-    whole = Scorer.score
-    count = {"n": 0}
+    whole = rerank.scorer_of
+    scored = []
 
-    def killed(self, name, question):
-        count["n"] += 1
-        if count["n"] > 5:
-            raise KeyboardInterrupt
-        return whole(self, name, question)
+    def killed(name, given):
+        def score(question):
+            scored.append(question)
+            if len(scored) > 5:
+                raise KeyboardInterrupt
+            return whole(name, given)(question)
 
-    monkeypatch.setattr(Scorer, "score", killed)
+        return score
+
+    monkeypatch.setattr(rerank, "scorer_of", killed)
     with pytest.raises(KeyboardInterrupt):
-        run_rerank(settings(out, data))
+        settings(out, data).run()
     kept = (out / "scores.jsonl").read_text()
     assert kept.count("\n") == 5
-    monkeypatch.setattr(Scorer, "score", whole)
-    summary = run_rerank(settings(out, data))
+    monkeypatch.setattr(rerank, "scorer_of", whole)
+    summary = settings(out, data).run()
     assert (out / "scores.jsonl").read_text().startswith(kept)
     rows = {(row["agent"], row["dataset"]): row for row in summary["rows"]}
     assert rows["single_gradient", "average"]["n"] == 6
@@ -92,7 +90,7 @@ def test_a_run_finds_the_right_documents_and_goes_on(data, tmp_path, monkeypatch
     tested = {(test["a"], test["b"]) for test in summary["tests"]}
     assert ("bm25", "single_gradient") in tested
     with pytest.raises(UserError, match="other arguments"):
-        run_rerank(settings(out, data, loss="content"))
+        settings(out, data, loss="content").run()
 
 
 def test_the_command(data, tmp_path):

@@ -16,14 +16,16 @@ ARGS = {"command": "x", "commit": "a", "versions": {}, "seed": 3}
 class Doubling:
     """An evaluation for a test: each sample is a number; ``b`` doubles it, ``a`` does not."""
 
-    def __init__(self, failing=(), stop_after=None):
+    def __init__(self, failing=(), stop_after=None, **args):
         self.solved = []
+        self.args = {**ARGS, **args}
         self.failing = failing
         self.stop_after = stop_after
 
-    def task(self, numbers=range(4)):
-        samples = [Sample({"number": n}, n, ({"value": 0.0},)) for n in numbers]
-        return Task(["a", "b"], lambda _: samples, self.solver, self.score, "numbers", "number")
+    def task(self):
+        samples = [Sample({"number": n}, n, ({"value": 0.0},)) for n in range(4)]
+        names = ("numbers", "number")
+        return Task(["a", "b"], samples, self.solver, self.score, self.args, *names)
 
     def solver(self, agent):
         def solve(sample, attempt):
@@ -49,7 +51,7 @@ class Doubling:
 
 def test_agents_take_turns_and_a_summary_is_written(tmp_path):
     evaluation = Doubling()
-    summary = run_task(evaluation.task(), str(tmp_path / "run"), ARGS)
+    summary = run_task(evaluation.task, str(tmp_path / "run"))
     assert evaluation.solved[:3] == [("a", 0), ("b", 0), ("a", 1)]
     assert [(row["agent"], row["n"], row["value"]) for row in summary["rows"]] == [
         ("a", 4, 1.5),
@@ -60,25 +62,25 @@ def test_agents_take_turns_and_a_summary_is_written(tmp_path):
         row["seconds"] >= 0 and row["error"] is None
         for row in read_lines(tmp_path / "run" / "numbers.jsonl")
     )
-    again = run_task(Doubling().task(), str(tmp_path / "again"), ARGS)
+    again = run_task(Doubling().task, str(tmp_path / "again"))
     assert again == summary, "the same seed gives the same statistics"
 
 
 def test_a_stopped_run_goes_on_and_solves_nothing_twice(tmp_path):
     out = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        run_task(Doubling(stop_after=3).task(), str(out), ARGS)
+        run_task(Doubling(stop_after=3).task, str(out))
     assert not (out / "summary.json").exists()
-    rest = Doubling()
-    run_task(rest.task(), str(out), {**ARGS, "commit": "b"})
+    rest = Doubling(commit="b")
+    run_task(rest.task, str(out))
     assert len(rest.solved) == 5
     assert len(read_lines(out / "numbers.jsonl")) == len(read_lines(out / "steps.jsonl")) == 8
     assert json.loads((out / "args.json").read_text())["resumed"][0]["commit"] == "b"
     nothing = Doubling()
-    run_task(nothing.task(), str(out), ARGS)
+    run_task(nothing.task, str(out))
     assert not nothing.solved
     with pytest.raises(UserError, match="seed differs"):
-        run_task(Doubling().task(), str(out), {**ARGS, "seed": 4})
+        run_task(Doubling(seed=4).task, str(out))
 
 
 def test_a_sample_with_several_rows_is_done_when_all_are_there(tmp_path):
@@ -92,8 +94,8 @@ def test_a_sample_with_several_rows_is_done_when_all_are_there(tmp_path):
         return solve
 
     dialogue = Sample({"dialogue": "d"}, "long", [{"right": False}] * 3)
-    task = Task(["a"], lambda _: [dialogue], solver, lambda rows: ([], []), "turns")
-    run_task(task, str(tmp_path / "run"), ARGS)
+    task = Task(["a"], [dialogue], solver, lambda rows: ([], []), ARGS, "turns")
+    run_task(lambda: task, str(tmp_path / "run"))
     made = read_lines(tmp_path / "run" / "turns.jsonl")
     assert [(row["right"], bool(row["error"])) for row in made] == [
         (True, False),
@@ -102,13 +104,13 @@ def test_a_sample_with_several_rows_is_done_when_all_are_there(tmp_path):
     ]
     path = tmp_path / "run" / "turns.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
-    run_task(task, str(tmp_path / "run"), ARGS)
+    run_task(lambda: task, str(tmp_path / "run"))
     assert len(read_lines(tmp_path / "run" / "turns.jsonl")) == 3
 
 
 def test_a_failure_is_counted_and_keeps_what_was_there(tmp_path):
     out = tmp_path / "run"
-    summary = run_task(Doubling(failing={("b", 3)}).task(), str(out), ARGS)
+    summary = run_task(Doubling(failing={("b", 3)}).task, str(out))
     assert [row["n"] for row in summary["rows"]] == [4, 4]
     assert summary["rows"][1]["value"] == 1.5
     (error,) = read_lines(out / "errors.jsonl")
@@ -126,9 +128,9 @@ def test_what_prepares_an_agent_ends_the_run(tmp_path):
     def solver(agent):
         raise UserError("no such model: name another")
 
-    task = Task(["a"], lambda _: [Sample({"number": 0})], solver, lambda rows: ([], []))
+    task = Task(["a"], [Sample({"number": 0})], solver, lambda rows: ([], []), ARGS)
     with pytest.raises(UserError, match="no such model"):
-        run_task(task, str(tmp_path / "run"), ARGS)
+        run_task(lambda: task, str(tmp_path / "run"))
     assert not (tmp_path / "run" / "errors.jsonl").exists()
 
 

@@ -5,22 +5,20 @@ import subprocess
 import sys
 import textwrap
 import time
-from functools import partial
 
 import pytest
 
-from stategate.evals.core.task import spread
-from stategate.evals.worlds import run_live
 from stategate.stores.errors import UserError
 from stategate.stores.workers import TRIES, Crew, work
 from tests.evals.jobs import broken, evaluate, rows
+from tests.kit import play_live
 
 AGENTS = {"full": ["context.kind=full"], "window": ["context.kind=window"]}
 SETTINGS = ["actor.kind=rule", "updater.kind=none", "memory=[short_term]"]
 
 
-def live(out):
-    return partial(run_live, "webshop", AGENTS, range(6), str(out), SETTINGS)
+def live(out, crew=None):
+    return play_live("webshop", AGENTS, range(6), out, SETTINGS, crew)
 
 
 def timeless(summary):
@@ -30,16 +28,15 @@ def timeless(summary):
 
 
 def test_two_workers_make_what_one_process_makes(tmp_path):
-    serial = spread(live(tmp_path / "one"), None)
-    shared = spread(live(tmp_path / "two"), Crew(2))
+    serial = live(tmp_path / "one")
+    shared = live(tmp_path / "two", Crew(2))
     assert timeless(serial) == timeless(shared)
     for table in ("episodes", "steps"):
         assert rows(tmp_path / "one", table) == rows(tmp_path / "two", table)
 
 
 def test_a_killed_worker_loses_nothing_and_nothing_is_there_twice(tmp_path):
-    run = partial(evaluate, tmp_path, range(9), deadly={2: 1, 5: 2})
-    summary = spread(run, Crew(2))
+    summary = evaluate(tmp_path, range(9), Crew(2), deadly={2: 1, 5: 2})
     assert summary["rows"] == [{"agent": "a", "n": 9, "sum": 72}]
     found = rows(tmp_path / "run")
     assert sorted(row["number"] for row in found) == list(range(9))
@@ -48,7 +45,7 @@ def test_a_killed_worker_loses_nothing_and_nothing_is_there_twice(tmp_path):
 
 
 def test_a_sample_that_always_kills_is_counted_and_the_others_go_on(tmp_path):
-    summary = spread(partial(evaluate, tmp_path, range(4), deadly={1: 99}), Crew(2))
+    summary = evaluate(tmp_path, range(4), Crew(2), deadly={1: 99})
     assert summary["rows"][0]["n"] == 4
     (bad,) = [row for row in rows(tmp_path / "run") if row["error"]]
     assert bad["number"] == 1
@@ -58,31 +55,29 @@ def test_a_sample_that_always_kills_is_counted_and_the_others_go_on(tmp_path):
 
 def test_a_worker_past_its_deadline_is_replaced(tmp_path):
     started = time.monotonic()
-    summary = spread(partial(evaluate, tmp_path, range(4), slow=(1,)), Crew(2, None, 2.0))
+    summary = evaluate(tmp_path, range(4), Crew(2, None, 2.0), slow=(1,))
     assert summary["rows"] == [{"agent": "a", "n": 4, "sum": 12}]
     assert time.monotonic() - started < 40
 
 
 @pytest.mark.parametrize("crew", [None, Crew(2)])
 def test_a_server_that_is_away_marks_nothing_as_failed(tmp_path, crew):
-    run = partial(evaluate, tmp_path, range(6), away=(2, 3, 4))
     with pytest.raises(UserError, match="the same command goes on"):
-        spread(run, crew)
+        evaluate(tmp_path, range(6), crew, away=(2, 3, 4))
     assert not (tmp_path / "run" / "errors.jsonl").exists()
     assert not (tmp_path / "run" / "summary.json").exists()
     (tmp_path / "server").touch()
-    assert spread(run, crew)["rows"] == [{"agent": "a", "n": 6, "sum": 30}]
+    summary = evaluate(tmp_path, range(6), crew, away=(2, 3, 4))
+    assert summary["rows"] == [{"agent": "a", "n": 6, "sum": 30}]
 
 
 DRIVER = """
 import sys
-from functools import partial
 from pathlib import Path
-from stategate.evals.core.task import spread
 from stategate.stores.workers import Crew
 from tests.evals.jobs import evaluate
 if __name__ == "__main__":
-    print(spread(partial(evaluate, Path(sys.argv[1]), range(40), slow=()), Crew(2))["rows"])
+    print(evaluate(Path(sys.argv[1]), range(40), Crew(2))["rows"])
 """
 
 

@@ -134,8 +134,8 @@ def test_a_plug_in_s_error_tells_no_key(monkeypatch, tmp_path):
 
         return solve
 
-    task = Task(["a"], lambda _: [Sample({"n": 0}, 0)], solver, lambda rows: ([], []))
-    run_task(task, str(tmp_path / "run"), {"seed": 0})
+    task = Task(["a"], [Sample({"n": 0}, 0)], solver, lambda rows: ([], []), {"seed": 0})
+    run_task(lambda: task, str(tmp_path / "run"))
     kept = b"".join(path.read_bytes() for path in (tmp_path / "run").iterdir())
     assert b"RuntimeError: 401 for" in kept
     assert key.encode() not in kept

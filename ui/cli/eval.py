@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from stategate.evals.settings import BENCHES, EVALUATIONS, Evaluation, Replay, SharedEvaluation
+from stategate.evals.settings import BENCHES, EVALUATIONS, Evaluation, Replay
 from stategate.stores.settings import Settings, argument, option
 from stategate.ui.cli.output import say, working, write_json
 from stategate.ui.cli.settings_command import command, command_group, examples, flags_of, single
@@ -29,10 +29,7 @@ replay_app = single()
 def run_evaluation(settings: Evaluation) -> None:
     """Run an evaluation, by several workers where they are asked for; print its summary."""
     with resumable(settings.out), working(f"{settings.command()}: loading and measuring"):
-        from stategate.evals.core.task import spread
-
-        crew = settings.crew() if isinstance(settings, SharedEvaluation) else None
-        summary = spread(settings.run, crew)
+        summary = settings.run()
     finish(summary, settings.out, settings.json_target, settings.render(summary))
     if settings.json_target != "-":
         say(f"run directory: {settings.out}")

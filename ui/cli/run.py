@@ -272,9 +272,11 @@ def play_many(config: Config, goals: Sequence[int], settings: RunSettings) -> No
     with tempfile.TemporaryDirectory(prefix="stategate-") as passing:
         folder = settings.out or passing
         with resumable(settings.out), output.working(f"playing {len(goals)} episodes"):
-            from stategate.evals.worlds import run_live
+            from stategate.evals.core.task import run_task
+            from stategate.evals.worlds import live_task
 
-            summary = run_live(values, {config.context.kind: []}, goals, folder)
+            agents: dict[str, list[str]] = {config.context.kind: []}
+            summary = run_task(lambda: live_task(values, agents, goals, folder), folder)
         finish(summary, folder, settings.json_target, summary_text(summary))
         if settings.out is not None and settings.json_target != "-":
             output.say(f"run directory: {folder}")

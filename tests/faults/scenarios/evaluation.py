@@ -30,8 +30,8 @@ def work(folder, acknowledge):
         }
         return [summary_row(name, units, ["value"]) for name, units in values.items()], []
 
-    task = Task(["a", "b"], lambda _: samples, solver, scorer)
-    summary = run_task(task, str(folder / "run"), {"seed": 0})
+    task = Task(["a", "b"], samples, solver, scorer, {"seed": 0})
+    summary = run_task(lambda: task, str(folder / "run"))
     acknowledge(["summary", summary["rows"]])
 
 

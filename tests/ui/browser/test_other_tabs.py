@@ -6,6 +6,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.kit import play_live
 from tests.ui.browser.steps import (
     button,
     compared,
@@ -85,14 +86,12 @@ def test_all_are_played_to_the_end_and_a_fork_is_gone_back_to(new_tab):
 @pytest.fixture
 def runs(place):
     """Two small run directories where the server looks for them."""
-    from stategate.evals.worlds import run_live
-
     base = ["actor.kind=rule", "embedder.kind=hashing", "memory=[short_term]"]
     for name, budget in (("wide", 600), ("narrow", 90)):
         out = place / "runs" / name
         if not out.exists():
             agents = {"full": [f"context.budget={budget}"]}
-            run_live("webshop", agents, range(4), str(out), [*base, "updater.kind=none"])
+            play_live("webshop", agents, range(4), str(out), [*base, "updater.kind=none"])
     broken = place / "runs" / "narrow" / "episodes.jsonl"
     rows = [json.loads(line) for line in broken.read_text().splitlines()]
     rows[1] |= {"reward": 0.0, "error": "ModelUnavailable: gone"}

@@ -166,8 +166,8 @@ class ThreadsTab(common.Tab):
 
 def _bill(messages: list[BaseMessage], one: Replay, nothing: Replay) -> list[str]:
     """Return the row of one builder's bill; shares are of doing nothing."""
-    share = one.dollars["anthropic"] / (nothing.dollars["anthropic"] or 1.0)
-    dollars = [f"${one.dollars[biller]:.4f}" for biller in BILLERS]
+    share = one.bill.dollars["anthropic"] / (nothing.bill.dollars["anthropic"] or 1.0)
+    dollars = [f"${one.bill.dollars[biller]:.4f}" for biller in BILLERS]
     audits = [reading.audit for reading in one.readings]
     counts = [sum(a.is_cut for a in audits), sum(bool(a.over_by) for a in audits)]
     needs = Readable.of(messages, one)
