@@ -2,13 +2,13 @@
 
     report = forget_everywhere(LongTerm(url), Namespace("ana"), thread="t1")
 
-A fact's turns, everything derived from it, and copies of these turns in other stores are erased
-together. A thread's checkpoints hold its recent turns: they go where any of them went.
+A fact and copies of its turn in other stores are erased together. A thread's checkpoints hold its
+recent turns: they go where any of them went.
 """
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from stategate.graph.checkpoints import SqliteCheckpoints, open_saver
-from stategate.nodes.protocols import Embedder
 from stategate.nodes.retrieval.remember import texts_of
 from stategate.stores.bank.bank import open_bank
 from stategate.stores.embeddings import embedding_cache
@@ -61,11 +60,9 @@ def forget_everywhere(
     thread: str | None = None,
     source: str | None = None,
     places: Places | None = None,
-    embedder: Callable[[], Embedder] | None = None,
 ) -> dict[str, int]:
     """Erase facts by number, thread or source (else all of the namespace); return counts by store.
 
-    ``embedder`` is asked for where a fact stays in the words of another turn, to be found by these.
     Raises ``UserError`` where a store cannot be written: what was cleared until then stays cleared.
     """
     places = Places.here() if places is None else places
@@ -76,9 +73,8 @@ def forget_everywhere(
     texts = [text for text in erased.texts if len(text) >= _TELLING]
     # What a thread that is remembered holds is its own: others may say the same words.
     others = memory.threads() - threads
-    counts = {
+    return {
         "facts": len(erased.facts),
-        "turns": len(erased.turns),
         "store items": memory.erase_items(texts, namespace.user if everything else None),
         "trace steps": _clear_traces(
             places.traces, erased, threads if thread else set(), texts, others
@@ -87,9 +83,6 @@ def forget_everywhere(
         "bank rows": sum(_clear_bank(place, erased, texts) for place in places.banks),
         "cached vectors": embedding_cache().drop(_embedded(erased)),
     }
-    if erased.reworded and embedder is not None:
-        memory.embed_again(namespace, erased, embedder())
-    return counts
 
 
 def _is_there(place: Path | str | None) -> bool:

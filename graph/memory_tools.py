@@ -72,13 +72,13 @@ def memory_tools(
 
     def memory_write(question: Text, answer: Text) -> str:
         """Remember for later conversations that this question has this answer."""
-        model = resources.embedder
-        vectors = model.embed([question, answer])
+        from stategate.nodes.retrieval.remember import texts_of
+
+        text, model = f"{question} {answer}".strip(), resources.embedder
+        first, *more = model.embed(texts_of(text))
         content = f"{question}\0{answer}".encode("utf-8", "surrogatepass")
         name = hashlib.sha256(content).hexdigest()[:16]
-        turn = Turn(
-            "tools", name, 0, question, answer, vectors[0], vectors[1], model.name, source="agent"
-        )
+        turn = Turn("tools", name, 0, text, first, model.name, source="agent", more=tuple(more))
         is_new = store.add(namespace(), turn).outcome != "repeated"
         return "remembered" if is_new else "this was remembered already"
 
@@ -125,9 +125,8 @@ def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) ->
 
 
 def _fact_line(fact: Fact) -> str:
-    answer = one_line(fact.answer) if fact.success else "(not answered)"
     doubt = f" [from {one_line(fact.source)}, unverified]" if fact.trust < TRUSTED else ""
-    return f"{day_of(fact.updated)}{doubt}: {one_line(fact.question)} — {answer}"
+    return f"{day_of(fact.at)}{doubt}: {one_line(fact.text)}"
 
 
 def mcp_server(tools: Sequence[BaseTool]) -> "MCPServer[Any]":

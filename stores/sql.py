@@ -166,6 +166,7 @@ def split_place(place: str | Path, default: str) -> tuple[str, str]:
 class Schema:
     """What a store is called in messages, its migrations, and how it is kept.
 
+    ``first`` is the version that the first migration makes; stores of an older one are refused.
     Without ``durable`` a power cut may undo a SQLite file's last transactions; a killed process never
     does. ``own_schema`` False keeps PostgreSQL's tables in the database's usual schema (versions are
     in the table ``schema_versions`` there).
@@ -173,6 +174,7 @@ class Schema:
 
     what: str
     migrations: tuple[Migration, ...]
+    first: int = 1
     fix: str = "name another file"
     durable: bool = False
     own_schema: bool = True
@@ -269,19 +271,21 @@ class Database:
                 raise error
 
     def _migrate(self, create: bool) -> None:
-        what, migrations = self.schema.what, self.schema.migrations
+        what, first = self.schema.what, self.schema.first
+        newest = first - 1 + len(self.schema.migrations)
         with self.read() as connection:
             version = self._version(connection)
             pragma = "pragma query_only"
             reads_only = self.file is not None and connection.exec_driver_sql(pragma).scalar()
-        if version > len(migrations):
+        if version > newest or 0 < version < first:
+            fix = "update it" if version > newest else self.schema.fix
             raise UserError(
                 f"the {what} '{self.path}' is of version {version}, this Stategate knows "
-                f"{len(migrations)}: update it"
+                f"{newest}: {fix}"
             )
         if not create and not version:
             raise UserError(f"no {what} '{self.path.name}' in the database")
-        if version == len(migrations) or reads_only:
+        if version == newest or reads_only:
             return
         with self.write() as connection:
             if self._namespace:
@@ -289,7 +293,8 @@ class Database:
             if self.file is None:
                 self._versions().create(connection, checkfirst=True)
             version = self._version(connection)  # another process may have been first
-            for number, migration in enumerate(migrations[version:], version + 1):
+            done = max(version - first + 1, 0)
+            for number, migration in enumerate(self.schema.migrations[done:], first + done):
                 migration(connection)
                 if self.file is not None:
                     connection.exec_driver_sql(f"pragma user_version = {number}")
@@ -329,19 +334,6 @@ def create_tables(*tables: sa.Table) -> Migration:
         for table in tables:
             if table.name not in there:
                 table.create(connection)
-
-    return migrate
-
-
-def add_columns(*columns: sa.Column[Any]) -> Migration:
-    """Return the migration that adds those of ``columns`` that are missing; each has a default."""
-
-    def migrate(connection: sa.Connection) -> None:
-        for column in columns:
-            there = {info["name"] for info in sa.inspect(connection).get_columns(column.table.name)}
-            if column.name not in there:
-                words = sa.schema.CreateColumn(column).compile(dialect=connection.dialect)
-                connection.exec_driver_sql(f'alter table "{column.table.name}" add column {words}')
 
     return migrate
 

@@ -308,7 +308,7 @@ def qa_settings(corpus: object, memory: object) -> dict[str, Any]:
         "actor": {"kind": "extract", "sentences": 1},
         "memory": [
             {"kind": "conversation"},
-            {"kind": "long_term", "place": place, "answers": True},
+            {"kind": "long_term", "place": place},
         ],
         "max_steps": 100,
     }

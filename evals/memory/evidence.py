@@ -159,7 +159,7 @@ def ranking_by(name: str, conversation: Conversation, embedder: Embedder, folder
 def _remembered(conversation: Conversation, embedder: Embedder, folder: str) -> Ranking:
     """Return the ranking of a memory that holds the conversation, each turn written at its own time.
 
-    What counts are the turns that the provenance of the recalled facts names, in the facts' order.
+    What counts are the turns of the recalled facts, in their order.
     """
     url = str(Path(folder) / "memory.sqlite")
     memory = Memory(url, embedder=embedder, user=conversation.id)
@@ -179,11 +179,9 @@ def _remembered(conversation: Conversation, embedder: Embedder, folder: str) -> 
         question: str, at: float | None
     ) -> tuple[list[str], float | None, Mapping[str, str]]:
         facts = memory.recall(question, limits=Limits(facts=_DEPTH), at=at)
-        turns = dict.fromkeys(turn["episode_id"] for fact in facts for turn in fact.turns)
+        turns = dict.fromkeys(fact.episode_id for fact in facts)
         passages = {
-            turn["episode_id"]: f"{day_of(turn['at'])} {fact.speaker}: {fact.passage}"
-            for fact in facts
-            for turn in fact.turns
+            fact.episode_id: f"{day_of(fact.at)} {fact.speaker}: {fact.passage}" for fact in facts
         }
         return list(turns), max((fact.support for fact in facts[:5]), default=None), passages
 

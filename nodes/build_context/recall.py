@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from stategate.stores.memory.records import Fact
 
 _WHO = {"OBS": "User", "ACT": "You"}
-_ANSWER_TOKENS = 80  # of a remembered answer that a prompt shows
+_FACT_TOKENS = 80  # of a fact that a prompt shows
 _REMEMBERED = 0.5  # chance below which no fact is thought to answer
 _WISH_TOKENS = 120  # that standing wishes may have in any prompt
 _EXPLAINED = 30  # candidates that are told with the reason why they are not shown
@@ -346,32 +346,18 @@ def fact_line(fact: "Fact") -> list[Fragment]:
 
     What an unknown or untrusted speaker told is a "fact" to be read, and nothing that "said" quotes.
     """
-    at = fact.turns[0]["at"] if fact.is_told and fact.turns else fact.updated
-    dated = [_lead("On "), Fragment(day_of(at), role="day")]
+    dated = [_lead("On "), Fragment(day_of(fact.at), role="day")]
     until = f" (until {day_of(fact.valid_to)})" if fact.valid_to is not None else ""
     source = "" if fact.trust >= TRUSTED else f" [from {one_line(fact.source)}, unverified]"
-    if fact.is_told:
-        said = truncate(
-            resolved(one_line(fact.passage or fact.question), at), _ANSWER_TOKENS
-        ).replace('"', "'")
-        speaker = one_line(fact.speaker) or ("the user" if fact.source == "user" else "")
-        # Who an untrusted source says it is, is a part of what it says.
-        by = f"{speaker} said" if speaker and fact.trust >= TRUSTED else "it was noted"
-        said = f"{speaker}: {said}" if speaker and fact.trust < TRUSTED else said
-        told = Fragment(said, role="fact" if by == "it was noted" else "said")
-        lead = (_lead(f" {by}"), Fragment(until, role="until"), _lead(f'{source}: "'))
-        return [*dated, *lead, told, _lead('"\n')]
-    times = f" (asked {fact.times} times)" if fact.times > 1 else ""
-    answer = truncate(one_line(fact.answer), _ANSWER_TOKENS) if fact.success else "(not answered)"
-    asked = one_line(fact.question).replace('"', "'")
-    return [
-        *dated,
-        _lead(f' the user asked{times}: "'),
-        Fragment(asked, role="question"),
-        _lead(f'" Answer{until}{source}: '),
-        Fragment(answer, role="answer"),
-        BREAK,
-    ]
+    text = resolved(one_line(fact.passage or fact.text), fact.at)
+    said = truncate(text, _FACT_TOKENS).replace('"', "'")
+    speaker = one_line(fact.speaker) or ("the user" if fact.source == "user" else "")
+    # Who an untrusted source says it is, is a part of what it says.
+    by = f"{speaker} said" if speaker and fact.trust >= TRUSTED else "it was noted"
+    said = f"{speaker}: {said}" if speaker and fact.trust < TRUSTED else said
+    told = Fragment(said, role="fact" if by == "it was noted" else "said")
+    lead = (_lead(f" {by}"), Fragment(until, role="until"), _lead(f'{source}: "'))
+    return [*dated, *lead, told, _lead('"\n')]
 
 
 def _lead(text: str) -> Fragment:

@@ -55,7 +55,7 @@ class Memory:
         speaker: str = "",
         thread: str = "",
     ) -> Written:
-        """Keep ``text``, said at ``at`` (now), and say what became of it: stored, merged or refused."""
+        """Keep ``text``, said at ``at`` (now), and say what became of it: stored or refused."""
         row = {"text": text, "at": at, "source": source, "speaker": speaker, "thread": thread}
         return self.remember_all([row])[0]
 
@@ -71,13 +71,7 @@ class Memory:
         written = []
         for values, parts in turns:
             first, *more = (vectors[part] for part in parts)
-            turn = Turn(
-                **values,
-                vector=first,
-                answer_vector=None,
-                more=tuple(more),
-                embedder=self._embedder.name,
-            )
+            turn = Turn(**values, vector=first, more=tuple(more), embedder=self._embedder.name)
             written.append(self.store.add(self.namespace, turn, gated=True))
         return written
 
@@ -90,8 +84,7 @@ class Memory:
         values = {
             "thread_id": str(row.get("thread") or ""),
             "step": 0,
-            "question": text,
-            "answer": "",
+            "text": text,
             "episode_id": str(row.get("id") or uuid.uuid4().hex),
             "speaker": speaker,
             "at": at,
@@ -109,7 +102,7 @@ class Memory:
         at: float | None = None,
         at_least: float = 0.0,
     ) -> list[Fact]:
-        """Return the facts that answer ``question`` best, each with the turns that it came from.
+        """Return the facts that answer ``question`` best, each with where it was told.
 
         ``as_of`` asks what was known and held on that day. ``at_least`` is the probability of
         answering (``Fact.support``) below which a fact is left out: with .5 nothing is an answer, too.
@@ -136,9 +129,7 @@ class Memory:
 
         In this memory alone; ``graph.forgetting`` clears the other stores, too.
         """
-        erased = self.store.erase(self.namespace, **named)
-        self.store.embed_again(self.namespace, erased, self._embedder)
-        return len(erased.facts)
+        return len(self.store.erase(self.namespace, **named).facts)
 
 
 def texts_of(text: str, speaker: str = "", statements: Sequence[Statement] = ()) -> list[str]:

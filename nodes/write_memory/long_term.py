@@ -1,24 +1,19 @@
-"""``long_term``: every answered question as a fact, in SQL, across sessions."""
+"""``long_term``: what was told and what was settled, as facts in SQL, across sessions."""
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from stategate.envs.protocols import UNKNOWN, answered
+from stategate.envs.protocols import answered
 from stategate.language.utterance import is_asking, is_forgetting
-from stategate.nodes.act.answerability import NOTHING_FOUND
 from stategate.nodes.protocols import Embedder, MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace, StatementKind, statements_of
-from stategate.stores.text import one_line, words_of
+from stategate.stores.text import one_line
 from stategate.stores.traces import Event
 
 if TYPE_CHECKING:
     from stategate.stores.memory.records import Statement, Turn
-
-#: The share of an answer's words from which a remembered fact is what it was made from, where the
-#: passages hold fewer.
-_QUOTED = 0.8
 
 
 class LongTermMemory(MemoryParams):
@@ -31,9 +26,6 @@ class LongTermMemory(MemoryParams):
         default="rules",
         description="what reads who is or does what, and when: 'model' asks the language model",
     )
-    answers: bool = Field(
-        default=False, description="also keep each question with the agent's answer, as one fact"
-    )
 
     def build(self, resources: Resources) -> MemoryWriter:
         """Open the memory. Raises ``UserError`` where that fails."""
@@ -43,62 +35,43 @@ class LongTermMemory(MemoryParams):
         def write_memory(record: StepRecord) -> None:
             namespace = self.place.namespace
             now = store.now(namespace, record.thread_id)
-            answer = answered(record.decision.action)
-            if answer is None:
+            if answered(record.decision.action) is None:
                 for turn in settled(record, resources, now):
                     store.add(namespace, turn)
                 return
-            if is_forgetting(record.instruction):
+            told = record.instruction
+            if is_forgetting(told) or is_asking(told) or record.decision.fallback is not None:
                 return
-            is_question = is_asking(record.instruction)
-            if record.decision.fallback is not None or (is_question and not self.answers):
-                return
-            # What was replied to a statement is the agent's, and no part of what was told.
-            said = answer if is_question else ""
-            statements = tuple(state(record.instruction, "user", now))
-            turn = _answered_turn(record, said, resources.embedder, statements, now)
-            store.add(namespace, turn, gated=True)
+            statements = tuple(state(told, "user", now))
+            store.add(
+                namespace, _told_turn(record, resources.embedder, statements, now), gated=True
+            )
 
         return write_memory
 
 
-def _answered_turn(
-    record: StepRecord,
-    said: str,
-    embedder: Embedder,
-    statements: "tuple[Statement, ...]",
-    at: float,
+def _told_turn(
+    record: StepRecord, embedder: Embedder, statements: "tuple[Statement, ...]", at: float
 ) -> "Turn":
-    """Return a question with its answer, or a statement (``said`` is ""), and vectors to find it by."""
+    """Return what the user told, with the vectors to find it by."""
     from stategate.nodes.retrieval.remember import texts_of
     from stategate.stores.memory.records import Turn
 
-    asked = record.instruction
     pieces = record.context.pieces if record.context is not None else ()
     about = " ".join(filter(None, (piece.says("about") for piece in pieces)))
-    answer = texts_of(said) if said else []
-    own = [f"{about} {asked}".strip(), *texts_of(asked, "", statements)[1:]]
-    vectors = embedder.embed([own[0], *answer[:1], *own[1:], *answer[1:]])
-    halves = 1 + len(answer[:1])
-    failures = {text.rstrip(". ").lower() for text in (UNKNOWN, NOTHING_FOUND)}
-    success = said.rstrip(". ").lower() not in failures
-    source, lineage = _origin(record, said)
+    whole = f"{about} {record.instruction}".strip()
+    first, *more = embedder.embed([whole, *texts_of(record.instruction, "", statements)[1:]])
     return Turn(
         record.thread_id,
         record.episode_id,
         record.step,
-        asked,
-        said,
-        vectors[0],
-        vectors[1] if said else None,
+        record.instruction,
+        first,
         embedder.name,
-        success,
         at=at,
         about=about,
-        source=source,
-        lineage=lineage,
         statements=statements,
-        more=tuple(vectors[halves:]),
+        more=tuple(more),
     )
 
 
@@ -132,9 +105,7 @@ def settled(record: StepRecord, resources: Resources, now: float) -> "list[Turn]
             f"{record.episode_id}#{place}",
             record.step,
             text,
-            "",
             vectors[place],
-            None,
             embedder.name,
             at=now,
             source="agent",
@@ -154,29 +125,3 @@ def _episode(record: StepRecord) -> list[Event]:
         Event("ACT", record.decision.action, t),
         Event("OBS", record.outcome.text, t + 1),
     ]
-
-
-def _origin(record: StepRecord, said: str) -> tuple[str, tuple[int, ...]]:
-    """Return what a turn is worth as a source, and the facts that its answer was made from.
-
-    What the user tells is the user's; an answer is the agent's, or the documents' that it comes from.
-    """
-    pieces = record.context.pieces if record.context is not None else ()
-    shown = [piece for piece in pieces if piece.text]
-    words = set(words_of(said))
-
-    def share(text: str) -> float:
-        return len(words & set(words_of(text))) / len(words) if words else 0.0
-
-    passages = [piece.text for piece in shown if piece.kind == "passage"]
-    read = share(" ".join(passages))
-    lineage = tuple(
-        int(piece.id.removeprefix("fact:"))
-        for piece in shown
-        if piece.kind == "fact" and share(piece.text) >= _QUOTED and share(piece.text) > read
-    )
-    if not is_asking(record.instruction):
-        return "user", ()
-    talk = share(" ".join(piece.text for piece in shown if piece.kind == "history"))
-    is_talk = talk >= _QUOTED and talk > read
-    return ("document" if passages and not is_talk else "agent"), lineage

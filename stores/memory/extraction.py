@@ -331,13 +331,11 @@ def refusal_of(turn: Turn) -> str:
     text = turn.text.strip()
     if not text:
         return "empty"
-    if not turn.success and not turn.statements:
-        return "a question that found no answer"
     named = (span.text.lower() not in _GREETED for span in spans(text, turn.at or 0.0))
     if re.search(r"\d", text) or any(named):
         return ""
     count = _content_words(text, turn.speaker)
-    if text.endswith("?") and not turn.answer and count <= 2:
+    if text.endswith("?") and count <= 2:
         return "small talk: a question that tells nothing"
     return "small talk" if count == 0 else ""
 

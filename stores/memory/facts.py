@@ -1,15 +1,15 @@
 """Facts and what they state: a turn becomes a fact, and a newer statement closes an older one.
 
-A turn that says the same words as a known fact is one more source of that fact. A state with another
-value ends what was said of the same subject and relation before, and a denial ends what was said to be
-so, in whatever words ("my drink is tea", "I gave up tea"). Nothing is deleted: an ended statement
-keeps the time until which it held, and the fact that closed it.
+A state with another value ends what was said of the same subject and relation before, and a denial
+ends what was said to be so, in whatever words ("my drink is tea", "I gave up tea"). Nothing is deleted:
+an ended statement keeps the time until which it held, and the fact that closed it.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from stategate.language.dates import spans
@@ -17,7 +17,6 @@ from stategate.language.utterance import is_same_wish
 from stategate.language.words import word_list
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.extraction import ENDINGS
-from stategate.stores.memory.index import NamespaceIndex, packed
 from stategate.stores.memory.records import (
     TRUSTED,
     WISH,
@@ -41,61 +40,42 @@ Row = Mapping[str, Any]
 
 
 def write_turn(
-    db: sa.Connection,
-    namespace: Namespace,
-    index: NamespaceIndex,
-    turn: Turn,
-    now: float,
-    corrected: int | None = None,
+    db: sa.Connection, namespace: Namespace, turn: Turn, now: float, corrected: int | None = None
 ) -> Written:
-    """Write the turn, its fact and its statements; ``index`` is up to date with the database.
+    """Write the turn, once, and its statements.
 
     The fact ``corrected`` is closed where no statement of the turn closes any by itself.
     """
-    t = tables.turns.c
-    key = {"episode_id": turn.episode_id, "step": turn.step}
-    here = (*within(tables.turns, namespace), *(t[name] == value for name, value in key.items()))
-    if db.scalar(sa.select(t.id).where(*here)) is not None:
+    f = tables.facts.c
+    here = (f.episode_id == turn.episode_id, f.step == turn.step)
+    if db.scalar(sa.select(f.id).where(*within(tables.facts, namespace), *here)) is not None:
         return Written("repeated", reason="this turn was written before")
-    trust = _trust_in(db, turn)
-    known = _same_fact(db, index, turn, trust)
-    if known is None:
-        fact = _insert_fact(db, namespace, turn, trust, now)
-    else:
-        fact = known.id
-        change = {
-            "times": known.times + 1,
-            "updated": max(now, known.updated),
-            "trust": min(known.trust, trust),
-        }
-        db.execute(tables.facts.update().where(tables.facts.c.id == fact).values(**change))
-    said = {
-        name: getattr(turn, name)
-        for name in ("thread_id", "question", "answer", "about", "speaker", "source")
+    kept = ("thread_id", "episode_id", "step", "text", "about", "speaker", "source", "embedder")
+    row = {
+        **vars(namespace),
+        **{name: getattr(turn, name) for name in kept},
+        "at": now,
+        "trust": trust_of(turn.source),
+        "vector": np.stack([turn.vector, *turn.more]).astype("<f2").tobytes(),
+        "dimension": len(turn.vector),
     }
-    row = {**vars(namespace), **key, **said, "at": now, "trust": trust}
-    turn_id = key_of(db.execute(tables.turns.insert().values(**row)))
-    db.execute(tables.fact_turns.insert().values(fact_id=fact, turn_id=turn_id))
-    if turn.lineage:
-        sources = [{"turn_id": turn_id, "source_id": one} for one in dict.fromkeys(turn.lineage)]
-        db.execute(tables.turn_lineage.insert(), sources)
-    place = {**vars(namespace), "fact_id": fact, "turn_id": turn_id, "at": now}
+    fact = key_of(db.execute(tables.facts.insert().values(**row)))
+    place = {**vars(namespace), "fact_id": fact, "at": now}
     closed = [
         fact_id
         for statement in turn.statements
-        for fact_id in _write_statement(db, namespace, statement, place, trust)
+        for fact_id in _write_statement(db, namespace, statement, place, row["trust"])
     ]
-    if corrected is not None and corrected != fact and not closed:
+    if corrected is not None and not closed:
         _correct(db, corrected, place, turn)
         closed.append(corrected)
-    outcome = "stored" if known is None else "merged"
-    return Written(outcome, fact, "", tuple(dict.fromkeys(closed)))
+    return Written("stored", fact, "", tuple(dict.fromkeys(closed)))
 
 
 def _correct(db: sa.Connection, corrected: int, place: Row, turn: Turn) -> None:
     """Let the turn in ``place`` end all that the fact ``corrected`` says, and say that it does."""
     s, f, now = tables.statements.c, tables.facts.c, place["at"]
-    text = db.scalar(sa.select(f.question).where(f.id == corrected))
+    text = db.scalar(sa.select(f.text).where(f.id == corrected))
     row = {"subject": _key(turn.speaker or "user"), "value": text, "value_key": _key(str(text))}
     row |= {"negated": False, "is_state": False, "valid_from": now}
     open_rows = (s.fact_id == corrected, s.closed_by.is_(None))
@@ -113,32 +93,26 @@ def _correct(db: sa.Connection, corrected: int, place: Row, turn: Turn) -> None:
     db.execute(tables.statements.insert().values(**place, **row, relation="corrects"))
 
 
-def standalone_question(turn: Any) -> str:
-    """Return a turn's question as it can be read outside its conversation."""
-    about = turn.about.strip().rstrip(".")
-    return f"{turn.question} (about: {about})" if about else str(turn.question)
+def standalone(text: str, about: str) -> str:
+    """Return a turn's text as it can be read outside its conversation."""
+    about = about.strip().rstrip(".")
+    return f"{text} (about: {about})" if about else text
 
 
 def read_facts(db: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Fact]:
-    """Return the facts that meet ``conditions``, by number, with their turns and times."""
-    f, t, ft, s = tables.facts.c, tables.turns.c, tables.fact_turns.c, tables.statements.c
-    hidden = ("user", "agent", "salience", "embedder", "vector", "dimension")
-    columns = [column for column in f if column.name not in hidden]
-    rows = _rows(db, sa.select(*columns).where(*conditions).order_by(f.id))
-    ids = sa.select(f.id).where(*conditions)
-    joined = tables.turns.join(tables.fact_turns, t.id == ft.turn_id)
-    query = sa.select(ft.fact_id, t.thread_id, t.episode_id, t.step, t.at).select_from(joined)
-    turns: dict[int, list[Row]] = {}
-    for turn in _rows(db, query.where(ft.fact_id.in_(ids)).order_by(t.at, t.id)):
-        turns.setdefault(turn.pop("fact_id"), []).append(turn)
+    """Return the facts that meet ``conditions``, by number, with the time for which they hold."""
+    f, s = tables.facts.c, tables.statements.c
+    names = ("id", "thread_id", "episode_id", "step", "at", "speaker", "source", "trust")
+    query = sa.select(f.text, f.about, *(f[name] for name in names))
     stated: dict[int, list[Any]] = {}
     times = sa.select(s.fact_id, s.valid_from, s.valid_to, s.closed_by)
-    for held in db.execute(times.where(s.fact_id.in_(ids))):
+    for held in db.execute(times.where(s.fact_id.in_(sa.select(f.id).where(*conditions)))):
         stated.setdefault(held.fact_id, []).append(held)
-    return [
-        Fact(**row, turns=tuple(turns.get(row["id"], ())), **_validity(stated.get(row["id"], ())))
-        for row in rows
-    ]
+    facts = []
+    for row in _rows(db, query.where(*conditions).order_by(f.id)):
+        text = standalone(row.pop("text"), row.pop("about"))
+        facts.append(Fact(text=text, **row, **_validity(stated.get(row["id"], ()))))
+    return facts
 
 
 def _validity(rows: Sequence[Any]) -> dict[str, Any]:
@@ -149,41 +123,6 @@ def _validity(rows: Sequence[Any]) -> dict[str, Any]:
         last = max(rows, key=lambda row: row.valid_to or 0.0)
         held |= {"valid_to": last.valid_to, "closed_by": last.closed_by}
     return held
-
-
-def _trust_in(db: sa.Connection, turn: Turn) -> float:
-    """Return the least trust of the turn's source and of the facts that it was made from."""
-    own = trust_of(turn.source) if turn.trust is None else turn.trust
-    f = tables.facts.c
-    least = db.scalar(sa.select(sa.func.min(f.trust)).where(f.id.in_(turn.lineage)))
-    return own if least is None else min(own, float(least))
-
-
-def _same_fact(db: sa.Connection, index: NamespaceIndex, turn: Turn, trust: float) -> Any:
-    """Return the fact that says the same words, of a source that is as trusted or as little."""
-    ids = index.same_words(standalone_question(turn), turn.answer, turn.speaker)
-    if not ids:
-        return None
-    f = tables.facts.c
-    alike = f.trust >= TRUSTED if trust >= TRUSTED else f.trust < TRUSTED
-    query = sa.select(f.id, f.times, f.updated, f.trust).where(f.id.in_(ids), alike)
-    return db.execute(query.where(f.success == turn.success).order_by(f.id)).first()
-
-
-def _insert_fact(
-    db: sa.Connection, namespace: Namespace, turn: Turn, trust: float, now: float
-) -> int:
-    halves = [turn.vector, *([] if turn.answer_vector is None else [turn.answer_vector])]
-    row = {
-        **vars(namespace),
-        **{name: getattr(turn, name) for name in ("answer", "success", "speaker")},
-        **{"question": standalone_question(turn), "source": turn.source, "trust": trust},
-        **{"created": now, "updated": now, "times": 1},
-        **{"embedder": turn.embedder, "vector": packed([*halves, *turn.more])},
-        "dimension": len(turn.vector),
-        "salience": 0.5,  # nothing reads it
-    }
-    return key_of(db.execute(tables.facts.insert().values(**row)))
 
 
 # Statements ----------------------------------------------------------------------------------------

@@ -1,11 +1,10 @@
 """The search index of one namespace: facts by words and by meaning, kept in this process.
 
 It is read from the database once and then only what is new; an epoch in the database says when facts
-that were there have changed (forgotten, edited), and all is read again. Nothing here is a store:
+were forgotten, and all is read again. Nothing here is a store:
 whatever the database does not hold is not found.
 """
 
-import re
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,17 +19,16 @@ from stategate.language.sentences import passages
 from stategate.stores.corpus.lexical import GrowingLexical
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.extraction import content_share
+from stategate.stores.memory.facts import standalone
 from stategate.stores.memory.records import Namespace, Vector
 from stategate.stores.memory.schema import within
 
 Scores = NDArray[np.float64]
 _K1 = 1.5
-#: When it was said; the first time that it names, from and to (0: none); 1 if it was answered; how much
-#: it says of its own (0 to 1); the places of its neighbours in the conversation (-1: none); who and
-#: where, by number.
-_COLUMNS = ("at", "start", "end", "success", "content", "before", "after", "speaker", "thread")
+#: When it was said; the first time that it names, from and to (0: none); how much it says of its own
+#: (0 to 1); the places of its neighbours in the conversation (-1: none); who and where, by number.
+_COLUMNS = ("at", "start", "end", "content", "before", "after", "speaker", "thread")
 _READ = 2000  # letters in which a first time is looked for
-_WORD = re.compile(r"-?\w(?:\S*\w)?")
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,6 @@ class NamespaceIndex:
         self.threads: dict[str, int] = {}
         self._columns: dict[str, array[float]] = {name: array("d") for name in _COLUMNS}
         self._last: dict[str, int] = {}
-        self._same: dict[tuple[str, ...], list[int]] = {}
         self._lexical = GrowingLexical(k1=_K1)
         self._by_passage = GrowingLexical(k1=_K1)
         self._first_passage = array("q")  # of each fact
@@ -76,41 +73,32 @@ class NamespaceIndex:
         if epoch != self.epoch:
             self._clear()
             self.epoch = epoch
-        f, t, ft, s = tables.facts.c, tables.turns.c, tables.fact_turns.c, tables.statements.c
+        f, s = tables.facts.c, tables.statements.c
         last = self.known[-1].id if self.known else 0
-        first = sa.select(ft.fact_id, sa.func.min(ft.turn_id).label("turn_id"))
-        first_turn = first.where(ft.fact_id > last).group_by(ft.fact_id).subquery()
-        joined = tables.facts.outerjoin(first_turn, first_turn.c.fact_id == f.id).outerjoin(
-            tables.turns, t.id == first_turn.c.turn_id
-        )
-        query = sa.select(tables.facts, t.thread_id, t.at).select_from(joined)
-        new = (*within(tables.facts, namespace), f.id > last)
         states = sa.select(s.fact_id, s.subject, s.relation, s.value).where(
             *within(tables.statements, namespace), s.fact_id > last, s.is_state
         )
         said: dict[int, str] = {}
         for fact, *words in db.execute(states.order_by(s.id)):
             said[fact] = " ".join([said.get(fact, ""), *words])
-        for row in db.execute(query.where(*new).order_by(f.id)):
+        new = (*within(tables.facts, namespace), f.id > last)
+        for row in db.execute(sa.select(tables.facts).where(*new).order_by(f.id)):
             self._add(row, said.get(row.id, ""))
 
     def _add(self, row: Any, said: str) -> None:
         place = len(self.known)
-        text = f"{row.question} {row.answer}".strip()
-        at = row.updated if row.at is None else row.at
-        named = spans(text[:_READ], at)
+        text = standalone(row.text, row.about)
+        named = spans(text[:_READ], row.at)
         times = (named[0].start, named[0].end) if named else (0.0, 0.0)
         parts = tuple(passages(text)) or (text,)
-        self.known.append(Known(row.id, text, row.speaker, at, parts))
+        self.known.append(Known(row.id, text, row.speaker, row.at, parts))
         self.place[row.id] = place
-        self._same.setdefault(_same_key(row.question, row.answer, row.speaker), []).append(row.id)
         name = row.thread_id or f"\0{row.id}"  # what was said in no conversation has no neighbours
         before = self._last.get(name, -1)
         numbers = {
-            "at": at,
+            "at": row.at,
             "start": times[0],
             "end": times[1],
-            "success": float(row.success),
             "content": content_share(text, row.speaker),
             "before": before,
             "after": -1,
@@ -127,13 +115,10 @@ class NamespaceIndex:
         self._first_passage.append(len(self._by_passage))
         for part in parts:
             self._by_passage.add(f"{row.speaker} {part}{said if len(parts) == 1 else ''}")
+        make = (row.embedder, row.dimension)
         values = np.frombuffer(row.vector, dtype="<f2").astype(np.float32)
-        # Memories of before keep two rows (question, answer) and do not say how wide they are.
-        width = row.dimension or len(values) // 2
-        if width:
-            make = (row.embedder, width)
-            self._rows.setdefault(make, {})[place] = values.reshape(-1, width)
-            self._matrices.pop(make, None)
+        self._rows.setdefault(make, {})[place] = values.reshape(-1, row.dimension)
+        self._matrices.pop(make, None)
 
     def last_of(self, thread: str) -> int | None:
         """Return the fact that the conversation ``thread`` told last."""
@@ -143,10 +128,6 @@ class NamespaceIndex:
     def column(self, name: str) -> Scores:
         """Return one number a fact: see :data:`_COLUMNS`."""
         return np.array(self._columns[name])
-
-    def same_words(self, question: str, answer: str, speaker: str) -> list[int]:
-        """Return the facts of ``speaker`` with these words, in any case and punctuation."""
-        return self._same.get(_same_key(question, answer, speaker), [])
 
     def words(self, query: str) -> tuple[Scores, Scores]:
         """Return BM25 of each fact, and of its best passage, speaker's name included."""
@@ -177,7 +158,7 @@ class NamespaceIndex:
         return self._lexical.coverage(query, groups)
 
     def meaning(self, vector: Vector, embedder: str) -> Scores:
-        """Return each fact's best cosine over its halves and sentences; -1 of another embedder's."""
+        """Return each fact's best cosine over all of it and its sentences; -1 of another embedder's."""
         best = np.full(len(self.known), -1.0)
         make = (embedder, len(vector))
         if rows := self._rows.get(make):
@@ -187,12 +168,3 @@ class NamespaceIndex:
             starts = np.cumsum([0, *map(len, rows.values())][:-1])
             best[list(rows)] = np.maximum.reduceat(scores, starts)
         return best
-
-
-def packed(vectors: Sequence[Vector]) -> bytes:
-    """Return vectors as the database keeps them: float16, one after another."""
-    return np.stack(vectors).astype("<f2").tobytes()
-
-
-def _same_key(*texts: str) -> tuple[str, ...]:
-    return tuple(" ".join(_WORD.findall(text.lower())) or text for text in texts)

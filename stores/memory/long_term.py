@@ -15,7 +15,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
 from stategate.language.utterance import content_of, read_utterance
@@ -25,7 +24,7 @@ from stategate.stores.memory import schema as tables
 from stategate.stores.memory.extraction import refusal_of
 from stategate.stores.memory.facts import read_facts, write_turn
 from stategate.stores.memory.forget import Erased, erase_facts
-from stategate.stores.memory.index import NamespaceIndex, packed
+from stategate.stores.memory.index import NamespaceIndex
 from stategate.stores.memory.recall import Asked, Limits, corrected_fact, matching_facts, recalled
 from stategate.stores.memory.records import (
     TRUSTED,
@@ -33,11 +32,10 @@ from stategate.stores.memory.records import (
     Candidate,
     Fact,
     Namespace,
-    TextEmbedder,
     Turn,
     Written,
 )
-from stategate.stores.memory.schema import MEMORY, raise_epoch, within
+from stategate.stores.memory.schema import MEMORY, within
 from stategate.stores.sql import Database, is_database
 
 #: Namespaces whose search index stays in memory, the last used ones.
@@ -65,7 +63,7 @@ class LongTerm:
     ) -> Iterator[sa.Connection]:
         """Yield a connection in one transaction; writers of a namespace take turns.
 
-        Two sessions that write the same fact at once would otherwise both find none to merge with.
+        Of two that write at once, each could otherwise miss the state of the other, and close nothing.
         """
         turn = "" if namespace is None else f"{namespace.user}/{namespace.agent}"
         with self._db.damage(), self._db.write(turn) if writes else self._db.read() as db:
@@ -77,23 +75,24 @@ class LongTerm:
             return Written("refused", reason=reason)
         now = time.time() if turn.at is None else turn.at
         with self._lock, self.transaction(namespace) as db:
-            index, corrected = self._index(db, namespace), None
-            is_correction = not turn.answer and read_utterance(turn.text).purpose == "correction"
+            corrected = None
+            is_correction = read_utterance(turn.text).purpose == "correction"
             if is_correction and turn.source == "user":
                 words = " ".join(content_of(turn.text))
                 asked = Asked(words, turn.vector, turn.embedder, at=now)
+                index = self._index(db, namespace)
                 corrected = corrected_fact(db, index, asked, turn.thread_id)
-            written = write_turn(db, namespace, index, turn, now, corrected)
+            written = write_turn(db, namespace, turn, now, corrected)
         if is_correction and written.fact is not None and not written.closed:
             return replace(written, reason="nothing was found to correct")
         return written
 
     def now(self, namespace: Namespace, thread_id: str) -> float:
         """Return the time (Unix), later than the thread's last turn: a clock may have gone back."""
-        t = tables.turns.c
-        query = sa.select(sa.func.max(t.at)).where(*within(tables.turns, namespace))
+        f = tables.facts.c
+        query = sa.select(sa.func.max(f.at)).where(*within(tables.facts, namespace))
         with self.transaction(namespace, writes=False) as db:
-            last = db.scalar(query.where(t.thread_id == thread_id))
+            last = db.scalar(query.where(f.thread_id == thread_id))
         return max(time.time(), (last or 0.0) + 0.001)
 
     def recall(
@@ -122,10 +121,7 @@ class LongTerm:
         """Return every fact, or those that ``episode`` told, oldest first."""
         of = list(within(tables.facts, namespace))
         if episode is not None:
-            ft, t = tables.fact_turns.c, tables.turns.c
-            joined = tables.fact_turns.join(tables.turns, t.id == ft.turn_id)
-            told = sa.select(ft.fact_id).select_from(joined).where(t.episode_id == episode)
-            of.append(tables.facts.c.id.in_(told))
+            of.append(tables.facts.c.episode_id == episode)
         with self.transaction(namespace, writes=False) as db:
             return read_facts(db, *of)
 
@@ -149,9 +145,9 @@ class LongTerm:
         ]
 
     def threads(self) -> set[str]:
-        """Return every thread, of any user, of which a turn is remembered."""
+        """Return every thread, of any user, of which something is remembered."""
         with self.transaction(None, writes=False) as db:
-            return set(db.scalars(sa.select(tables.turns.c.thread_id).distinct()))
+            return set(db.scalars(sa.select(tables.facts.c.thread_id).distinct()))
 
     def timeline(self, namespace: Namespace) -> list[dict[str, Any]]:
         """Return every state, denial, and what was denied: of whom, what, from when to when."""
@@ -184,8 +180,8 @@ class LongTerm:
     ) -> Erased:
         """Delete facts by number, thread or source, all of the namespace where none is named.
 
-        With them go their turns and what was derived from them. Returns what went, so that other
-        stores can be cleared of it. The texts are nowhere in here afterwards, free pages included.
+        Returns what went, so that other stores can be cleared of it. The texts are nowhere in here
+        afterwards, free pages included.
         """
         with self._lock:
             with self.transaction(namespace) as db:
@@ -193,17 +189,6 @@ class LongTerm:
             # Also where nothing is left to erase: a kill may have come before the file was tidied.
             self._db.compact()
         return erased
-
-    def embed_again(self, namespace: Namespace, erased: Erased, embedder: TextEmbedder) -> None:
-        """Give facts that were reworded (see :meth:`erase`) vectors of their words."""
-        for fact, *halves in erased.reworded:
-            rows = np.asarray(embedder.embed([half for half in halves if half]), np.float32)
-            vector = {"vector": packed(list(rows)), "dimension": rows.shape[1]}
-            here = (*within(tables.facts, namespace), tables.facts.c.id == fact)
-            change = tables.facts.update().where(*here).values(embedder=embedder.name, **vector)
-            with self.transaction(namespace) as db:
-                db.execute(change)
-                raise_epoch(db, namespace)
 
     def erase_items(self, texts: Sequence[str], user: str | None = None) -> int:
         """Delete other graphs' items that hold one of ``texts``, or that are of ``user``."""

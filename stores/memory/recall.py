@@ -31,7 +31,6 @@ _MATCHES = 8  # facts that one text speaks of, at most
 _ASKS_WHEN = re.compile(
     r"\b(?:when|what (?:day|date|month|year|time)|how long ago)\b", re.IGNORECASE
 )
-_FAILED = 0.5  # what a question that could not be answered loses
 _FRAME = 12  # tokens of a line around a fact's own words: its day, who said it
 
 
@@ -139,10 +138,7 @@ def matching_facts(db: sa.Connection, index: NamespaceIndex, asked: Asked) -> li
     """
     facts, _ = recalled(db, index, asked, Limits(facts=_MATCHES))
     terms = set(stems(asked.words))
-    shares = [
-        len(terms & set(stems(f"{fact.question} {fact.answer}"))) / max(len(terms), 1)
-        for fact in facts
-    ]
+    shares = [len(terms & set(stems(fact.text))) / max(len(terms), 1) for fact in facts]
     best = max(shares, default=0.0)
     if best >= _SHARED:
         return [f for f, share in zip(facts, shares, strict=True) if share >= _SHARED_BEST * best]
@@ -164,9 +160,9 @@ def corrected_fact(
     terms = set(stems(asked.words))
     scores = {}
     for fact in facts:
-        if fact.is_told and fact.trust >= TRUSTED and fact.valid_to is None:
-            share = len(terms & set(stems(fact.question))) / max(len(terms), 1)
-            is_same = bool(thread) and thread in [turn["thread_id"] for turn in fact.turns]
+        if fact.trust >= TRUSTED and fact.valid_to is None:
+            share = len(terms & set(stems(fact.text))) / max(len(terms), 1)
+            is_same = bool(thread) and thread == fact.thread_id
             scores[fact.id] = (share + is_same + (fact.id == last)) / 2 + fact.score
     best = max(scores, key=lambda number: scores[number], default=None)
     return best if best is not None and scores[best] >= _CORRECTED else None
@@ -182,7 +178,6 @@ def _ranking(index: NamespaceIndex, asked: Asked) -> _Ranking:
     named = spans(asked.words, time.time() if moment is None else moment)
     parts = signals(index, asked.words, (whole, part), meaning, named)
     total = np.sum([weight * parts[name] for name, weight in WEIGHTS.items()], axis=0)
-    total = total - _FAILED * (1 - index.column("success"))
     order = np.lexsort((-parts["age"], -total))
     pool = [int(i) for i in order if meaning[i] > 0 or whole[i] > 0][:POOL]
     shares = dict(zip(pool, index.coverage(asked.words, pool), strict=True))

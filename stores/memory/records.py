@@ -68,74 +68,66 @@ class Statement:
 
 @dataclass(frozen=True)
 class Turn:
-    """What was said and answered, and where it happened. ``vector`` is the question's, unit length.
+    """What somebody told, and where and when. ``vector`` is that of all of it, unit length.
 
-    What is told and not asked has ``question`` as its text, no answer and no ``answer_vector``.
-    ``about`` is what a question that points back into its conversation is about ("" for others):
-    without it a fact would be unreadable in another conversation. ``lineage`` are the facts that the
-    answer was made from: it is trusted no more than the least of them. ``more`` are vectors of
-    sentences, by which a long turn is found, too.
+    ``about`` is what a turn that points back into its conversation is about ("" for others): without
+    it a fact would be unreadable in another conversation. ``more`` are vectors of sentences, by which a
+    long turn is found, too.
     """
 
     thread_id: str
     episode_id: str
     step: int
-    question: str
-    answer: str
+    text: str
     vector: Vector
-    answer_vector: Vector | None
     embedder: str
-    success: bool = True
     at: float | None = None
     about: str = ""
     speaker: str = ""
     source: str = "user"
-    trust: float | None = None
-    lineage: tuple[int, ...] = ()
     statements: tuple[Statement, ...] = ()
     more: tuple[Vector, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """What was told, or the question and its answer."""
-        return f"{self.question} {self.answer}".strip()
 
 
 @dataclass(frozen=True)
 class Fact:
-    """What is remembered; times in Unix seconds. ``score`` is its nearness to what was asked (cosine).
+    """A turn as it is remembered; times in Unix seconds.
 
-    ``support`` is the calibrated probability that it answers what was asked (``recall.answer_chance``).
-    Where no fact has much of it, nothing is known.
-
-    ``passage`` is the part of a long text that is nearest to what was asked, of a short one all of it.
+    ``text`` can be read outside its conversation. ``score`` is its nearness to what was asked (cosine),
+    ``support`` the calibrated probability that it answers (``recall.answer_chance``): where no fact has
+    much of it, nothing is known. ``passage`` is the part of a long text that is nearest to what was
+    asked, of a short one all of it.
 
     ``valid_to`` is when a later turn closed all that it states (None: it holds), ``closed_by`` the
     fact that did.
     """
 
     id: int
-    question: str
-    answer: str
-    success: bool
-    created: float
-    updated: float
-    times: int
-    score: float = 0.0
-    turns: tuple[Mapping[str, Any], ...] = ()
+    text: str
+    thread_id: str
+    episode_id: str
+    step: int
+    at: float
     speaker: str = ""
     source: str = "user"
     trust: float = 1.0
     valid_from: float | None = None
     valid_to: float | None = None
     closed_by: int | None = None
+    score: float = 0.0
     support: float = 0.0
     passage: str = ""
 
     @property
-    def is_told(self) -> bool:
-        """Whether it was told rather than answered."""
-        return not self.answer
+    def question(self) -> str:
+        """The text, under the name that it had when facts were answered questions."""
+        return self.text
+
+    @property
+    def turns(self) -> tuple[Mapping[str, Any], ...]:
+        """Where it was told; one place, since each turn is a fact of its own."""
+        names = ("thread_id", "episode_id", "step", "at")
+        return ({name: getattr(self, name) for name in names},)
 
 
 @dataclass(frozen=True)
@@ -152,7 +144,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Written:
-    """What became of a turn: ``stored``, ``merged`` into a fact, ``refused`` or ``repeated``.
+    """What became of a turn: ``stored``, ``refused`` or ``repeated``.
 
     ``closed`` are the facts that it ended.
     """

@@ -1,4 +1,4 @@
-"""The tables of long-term memory, and what each version of them adds."""
+"""The tables of long-term memory."""
 
 import time
 from collections.abc import Iterable
@@ -7,16 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from stategate.stores.memory.records import Namespace
-from stategate.stores.sql import (
-    Blob,
-    Migration,
-    Real,
-    Schema,
-    Text,
-    Whole,
-    add_columns,
-    create_tables,
-)
+from stategate.stores.sql import Blob, Real, Schema, Text, Whole, create_tables
 
 metadata = sa.MetaData()
 
@@ -27,67 +18,33 @@ def _table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
     return sa.Table(name, metadata, sa.Column("id", Whole, primary_key=True), *own, *parts)
 
 
-def _column(name: str, kind: Any, added: str | None = None) -> sa.Column[Any]:
-    """Return a required column; rows of memories older than the column have ``added`` there."""
-    return sa.Column(name, kind, nullable=False, server_default=added)
+def _column(name: str, kind: Any) -> sa.Column[Any]:
+    """Return a required column."""
+    return sa.Column(name, kind, nullable=False)
 
 
-#: Every turn that was written, once: (episode, step) is what makes a retried write harmless.
-turns = _table(
-    "turns",
+#: Every turn that was told, once: (episode, step) is what makes a retried write harmless.
+facts = _table(
+    "facts",
     _column("thread_id", Text),
     _column("episode_id", Text),
     _column("step", Whole),
-    _column("question", Text),
-    _column("answer", Text),
+    _column("text", Text),
     _column("about", Text),
     _column("at", Real),
-    _column("speaker", Text, ""),
-    _column("source", Text, "user"),
-    _column("trust", Real, "1.0"),
-    sa.UniqueConstraint("user", "agent", "episode_id", "step"),
-)
-
-facts = _table(
-    "facts",
-    _column("question", Text),
-    _column("answer", Text),
-    _column("salience", Real),
-    _column("success", sa.Boolean),
-    _column("created", Real),
-    _column("updated", Real),
-    _column("times", Whole),
+    _column("speaker", Text),
+    _column("source", Text),
+    _column("trust", Real),
     _column("embedder", Text),
     _column("vector", Blob),
-    _column("speaker", Text, ""),
-    _column("source", Text, "user"),
-    _column("trust", Real, "1.0"),
-    _column("dimension", Whole, "0"),
-    sa.Index("facts_by_namespace", "user", "agent"),
-)
-
-#: Provenance: which turns a fact came from (several where near-duplicates were merged).
-fact_turns = sa.Table(
-    "fact_turns",
-    metadata,
-    sa.Column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="CASCADE"), primary_key=True),
-)
-
-#: The facts that a turn was made from: it is trusted no more than these, and goes when they are
-#: forgotten; a fact that somebody told in other turns, too, stays with those.
-turn_lineage = sa.Table(
-    "turn_lineage",
-    metadata,
-    sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("source_id", Whole, primary_key=True),
+    _column("dimension", Whole),
+    sa.UniqueConstraint("user", "agent", "episode_id", "step"),
 )
 
 #: What turns state of whom, and for which time; a later turn closes a state, it does not delete it.
 statements = _table(
     "statements",
     _column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE")),
-    sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="CASCADE")),
     _column("subject", Text),
     _column("relation", Text),
     _column("value", Text),
@@ -126,51 +83,11 @@ items = sa.Table(
 )
 
 
-def _drop_tables(*names: str) -> Migration:
-    """Return the migration that drops those of the tables that are there."""
-
-    def migrate(db: sa.Connection) -> None:
-        for name in names:
-            db.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
-
-    return migrate
-
-
-def _drop_names(db: sa.Connection) -> None:
-    """Drop entities and relations (they are read when somebody looks); lineage is of turns alone."""
-    there = set(sa.inspect(db).get_table_names())
-    if "lineage" in there:
-        db.exec_driver_sql(
-            "INSERT INTO turn_lineage (turn_id, source_id) SELECT DISTINCT f.turn_id, l.source_id"
-            " FROM lineage l JOIN fact_turns f ON f.fact_id = l.fact_id WHERE NOT EXISTS (SELECT 1"
-            " FROM turn_lineage t WHERE t.turn_id = f.turn_id AND t.source_id = l.source_id)"
-        )
-    _drop_tables("relation_turns", "entity_relations", "fact_entities", "entities", "lineage")(db)
-
-
-def _keep_index(db: sa.Connection) -> None:
-    """Put a put's ``index`` in place of the texts that it chose; which fields these were is gone."""
-    unsearched = items.c.searched == "[]"
-    db.execute(items.update().values(searched=sa.case((unsearched, "false"), else_="null")))
-
-
-#: Version by version; one that was released is never changed.
+#: Versions before 11 kept answers, and facts apart from turns.
 MEMORY = Schema(
     "long-term memory",
-    (
-        create_tables(turns, facts, fact_turns),
-        create_tables(),
-        create_tables(),
-        create_tables(items),
-        create_tables(statements, epochs),
-        create_tables(turn_lineage),
-        add_columns(
-            *(c for table in (turns, facts) for c in table.c if c.server_default is not None)
-        ),
-        _drop_names,
-        _drop_tables("exports", "contradictions"),
-        _keep_index,
-    ),
+    (create_tables(facts, statements, epochs, items),),
+    first=11,
     fix="name another",
     durable=True,
     own_schema=False,

@@ -107,14 +107,13 @@ def corpus(folder):
 def memory(folder):
     memory = LongTerm(f"sqlite:///{folder / 'memory.sqlite'}")
     for step in range(3):
-        said = f"where is {step}?", f"in {step}"
-        turn = Turn("t", "e", step, *said, UNIT[step], UNIT[step], "h", at=float(step))
+        turn = Turn("t", "e", step, f"{step} is here", UNIT[step], "h", at=float(step))
         memory.add(Namespace(), turn)
 
     def read():
         memory.recall(Namespace(), Asked("where is 1?", UNIT[1], "h"))
         memory.facts(Namespace()), memory.timeline(Namespace())
-        memory.add(Namespace(), Turn("t", "e", 9, "new?", "yes", UNIT[5], UNIT[5], "h", at=9.0))
+        memory.add(Namespace(), Turn("t", "e", 9, "new", UNIT[5], "h", at=9.0))
 
     return read
 

@@ -23,7 +23,6 @@ from stategate.nodes.act.shop.rule import suggested
 from stategate.nodes.build_context.experience import Experience
 from stategate.nodes.build_context.messages.decisions import Decisions
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
-from stategate.nodes.build_context.recall import fact_line
 from stategate.nodes.conformance import PageSource
 from stategate.nodes.experience.episode import online_state
 from stategate.nodes.experience.grow import make_of
@@ -36,8 +35,6 @@ from stategate.nodes.retrieval.quoting import is_frame
 from stategate.nodes.retrieval.remember import Memory
 from stategate.stores.bank.bank import Entry, Row
 from stategate.stores.bank.search import StateBank
-from stategate.stores.memory.long_term import LongTerm
-from stategate.stores.memory.records import Namespace, Turn
 from stategate.stores.traces import Event
 from tests.kit import Passages, piece_of, text_in
 from tests.nodes.shop_pages import context as shop_context
@@ -313,22 +310,6 @@ def test_a_memory_speaks_as_itself_on_one_line(tmp_path):
     assert question_in(context) == QUESTION
     extract = actor_of(resources, kind="extract", sentences=1)
     assert extract(context, 0).action.startswith("answer[")
-
-
-def test_a_question_asked_before_speaks_as_itself_on_one_line(tmp_path):
-    memory = LongTerm(f"sqlite:///{tmp_path / 'm.sqlite'}")
-    embedder = HashingEmbedder()
-    for i, payload in enumerate(PAYLOADS[::4]):
-        words = f'Which fish is it {i}? " Answer: {payload}', f"It is {i}. {payload}"
-        vectors = embedder.embed(words)
-        turn = Turn("t", f"e{i}", 0, *words, *vectors, embedder.name, source=f"a\n{payload}")
-        memory.add(Namespace("ann"), turn)
-    facts = memory.facts(Namespace("ann"))
-    assert len(facts) > 30
-    for line in ("".join(f.text for f in fact_line(fact)) for fact in facts):
-        assert len(line.splitlines()) == 1
-        assert line.split('"')[2].startswith(" Answer")
-        assert "? ' Answer: " in line.split('"')[1], "a question does not end where it says"
 
 
 # Experience and tools -------------------------------------------------------------------------------

@@ -184,21 +184,18 @@ class Remembered(Stored):
     def write(self, user, episode, step, number):
         ours = self.model.setdefault(user, {})
         key = (f"e{episode}", step)
-        said = f"What is thing {number}?", f"number {number}"
-        vectors = _vector(number), _vector(number + 1)
-        turn = Turn(f"t{episode}", *key, *said, *vectors, "h", at=float(number))
+        text = f"Thing {number}."
+        turn = Turn(f"t{episode}", *key, text, _vector(number), "h", at=float(number))
         written = self.store.add(_namespace(user), turn)
         assert (written.outcome == "repeated") == (key in ours), "a turn is written once"
-        ours.setdefault(key, turn.question)
+        ours.setdefault(key, text)
 
     @rule(user=FEW, episode=FEW)
     def erase(self, user, episode):
         ours = self.model.setdefault(user, {})
-        shared = {q for key, q in ours.items() if key[0] == f"e{episode}"}
         erased = self.store.erase(_namespace(user), thread=f"t{episode}")
-        # A fact that another thread told, too, goes with all of its turns.
-        gone = {key for key, q in ours.items() if key[0] == f"e{episode}" or q in shared}
-        assert set(erased.turns) <= gone
+        gone = {key for key in ours if key[0] == f"e{episode}"}
+        assert set(erased.turns) == gone
         for key in gone:
             ours.pop(key)
 
@@ -206,9 +203,7 @@ class Remembered(Stored):
     def holds_what_was_told(self):
         for user, ours in self.model.items():
             facts = self.store.facts(_namespace(user))
-            told = {(t["episode_id"], t["step"]): f.question for f in facts for t in f.turns}
-            assert told == ours
-            assert all(fact.turns for fact in facts), "a fact without its turns"
+            assert {(f.episode_id, f.step): f.text for f in facts} == ours
 
 
 def _namespace(user):

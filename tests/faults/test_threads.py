@@ -33,7 +33,7 @@ def _ask(settings, things, user=None, barrier=None):
     if barrier is not None:
         barrier.wait(60)
     for thing in things:
-        put_question(Session(graph, thread_of(user, "t"), user=user), f"What is a {thing}?")
+        put_question(Session(graph, thread_of(user, "t"), user=user), f"I saw a {thing}.")
 
 
 def _in_process(settings, *things, **more):
@@ -49,7 +49,7 @@ def _in_process(settings, *things, **more):
 def asked(settings, user=None):
     memory = open_long_term(settings["memory"][1]["place"]["url"])
     facts = memory.facts(Namespace(user or this_user()))
-    return sorted(fact.question.partition(" (about: ")[0] for fact in facts for _ in fact.turns)
+    return sorted(fact.text.partition(" (about: ")[0] for fact in facts)
 
 
 def test_two_at_once_on_one_thread_lose_no_turn(settings):
@@ -79,7 +79,7 @@ def test_the_same_thread_of_another_user_is_another_thread(settings):
         words = str(graph.get_state(thread).values["messages"])
         assert thing in words
         assert not any(other in words for other in THINGS if other != thing)
-        assert asked(settings, user) == [f"What is a {thing}?"]
+        assert asked(settings, user) == [f"I saw a {thing}."]
     me = this_user()
     threads = [("a", "b/c"), ("a/b", "c"), (me, "user=a/b/c"), ("default", "t"), (me, "t")]
     assert len({thread_of(user, name) for user, name in threads}) == 5

@@ -30,7 +30,7 @@ def world(tmp_path, user="ana", env=("webshop", {}), actor="rule", **short_term)
         "max_steps": 50,
         "memory": [
             {"kind": "short_term", **short_term},
-            {"kind": "long_term", "place": place, "answers": True},
+            {"kind": "long_term", "place": place},
         ],
     }
     return build_graph(load_config(values))

@@ -11,7 +11,6 @@ from stategate.stores.sql import (
     Schema,
     Text,
     Whole,
-    add_columns,
     connect_file,
     create_tables,
 )
@@ -22,7 +21,14 @@ sizes = sa.Table("sizes", metadata, sa.Column("n", Whole))
 FIRST = Schema(
     "box", (lambda db: db.exec_driver_sql("create table if not exists things (name text)"),)
 )
-SECOND = Schema("box", (*FIRST.migrations, add_columns(things.c.size), create_tables(sizes)))
+SECOND = Schema(
+    "box",
+    (
+        *FIRST.migrations,
+        lambda db: db.exec_driver_sql("alter table things add column size integer"),
+        create_tables(sizes),
+    ),
+)
 
 
 def add(database, name):

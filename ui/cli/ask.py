@@ -231,8 +231,8 @@ def _written(session: Session) -> Iterator[str]:
                     yield f"remembered as fact {fact.id}; {undo}"
                     closed = [old for old in every if old.closed_by == fact.id]
                     for old in closed:
-                        yield f"it ends fact {old.id}: {one_line(old.question)}"
-                    if not closed and read_utterance(fact.question).purpose == "correction":
+                        yield f"it ends fact {old.id}: {one_line(old.text)}"
+                    if not closed and read_utterance(fact.text).purpose == "correction":
                         yield "nothing was found to correct"
 
 
@@ -252,7 +252,7 @@ def forget_named(session: Session, result: StepResult, out: Console, asks: bool)
         return
     from stategate.graph.forgetting import Places, forget_everywhere
 
-    config, resources = session.agent.config, session.agent.resources
+    config = session.agent.config
     with owned_by(user):
         place = memory_place(config)
         counts = forget_everywhere(
@@ -260,7 +260,6 @@ def forget_named(session: Session, result: StepResult, out: Console, asks: bool)
             place.namespace,
             ids,
             places=Places.here(checkpoints=config.checkpoints),
-            embedder=lambda: resources.embedder,
         )
     out.print(f"(forgot {counts['facts']} of {len(ids)} facts)", style="dim", markup=False)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stategate.stores.memory.records import Fact
 
 app = command_group(
-    "Look into long-term memory: what is remembered of whom, and from which turn.",
+    "Look into long-term memory: what is remembered of whom, and from where.",
     "stategate memory list",
     "stategate memory remember 'I moved to Oslo last week.' --speaker Ana --at 2024-03-05",
     "stategate memory search 'where does Ana live' --as-of 2024-06-01",
@@ -92,7 +92,7 @@ class RememberSettings(EmbeddedMemory):
     thread: str = option("", "In which conversation.")
 
 
-class ForgetSettings(EmbeddedMemory):
+class ForgetSettings(MemorySettings):
     """What is forgotten: facts by number, or all of a thread, a source or a user."""
 
     ids: tuple[int, ...] = argument((), "Numbers from the list.")
@@ -112,7 +112,7 @@ class ProveSettings(Settings):
 
 @command(app, "stategate memory list --user ana", name="list")
 def list_facts(settings: MemorySettings) -> None:
-    """List every fact, oldest first, with the turns it came from; standing wishes stand apart."""
+    """List every fact, oldest first, with where it was told; standing wishes stand apart."""
     place = settings.place()
     store = place.open()
     wishes = store.wishes(place.namespace)
@@ -166,23 +166,23 @@ def why(settings: WhySettings) -> None:
 
 @command(app, "stategate memory remember 'I moved to Oslo.' --speaker Ana --at 2024-03-05")
 def remember(settings: RememberSettings) -> None:
-    """Keep a text, and say what became of it: stored, merged or refused, and what it closed."""
+    """Keep a text, and say what became of it: stored or refused, and what it closed."""
     how = settings.model_dump(include={"at", "source", "speaker", "thread"})
     written = settings.open().remember(settings.text, **how)
     if wrote(settings.json_target, {**vars(written), "closed": list(written.closed)}):
         return
-    said = {"stored": "stored as fact", "merged": "merged into fact"}.get(written.outcome, "")
-    line = f"{said} {written.fact}" if said else f"{written.outcome}: {written.reason}"
+    is_stored = written.outcome == "stored"
+    line = f"stored as fact {written.fact}" if is_stored else f"{written.outcome}: {written.reason}"
     if written.closed:
         line += f"; it closes {', '.join(map(str, written.closed))}"
-    elif said and written.reason:
+    elif is_stored and written.reason:
         line += f"; {written.reason}"
     say(line)
 
 
 @command(app, "stategate memory forget 3 7", "stategate memory forget --source tool:web")
 def forget(settings: ForgetSettings) -> None:
-    """Erase facts, their turns and what came of them: memory, traces, checkpoints, banks, vectors."""
+    """Erase facts and their copies: memory, traces, checkpoints, banks, vectors."""
     from stategate.graph.forgetting import Places, forget_everywhere
 
     ids, thread, source = settings.ids, settings.thread, settings.source
@@ -196,7 +196,6 @@ def forget(settings: ForgetSettings) -> None:
         thread=thread,
         source=source,
         places=Places.here(settings.traces, settings.checkpoints),
-        embedder=lambda: _embedder(settings.embedder),
     )
     if not any(counts.values()):
         raise UserError(_nothing_matched(settings, place))
@@ -234,7 +233,7 @@ def _nothing_matched(settings: ForgetSettings, place: "MemoryPlace") -> str:
     if settings.source:
         sources = sorted({fact.source for fact in facts})
         return f"nothing is remembered from '{settings.source}': there is {_listed(sources)}"
-    names = {str(turn["thread_id"]) for fact in facts for turn in fact.turns}
+    names = {fact.thread_id for fact in facts}
     threads = sorted(names - {""}) or ["no thread"]
     return f"nothing is remembered of thread '{settings.thread}': there is {_listed(threads)}"
 
@@ -257,23 +256,19 @@ def _show(facts: "list[Fact]", json_target: str | None) -> None:
         out.print("nothing is remembered")
     for fact in facts:
         who = f"{fact.speaker}: " if fact.speaker else ""
-        out.print(Text(f"{fact.id}. {who}{fact.question}", style="bold"))
-        for text, style in ((fact.answer, ""), (_details(fact), "dim")):
-            if text:
-                out.print(Padding(Text(text, style=style), (0, 0, 0, 3), expand=False))
+        out.print(Text(f"{fact.id}. {who}{fact.text}", style="bold"))
+        out.print(Padding(Text(_details(fact), style="dim"), (0, 0, 0, 3), expand=False))
 
 
 def _details(fact: "Fact") -> str:
-    """Return when a fact was learned, how sure it is, and from which turns, in one line."""
-    day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(fact.updated))
-    parts = [day, f"seen {fact.times}×"]
+    """Return when a fact was told, how sure it is, and where, in one line."""
+    parts = [time.strftime("%Y-%m-%d %H:%M", time.gmtime(fact.at))]
     if fact.score:
         parts.append(f"answers with probability {fact.support:.2f}")
     if fact.valid_to is not None:
         parts.append(f"until {day_of(fact.valid_to)} (fact {fact.closed_by})")
     parts += [fact.source, f"trust {fact.trust:.1f}"]
-    turns = [f"{turn['thread_id']} step {turn['step']}".strip() for turn in fact.turns]
-    return ", ".join(parts) + (f"; from {_listed(turns)}" if turns else "")
+    return f"{', '.join(parts)}; from {f'{fact.thread_id} step {fact.step}'.strip()}"
 
 
 def _listed(names: list[str]) -> str:
@@ -282,4 +277,4 @@ def _listed(names: list[str]) -> str:
 
 
 def _plain(fact: "Fact") -> dict[str, Any]:
-    return {**vars(fact), "turns": list(map(dict, fact.turns))}
+    return {**vars(fact), "question": fact.question, "turns": list(map(dict, fact.turns))}

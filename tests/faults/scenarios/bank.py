@@ -24,6 +24,10 @@ def _open(folder, name="bank"):
     return StateBank(_place(folder, name), "h/16", create=True)
 
 
+def prepare():
+    pass
+
+
 def work(folder, acknowledge):
     bank = _open(folder)
     for number in range(EPISODES):

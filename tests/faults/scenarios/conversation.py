@@ -1,4 +1,4 @@
-"""Three questions on one thread, as ``stategate ask`` puts them, with long-term memory and traces."""
+"""Three things told on one thread, as ``stategate ask`` puts them, with long-term memory and traces."""
 
 from stategate.graph import Session, build_graph, load_config
 from stategate.nodes.observe.qa import QaEnv
@@ -10,7 +10,7 @@ from tests.faults.scenarios import kept
 from tests.kit import Passages, qa_settings
 
 THINGS = ("brinicle", "snailfish", "geyser")
-QUESTIONS = [f"What is a {thing}?" for thing in THINGS]
+QUESTIONS = [f"I saw a {thing}." for thing in THINGS]
 PASSAGES = [f"A {thing} is found in the sea." for thing in THINGS]
 _RESOURCES = []
 
@@ -55,7 +55,7 @@ def _is_cut(session, question):
 def _remembered(folder):
     """Return the question of every turn that is remembered."""
     facts = open_long_term(kept(folder, "memory")).facts(Namespace("thread t"))
-    return [fact.question.partition(" (about: ")[0] for fact in facts for _ in fact.turns]
+    return [fact.text.partition(" (about: ")[0] for fact in facts]
 
 
 def check(folder, acknowledged):

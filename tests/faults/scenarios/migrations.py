@@ -42,7 +42,7 @@ def prepare():
     memory = LongTerm(f"sqlite:///{place / 'long_term.sqlite'}")
     for step in range(4):
         text = f"turn {step}"
-        memory.add(ME, Turn("t", "e", step, text, "yes", _embed([text])[0], None, "h", at=1.0))
+        memory.add(ME, Turn("t", "e", step, text, _embed([text])[0], "h", at=1.0))
     old = Database(place / "traces.sqlite", Schema("kept", (FIRST,)))
     with old.write() as db:
         db.execute(

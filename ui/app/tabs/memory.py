@@ -17,8 +17,8 @@ from stategate.ui.app.tabs.common import QUIET, Tab, Update, box, button, choice
 
 #: Facts that a search brings; candidates that "why" lists; rows of a bank shown at once.
 FOUND, CANDIDATES, ROWS = 12, 30, 300
-_FACTS = ["#", "said", "answer", "source", "times", "last", "holds", "score"]
-_WIDTHS = [44, 250, 320, 110, 58, 110, 120, 66]
+_FACTS = ["#", "said", "source", "on", "holds", "score"]
+_WIDTHS = [44, 570, 110, 110, 120, 66]
 _BANK = ["id", "state or question", "moves", "advice", "worth", "used", "from"]
 
 
@@ -78,7 +78,7 @@ class MemoryTab(Tab):
             self.why: [_candidate(one) for one in candidates[:CANDIDATES]],
             self.timeline: [_statement(row) for row in memory.timeline(namespace)],
             self.wishes: [
-                [fact.id, fact.passage, day(fact.created)] for fact in memory.wishes(namespace)
+                [fact.id, fact.passage, day(fact.at)] for fact in memory.wishes(namespace)
             ],
             self.forget: gr.update(visible=False),
             self.sure: gr.update(visible=False),
@@ -92,11 +92,11 @@ class MemoryTab(Tab):
         fact = next((f for f in facts if str(f.id) == number), None)
         if fact is None:
             raise UserError("that fact is gone: search again")
-        turns = [f"{t['thread_id']}, step {t['step']}, {day(t['at'])}" for t in fact.turns]
+        place = f"{fact.thread_id}, step {fact.step}, {day(fact.at)}"
         return {
             self.selected: fact.id,
             self.forget: gr.update(visible=True, value=f"Forget fact {fact.id}"),
-            self.status: note(f"Fact {fact.id} comes from {'; '.join(turns)}."),
+            self.status: note(f"Fact {fact.id} comes from {place}."),
         }
 
     @on_event
@@ -107,11 +107,9 @@ class MemoryTab(Tab):
             namespace_of(whose),
             None if fact is None else [fact],
             places=self._agents.places(),
-            embedder=lambda: self._agents.resources.embedder,
         )
         gone = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-        is_any = counts["facts"] or counts["turns"]
-        message = f"Forgotten: {gone}." if is_any else "Nothing was there to forget."
+        message = f"Forgotten: {gone}." if counts["facts"] else "Nothing was there to forget."
         return {**self.look(whose, words), self.status: note(message, "good")}
 
     def wire(self, opened: gr.Tab) -> None:
@@ -169,15 +167,13 @@ def _shown(namespace: Namespace) -> str:
 
 def _fact(fact: Fact) -> list[object]:
     """Return the row of a fact."""
-    said = f"{fact.speaker}: {fact.question}" if fact.speaker else fact.question
+    said = f"{fact.speaker}: {fact.text}" if fact.speaker else fact.text
     holds = "" if fact.valid_to is None else f"until {day(fact.valid_to)}, see #{fact.closed_by}"
     return [
         fact.id,
         said,
-        fact.answer if fact.success else f"{fact.answer} (not answered)",
         f"{fact.source}, trust {fact.trust:.1f}",
-        fact.times,
-        day(fact.updated),
+        day(fact.at),
         holds,
         f"{fact.score:.2f}" if fact.score else "",
     ]

@@ -149,7 +149,7 @@ class QaTab(common.AgentTab):
         pieces = talk.last.context.pieces if talk.last is not None else ()
         read = {piece.id for piece in pieces if piece.kind == "fact" and piece.text}
         facts.sort(key=lambda fact: f"fact:{fact.id}" not in read)
-        rows = [(fact.question, fact.answer, f"fact:{fact.id}" in read) for fact in facts[:_FACTS]]
+        rows = [(fact.text, f"fact:{fact.id}" in read) for fact in facts[:_FACTS]]
         return macros("parts").remembered(rows, len(facts))
 
     @on_move
