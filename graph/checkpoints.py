@@ -12,9 +12,10 @@ import sqlite3
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -35,12 +36,8 @@ from stategate.stores.text import storable
 if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
 
-#: Seconds from the calendar of UUIDs (1582) to that of clocks (1970).
-_EPOCH = 12_219_292_800
 #: Seconds that a run waits for another on its thread.
 PATIENCE = 120.0
-#: Types of values in checkpoints of version 0.1.0.
-_OLD_TYPES = ("parts1", "writes1", "part")
 
 
 # Locks --------------------------------------------------------------------------------------------
@@ -142,21 +139,12 @@ def _advisory_lock(pool: "ConnectionPool[Any]", thread: str, patience: float) ->
 # Savers -------------------------------------------------------------------------------------------
 
 
-class Serializer(JsonPlusSerializer):
-    """LangGraph's serialiser, making nothing but plain values, arrays and messages of a checkpoint.
+def _serializer() -> JsonPlusSerializer:
+    """Return LangGraph's serialiser, making nothing but plain values, arrays and messages of a file.
 
-    LangGraph's own default calls whatever function the file names, so that a checkpoint from elsewhere
-    runs code.
+    Its default calls whatever function the file names, so that a checkpoint from elsewhere runs code.
     """
-
-    def __init__(self) -> None:
-        super().__init__(allowed_msgpack_modules=None)
-
-    def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """See LangGraph. Raises ``UserError`` for the types of version 0.1.0."""
-        if data[0] in _OLD_TYPES:
-            raise UserError("these checkpoints were written by Stategate 0.1.0: name another place")
-        return super().loads_typed(data)
+    return JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
 class InThreads(BaseCheckpointSaver[Any]):
@@ -198,14 +186,10 @@ def _sort_after(checkpoint_id: str) -> None:
     than the one before it, and lost.
     """
     with suppress(ValueError):
+        number = uuid.UUID(checkpoint_id).int
+        ticks = (number >> 80) << 12 | (number >> 64) & 0xFFF  # a UUID 6 begins with its time
         last = getattr(ids, "_last_v6_timestamp", None) or 0
-        vars(ids)["_last_v6_timestamp"] = max(last, _ticks(checkpoint_id))
-
-
-def _ticks(checkpoint_id: str) -> int:
-    """Return when a checkpoint was made: a UUID 6 begins with the 100 ns since 1582."""
-    number = uuid.UUID(checkpoint_id).int
-    return (number >> 80) << 12 | (number >> 64) & 0xFFF
+        vars(ids)["_last_v6_timestamp"] = max(last, ticks)
 
 
 _file_errors = partial(
@@ -219,13 +203,13 @@ _file_errors = partial(
 class SqliteCheckpoints(InThreads, SqliteSaver):
     """LangGraph's SQLite saver, sync and async; threads are locked by files beside the database."""
 
-    def __init__(self, conn: sqlite3.Connection, locks: Path | None = None) -> None:
-        super().__init__(conn, serde=Serializer())
-        self._locks = locks
+    def __init__(self, conn: sqlite3.Connection, path: Path) -> None:
+        super().__init__(conn, serde=_serializer())
+        self._path = path
 
     def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
         """Return the lock of ``thread``, to be held with ``with``."""
-        return nullcontext() if self._locks is None else _file_lock(self._locks, thread, patience)
+        return _file_lock(self._path.with_name(f"{self._path.name}.locks"), thread, patience)
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
@@ -233,15 +217,10 @@ class SqliteCheckpoints(InThreads, SqliteSaver):
         with _file_errors(), super().cursor(transaction) as cursor:
             yield cursor
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a query."""
-        with self.cursor() as cursor:
-            return cursor.execute(query).fetchall()
-
     def compact(self) -> None:
         """Give the space of deleted rows back to the disk, where nobody else uses the file."""
         with _file_errors():
-            compact(Path(self.rows("pragma database_list")[0][2]))
+            compact(self._path)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """See LangGraph, whose SQLite saver has none: keep each thread's latest checkpoint."""
@@ -260,14 +239,14 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
     """Open the saver for a config's ``checkpoints``. Raises ``UserError`` if it cannot."""
     where = None if where is None else from_environment(where)
     if where is None or where == "memory":
-        return InMemorySaver(serde=Serializer())
+        return InMemorySaver(serde=_serializer())
     if where.startswith(("postgresql://", "postgres://")):
         return _open_postgres(where)
     path = Path(where).expanduser()
     with user_error_context(
         f"cannot use '{path}' for checkpoints", "name another file", kinds=sqlite3.Error
     ):
-        saver = SqliteCheckpoints(connect_file(path), path.with_name(f"{path.name}.locks"))
+        saver = SqliteCheckpoints(connect_file(path), path)
         saver.setup()
     return saver
 
@@ -276,7 +255,7 @@ def open_for_reading(path: Path) -> SqliteCheckpoints:
     """Open somebody else's SQLite file: nothing is made or changed there. Raises ``UserError``."""
     with user_error_context(f"'{path}' is no database of checkpoints", kinds=sqlite3.Error):
         uri = f"{path.resolve().as_uri()}?mode=ro"
-        saver = SqliteCheckpoints(sqlite3.connect(uri, uri=True, check_same_thread=False))
+        saver = SqliteCheckpoints(sqlite3.connect(uri, uri=True, check_same_thread=False), path)
         saver.is_setup = True
         saver.conn.execute("select 1 from checkpoints limit 1")
     return saver
@@ -316,11 +295,6 @@ def _open_postgres(url: str) -> BaseCheckpointSaver[Any]:
             """Return the lock of ``thread``, to be held with ``with``."""
             return _advisory_lock(locks, thread, patience)
 
-        def rows(self, query: str) -> list[tuple[Any, ...]]:
-            """Return the rows of a query."""
-            with self._cursor() as cursor:
-                return [tuple(row.values()) for row in cursor.execute(query)]
-
     check, autocommit = ConnectionPool.check_connection, {"autocommit": True}
     with _postgres_errors():
         # The pool itself would try again and again, and log each: one plain try says what is wrong.
@@ -338,36 +312,13 @@ def _open_postgres(url: str) -> BaseCheckpointSaver[Any]:
             check=check,
             open=True,
         )
-        saver = PostgresCheckpoints(pool, serde=Serializer())
+        saver = PostgresCheckpoints(pool, serde=_serializer())
         saver.lock = nullcontext()  # type: ignore[assignment]  # each call has its own connection
         saver.setup()
     return saver
 
 
-# Listing and pruning ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Thread:
-    """A thread's checkpoints: how many, and when the last was written (Unix time)."""
-
-    thread_id: str
-    checkpoints: int
-    written: float
-
-
-def threads(saver: Any) -> list[Thread]:
-    """Return the threads in ``saver``, the latest first. Raises ``UserError`` for one in memory."""
-    if isinstance(saver, InMemorySaver):
-        raise UserError(
-            "checkpoints in memory go with their process: name a file or a PostgreSQL URL"
-        )
-    query = "select thread_id, count(*), max(checkpoint_id) from checkpoints group by thread_id"
-    rows = [
-        Thread(name, int(count), _ticks(last) / 1e7 - _EPOCH)
-        for name, count, last in saver.rows(query)
-    ]
-    return sorted(rows, key=lambda thread: -thread.written)
+# Pruning ------------------------------------------------------------------------------------------
 
 
 def prune(saver: Any, older_than: float | None = None, only: Sequence[str] = ()) -> tuple[int, int]:
@@ -377,15 +328,24 @@ def prune(saver: Any, older_than: float | None = None, only: Sequence[str] = ())
     to look at, all if empty; a thread that is running stays as it is. Returns how many checkpoints
     went, and how many whole threads.
     """
-    before = [t for t in threads(saver) if not only or t.thread_id in only]
-    for thread in before:
-        with suppress(Busy), saver.thread_lock(thread.thread_id, 0.0):
-            if older_than is not None and time.time() - thread.written > older_than:
-                saver.delete_thread(thread.thread_id)
+    counts: Counter[str] = Counter()
+    written: dict[str, float] = {}
+    for one in saver.list(None):  # the newest first
+        thread = one.config["configurable"]["thread_id"]
+        counts[thread] += 1
+        written.setdefault(thread, datetime.fromisoformat(one.checkpoint["ts"]).timestamp())
+    gone = whole = 0
+    for thread in counts:
+        if only and thread not in only:
+            continue
+        with suppress(Busy), saver.thread_lock(thread, 0.0):
+            is_old = older_than is not None and time.time() - written[thread] > older_than
+            if is_old:
+                saver.delete_thread(thread)
             else:
-                saver.prune([thread.thread_id])
-    after = {thread.thread_id: thread.checkpoints for thread in threads(saver)}
+                saver.prune([thread])
+            left = sum(1 for _ in saver.list({"configurable": {"thread_id": thread}}))
+            gone, whole = gone + counts[thread] - left, whole + is_old
     if isinstance(saver, SqliteCheckpoints):
         saver.compact()
-    gone = sum(thread.checkpoints - after.get(thread.thread_id, 0) for thread in before)
-    return gone, sum(thread.thread_id not in after for thread in before)
+    return gone, whole

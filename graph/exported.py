@@ -3,7 +3,7 @@
 import gzip
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage, convert_to_messages, messages_from_dict
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -19,47 +19,58 @@ _EXPORT = "[{'role': 'user', 'content': …}, …], or {'messages': […]}"
 _KEYS = ("messages", "values", "channel_values", "traj", "history")
 
 
+class Thread(NamedTuple):
+    """An agent's thread, and the task that it is about."""
+
+    id: str
+    task: str
+    messages: list[BaseMessage]
+
+
 def read_messages(where: str) -> list[BaseMessage]:
-    """Return the messages of a thread.
+    """Return the messages of one thread; where a file holds several, ``where`` names one.
 
-    ``where`` is a JSON file (see :func:`from_plain`), JSON lines (messages, or threads: ``FILE#2``), or
-    a checkpoint database and a thread's id: ``FILE.sqlite#THREAD``, ``postgresql://…#THREAD``. Raises
-    ``UserError`` for anything else.
+    See :func:`read_threads`. Raises ``UserError`` for anything else.
     """
-    place, _, thread = where.partition("#")
-    if (saver := _saver(place)) is not None:
-        return _of_thread(saver, place, thread)
-    records = _records(place)
-    if len(records) > 1 and not (thread.isdecimal() and 1 <= int(thread) <= len(records)):
-        raise UserError(f"'{place}' holds {len(records)} threads: name one as '{place}#1'")
-    return from_plain(records[int(thread) - 1 if len(records) > 1 else 0], place)
+    place, _, named = where.partition("#")
+    threads = _threads(place, named)
+    if len(threads) != 1:
+        listed = ", ".join(thread.id for thread in threads) or "none"
+        how = "name a thread after a #: a database's by its id, a file's by its number"
+        raise UserError(f"{how}; in '{place}' there are: {listed[:300]}")
+    return threads[0].messages
 
 
-def read_threads(where: str) -> list[tuple[str, str, list[BaseMessage]]]:
-    """Return (id, task, messages) of each thread in which a model said something.
+def read_threads(where: str) -> list[Thread]:
+    """Return the threads of ``where`` in which a model said something.
 
     ``where`` is JSON lines of threads (.gz too), a JSON file of one or several, or a checkpoint
-    database, all of its threads or one. Threads of one "task" hang together. Raises ``UserError``.
+    database (``FILE.sqlite``, ``postgresql://…``). ``FILE#3`` is the third thread of a file,
+    ``DATABASE#ID`` one of a database. Threads of one "task" hang together. Raises ``UserError``.
     """
-    place, _, thread = where.partition("#")
-    records: list[tuple[str, str, list[BaseMessage]]] = []
-    if (saver := _saver(place)) is not None:
-        names = [thread] if thread else _thread_names(saver)
-        records = [(name, name, _of_thread(saver, place, name)) for name in names]
-    else:
-        for number, line in enumerate(_records(place), 1):
-            record = line if isinstance(line, Mapping) else {}
-            name = str(record.get("id", number))
-            messages = from_plain(line, f"{place}, thread {number}")
-            task = record.get("task", record.get("task_id", name))
-            records.append((name, str(task), messages))
-    threads: dict[str, tuple[str, str, list[BaseMessage]]] = {}
-    for number, (name, task, messages) in enumerate(records, 1):
-        name = f"{name}#{number}" if name in threads else name
-        if calls_in(messages):
-            threads[name] = (name, task, messages)
+    place, _, named = where.partition("#")
+    threads = [thread for thread in _threads(place, named) if calls_in(thread.messages)]
     if not threads:
         raise UserError(f"'{place}' holds no thread in which a model said something")
+    return threads
+
+
+def _threads(place: str, named: str) -> list[Thread]:
+    """Return the threads of a place, or the one that is ``named``."""
+    if (saver := _saver(place)) is not None:
+        rows = saver.list(None, limit=5000)
+        ids = dict.fromkeys(str(row.config["configurable"]["thread_id"]) for row in rows)
+        return [_of_checkpoint(saver, place, id_) for id_ in ([named] if named else ids)]
+    threads: dict[str, Thread] = {}
+    for number, line in enumerate(_records(place), 1):
+        record = line if isinstance(line, Mapping) else {}
+        id_ = str(record.get("id", number))
+        id_ = f"{id_}#{number}" if id_ in threads else id_
+        task = str(record.get("task", record.get("task_id", id_)))
+        if named in ("", str(number)):
+            threads[id_] = Thread(id_, task, from_plain(line, f"{place}, thread {number}"))
+    if named and not threads:
+        raise UserError(f"there is no thread '{named}' in '{place}'")
     return list(threads.values())
 
 
@@ -117,19 +128,8 @@ def _saver(place: str) -> BaseCheckpointSaver[Any] | None:
         return open_for_reading(path) if is_sqlite(path) else None
 
 
-def _thread_names(saver: BaseCheckpointSaver[Any]) -> list[str]:
-    rows = saver.list(None, limit=5000)
-    return list(dict.fromkeys(str(row.config["configurable"]["thread_id"]) for row in rows))
-
-
-def _of_thread(saver: BaseCheckpointSaver[Any], place: str, thread: str) -> list[BaseMessage]:
-    if not thread:
-        listed = ", ".join(_thread_names(saver)) or "none"
-        raise UserError(f"name a thread after a #, such as '{place}#ID'; there are: {listed[:300]}")
-    snapshot = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
+def _of_checkpoint(saver: BaseCheckpointSaver[Any], place: str, id_: str) -> Thread:
+    snapshot = saver.get_tuple({"configurable": {"thread_id": id_, "checkpoint_ns": ""}})
     if snapshot is None:
-        raise UserError(f"there is no thread '{thread}' in '{place}'")
-    messages = snapshot.checkpoint["channel_values"].get("messages")
-    if not messages:
-        raise UserError(f"thread '{thread}' holds no messages")
-    return list(messages)
+        raise UserError(f"there is no thread '{id_}' in '{place}'")
+    return Thread(id_, id_, list(snapshot.checkpoint["channel_values"].get("messages") or ()))

@@ -38,12 +38,6 @@ class Run:
         }
         return list(latest.values())
 
-    @property
-    def agents(self) -> list[str]:
-        """The agents that have episodes, or that the arguments name."""
-        seen = dict.fromkeys(str(row.get("agent")) for row in self.episodes)
-        return list(seen) or list(self.args.get("agents") or {})
-
 
 def find_runs(roots: Iterable[Path]) -> list[Path]:
     """Return the run directories under ``roots`` (two levels deep), newest first."""

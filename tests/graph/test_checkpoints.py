@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
@@ -11,8 +11,7 @@ import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from stategate.graph import Session, build_graph, load_config
-from stategate.graph.checkpoints import Busy, open_saver, prune, threads
-from stategate.stores.errors import UserError
+from stategate.graph.checkpoints import Busy, open_saver, prune
 from tests.graph.test_graph import TASK, scripted, thread
 
 
@@ -104,6 +103,11 @@ def test_a_server_that_was_restarted_is_found_again(postgres, postgres_server):
 # Pruning ------------------------------------------------------------------------------------------
 
 
+def counts_of(saver):
+    """Return how many checkpoints each thread has."""
+    return Counter(one.config["configurable"]["thread_id"] for one in saver.list(None))
+
+
 def test_a_pruned_thread_goes_on_to_the_same_end(where):
     built = graph(where)
     for name in ("whole", "pruned", "running"):
@@ -112,14 +116,13 @@ def test_a_pruned_thread_goes_on_to_the_same_end(where):
             session.step()
     whole = Session(built, "whole").run()[-1]
     saver = open_saver(where)
-    before = {t.thread_id: t for t in threads(saver)}
-    assert before["pruned"].checkpoints > 10
-    assert abs(before["pruned"].written - time.time()) < 60
+    before = counts_of(saver)
+    assert before["pruned"] > 10
     with built.alone(thread("running")):
         gone, _ = prune(saver, None, ["pruned", "running"])
-    assert gone == before["pruned"].checkpoints - 1
-    after = {t.thread_id: t for t in threads(saver)}
-    assert after["pruned"].checkpoints == 1
+    assert gone == before["pruned"] - 1
+    after = counts_of(saver)
+    assert after["pruned"] == 1
     assert all(after[name] == before[name] for name in ("whole", "running"))
     last = Session(built, "pruned").run()[-1]
     assert (last.reward, last.step, last.decision) == (whole.reward, whole.step, whole.decision)
@@ -130,20 +133,10 @@ def test_old_threads_go_whole(where):
     saver = open_saver(where)
     assert prune(saver, 3600.0, ["old"])[1] == 0
     assert prune(saver, -1.0, ["old"])[1] == 1
-    assert threads(saver) == []
+    assert not counts_of(saver)
 
 
 # Files of others ----------------------------------------------------------------------------------
-
-
-def test_checkpoints_of_version_0_1_0_are_refused_in_one_line(tmp_path):
-    path = tmp_path / "c.sqlite"
-    Session(graph(str(path)), "t", TASK["task"]).step()
-    with sqlite3.connect(path) as db:
-        db.execute("update checkpoints set type = 'parts1'")
-    with pytest.raises(UserError, match="written by Stategate 0.1.0") as error:
-        Session(graph(str(path)), "t").step()
-    assert "\n" not in str(error.value)
 
 
 def test_checkpoints_of_langgraphs_own_saver_are_gone_on_with(tmp_path):

@@ -75,7 +75,7 @@ def test_json_lines_are_messages_or_threads(tmp_path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, rows)) + "\n")
     assert len(read_messages(f"{path}#1")) == 5
     assert len(read_messages(f"{path}#2")) == 2
-    with pytest.raises(UserError, match="2 threads: name one as"):
+    with pytest.raises(UserError, match="name a thread after a #"):
         read_messages(str(path))
 
 
@@ -87,8 +87,7 @@ def test_a_database_that_is_looked_into_stays_as_it_was(tmp_path: Path) -> None:
     agent.invoke(ASK, {"configurable": {"thread_id": "t"}})
     before = list(theirs.iterdump())
     assert [m.type for m in read_messages(f"{path}#t")] == ["human", "ai", "tool", "ai"]
-    with pytest.raises(UserError, match="there are: t"):
-        read_messages(str(path))
+    assert len(read_messages(str(path))) == 4  # its only thread
     with pytest.raises(UserError, match="no thread 'x'"):
         read_messages(f"{path}#x")
     assert list(theirs.iterdump()) == before

@@ -80,7 +80,6 @@ print("reward", out["reward"], out["done"], sorted(loaded))
     [
         ("run webshop --set actor.kind=rule --set context.kind=retrieve", "local"),
         ("eval worlds --agents full --goals 0-1 --set actor.kind=rule --out run", "eval"),
-        ("eval report run --out page.md", "eval"),
     ],
 )
 def test_a_command_without_its_extra_says_so_in_one_line(words, extra, tmp_path, monkeypatch):
@@ -88,10 +87,6 @@ def test_a_command_without_its_extra_says_so_in_one_line(words, extra, tmp_path,
     play = (
         "import sys\nsys.argv[1:] = sys.argv[2:]\nfrom stategate.ui.cli.main import main\nmain()\n"
     )
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "args.json").write_text('{"command": "x"}')
-    (tmp_path / "run" / "summary.json").write_text('{"rows": [], "tests": []}')
-    words = words.replace("--out run", "--out other")
     code, told = core(play, *words.split())
     assert code == 2, told
     assert "Traceback" not in told

@@ -8,14 +8,13 @@ from typing import Any
 import typer
 
 from stategate.evals.settings import BENCHES, EVALUATIONS, Evaluation, Replay
-from stategate.stores.settings import Settings, argument, option
+from stategate.stores.settings import argument
 from stategate.ui.cli.output import say, working, write_json
-from stategate.ui.cli.settings_command import command, command_group, examples, flags_of, single
+from stategate.ui.cli.settings_command import command_group, examples, flags_of, single
 
 eval_app = command_group(
     "Compare agents on the same tasks; each run is a directory that tables are made from.",
     "stategate eval worlds --agents full,window,query_rag --goals 0-499 --out runs/rule",
-    "stategate eval report runs/rule runs/budget --out docs/results/mine.md",
 )
 bench_app = command_group(
     "Measure how long things take; compare figures of one machine and one table only.",
@@ -62,22 +61,6 @@ class ReplayThreads(Replay):
 
 
 add_command(replay_app, ReplayThreads)
-
-
-class Report(Settings):
-    """Which runs, and where the page goes."""
-
-    runs: tuple[Path, ...] = argument(..., "Finished run directories.", metavar="RUN...")
-    out: Path = option(..., "The page to write.", metavar="FILE.md")
-
-
-@command(eval_app, "stategate eval report runs/rule runs/budget --out docs/results/mine.md")
-def report(settings: Report) -> None:
-    """Write a page of tables from run directories."""
-    from stategate.evals.core.report import report as write_report
-
-    write_report(settings.runs, settings.out)
-    typer.echo(f"page: {settings.out}")
 
 
 @contextmanager
