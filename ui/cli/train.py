@@ -10,7 +10,7 @@ import typer
 
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.settings import CommaList, Settings, Shared, option
-from stategate.ui.cli.output import console, say, write_json
+from stategate.ui.cli.output import console, say, table, write_json
 from stategate.ui.cli.settings_command import command, command_group
 
 app = command_group(
@@ -48,7 +48,7 @@ def _trainer(name: str) -> Callable[[TrainSettings], None]:
     module, about = _TRAINERS[name]
 
     def train(settings: TrainSettings) -> None:
-        from stategate.evals.core.report import table
+        from stategate.evals.core.report import table as summary_table
         from stategate.stores.errors import require_extra
         from stategate.trainers.settings import TRAINERS, read_settings
 
@@ -66,7 +66,7 @@ def _trainer(name: str) -> Callable[[TrainSettings], None]:
         except KeyboardInterrupt:
             typer.echo("stategate: stopped; the same command goes on from the last epoch", err=True)
             raise typer.Exit(130) from None
-        typer.echo(table(summary["rows"]))
+        typer.echo(summary_table(summary["rows"]))
         typer.echo(f"checkpoint: {recipe.checkpoint}; curves: {recipe.run}/curves.png")
 
     train.__doc__ = about
