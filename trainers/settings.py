@@ -117,9 +117,8 @@ class NeedSettings(Settings):
     threads: Files = Field(
         default=[], description="recorded threads, as `stategate replay` reads them; or several"
     )
-    tool_tasks: int = Field(default=10, ge=0, description="made-up tasks of each of eight families")
+    tool_tasks: int = Field(default=10, ge=0, description="made-up tasks of each of seven services")
     folds: int = Field(default=4, ge=2, description="parts of the tasks that are held out in turn")
-    state: bool = Field(default=True, description="off for an ablation")
 
 
 class InstructionSettings(Settings):

@@ -49,7 +49,7 @@ def test_the_scorer_that_ships_reads_on_from_its_state_within_its_time() -> None
 def test_training_gives_the_scores_that_numpy_reads(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from stategate.trainers.need.labels import labelled
-    from stategate.trainers.need.model import fit, predict
+    from stategate.trainers.need.model import fit, scored
     from stategate.trainers.settings import NeedSettings
 
     thread = labelled("t", THREAD)
@@ -61,6 +61,6 @@ def test_training_gives_the_scores_that_numpy_reads(tmp_path: Path) -> None:
     state = scorer.update(scorer.initial(), THREAD[:3])
     rows = [(parts_of(text_of(THREAD[2])), "find", 0)]
     (ours,) = scorer.scores(state, ThreadFacts.of(THREAD[:3]), rows)
-    theirs = 1 / (1 + np.exp(-predict(network, thread)[thread.decision == 3]))
+    theirs = 1 / (1 + np.exp(-scored(network, [thread])[thread.decision == 3, 0]))
     np.testing.assert_allclose(sorted(ours), sorted(theirs), rtol=1e-4)
     assert thread.label[thread.decision == 3].max() == 1.0

@@ -13,8 +13,7 @@ from stategate.envs.messages.needs import PartKey, calls_in, needed_parts
 from stategate.nodes.build_context.messages.part_features import (
     KEY_WORDS,
     ThreadFacts,
-    dynamic_features,
-    feature_matrix,
+    features,
     hashes,
     message_words,
     padded,
@@ -35,7 +34,6 @@ class LabelledThread:
     ``decision`` is how many messages were read before it; ``weight`` stands for parts left out.
     """
 
-    task: str
     words: tuple[tuple[int, ...], ...]
     decision: Places
     features: Vector
@@ -53,48 +51,36 @@ def labelled(task: str, messages: Sequence[BaseMessage], seed: int = 0) -> Label
     rng = random.Random(f"{seed}-{task}")
     needs, tools = needed_parts(messages, True), tools_called(messages)
     turns = [turn for turn in calls_in(messages) if _results(messages[:turn])]
-    rows: list[tuple[int, Vector, list[tuple[int, ...]], tuple[int, ...], Vector, Vector]] = []
+    matrices: list[Vector] = []
+    rows: list[tuple[int, tuple[int, ...], tuple[int, ...], float, float]] = []
     for turn in sorted(rng.sample(turns, min(len(turns), _MOST_DECISIONS))):
         facts = ThreadFacts.of(messages[:turn])
         labels: dict[PartKey, float] = {}
         for later, _, holders in needs:
-            if later >= turn:
-                for holder in holders:
-                    labels[holder] = labels.get(holder, 0.0) + 1 / len(holders)
-        results = _results(messages[:turn])
-        for age, place in enumerate(reversed(results)):
+            for holder in holders if later >= turn else ():
+                labels[holder] = labels.get(holder, 0.0) + 1 / len(holders)
+        for age, place in enumerate(reversed(_results(messages[:turn]))):
             parts = parts_of(bounded(text_of(messages[place])))
             positive = [k for k in range(len(parts)) if (place, k) in labels]
             others = sorted(set(range(len(parts))) - set(positive))
             sampled = rng.sample(others, min(len(others), _MOST_PARTS))
-            chosen = [*positive, *sampled]
-            weight = [1.0] * len(positive) + [len(others) / max(len(sampled), 1)] * len(sampled)
-            chosen_parts = [parts[k] for k in chosen]
-            every = dynamic_features(parts, facts, age, age == 0)
-            dynamic = [every[k] for k in chosen]
-            target = [min(labels.get((place, k), 0.0), 1.0) for k in chosen]
-            rows.append(
-                (
-                    turn,
-                    feature_matrix(chosen_parts, dynamic),
-                    [part.keys for part in chosen_parts],
-                    hashes("t", [tool_of(messages[place], tools)], 6),
-                    np.asarray(target, dtype=np.float32),
-                    np.asarray(weight, dtype=np.float32) ** 0.5,
-                )
-            )
+            matrices.append(features(parts, facts, age)[[*positive, *sampled]])
+            tool = hashes("t", [tool_of(messages[place], tools)], 6)
+            share = len(others) / max(len(sampled), 1)
+            for k in (*positive, *sampled):
+                label = min(labels.get((place, k), 0.0), 1.0)
+                rows.append((turn, parts[k].keys, tool, label, share if k in sampled else 1.0))
     if not rows:
         return None
-    lengths = [len(row[4]) for row in rows]
+    decisions, keys, tool_words, targets, weights = zip(*rows, strict=True)
     return LabelledThread(
-        task,
         tuple(message_words(message, tools) for message in messages),
-        np.repeat(np.asarray([row[0] for row in rows]), lengths),
-        np.concatenate([row[1] for row in rows]),
-        padded([keys for row in rows for keys in row[2]], KEY_WORDS),
-        np.repeat(padded([row[3] for row in rows], 6), lengths, axis=0),
-        np.concatenate([row[4] for row in rows]),
-        np.concatenate([row[5] for row in rows]),
+        np.asarray(decisions),
+        np.concatenate(matrices),
+        padded(keys, KEY_WORDS),
+        padded(tool_words, 6),
+        np.asarray(targets, dtype=np.float32),
+        np.asarray(weights, dtype=np.float32) ** 0.5,
     )
 
 

@@ -9,9 +9,8 @@ from torch import Generator, Tensor, nn
 
 from stategate.nodes.build_context.messages.part_features import (
     BUCKETS,
-    DYNAMIC,
+    FEATURES,
     MESSAGE_WORDS,
-    STATIC,
     padded,
 )
 from stategate.nodes.protocols import Vector
@@ -23,34 +22,26 @@ _D_WORD, _D_STATE, _D_HIDDEN = 16, 24, 64
 
 
 class NeedNetwork(nn.Module):
-    """Hashed words, a GRU over messages, and a scorer of parts; ``NeedScorer`` is the same in NumPy.
+    """Hashed words, a GRU over messages, and a scorer of parts; ``NeedScorer`` is the same in NumPy."""
 
-    ``uses_state`` is off for an ablation: then the state is zero.
-    """
-
-    def __init__(self, center: Tensor, scale: Tensor, uses_state: bool = True) -> None:
+    def __init__(self, center: Tensor, scale: Tensor) -> None:
         super().__init__()
         self.words = nn.EmbeddingBag(BUCKETS, _D_WORD, mode="mean", padding_idx=0)
         nn.init.normal_(self.words.weight, std=0.3)
         self.reader = nn.GRU(_D_WORD, _D_STATE)
         self.query = nn.Parameter(torch.randn(_D_STATE, 2 * _D_WORD) * 0.1)
-        self.hidden = nn.Linear(STATIC + DYNAMIC + 2 * _D_WORD + 2 + _D_STATE, _D_HIDDEN)
+        self.hidden = nn.Linear(FEATURES + 2 * _D_WORD + 2 + _D_STATE, _D_HIDDEN)
         self.out = nn.Linear(_D_HIDDEN, 1)
         self.drop = nn.Dropout(0.2)
         self.center: Tensor
         self.scale: Tensor
         self.register_buffer("center", center)
         self.register_buffer("scale", scale)
-        self.uses_state = uses_state
 
     def states(self, thread: LabelledThread) -> Tensor:
         """Return the state before each message and after the last (messages + 1, d_state)."""
         words = self.words(torch.from_numpy(padded(thread.words, MESSAGE_WORDS)))
-        first = torch.zeros(1, _D_STATE)
-        if not self.uses_state:
-            return first.expand(len(words) + 1, _D_STATE)
-        states: Tensor = self.reader(words)[0]
-        return torch.cat([first, states])
+        return torch.cat([torch.zeros(1, _D_STATE), self.reader(words)[0]])
 
     def forward(self, thread: LabelledThread, states: Tensor) -> Tensor:
         """Return the logit of each row of ``thread``."""
@@ -107,7 +98,7 @@ def fit(
     rows = np.concatenate([thread.features for thread, _ in threads])
     center, spread = rows.mean(0), rows.std(0)
     scale = np.where(spread > 1e-3, spread, 1.0).astype(np.float32)
-    network = NeedNetwork(torch.from_numpy(center), torch.from_numpy(scale), settings.state)
+    network = NeedNetwork(torch.from_numpy(center), torch.from_numpy(scale))
 
     def batches(generator: Generator) -> Iterator[Sequence[Weighed]]:
         order = torch.randperm(len(threads), generator=generator).tolist()
@@ -125,42 +116,40 @@ def fit(
 
 
 @torch.no_grad()
-def predict(
-    network: NeedNetwork, thread: LabelledThread, other: LabelledThread | None = None
+def scored(
+    network: NeedNetwork, threads: Sequence[LabelledThread], with_other_state: bool = False
 ) -> Vector:
-    """Return the logits of a thread's rows; with the state of an ``other`` thread for an ablation."""
-    states = network.states(other or thread)
-    if other is not None:
+    """Return the rows (logit, label, weight) of threads.
+
+    ``with_other_state`` is an ablation: each thread is scored with the state of the next one.
+    """
+    rows = []
+    for thread, other in zip(threads, [*threads[1:], *threads[:1]], strict=True):
+        states = network.states(other if with_other_state else thread)
         last = len(states) - 1
-        places = np.minimum(np.arange(len(thread.words) + 1), last)
-        states = states[torch.from_numpy(places)]
-    logits: Vector = network(thread, states).numpy()
-    return logits
+        states = states[torch.arange(len(thread.words) + 1).clamp(max=last)]
+        logits = network(thread, states).numpy()
+        rows.append(np.stack([logits, thread.label, thread.weight**2], axis=1))
+    return np.concatenate(rows)
 
 
-def calibrate(logits: Vector, labels: Vector, weights: Vector) -> tuple[float, float]:
-    """Return the scale and shift by which logits become probabilities (Platt)."""
-    scale, shift = torch.ones(1, requires_grad=True), torch.zeros(1, requires_grad=True)
-    score, target, weight = map(torch.from_numpy, (logits, labels, weights))
-    optimiser = torch.optim.LBFGS([scale, shift], max_iter=60)
+def calibrated(rows: Vector) -> tuple[float, float]:
+    """Return the scale and shift by which logits become probabilities (Platt 1999)."""
+    from scipy.optimize import minimize
 
-    def loss() -> Tensor:
-        optimiser.zero_grad()
-        value = nn.functional.binary_cross_entropy_with_logits(
-            scale * score + shift, target, weight=weight
-        )
-        value.backward()  # type: ignore[no-untyped-call]
-        return value
+    logits, labels, weights = rows.T.astype(np.float64)
 
-    optimiser.step(loss)  # type: ignore[no-untyped-call]
-    return float(scale.detach()), float(shift.detach())
+    def loss(line: Vector) -> float:
+        scores = line[0] * logits + line[1]
+        return float(np.average(np.logaddexp(0, scores) - labels * scores, weights=weights))
+
+    scale, shift = minimize(loss, np.array([1.0, 0.0]), method="Nelder-Mead").x
+    return float(scale), float(shift)
 
 
-def area_under_curve(scores: Vector, labels: Vector, weights: Vector) -> float:
+def area_under_curve(rows: Vector) -> float:
     """Return the weighted area under the ROC curve; a label of .5 and more is positive."""
-    order = np.argsort(-scores, kind="stable")
-    positive = weights[order] * (labels[order] >= 0.5)
-    negative = weights[order] * (labels[order] < 0.5)
-    above = np.cumsum(positive)
+    _, labels, weights = rows[np.argsort(-rows[:, 0], kind="stable")].T
+    positive, negative = weights * (labels >= 0.5), weights * (labels < 0.5)
     total = positive.sum() * negative.sum()
-    return float((negative * above).sum() / total) if total else float("nan")
+    return float((negative * np.cumsum(positive)).sum() / total) if total else float("nan")

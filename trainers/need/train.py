@@ -21,13 +21,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.files import write_text
 from stategate.stores.runs import provenance
 from stategate.trainers.need.labels import LabelledThread, labelled
-from stategate.trainers.need.model import (
-    NeedNetwork,
-    area_under_curve,
-    calibrate,
-    fit,
-    predict,
-)
+from stategate.trainers.need.model import NeedNetwork, area_under_curve, calibrated, fit, scored
 from stategate.trainers.need.tool_tasks import tool_tasks
 from stategate.trainers.settings import NeedSettings, files_of, open_run
 
@@ -46,131 +40,96 @@ class Example:
     thread: LabelledThread
 
 
-@dataclass(frozen=True)
-class Scored:
-    """Logits of threads that a network had not seen, with their labels and weights."""
-
-    logits: Vector
-    labels: Vector
-    weights: Vector
-
-
 def train(settings: NeedSettings) -> dict[str, Any]:
     """Train, report what carries over, write the checkpoint; return the summary."""
-    hashes = {"threads": [Path(path).name for path in files_of(settings.threads)]}
-    run = open_run(settings, {"data": hashes})
+    data = {"threads": [Path(path).name for path in files_of(settings.threads)]}
+    run = open_run(settings, {"data": data})
     examples = _examples(settings)
     folder = Path(settings.run)
-    folds = _folds(examples, settings.folds)
-    networks: list[NeedNetwork] = []
-    outside: dict[str, list[Scored]] = {}
-    other: dict[str, list[Scored]] = {}
-    for number in range(settings.folds):
-        own = [e for e, fold in zip(examples, folds, strict=True) if fold == number]
-        training = [e for e, fold in zip(examples, folds, strict=True) if fold != number]
-        network = _fitted(training, settings, f"fold-{number}")
+    networks: dict[str, NeedNetwork] = {}
+    outside: dict[str, list[Vector]] = {}  # rows of tasks that a network had not seen, by set
+    parts = [_fold(examples, number, settings.folds) for number in range(settings.folds)]
+    for number, (own, others) in enumerate(parts):
+        name = f"fold-{number}"
+        networks[name] = network = _fitted(others, settings, name)
         for source in {e.source for e in own}:
-            test = [e for e in own if e.source == source]
-            outside.setdefault(source, []).append(_scored(network, test))
-            other.setdefault(source, []).append(_scored(network, test, True))
-        networks.append(network)
-        _write_threads(folder / f"fold-{number}.jsonl", own)
-    every = _joined([one for scored in outside.values() for one in scored])
-    calibration = calibrate(every.logits, every.labels, every.weights)
-    for number, network in enumerate(networks):
-        _save(network, folder / f"fold-{number}", settings, calibration, {})
-    rows = [
-        _row(f"{source}, other tasks", _joined(scored), calibration)
-        for source, scored in outside.items()
-    ]
-    rows += [
-        _row(f"{source}, another thread's state", _joined(scored), calibration)
-        for source, scored in other.items()
-    ]
+            test = [e.thread for e in own if e.source == source]
+            for what, mixed_up in (("other tasks", False), ("another thread's state", True)):
+                rows = scored(network, test, mixed_up)
+                outside.setdefault(f"{source}, {what}", []).append(rows)
+        _write_threads(folder / f"{name}.jsonl", own)
+    tested = {name: np.concatenate(rows) for name, rows in outside.items()}
+    every = [rows for name, rows in tested.items() if name.endswith("other tasks")]
+    calibration = calibrated(np.concatenate(every))
     for source in sorted({e.source for e in examples} - {_MADE_UP}):
-        others = [e for e in examples if e.source != source]
-        network = _fitted(others, settings, f"without-{source}")
-        test = [e for e in examples if e.source == source]
-        rows.append(_row(f"{source}, left out", _scored(network, test), calibration))
-        _save(network, folder / f"without-{source}", settings, calibration, {})
+        name = f"without-{source}"
+        networks[name] = _fitted([e for e in examples if e.source != source], settings, name)
+        test = [e.thread for e in examples if e.source == source]
+        tested[f"{source}, left out"] = scored(networks[name], test)
+    table = [_row(name, rows, calibration) for name, rows in tested.items()]
+    for name, network in networks.items():
+        _save(network, folder / name, settings, calibration, {})
+    facts = {"metrics": table, "data": data}
     final = _fitted(examples, settings, "all")
-    _save(
-        final, Path(settings.checkpoint), settings, calibration, {"metrics": rows, "data": hashes}
-    )
-    return run.summarise(rows, [])
+    _save(final, Path(settings.checkpoint), settings, calibration, facts)
+    return run.summarise(table, [])
 
 
 def _examples(settings: NeedSettings) -> list[Example]:
     """Return the labelled threads of every file, and of the made-up tasks."""
-    examples = []
-    for path in files_of(settings.threads):
-        source = Path(path).name.split(".")[0]
-        for name, task, messages in read_threads(path):
-            if (thread := labelled(f"{source}-{name}", messages, settings.seed)) is not None:
-                examples.append(Example(source, task, name, messages, thread))
-    for family, name, messages in tool_tasks(settings.seed, settings.tool_tasks):
-        if (thread := labelled(name, messages, settings.seed)) is not None:
-            examples.append(Example(_MADE_UP, family, name, messages, thread))
+    threads = [
+        (Path(path).name.split(".")[0], task, name, messages)
+        for path in files_of(settings.threads)
+        for name, task, messages in read_threads(path)
+    ]
+    made = tool_tasks(settings.seed, settings.tool_tasks)
+    threads += [(_MADE_UP, service, name, messages) for service, name, messages in made]
+    examples = [
+        Example(source, task, name, messages, thread)
+        for source, task, name, messages in threads
+        if (thread := labelled(f"{source}-{name}", messages, settings.seed)) is not None
+    ]
     if not examples:
         raise UserError("there is no thread to learn from: name files with --threads")
     return examples
 
 
-def _folds(examples: Sequence[Example], count: int) -> list[int]:
-    """Return the fold of each example: tasks of one group hang together."""
-    groups: dict[str, list[str]] = {}
-    for example in examples:
-        groups_of_source = groups.setdefault(example.source, [])
-        if example.group not in groups_of_source:
-            groups_of_source.append(example.group)
-    return [groups[e.source].index(e.group) % count for e in examples]
+def _fold(
+    examples: Sequence[Example], number: int, count: int
+) -> tuple[list[Example], list[Example]]:
+    """Return fold ``number`` of ``count``, and the other examples; tasks of a group hang together."""
+    groups: dict[str, dict[str, int]] = {}
+    for e in examples:
+        own = groups.setdefault(e.source, {})
+        own.setdefault(e.group, len(own) % count)
+    is_own = [groups[e.source][e.group] == number for e in examples]
+    pairs = list(zip(examples, is_own, strict=True))
+    return [e for e, own in pairs if own], [e for e, own in pairs if not own]
 
 
 def _fitted(examples: Sequence[Example], settings: NeedSettings, name: str) -> NeedNetwork:
     """Fit to examples, some tasks of which choose the best epoch; every set counts alike."""
     sizes = Counter(example.source for example in examples)
-    weighed = [(e.thread, len(examples) / len(sizes) / sizes[e.source]) for e in examples]
-    folds = _folds(examples, _CHOOSING)
-    validation = [one for one, fold in zip(weighed, folds, strict=True) if not fold]
-    training = [one for one, fold in zip(weighed, folds, strict=True) if fold]
-    return fit(training or weighed, validation, settings, Path(settings.run) / "fits" / name)
-
-
-def _scored(network: NeedNetwork, examples: Sequence[Example], is_mixed_up: bool = False) -> Scored:
-    """Return the logits of examples; ``is_mixed_up``: each with the state of the next one."""
-    threads = [e.thread for e in examples]
-    others = [*threads[1:], threads[0]]
-    return _joined(
-        [
-            Scored(predict(network, t, o if is_mixed_up else None), t.label, t.weight**2)
-            for t, o in zip(threads, others, strict=True)
-        ]
+    validation, training = (
+        [(e.thread, len(examples) / len(sizes) / sizes[e.source]) for e in side]
+        for side in _fold(examples, 0, _CHOOSING)
     )
+    return fit(training or validation, validation, settings, Path(settings.run) / "fits" / name)
 
 
-def _joined(parts: Sequence[Scored]) -> Scored:
-    return Scored(
-        np.concatenate([part.logits for part in parts]),
-        np.concatenate([part.labels for part in parts]),
-        np.concatenate([part.weights for part in parts]),
-    )
-
-
-def _row(name: str, scored: Scored, calibration: tuple[float, float]) -> dict[str, Any]:
+def _row(name: str, rows: Vector, calibration: tuple[float, float]) -> dict[str, Any]:
     """Return the area under the curve, and how far chances are from what happened (ECE)."""
     scale, shift = calibration
-    chances = 1 / (1 + np.exp(-(scale * scored.logits + shift)))
+    logits, labels, weights = rows.T
+    chances = 1 / (1 + np.exp(-(scale * logits + shift)))
     bins = np.digitize(chances, [0.003, 0.01, 0.03, 0.1, 0.3])
-    total = scored.weights.sum()
-    gaps = [
-        abs(((chances - scored.labels) * scored.weights)[bins == i].sum()) / total for i in range(6)
-    ]
+    gaps = [abs(((chances - labels) * weights)[bins == i].sum()) for i in range(6)]
     return {
         "agent": name,
-        "n": len(scored.labels),
-        "auc": area_under_curve(scored.logits, scored.labels, scored.weights),
-        "needed": float((scored.labels * scored.weights).sum() / total),
-        "calibration_error": float(sum(gaps)),
+        "n": len(rows),
+        "auc": area_under_curve(rows),
+        "needed": float((labels * weights).sum() / weights.sum()),
+        "calibration_error": float(sum(gaps) / weights.sum()),
     }
 
 
@@ -181,28 +140,26 @@ def _save(
     calibration: tuple[float, float],
     facts: dict[str, Any],
 ) -> None:
-    architecture = {name: list(array.shape) for name, array in network.arrays(calibration).items()}
+    arrays = network.arrays(calibration)
     meta = {
         "kind": KIND,
-        "architecture": architecture,
+        "architecture": {name: list(array.shape) for name, array in arrays.items()},
         "embedder": None,
         "trained": "cross-entropy: is a part of a result used by a later call or the answer",
         "seed": settings.seed,
         **facts,
         **provenance(),
     }
-    save_weights(str(path), network.arrays(calibration), meta)
+    save_weights(str(path), arrays, meta)
 
 
 def _write_threads(path: Path, examples: Sequence[Example]) -> None:
-    lines = [
-        json.dumps(
-            {
-                "id": f"{e.source}-{e.name}",
-                "task": e.group,
-                "messages": messages_to_dict(list(e.messages)),
-            }
-        )
+    rows = [
+        {
+            "id": f"{e.source}-{e.name}",
+            "task": e.group,
+            "messages": messages_to_dict(list(e.messages)),
+        }
         for e in examples
     ]
-    write_text(path, "\n".join(lines) + "\n")
+    write_text(path, "".join(f"{json.dumps(row)}\n" for row in rows))

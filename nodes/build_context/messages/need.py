@@ -17,8 +17,7 @@ from stategate.nodes.build_context.messages.part_features import (
     KEY_WORDS,
     Part,
     ThreadFacts,
-    dynamic_features,
-    feature_matrix,
+    features,
     hashes,
     message_words,
     padded,
@@ -56,8 +55,7 @@ class NeedScorer:
         weights = self._weights
         rows, keys, tools, lengths = [], [], [], []
         for parts, tool, age in results:
-            dynamic = dynamic_features(parts, facts, age, age == 0)
-            rows.append(feature_matrix(parts, dynamic))
+            rows.append(features(parts, facts, age))
             keys += [part.keys for part in parts]
             tools += [hashes("t", [tool], 6)] * len(parts)
             lengths.append(len(parts))

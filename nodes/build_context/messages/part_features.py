@@ -46,6 +46,10 @@ _KINDS = tuple(
 )
 
 
+#: How many numbers a row of :func:`features` has: those of the part, then those of the thread.
+FEATURES = len(_KINDS) + 12 + len(_FORMATS) + 16
+
+
 @dataclass(frozen=True)
 class Part:
     """One part of a result: its values, the hashes of its key names, and its own features."""
@@ -172,37 +176,34 @@ class ThreadFacts:
             self.used.update(part.keys)
 
 
-def dynamic_features(
-    parts: Sequence[Part], facts: ThreadFacts, age: int, is_last_turn: bool
-) -> list[tuple[float, ...]]:
-    """Return the features of a result's parts that change with the thread; ``age`` in results."""
-    rows: list[tuple[float, ...]] = []
+def features(parts: Sequence[Part], facts: ThreadFacts, age: int) -> Vector:
+    """Return the features of a result's parts (parts, FEATURES); ``age`` counts results since."""
+    rows = [part.static for part in parts]
     any_called = any(part.values & facts.called for part in parts[:400])
-    for part in parts:
+    for number, part in enumerate(parts):
         values, count = part.values, max(len(part.values), 1)
         keys = max(len(part.keys), 1)
         seen = sum(facts.seen[key] for key in part.keys)
-        rows.append(
-            (
-                len(values & facts.turn_words) / count,
-                len(values & facts.called) / count,
-                len(values & facts.task) / count,
-                len(values & facts.last_words) / count,
-                len(values & facts.last_call) / count,
-                float(bool(values - facts.turn_words)),
-                sum(1 / facts.holders[v] for v in values if facts.holders[v]) / count,
-                _log(min((facts.holders[v] for v in values), default=0)),
-                sum(key in facts.argument_names for key in part.keys) / keys,
-                sum(facts.used[key] for key in part.keys) / (1 + seen),
-                _log(sum(facts.used[key] for key in part.keys)),
-                float(any_called),
-                _log(age),
-                float(is_last_turn),
-                _log(facts.turns),
-                _log(facts.results),
-            )
+        used = sum(facts.used[key] for key in part.keys)
+        rows[number] += (
+            len(values & facts.turn_words) / count,
+            len(values & facts.called) / count,
+            len(values & facts.task) / count,
+            len(values & facts.last_words) / count,
+            len(values & facts.last_call) / count,
+            float(bool(values - facts.turn_words)),
+            sum(1 / facts.holders[v] for v in values if facts.holders[v]) / count,
+            _log(min((facts.holders[v] for v in values), default=0)),
+            sum(key in facts.argument_names for key in part.keys) / keys,
+            used / (1 + seen),
+            _log(used),
+            float(any_called),
+            _log(age),
+            float(age == 0),
+            _log(facts.turns),
+            _log(facts.results),
         )
-    return rows
+    return np.asarray(rows, dtype=np.float32).reshape(len(parts), FEATURES)
 
 
 def message_words(message: BaseMessage, tools: Mapping[str, str]) -> tuple[int, ...]:
@@ -219,18 +220,6 @@ def message_words(message: BaseMessage, tools: Mapping[str, str]) -> tuple[int, 
     called = hashes("t", [call["name"] for call in calls], 8)
     names = hashes("k", [name for call in calls for name in call["args"]], 12)
     return (*role, *called, *names, *words)[:MESSAGE_WORDS]
-
-
-#: How many numbers ``Part.static`` and a row of ``dynamic_features`` have.
-STATIC, DYNAMIC = len(_KINDS) + 12 + len(_FORMATS), 16
-
-
-def feature_matrix(parts: Sequence[Part], rows: Sequence[tuple[float, ...]]) -> Vector:
-    """Return the features of parts as a matrix (parts, STATIC + DYNAMIC)."""
-    if not parts:
-        return np.zeros((0, STATIC + DYNAMIC), dtype=np.float32)
-    joined = [(*part.static, *row) for part, row in zip(parts, rows, strict=True)]
-    return np.asarray(joined, dtype=np.float32)
 
 
 def padded(rows: Sequence[Sequence[int]], width: int) -> NDArray[np.int64]:
