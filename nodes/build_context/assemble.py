@@ -18,7 +18,7 @@ from dataclasses import replace
 from langchain_core.messages import HumanMessage
 from pydantic import Field
 
-from stategate.envs.protocols import NOTE, Chunk, Fragment, StatusLine, View
+from stategate.envs.protocols import NOTE, Chunk, Fragment, StatusLine
 from stategate.nodes.protocols import (
     BuiltContext,
     ContextBuilder,
@@ -70,8 +70,11 @@ def assemble(
     spare = remaining - used - tail_tokens
     extra = newest_within(events, spare)
     spare -= sum(piece.tokens_after for piece in extra)
-    before = past_pieces(request.view, [c for c in past if c.id in ids], scores, spare)
-    dropped = [page_piece(c, render(request.view, c), (), None) for c in past if c.id not in ids]
+    lines = [(chunk, render(request.view, chunk)) for chunk in past]
+    steps = [page_piece(c, line, line, scores.get(c.id)) for c, line in lines if c.id in ids]
+    before = headed(line_piece("past", "past", "So far:\n", spare), steps, spare)
+    visible_ids = {piece.id for piece in before}
+    dropped = [page_piece(c, line, (), None) for c, line in lines if c.id not in visible_ids]
     return built((instruction, *before, *dropped, *page_pieces, *extra, *tail))
 
 
@@ -80,18 +83,6 @@ def instruction_piece(request: ContextRequest) -> Piece:
     lead = Fragment("Instruction: ", role="lead")
     text = Fragment(one_line(request.instruction), role="instruction")
     return line_piece("instruction", "instruction", (lead, text, BREAK), request.budget)
-
-
-def past_pieces(
-    view: View, past: Sequence[Chunk], scores: Mapping[str, float], budget: int
-) -> list[Piece]:
-    """Return "So far:" and the lines of earlier steps, the latest that fit ``budget`` tokens."""
-    if not past:
-        return []
-    header = line_piece("past", "past", "So far:\n", budget)
-    lines = [page_piece(c, w, w, scores.get(c.id)) for c in past for w in (render(view, c),)]
-    newest = newest_within(lines, budget - header.tokens_after)
-    return [header, *newest] if any(piece.text for piece in newest) else newest
 
 
 def built(pieces: Sequence[Piece], over_budget: bool = False) -> BuiltContext:
@@ -278,23 +269,6 @@ def line_piece(
 ) -> Piece:
     """Make a piece of the frame, cut to ``budget`` tokens (None: whole); a plain text is a lead."""
     whole = (Fragment(line, role="lead"),) if isinstance(line, str) else tuple(line)
-    visible = whole if budget is None else cut_lines(whole, budget)
+    visible = whole if budget is None else tuple(fit(whole, budget))
     before, text = count_tokens(text_of(whole)), text_of(visible)
     return Piece(id_, kind, text, (), before, count_tokens(text), score, fragments=visible)
-
-
-def cut_lines(fragments: Sequence[Fragment], budget: int) -> tuple[Fragment, ...]:
-    """Return the head of lines within ``budget`` tokens, still ending in a break (() if none fits)."""
-    whole = text_of(fragments)
-    text = cut_line(whole, budget)
-    if text == whole:
-        return tuple(fragments)
-    return (*head_of(fragments, len(text) - 1), BREAK) if text else ()
-
-
-def cut_line(line: str, budget: int) -> str:
-    """Return ``line`` cut to ``budget`` tokens but still ending in a break ("" if nothing fits)."""
-    if count_tokens(line) <= budget:
-        return line
-    cut = truncate(line, max(budget - 1, 0)).rstrip()
-    return f"{cut}\n" if cut and count_tokens(f"{cut}\n") <= budget else ""

@@ -50,9 +50,6 @@ class Compress(FramedContext):
 
     hint: ClassVar[str] = "every button stays; words that matter least are left out first"
     kind: Literal["compress"] = "compress"
-    allocator: Literal["uniform"] = Field(
-        default="uniform", description="how chunks share room: equally, the only rule there is"
-    )
     ratio: float | None = Field(
         default=None,
         gt=0,

@@ -7,7 +7,7 @@ state also weighs what they and the wish have in common: ``score = cos(q, chunk)
 (see ``nodes.retrieval.align``).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -168,14 +168,3 @@ def readout_of(request: ContextRequest, updater: "StateUpdater") -> Vector:
     if request.state is None:
         return np.zeros(updater.model.d_state, dtype=np.float32)
     return np.asarray(request.state[-updater.model.d_state :], dtype=np.float32)
-
-
-_LOWEST, _HIGHEST = 0.05, 20.0
-
-
-def normalised(raw: Mapping[str, float]) -> dict[str, float]:
-    """Return weights scaled to a mean of one and clipped, so that nobody starves or takes all."""
-    mean = sum(raw.values()) / len(raw) if raw else 1.0
-    if mean <= 0:
-        return dict.fromkeys(raw, 1.0)
-    return {key: min(max(value / mean, _LOWEST), _HIGHEST) for key, value in raw.items()}

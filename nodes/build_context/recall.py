@@ -23,7 +23,7 @@ from stategate.language.utterance import content_of, is_forgetting, read_utteran
 from stategate.language.words import FUNCTION_WORDS
 from stategate.nodes.build_context.assemble import (
     built,
-    cut_lines,
+    fit,
     headed,
     line_piece,
     with_pieces,
@@ -235,7 +235,7 @@ def _question(asked: str, about: str, request: ContextRequest) -> tuple[Piece, i
     if about and count_tokens(text_of((*longer, *cue))) <= request.budget // 2:
         line = longer
     before = count_tokens(text_of((*line, *cue)))
-    shown = (*cut_lines(line, request.budget - count_tokens(text_of(cue))), *cue)
+    shown = (*fit(line, request.budget - count_tokens(text_of(cue))), *cue)
     size = count_tokens(text_of(shown))
     if size > request.budget:
         shown, size = (), 0
@@ -381,12 +381,6 @@ _OPENINGS = frozenset("and but so then also or".split())
 _ALONE = frozenset("a an i my me".split())
 _SHORT = 1  # words of content of a question that asks for nothing by itself
 _ANSWER_WORDS = 12  # of an answer that are looked at
-
-
-def standalone(question: str, events: Sequence[Event]) -> str:
-    """Return ``question`` with the words of the turn that it follows in front, if it follows one."""
-    about = followed_turn(question, events)
-    return f"{about} {question}" if about else question
 
 
 def followed_turn(question: str, events: Sequence[Event]) -> str:

@@ -22,21 +22,21 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import describe
 from stategate.nodes.retrieval.ranking import Scores, bm25, cosine, fuse, softmax, z_scores
 from stategate.stores.corpus.chunking import Chunking
-from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
+
+GRADIENT = "single_gradient"
+Partner = Literal["bm25", "bm25_stem", "embedder"]
 
 
 @dataclass(frozen=True)
 class Ranking:
     """A ranker's result. ``weights`` sum to one and are for display; ``scores`` decide.
 
-    ``calls`` counts forward and backward passes over the question, ``parts`` are each ranker's own
-    scores where some are fused.
+    ``parts`` are each ranker's own scores where some are fused.
     """
 
     scores: Scores
     weights: Scores
-    calls: int = 0
     parts: Mapping[str, Scores] = field(default_factory=dict)
 
     def order(self) -> list[int]:
@@ -44,51 +44,38 @@ class Ranking:
         return [int(i) for i in np.argsort(-self.scores, kind="stable")]
 
 
-GRADIENT = "single_gradient"
-
-
 def rank(backend: Backend, states: Sequence[State], question: str) -> Ranking:
-    """Return the ranking of ``states`` by the gradient of the question's loss; empty for none."""
-    if not states:
-        return Ranking(np.zeros(0), np.zeros(0))
+    """Return the ranking of ``states`` by the gradient of the question's loss."""
     import torch
 
     weights = torch.full((len(states),), 1 / len(states))
     gradient = backend.gradient(states, weights, question)
     scores = -gradient.slope.double().numpy()
-    return Ranking(scores, softmax(z_scores(scores)), 2)
+    return Ranking(scores, softmax(z_scores(scores)))
 
 
-Partner = Literal["bm25", "bm25_stem", "embedder"]
-
-
-@dataclass(frozen=True)
-class Weigher:
-    """The gradient's ranker over ``memory``; scores of ``partners`` are added to it, as z-scores."""
-
-    memory: DocumentMemory
-    embedder: Callable[[], Embedder]
-    partners: Sequence[Partner] = ("bm25_stem", "embedder")
-
-    def weigh(self, question: str, documents: Sequence[Document]) -> Ranking:
-        """Score ``documents`` for ``question``. Raises ``UserError`` for an empty question."""
-        if not question.strip():
-            raise UserError("the question is empty: ask something")
-        if not documents:
-            return Ranking(np.zeros(0), np.zeros(0))
-        texts = [document.as_text() for document in documents]
-        states = self.memory.states(documents)
-        ranking = rank(self.memory.backend, states, question)
-        parts = {GRADIENT: ranking.scores}
-        for partner in self.partners:
-            if partner == "embedder":
-                parts[partner] = cosine(self.embedder(), question, texts)
-            else:
-                parts[partner] = bm25(question, texts, stemmed=partner == "bm25_stem")
-        if not self.partners:
-            return replace(ranking, parts=parts)
-        fused = fuse(list(parts.values())) / len(parts)
-        return replace(ranking, scores=fused, weights=softmax(fused), parts=parts)
+def weigh(
+    question: str,
+    documents: Sequence[Document],
+    memory: DocumentMemory,
+    embedder: Callable[[], Embedder],
+    partners: Sequence[Partner],
+) -> Ranking:
+    """Rank ``documents`` by the gradient; scores of ``partners`` are added to it, as z-scores."""
+    if not documents:  # then no model need be loaded
+        return Ranking(np.zeros(0), np.zeros(0))
+    ranking = rank(memory.backend, memory.states(documents), question)
+    texts = [document.as_text() for document in documents]
+    parts = {GRADIENT: ranking.scores}
+    for partner in partners:
+        if partner == "embedder":
+            parts[partner] = cosine(embedder(), question, texts)
+        else:
+            parts[partner] = bm25(question, texts, stemmed=partner == "bm25_stem")
+    if len(parts) == 1:
+        return replace(ranking, parts=parts)
+    fused = fuse(list(parts.values())) / len(parts)
+    return Ranking(fused, softmax(fused), parts)
 
 
 def documents_of(corpus: str) -> list[Document]:
@@ -130,7 +117,6 @@ class Rico(ConversationContext):
     def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder; the model is loaded when there is first something to weigh."""
         memory = DocumentMemory(lambda: shared_backend(self.model, max_tokens=self.max_tokens))
-        weigher = Weigher(memory, lambda: resources.embedder, partners=self.fuse_with)
 
         def find(request: ContextRequest, query: str) -> tuple[list[tuple[Chunk, float]], int]:
             passages = self.candidates_for(request, query, self.candidates, resources)
@@ -138,12 +124,8 @@ class Rico(ConversationContext):
             titles = [one_line(str(chunk.data.get("title") or "")) for chunk in chunks]
             texts = [one_line(describe(request.view, chunk)) for chunk in chunks]
             documents = [Document(*pair) for pair in zip(titles, texts, strict=True)]
-            weighed = weigher.weigh(_one_line_question(query), documents)
+            asked = one_line(query) or "What is this about?"
+            weighed = weigh(asked, documents, memory, lambda: resources.embedder, self.fuse_with)
             return [(chunks[i], float(weighed.weights[i])) for i in weighed.order()], self.top_k
 
         return self.conversation(resources, find, best_last=True)
-
-
-def _one_line_question(question: str) -> str:
-    """Return the question in one line, a general one where it is empty."""
-    return one_line(question) or "What is this about?"

@@ -9,7 +9,8 @@ import csv
 import io
 import json
 import random
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
@@ -20,6 +21,9 @@ _PLAIN = (
     "please note that this entry was reviewed by the regular team and nothing unusual was found so the "
     "usual rules for handling storage delivery and communication continue to apply until further notice"
 ).split()
+
+
+Record = dict[str, object]
 
 
 class Service(NamedTuple):
@@ -64,8 +68,8 @@ def _prose(rng: random.Random, least: int, most: int) -> str:
     return " ".join(rng.choices(_PLAIN, k=rng.randint(least, most))) + "."
 
 
-def _record(service: Service, rng: random.Random, has_remarks: bool) -> dict[str, object]:
-    record: dict[str, object] = {
+def _record(service: Service, rng: random.Random, has_remarks: bool) -> Record:
+    record: Record = {
         service.record_id: _made(service.id_pattern, rng),
         service.owner: f"{rng.choice(_FIRST)} {rng.choice(_LAST)}",
         "city": rng.choice(_CITIES),
@@ -76,13 +80,32 @@ def _record(service: Service, rng: random.Random, has_remarks: bool) -> dict[str
     return {**record, "remarks": _prose(rng, 8, 40)} if has_remarks else record
 
 
-def _child(service: Service, rng: random.Random) -> dict[str, object]:
-    return {
-        service.child_id: _made(service.child_pattern, rng),
-        "kind": rng.choice(["standard", "plus", "basic", "extra"]),
-        service.amount: round(rng.uniform(5, 900), 2),
-        "description": _prose(rng, 5, 30),
-    }
+def _detail(service: Service, record: Record, rng: random.Random) -> Record:
+    children: list[Record] = [
+        {
+            service.child_id: _made(service.child_pattern, rng),
+            "kind": rng.choice(["standard", "plus", "basic", "extra"]),
+            service.amount: round(rng.uniform(5, 900), 2),
+            "description": _prose(rng, 5, 30),
+        }
+        for _ in range(rng.randint(2, 8))
+    ]
+    mail = f"{_made('????', rng).lower()}@example.com"
+    return {**record, "children": children, "email": mail, "remarks": _prose(rng, 20, 60)}
+
+
+def _listed(records: Sequence[Record], rng: random.Random) -> str:
+    """Return records as JSON, a CSV table or lines."""
+    form = rng.choice(["json", "table", "lines"])
+    if form == "json":
+        return json.dumps({"count": len(records), "results": records})
+    if form == "lines":
+        return "\n".join("; ".join(f"{k}={v}" for k, v in record.items()) for record in records)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(records[0]))
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
 
 
 def _call(messages: list[BaseMessage], name: str, result: str, **args: object) -> None:
@@ -93,40 +116,48 @@ def _call(messages: list[BaseMessage], name: str, result: str, **args: object) -
 
 
 def tool_task(service: Service, rng: random.Random) -> list[BaseMessage]:
-    """Return a thread: two to four records are looked up, and acted on with what was found."""
+    """Return a thread: two to four records are looked up, and acted on at once or later."""
     has_remarks = rng.random() < 0.5
     records = [_record(service, rng, has_remarks) for _ in range(rng.choice([5, 12, 40, 120]))]
-    if rng.random() < 0.5:
-        listed = json.dumps({"count": len(records), "results": records})
-    else:
-        table = io.StringIO()
-        writer = csv.DictWriter(table, list(records[0]))
-        writer.writeheader()
-        writer.writerows(records)
-        listed = table.getvalue()
     messages: list[BaseMessage] = [SystemMessage(f"You help with every {service.noun} of ours.")]
-    targets = [(record, _child(service, rng)) for record in rng.sample(records, rng.randint(2, 4))]
-    names = " and ".join(f"{record[service.owner]} in {record['city']}" for record, _ in targets)
-    messages.append(HumanMessage(f"Hello, I need the {service.noun} of {names} changed."))
-    _call(messages, service.search, listed, query=rng.choice(["all", "recent", "*"]))
-    for record, child in targets:
-        others = [_child(service, rng) for _ in range(rng.randint(1, 7))]
-        mail = f"{_made('????', rng).lower()}@example.com"
-        children = rng.sample([child, *others], len(others) + 1)
-        detail = {**record, f"{service.child}s": children, "contact": {"email": mail}}
-        record["email"] = mail
+    targets = rng.sample(records, rng.randint(2, 4))
+    names = [f"{record[service.owner]}, {record['city']}" for record in targets]
+    messages.append(HumanMessage(f"Hello, I need the {service.noun} of {names[0]} changed."))
+    _call(messages, service.search, _listed(records, rng), query=rng.choice(["all", "recent"]))
+    waiting: list[tuple[Record, Record]] = []
+    for record, name in zip(targets, names, strict=True):
+        if record is not targets[0]:
+            messages.append(HumanMessage(f"And what about {name}?"))
+        detail = _detail(service, record, rng)
         opened = json.dumps(detail, indent=rng.choice([None, 1]))
         _call(messages, service.detail, opened, **{service.record_id: record[service.record_id]})
-    messages.append(AIMessage(f"I see each {service.noun}. What shall I do?"))
-    for record, child in rng.sample(targets, len(targets)):
-        who, kind = record[service.owner], child["kind"]
-        messages.append(HumanMessage(f"{who}: take the {kind} {service.child}, and tell them."))
-        values = {key: record[key] for key in (service.record_id, service.date)}
-        values |= {key: child[key] for key in (service.child_id, service.amount)}
-        chosen = {key: values[key] for key in rng.sample(list(values), rng.randint(2, 4))}
-        _call(messages, service.act, json.dumps({"receipt": _made("???????", rng)}), **chosen)
-        _call(messages, "send_mail", "sent", to=record["email"], text="Your change is booked.")
-    return [*messages, AIMessage("Done.")]
+        messages.append(AIMessage(f"I see the {service.noun} of {name}. What shall I do?"))
+        waiting.append((record, detail))
+        if rng.random() < 0.3:
+            _act(messages, service, *waiting.pop(), rng)
+    for record, detail in rng.sample(waiting, len(waiting)):
+        _act(messages, service, record, detail, rng)
+    return messages
+
+
+def _act(
+    messages: list[BaseMessage],
+    service: Service,
+    record: Record,
+    detail: Record,
+    rng: random.Random,
+) -> None:
+    """Add a wish, and the calls that carry it out with values of a record and one of its children."""
+    child = rng.choice(cast(list[Record], detail["children"]))
+    wish = f"For {record[service.owner]}: take the {child['kind']} {service.child}, and tell them."
+    messages.append(HumanMessage(wish))
+    values = {key: record[key] for key in (service.record_id, service.date)}
+    values |= {key: child[key] for key in (service.child_id, service.amount)}
+    chosen = {key: values[key] for key in rng.sample(list(values), rng.randint(2, 4))}
+    _call(messages, service.act, json.dumps({"receipt": _made("???????", rng)}), **chosen)
+    if rng.random() < 0.6:
+        _call(messages, "send_mail", "sent", to=detail["email"], text="Your change is booked.")
+    messages.append(AIMessage("Done."))
 
 
 def tool_tasks(seed: int = 0, each: int = 12) -> list[tuple[str, str, list[BaseMessage]]]:

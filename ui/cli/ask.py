@@ -330,7 +330,7 @@ class RankSettings(Settings):
 )
 def rank(settings: RankSettings) -> None:
     """Weigh documents for a question by how much attending to them would help predict it."""
-    from stategate.nodes.build_context.rico import Weigher, documents_of
+    from stategate.nodes.build_context.rico import documents_of, weigh
     from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
     from stategate.nodes.models.embedders import MiniLM
 
@@ -339,12 +339,9 @@ def rank(settings: RankSettings) -> None:
     if not documents:
         why = f"there is no text in '{settings.corpus}'"
         raise UserError(f"{why}: put a file into it, or name another")
-    weigher = Weigher(
-        DocumentMemory(lambda: shared_backend(settings.model)),
-        lambda: MiniLM().build(Resources()),
-        () if settings.alone else settings.fuse_with,
-    )
-    weighed = weigher.weigh(question, documents)
+    memory = DocumentMemory(lambda: shared_backend(settings.model))
+    partners = () if settings.alone else settings.fuse_with
+    weighed = weigh(question, documents, memory, lambda: MiniLM().build(Resources()), partners)
     rows = [
         {
             "title": documents[i].title,
