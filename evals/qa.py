@@ -35,7 +35,7 @@ from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Tas
 from stategate.evals.settings import Qa
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import load_config
-from stategate.nodes.build_context.recall import Recall, standalone
+from stategate.nodes.build_context.recall import Recall, followed_turn
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.retrieval.corpus import CorpusIndex, Retrieval
 from stategate.stores.corpus.chunking import Chunking, Passage, contains_evidence
@@ -175,6 +175,7 @@ def qa_task(settings: Qa) -> Task:
 def ask(graph: Graph, turn: DialogueTurn, thread: RunnableConfig) -> Row:
     """Ask one question in a conversation; return its row: answer, what it cost, how right it is."""
     events = graph.get_state(thread).values.get("events") or []
+    about = followed_turn(turn.question, [Event.from_list(item) for item in events])
     started = time.perf_counter()
     built: Any = None
     act: dict[str, Any] = {}
@@ -186,7 +187,7 @@ def ask(graph: Graph, turn: DialogueTurn, thread: RunnableConfig) -> Row:
     answer = answered(str(act["action"])) or ""
     row: Row = {
         "question": turn.question,
-        "query": standalone(turn.question, [Event.from_list(item) for item in events]),
+        "query": f"{about} {turn.question}".strip(),
         "answer": answer,
         "fallback": act["decision"]["fallback"],
         "tokens": built.tokens,
