@@ -1,4 +1,4 @@
-"""Benchmarks: the worlds, a step of the graph without a model, and state banks by size.
+"""Benchmarks: the shop, a step of the graph without a model, and state banks by size.
 
 Each yields rows, one measurement after another. ``cpu`` figures are processor time, which other
 programs on the machine do not lengthen.
@@ -13,13 +13,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from stategate.envs.alfworld import AlfWorld
-from stategate.envs.protocols import Observation, Session, World, fill, takes_text
+from stategate.envs.protocols import fill, takes_text
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.expert import play
 from stategate.envs.webshop.reward import nouns
 from stategate.evals.core.task import Row
-from stategate.evals.settings import BenchAlfworld, BenchBank, BenchStep, BenchWebshop
+from stategate.evals.settings import BenchBank, BenchStep, BenchWebshop
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import load_config
 from stategate.stores.bank.bank import Bank, Entry, Vector
@@ -30,7 +29,7 @@ from stategate.stores.home import data_folder
 from stategate.stores.runs import parse_numbers, with_errors
 
 T = TypeVar("T")
-_GOALS, _GAMES, _STEPS = 10, 100, 50
+_GOALS = 10
 _KINDS = ("full", "retrieve", "compress")
 _NUDGE = 0.5  # length of the random part: cosine 1 / sqrt(1 + 0.25), about 0.9
 _QUERIES = 300
@@ -48,13 +47,8 @@ def bench_webshop(settings: BenchWebshop) -> Iterator[Row]:
     load = time.perf_counter() - started
     for product in shop.products.values():
         nouns(product.name)
-    rng, rates = random.Random(settings.seed), []
-    for _ in range(5):
-        steps, started = 0, time.perf_counter()
-        while time.perf_counter() < started + 1:
-            goal = rng.randrange(len(shop.goals))
-            steps += _walk(shop, *shop.reset(goal=goal), rng, 1000)
-        rates.append(steps / (time.perf_counter() - started))
+    rng = random.Random(settings.seed)
+    rates = [_walk(shop, rng, 1.0) for _ in range(5)]
     goals = rng.sample(shop.goals, min(500, len(shop.goals)))
     searched = timed(lambda goal: shop.search(goal["instruction_text"]), goals)
     row = {"agent": f"webshop {len(shop.products)} products", "n": len(rates)}
@@ -62,40 +56,21 @@ def bench_webshop(settings: BenchWebshop) -> Iterator[Row]:
     yield row | {f"search_{name}": value for name, value in searched.items()}
 
 
-def bench_alfworld(settings: BenchAlfworld) -> Iterator[Row]:
-    """Yield one row: ms to load a game (to its first page), and random steps a second in each.
-
-    Games are drawn from all splits; a random walk ends after fifty steps, or when it wins.
-    """
-    data = data_folder(settings.data, "alfworld")
-    world = AlfWorld.load(data)
-    rng = random.Random(settings.seed)
-    names = rng.sample(list(world.games), min(_GAMES, len(world.games)))
-    world.reset({"game": names[0]})  # the domain, which all games share, is read once
-    loads, rates = [], []
-    for name in names:
-        fresh = AlfWorld.load(data) if data == "sample" else world
-        began = time.process_time()
-        session, seen = fresh.reset({"game": name})
-        loads.append(1000 * (time.process_time() - began))
-        began = time.process_time()
-        steps = _walk(fresh, session, seen, rng, _STEPS)
-        rates.append(steps / (time.process_time() - began))
-    row = {"agent": f"alfworld {len(world.games)} games", "n": len(names)}
-    yield row | with_errors({"load_cpu_ms": loads, "steps_per_cpu_s": rates})
-
-
-def _walk(world: World, session: Session, seen: Observation, rng: random.Random, most: int) -> int:
-    """Take random legal steps until the task is over, ``most`` at most; return how many."""
+def _walk(shop: WebShop, rng: random.Random, seconds: float) -> float:
+    """Take random legal steps, a fresh goal after each purchase; return steps a second."""
     steps = 0
-    while steps < most and not seen.done:
+    session, seen = shop.reset(goal=rng.randrange(len(shop.goals)))
+    started = time.perf_counter()
+    while time.perf_counter() < started + seconds:
+        if seen.done:
+            session, seen = shop.reset(goal=rng.randrange(len(shop.goals)))
         action = rng.choice(seen.actions)
         if takes_text(action):
-            words = world.instruction(session).split()
+            words = shop.instruction(session).split()
             action = fill(action, " ".join(rng.sample(words, min(6, len(words)))))
-        session, seen = world.step(session, action)
+        session, seen = shop.step(session, action)
         steps += 1
-    return steps
+    return steps / (time.perf_counter() - started)
 
 
 def bench_step(settings: BenchStep) -> Iterator[Row]:

@@ -16,8 +16,14 @@ from stategate.stores.settings import (
     Settings,
     Shared,
     argument,
+    comma_list,
     option,
 )
+
+_RANKERS = comma_list(
+    "bm25,bm25_stem,minilm,bm25_stem+minilm,single_gradient,bm25_stem+minilm+single_gradient"
+)
+_ARMS = comma_list("nothing,last,clear,mask,summary,window,compress:need=,compress,oracle")
 
 
 class Evaluation(Settings):
@@ -125,13 +131,8 @@ class Evidence(Configured):
     def render(self, summary: Mapping[str, Any]) -> str:
         """Return the rows over all categories, with the metrics that say most."""
         metrics = ("turn_any_5", "turn_all_5", "turn_any_10", "turn_any_in600", "session_any_5")
-        columns = (
-            "agent",
-            "n",
-            *metrics,
-            *(f"{metric}_se" for metric in metrics),
-            "abstention_auc",
-        )
+        errors = (f"{metric}_se" for metric in metrics)
+        columns = ("agent", "n", *metrics, *errors, "abstention_auc")
         every = (row for row in summary["rows"] if row["category"] == "all")
         rows = [{key: row[key] for key in columns if key in row} for row in every]
         return super().render({"rows": rows, "tests": []})
@@ -154,9 +155,6 @@ class Longmemeval(Evidence):
     )
 
 
-_RANKERS = ("bm25", "bm25_stem", "minilm", "bm25_stem+minilm", "single_gradient")
-
-
 class Rerank(Evaluation, Shared):
     """Rank the documents of multi-hop questions: nDCG@10, MAP, precision, recall, paired tests."""
 
@@ -165,9 +163,7 @@ class Rerank(Evaluation, Shared):
     split: Literal["dev", "test"] = option("dev", "dev to tune on, test to report.")
     datasets: CommaList = option(("hotpotqa", "2wikimultihopqa", "musique"), "Comma-separated.")
     limit: int | None = option(None, "The first so many of each dataset.", ge=1)
-    rankers: CommaList = option(
-        (*_RANKERS, "bm25_stem+minilm+single_gradient"), "a+b adds z-scores."
-    )
+    rankers: CommaList = option(_RANKERS, "a+b adds z-scores.")
     model: str = option("smollm2-135m", "Asset, folder, .gguf file or hub name.")
     loss: Literal["content", "mean"] = option("content", "content words only, or mean over all.")
     max_tokens: int = option(300, "The model's tokens a document may have.", ge=8)
@@ -185,17 +181,7 @@ class Replay(Evaluation, Shared):
         ..., "JSON lines, JSON, or a checkpoint database.", metavar="FILE", exclude=True
     )
     arms: CommaList = option(
-        (
-            "nothing",
-            "last",
-            "clear",
-            "mask",
-            "summary",
-            "window",
-            "compress:need=",
-            "compress",
-            "oracle",
-        ),
+        _ARMS,
         "KIND[@BUDGET][:FIELD=VALUE]; nothing, last, clear, mask, summary, oracle or a context kind.",
     )
     budget: int = option(8000, "Tokens of a prompt, the same for every arm.", ge=500)
@@ -212,31 +198,20 @@ class Bench(Evaluation):
         return run_bench(self.make(), self.out, {"what": self.command(), **self.args()})
 
 
-class WorldBench(Bench):
-    """A benchmark of a world."""
-
-    data: str = option("sample", "'sample', or a folder of the world's data.")
-
-
-class BenchWebshop(WorldBench):
+class BenchWebshop(Bench):
     """Load WebShop's world, walk it at random, and search."""
 
     maker = "bench:bench_webshop"
     examples = ("stategate eval bench webshop --out runs/b",)
+    data: str = option("sample", "'sample', or a folder of the shop's data.")
 
 
-class BenchAlfworld(WorldBench):
-    """Load ALFWorld's games and walk them at random."""
-
-    maker = "bench:bench_alfworld"
-    examples = ("stategate eval bench alfworld --data official --out runs/b",)
-
-
-class BenchStep(WorldBench):
+class BenchStep(Bench):
     """Measure a step without the model."""
 
     maker = "bench:bench_step"
     examples = ("stategate eval bench step --out runs/b",)
+    data: str = option("sample", "'sample', or a folder of the shop's data.")
 
 
 class BenchBank(Bench):
@@ -249,7 +224,7 @@ class BenchBank(Bench):
 
 
 #: The benchmarks, and the evaluations beside them.
-BENCHES: tuple[type[Bench], ...] = (BenchWebshop, BenchAlfworld, BenchStep, BenchBank)
+BENCHES: tuple[type[Bench], ...] = (BenchWebshop, BenchStep, BenchBank)
 EVALUATIONS: tuple[type[Evaluation], ...] = (
     Worlds,
     Qa,

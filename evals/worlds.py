@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stategate.envs.protocols import PlayableWorld, World, playable
+from stategate.envs.protocols import World, playable
 from stategate.evals.core.statistics import paired_tests, summary_row
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Worlds
@@ -92,7 +92,7 @@ def live_task(
         )
 
     def scored(rows: Sequence[Row]) -> Summary:
-        return summarise(rows, list(configs), world if say is None else None, seed)
+        return summarise(rows, list(configs), seed)
 
     return Task(list(configs), samples, solver, scored, args)
 
@@ -100,19 +100,11 @@ def live_task(
 def chosen_tasks(world: World, goals: Sequence[int] | str) -> dict[int, Mapping[str, Any]]:
     """Return number: task, for the numbers in ``goals`` ("all": every one that the world lists).
 
-    A world that names ``ranges`` of its tasks takes their names too: "clean", or "clean:100" for the
-    first hundred. Raises ``UserError`` for a number that the world has no task for.
+    Raises ``UserError`` for a number that the world has no task for.
     """
-    world = playable(world)
-    listed = list(world.tasks())
+    listed = list(playable(world).tasks())
     if goals == "all":
         return dict(enumerate(listed))
-    ranges = world.ranges
-    if isinstance(goals, str) and goals.partition(":")[0] in ranges:
-        name, _, count = goals.partition(":")
-        goals = list(ranges[name])[: int(count) if count.isdecimal() else None]
-        if not goals:
-            raise UserError(f"this world has no tasks of the range '{name}'")
     numbers = parse_numbers(goals, "tasks") if isinstance(goals, str) else list(goals)
     for number in numbers:
         if not 0 <= number < len(listed):
@@ -226,29 +218,16 @@ def _decision(change: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def summarise(
-    episodes: Sequence[Row],
-    agents: Sequence[str],
-    world: PlayableWorld | None = None,
-    seed: int = 0,
-) -> Summary:
+def summarise(episodes: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summary:
     """Return a row an agent, and paired tests with the first.
 
     Goals that a world says to hang together (``group_of(goal)``) are drawn together.
-
-    A world that knows what each goal is worth at best (``oracle(goal)``) has a row of its own.
     """
     values: dict[str, dict[int, dict[str, float]]] = {name: {} for name in agents}
     for row in episodes:
         values[row["agent"]][row["goal"]] = _measured(row)
     groups = {row["goal"]: row["group"] for row in episodes if "group" in row} or None
     rows = [summary_row(name, units, METRICS, groups) for name, units in values.items()]
-    goals = sorted(values[agents[0]]) if world is not None else []
-    oracles = {goal: world.oracle(goal) for goal in goals} if world is not None else {}
-    best = {goal: float(value) for goal, value in oracles.items() if value is not None}
-    if best:
-        units = {goal: {"success": float(v == 1.0), "score": v} for goal, v in best.items()}
-        rows.append(summary_row("oracle", units, METRICS, groups))
     pairs = [(agents[0], agent) for agent in agents[1:]]
     return rows, paired_tests(values, pairs, _TESTED, seed, groups)
 

@@ -116,14 +116,6 @@ class Agent:
             context: BuiltContext = resources.get(self.config.context)(request)
         return context
 
-    def accepts(self, action: str, observation: Observation) -> bool:
-        """Say whether the world will take ``action``."""
-        return self.resources.view.actions.accepts(action, observation)
-
-    def refuses(self, action: str, observation: Observation, instruction: str) -> str:
-        """Return why ``action`` would break a limit that the instruction states, "" if it does not."""
-        return self.resources.view.actions.refuses(action, observation, instruction)
-
 
 def require_fit(config: Config) -> None:
     """Check that every node can work in the configured world, and that named weights are there.

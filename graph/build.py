@@ -149,7 +149,7 @@ def build_graph(
     settled = config if isinstance(config, Config) else load_config(config)
     agent = Agent(settled, resources and resources.with_models(*settled.models))
     saver = open_saver(settled.checkpoints) if checkpointer is None else checkpointer
-    compiled = Graph(**vars(make_builder(agent).compile(checkpointer=saver, name="stategate")))
+    compiled = Graph(**vars(_make_builder(agent).compile(checkpointer=saver, name="stategate")))
     limit = len(NODES) * settled.max_steps + 10
     # In a conversation every node's result is on disk before the next one starts (a caller's own
     # `durability=` wins): a process killed between answer and write would lose the answer otherwise.
@@ -159,8 +159,8 @@ def build_graph(
     return compiled
 
 
-def make_builder(agent: Agent) -> StateGraph[Any, Any, Any, Any]:
-    """Return the uncompiled graph of ``agent``, for callers who compile it with their own parts."""
+def _make_builder(agent: Agent) -> StateGraph[Any, Any, Any, Any]:
+    """Return the uncompiled graph of ``agent``."""
     builder = StateGraph(
         State, context_schema=context_schema(), input_schema=Input, output_schema=Output
     )

@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime
 from functools import partial
@@ -147,6 +147,15 @@ def _serializer() -> JsonPlusSerializer:
     return JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
+def _in_thread(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Return the async form of a saver's method ``name``."""
+
+    async def call(self: object, *args: Any, **named: Any) -> Any:
+        return await asyncio.to_thread(getattr(self, name), *args, **named)
+
+    return call
+
+
 class InThreads(BaseCheckpointSaver[Any]):
     """Async methods of a saver that has only sync ones; ids that sort after those already there."""
 
@@ -157,26 +166,15 @@ class InThreads(BaseCheckpointSaver[Any]):
             _sort_after(checkpoint.checkpoint["id"])
         return checkpoint
 
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """See ``get_tuple``."""
-        return await asyncio.to_thread(self.get_tuple, config)
+    aget_tuple = _in_thread("get_tuple")
+    aput = _in_thread("put")
+    aput_writes = _in_thread("put_writes")
+    adelete_thread = _in_thread("delete_thread")
 
     async def alist(self, *args: Any, **named: Any) -> AsyncIterator[CheckpointTuple]:
         """See ``list``."""
         for item in await asyncio.to_thread(lambda: tuple(self.list(*args, **named))):
             yield item
-
-    async def aput(self, *args: Any, **named: Any) -> RunnableConfig:
-        """See ``put``."""
-        return await asyncio.to_thread(self.put, *args, **named)
-
-    async def aput_writes(self, *args: Any, **named: Any) -> None:
-        """See ``put_writes``."""
-        await asyncio.to_thread(self.put_writes, *args, **named)
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """See ``delete_thread``."""
-        await asyncio.to_thread(self.delete_thread, thread_id)
 
 
 def _sort_after(checkpoint_id: str) -> None:

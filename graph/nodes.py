@@ -137,12 +137,11 @@ def _act(
         raise UserError(
             f"actor {kind}: it returned {decision!r:.80}, not a Decision with an action (a text)"
         )
-    observation = agent.observation(state)
-    if refusal := agent.refuses(decision.action, observation, context.instruction):
-        action = agent.resources.view.actions.safe(observation.actions, context.instruction)
+    observation, actions = agent.observation(state), agent.resources.view.actions
+    if refusal := actions.refuses(decision.action, observation, context.instruction):
+        action = actions.safe(observation.actions, context.instruction)
         decision = replace(decision, action=action, fallback=f"refused: {refusal}")
-    legal = agent.accepts(decision.action, observation)
-    if decision.fallback is None and not legal:
+    if decision.fallback is None and not actions.accepts(decision.action, observation):
         decision = replace(decision, fallback="illegal action: nothing happened")
     _progress(runtime, "act", state, action=decision.action, fallback=decision.fallback)
     return apply_decision(agent, state, decision, context)

@@ -13,16 +13,11 @@ from collections.abc import Mapping
 
 from langgraph_sdk import Auth
 
-from stategate.graph.agent import Agent
-from stategate.graph.build import build_graph, make_builder
-from stategate.graph.config import load_config
+from stategate.graph.build import build_graph
 from stategate.stores.http import named_host, on_loopback
 
-_config = load_config(os.environ.get("STATEGATE_CONFIG", "webshop"))
-#: To compile the same graph with parts of your own: ``builder.compile(...)``.
-builder = make_builder(Agent(_config))
 #: Without a checkpointer: `langgraph dev` and LangGraph Platform bring theirs.
-graph = build_graph(_config, checkpointer=False)
+graph = build_graph(os.environ.get("STATEGATE_CONFIG", "webshop"), checkpointer=False)
 auth = Auth()
 
 

@@ -1,6 +1,5 @@
 """One episode in a person's hands: step, run, go back, fork, act."""
 
-import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -159,19 +158,25 @@ class Session:
 
     def last(self) -> StepResult:
         """Return the step taken last, drawn again. Raises ``UserError`` where none was."""
-        steps = self.values.get("steps")
-        if not steps:
+        agent, after = self._agent(), self.values
+        if not after.get("steps"):
             raise UserError("no step was taken on this thread")
-        return self._redraw(self._boundary(steps - 1), self.values)
+        state = _fold(agent, self._before(after["steps"] - 1))
+        return StepResult(
+            step=state["steps"],
+            observation=agent.observation(state),
+            context=agent.context(state),
+            decision=unpack_decision(after),
+            outcome=agent.world.observe(after["session"]),
+            seconds=0.0,
+        )
 
     def run(self) -> list[StepResult]:
         """Take steps until the episode is over; returns those taken."""
-        return list(self.iterate())
-
-    def iterate(self) -> Iterator[StepResult]:
-        """Take steps until the episode is over, yielding each as it ends."""
+        results = []
         while not self.done:
-            yield self.step()
+            results.append(self.step())
+        return results
 
     def act(self, action: str) -> StepResult:
         """Take a person's own action instead of the actor's. Raises ``UserError`` if illegal."""
@@ -225,14 +230,10 @@ class Session:
 
         Each is as the actor found it: its recurrent state has read that step's page.
         """
-        states, agent = self._boundaries(), self._agent()
+        states, agent = dict(sorted(self._newest_first())), self._agent()
         if self.done:
             states.pop(self.values["steps"], None)
-        return [_at_acting(agent, state) for state in states.values()]
-
-    def replay(self) -> list[StepResult]:
-        """Return the steps taken so far, drawn again from the checkpoints (``seconds`` is 0)."""
-        return [self._redraw(*pair) for pair in itertools.pairwise(self._boundaries().values())]
+        return [_fold(agent, state) for state in states.values()]
 
     def back(self, n: int = 1) -> "Session":
         """Undo the last ``n`` steps; the undone ones stay in the checkpoint history."""
@@ -240,7 +241,7 @@ class Session:
             count = self.values.get("steps", 0)
             if n < 1 or count - n < 0:
                 raise UserError(f"cannot go back {n} steps: {count} were taken")
-            write_head(self.graph, self.config, self._boundary(count - n), _node_at(count - n))
+            write_head(self.graph, self.config, self._before(count - n), _node_at(count - n))
             self._task = None
             return self
 
@@ -265,7 +266,7 @@ class Session:
         if "session" not in values:
             raise UserError("nothing to fork: start a task first")
         last = values["steps"] if step is None else step
-        states, episode = self._boundaries(), uuid.uuid4().hex
+        states, episode = dict(self._newest_first()), uuid.uuid4().hex
         if last not in states:
             raise UserError(_GONE.format(last))
         for number in range(min(states), last + 1):
@@ -295,11 +296,8 @@ class Session:
             if step < 0:
                 return
 
-    def _boundaries(self) -> dict[int, State]:
-        """Return the tracked state before each of the episode's steps, from 0 to those taken."""
-        return dict(sorted(self._newest_first()))
-
-    def _boundary(self, step: int) -> State:
+    def _before(self, step: int) -> State:
+        """Return the tracked state before a step. Raises ``UserError`` where its checkpoint is gone."""
         for number, state in self._newest_first():
             if number == step:
                 return state
@@ -314,7 +312,7 @@ class Session:
             if snapshot.next == ("act",):  # where an interrupt waits, the events are folded in
                 return cast(State, snapshot.values)
             step = snapshot.values["steps"]
-        return _at_acting(agent, self._boundary(step))
+        return _fold(agent, self._before(step))
 
     def _agent(self, context: Mapping[str, Any] | None = None) -> Agent:
         """Return the agent of this thread with the session's overrides, and those of ``context``."""
@@ -351,31 +349,16 @@ class Session:
     def _result(self, seen: Mapping[str, Any], started: float) -> StepResult:
         """Return the step taken last, of what its nodes returned (``seen``)."""
         after = self.values
-        step = after["steps"] - 1
         if "context" not in seen or "observation" not in seen:
             # Nodes that had written before a kill do not run again: their step is drawn once more.
-            result = self._redraw(self._boundary(step), after)
-            return replace(result, seconds=time.perf_counter() - started)
+            return replace(self.last(), seconds=time.perf_counter() - started)
         return StepResult(
-            step=step,
+            step=after["steps"] - 1,
             observation=seen["observation"],
             context=seen["context"],
             decision=unpack_decision(after),
             outcome=seen.get("outcome") or self._agent().world.observe(after["session"]),
             seconds=time.perf_counter() - started,
-        )
-
-    def _redraw(self, before: State, after: State) -> StepResult:
-        """Return the step between two states, drawn again."""
-        agent = self._agent()
-        state = _at_acting(agent, before)
-        return StepResult(
-            step=before["steps"],
-            observation=agent.observation(state),
-            context=agent.context(state),
-            decision=unpack_decision(after),
-            outcome=agent.world.observe(after["session"]),
-            seconds=0.0,
         )
 
     def _require_running(self) -> None:
@@ -388,7 +371,7 @@ def _node_at(step: int) -> str:
     return "observe" if step else "update_state"
 
 
-def _at_acting(agent: Agent, state: State) -> State:
+def _fold(agent: Agent, state: State) -> State:
     """Return the state at the moment of acting: the new events are folded in."""
     return cast(State, {**state, **fold_events(agent, state)[0]})
 
@@ -397,7 +380,7 @@ def _legal_form(agent: Agent, action: str, observation: Observation) -> str:
     """Return a person's ``action`` as the world writes it. Raises ``UserError`` if it is illegal."""
     text = " ".join(action.split())
     for legal in (text, parse(text, observation.actions)):
-        if legal is not None and agent.accepts(legal, observation):
+        if legal is not None and agent.resources.view.actions.accepts(legal, observation):
             return legal
     more = " …" * (len(observation.actions) > 12)
     legal = ", ".join(observation.actions[:12]) + more

@@ -128,20 +128,16 @@ def overrides_of(context: Mapping[str, Any] | None) -> dict[str, Any]:
 
     Raises ``UserError`` for an unknown slot or kind.
     """
-    if not context:
-        return {}
-    slots = {"context": dict(context)} if "kind" in context else dict(context)
-    unknown = set(slots) - set(context_schema().model_fields)
-    if unknown:
-        slot_names = ", ".join(context_schema().model_fields)
-        raise UserError(f"no slot '{sorted(unknown)[0]}': the slots are {slot_names}")
-    parsed: dict[str, Any] = {}
-    for slot, value in slots.items():
-        if slot == "memory":
-            parsed[slot] = [registry().parse(slot, item) for item in value]
-        elif value is not None:
-            parsed[slot] = registry().parse(slot, value)
-    return parsed
+    slots = dict(context or {})
+    slots = {"context": slots} if "kind" in slots else slots
+    if unknown := sorted(set(slots) - set(SLOTS)):
+        raise UserError(f"no slot '{unknown[0]}': the slots are {', '.join(SLOTS)}")
+    parse = registry().parse
+    return {
+        slot: [parse(slot, item) for item in value] if slot == "memory" else parse(slot, value)
+        for slot, value in slots.items()
+        if value is not None
+    }
 
 
 def validated(overrides: Mapping[str, Any]) -> BaseModel | None:

@@ -135,8 +135,8 @@ def test_what_prepares_an_agent_ends_the_run(tmp_path):
 
 
 def test_a_benchmark_says_how_it_was_run(tmp_path, monkeypatch):
-    words = ["eval", "bench", "alfworld", "--seed", "3", "--out", str(tmp_path / "run")]
+    words = ["eval", "bench", "webshop", "--seed", "3", "--out", str(tmp_path / "run")]
     monkeypatch.setattr(sys, "argv", ["stategate", *words])
-    assert "steps_per_cpu_s" in call(*words)
+    assert "steps_per_s" in call(*words)
     args = json.loads((tmp_path / "run" / "args.json").read_text())
-    assert args["command"].endswith("eval bench alfworld --seed 3 --out run")
+    assert args["command"].endswith("eval bench webshop --seed 3 --out run")

@@ -90,9 +90,9 @@ def test_an_assistant_with_another_context_builder_streams_a_run(mine):
 
 
 def test_only_this_machine_may_ask():
-    from stategate.graph.serving import authenticate, builder, graph
+    from stategate.graph.serving import authenticate, graph
 
-    assert set(NODES) <= set(builder.nodes)
+    assert set(NODES) <= set(graph.nodes)
     assert not graph.checkpointer
 
     def ask(**headers):

@@ -189,10 +189,8 @@ class Workspace(Turns):
             at = len(self.trail) if step is None else step
             copy = self._forked({"context": context}, at)
             results = []
-            for result in copy.iterate():
-                results.append(result)
-                if not is_mine():  # left: nobody waits for it
-                    break
+            while is_mine() and not copy.done:  # once it is left, nobody waits for it
+                results.append(copy.step())
             values = copy.values
             if is_mine():
                 read_with = copy.overrides["context"]
