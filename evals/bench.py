@@ -15,7 +15,6 @@ import numpy as np
 
 from stategate.envs.protocols import fill, takes_text
 from stategate.envs.webshop import WebShop
-from stategate.envs.webshop.expert import play
 from stategate.envs.webshop.reward import nouns
 from stategate.evals.core.task import Row
 from stategate.evals.settings import BenchBank, BenchStep, BenchWebshop
@@ -76,26 +75,32 @@ def _walk(shop: WebShop, rng: random.Random, seconds: float) -> float:
 def bench_step(settings: BenchStep) -> Iterator[Row]:
     """Yield a row for each context kind.
 
-    The expert's moves are followed, so every context sees the same pages. Each goal is played twice
-    and the second time is measured: texts are in the cache, models are loaded.
+    The moves of ``rule`` on whole pages are followed, so every context sees the same pages. Each goal
+    is played twice and the second time is measured: texts are in the cache, models are loaded.
     """
-    shop = WebShop.load(settings.data)
+    shop: dict[str, Any] = {"kind": "webshop", "data": settings.data}
+    whole = {"env": shop, "context": "full", "actor": "rule", "memory": ["short_term"]}
+    leader = build_graph(load_config(whole), False)
+    moves = [_moves(leader, goal) for goal in range(_GOALS)]
     for kind in _KINDS:
         times: dict[str, list[float]] = {"step_ms": [], "cpu_ms": [], "build_context_ms": []}
         for goal in range(_GOALS):
-            events = play(shop, goal, settings.seed).events
-            moves = [event.text for event in events if event.kind == "ACT"]
             values: dict[str, Any] = {
-                "env": {"kind": "webshop", "data": settings.data},
+                "env": shop,
                 "updater": "gru",
                 "context": {"kind": kind, "budget": 300},
-                "actor": {"kind": "scripted", "actions": moves},
+                "actor": {"kind": "scripted", "actions": moves[goal]},
                 "memory": ["short_term"],
             }
             graph = build_graph(load_config(values), False)
             _play(graph, goal, {name: [] for name in times})
             _play(graph, goal, times)
         yield {"agent": f"{kind}, warm", "n": len(times["step_ms"]), **with_errors(times)}
+
+
+def _moves(graph: Graph, goal: int) -> list[str]:
+    updates = graph.stream({"task": {"goal": goal}}, stream_mode="updates")
+    return [update["act"]["action"] for update in updates if "act" in update]
 
 
 def _play(graph: Graph, goal: int, times: dict[str, list[float]]) -> None:

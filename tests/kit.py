@@ -322,6 +322,16 @@ def built_contexts(graph: Any, task: dict[str, Any], thread: str = "t") -> list[
     return [step["build_context"]["context"] for step in played if "build_context" in step]
 
 
+def rule_moves(goal: int) -> list[str]:
+    """Return the actions by which the ``rule`` actor plays a goal of the sample shop."""
+    from stategate.graph import build_graph, load_config
+
+    settled = ["updater.kind=none", "context.kind=full", "actor.kind=rule", "memory=[short_term]"]
+    graph = build_graph(load_config("webshop", settled), checkpointer=False)
+    updates = graph.stream({"task": {"goal": goal}}, stream_mode="updates")
+    return [update["act"]["action"] for update in updates if "act" in update]
+
+
 def golden(world: str, name: str) -> list[dict[str, Any]]:
     """Return the rows of a world's golden file."""
     with gzip.open(DATA / world / "golden" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:

@@ -31,6 +31,32 @@ from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory, read_trajectories
 from stategate.trainers.settings import Named, RecordedSettings, files_of
 
+#: Says which commands are good: of a world and session, what was (done, said), the page, and the
+#: recent events that memory holds.
+Teacher = Callable[
+    [World, Session, Sequence[tuple[str, str]], Observation, Sequence[Event]], Sequence[str]
+]
+
+
+@dataclass(frozen=True)
+class Course:
+    """What to play in a world to learn from.
+
+    ``worlds`` are the same world in its modes, by name; ``exams`` are tasks held out; ``teacher`` says
+    which commands are good. Episodes are recorded of ``actors`` (KIND or KIND:FIELD=VALUE,…), with the
+    ``facts`` of each task by which training and validation are kept apart.
+    """
+
+    env: EnvParams
+    fingerprint: str
+    worlds: Mapping[str, World]
+    training: Sequence[Mapping[str, Any]]
+    exams: Sequence[Mapping[str, Any]]
+    teacher: Teacher
+    actors: Sequence[str]
+    facts: Callable[[Mapping[str, Any]], Mapping[str, str]]
+
+
 #: Episodes to fit, to choose by, and to report on (perhaps none).
 Sides = tuple[list[Trajectory], list[Trajectory], list[Trajectory]]
 _PAGES = 4096  # pages that readers remember in chunks
@@ -54,14 +80,8 @@ def split_by_group(
     """Split into (training, validation): about ``share`` of the groups validate.
 
     Episodes of one group stay together: those whose agent has the same fact ``group`` (of several,
-    by comma, the first that it has); an episode without it is a group of its own. Where agents say
-    their ``side``, those of "validation" validate.
+    by comma, the first that it has); an episode without it is a group of its own.
     """
-    marked = [t for t in trajectories if t.agent.get("side") == "validation"]
-    if marked:
-        others = [t for t in trajectories if t.agent.get("side") != "validation"]
-        validation_groups = {group_of(t, group) for t in marked}
-        return [t for t in others if group_of(t, group) not in validation_groups], marked
     groups = sorted({group_of(t, group) for t in trajectories})
     random.Random(seed).shuffle(groups)
     validation_groups = (
@@ -135,7 +155,7 @@ class Readers:
         self._low, self._high = low, high
         self._weights = list(builders.values())
         parse = registry().parse
-        self._kinds = [parse("context", parse_builder(text)) for text in builders]
+        self._kinds = [parse("context", parse_kind(text)) for text in builders]
         self._source = lru_cache(_PAGES)(self._new_source)
 
     def draw(self, rng: random.Random) -> Reader:
@@ -171,7 +191,7 @@ class Readers:
         return PageSource(self.resources.view, page, lambda: self.resources.embedder)
 
 
-def parse_builder(text: str) -> dict[str, Any]:
+def parse_kind(text: str) -> dict[str, Any]:
     """Read "compress:ratio=0.4,budget=900" as params; values are YAML."""
     kind, _, fields = text.partition(":")
     pairs = (item.partition("=") for item in fields.split(",") if item)

@@ -7,12 +7,13 @@ whole history it is the expert whose episodes train others. With a prompt's part
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stategate.envs.alfworld.goals import Goal, Room, goals_here, weigh
+from stategate.envs.alfworld.goals import Goal, possible_goals
 from stategate.envs.alfworld.reading import (
     STATES,
+    Command,
     carried_in,
     closed_in,
     command_of,
@@ -21,6 +22,9 @@ from stategate.envs.alfworld.reading import (
     place_in,
     things_in,
 )
+
+_UNSEEN = 0.03  # what stays of a goal whose thing is nowhere, where all places were searched
+_DONE = 1e-4  # what stays of a goal that was reached and did not end the game
 
 #: Words in the names of places where a thing is likely to reach a state; others are tried after them.
 _TOOLS = {
@@ -114,43 +118,25 @@ def knowledge_of(events: Sequence[tuple[str, str]], page: str, actions: Sequence
     return knowledge
 
 
-def decide(
-    instruction: str,
-    knowledge: Knowledge,
-    actions: Sequence[str],
-    usual: Mapping[str, float] | None = None,
-) -> tuple[str, str]:
-    """Return (command, reason); the command is "" where no rule applies.
-
-    ``usual`` gives the likelihood of the goal's thing by place or kind of place: the likeliest places
-    are searched first. Without it one place of each kind is searched, then a second of each, and so on.
-    """
-    goal = goal_here(instruction, knowledge, actions)
-    moment = _Moment(goal, knowledge, actions, usual or {})
-    if goal.is_light:
-        return moment.light()
-    if knowledge.hand and kind_of(knowledge.hand) == goal.thing:
-        if goal.state and goal.state not in knowledge.states.get(knowledge.hand, set()):
-            return moment.change()
-        return moment.deliver()
-    if knowledge.hand:
-        return moment.let_go()
-    return moment.fetch()
-
-
 def goal_here(instruction: str, knowledge: Knowledge, actions: Sequence[str]) -> Goal:
     """Return the likeliest goal of ``instruction`` in this room.
 
-    A goal that was reached while the game went on is ruled out.
+    An unseen thing becomes less likely with every place that was searched; a goal that was reached
+    while the game went on is ruled out.
     """
     reachable = {command_of(action).place for action in actions if action.startswith("go to ")}
     places = {*reachable, *knowledge.seen, *knowledge.closed, knowledge.at} - {""}
     things = {kind_of(thing) for here in knowledge.seen.values() for thing in here}
     things |= {kind_of(knowledge.hand)} - {""}
-    kinds = frozenset(kind_of(place) for place in places)
-    searched = len(knowledge.seen) / max(len(places), 1)
-    goals = goals_here(instruction, Room(kinds, frozenset(things), searched))
-    return max(goals, key=lambda pair: weigh(pair[1], _is_reached(pair[0], knowledge)))[0]
+    unseen = max(1.0 - len(knowledge.seen) / max(len(places), 1), _UNSEEN)
+
+    def weight(goal: Goal, chance: float) -> float:
+        lamp = unseen if goal.is_light and goal.target not in things else 1.0
+        chance *= lamp * (1.0 if goal.thing in things else unseen)
+        return chance * (_DONE if _is_reached(goal, knowledge) else 1.0)
+
+    goals = possible_goals(instruction, frozenset(map(kind_of, places)), frozenset(things))
+    return max(goals, key=lambda pair: weight(*pair))[0]
 
 
 def _is_reached(goal: Goal, knowledge: Knowledge) -> bool:
@@ -168,7 +154,49 @@ def _is_reached(goal: Goal, knowledge: Knowledge) -> bool:
 
 def delivered(goal: Goal, knowledge: Knowledge) -> set[str]:
     """Return the goal's things that are already at its place."""
-    return _Moment(goal, knowledge, (), {}).delivered()
+    if goal.is_light:
+        return set()
+    first = _fullest(goal, knowledge)
+    return {
+        thing
+        for thing, place in knowledge.where(goal.thing)
+        if kind_of(place) == goal.target
+        and first in ("", place)
+        and (not goal.state or goal.state in knowledge.states.get(thing, ()))
+    }
+
+
+def _fullest(goal: Goal, knowledge: Knowledge) -> str:
+    """Return the place for several things: the one that already holds most of them, "" if none."""
+    if goal.count < 2:
+        return ""
+    places = [p for _, p in knowledge.where(goal.thing) if kind_of(p) == goal.target]
+    return max(sorted(set(places)), key=places.count, default="")
+
+
+def decide(
+    instruction: str,
+    knowledge: Knowledge,
+    actions: Sequence[str],
+    usual: Mapping[str, float] | None = None,
+) -> tuple[str, str]:
+    """Return (command, reason); the command is "" where no rule applies.
+
+    ``usual`` gives the likelihood of the goal's thing by place or kind of place: the likeliest places
+    are searched first. Without it one place of each kind is searched, then a second of each, and so on.
+    """
+    goal = goal_here(instruction, knowledge, actions)
+    moment = _Moment(goal, knowledge, actions, usual or {})
+    hand = knowledge.hand
+    if not hand:
+        return moment.fetch()
+    if kind_of(hand) != goal.thing:
+        return moment.let_go()
+    if goal.is_light:
+        return moment.light()
+    if goal.state and goal.state not in knowledge.states.get(hand, ()):
+        return moment.change()
+    return moment.deliver()
 
 
 class _Moment:
@@ -181,144 +209,93 @@ class _Moment:
         actions: Sequence[str],
         usual: Mapping[str, float],
     ) -> None:
-        self._goal = goal
-        self._knowledge = knowledge
+        self._goal, self._knowledge, self._usual = goal, knowledge, usual
         self._commands = {action: command_of(action) for action in actions}
-        self._usual = usual
+        self._places = [c.place for c in self._commands.values() if c.verb == "go"]
+        self._elsewhere = [place for place in self._places if place != knowledge.at]
 
     def fetch(self) -> tuple[str, str]:
         """Take the goal's thing, go where it was seen, or search."""
         goal, knowledge = self._goal, self._knowledge
-        done = self.delivered()
-        for action, command in self._commands.items():
-            is_goal_thing = command.verb == "take" and kind_of(command.thing) == goal.thing
-            if is_goal_thing and command.thing not in done:
-                return action, "this is asked for"
+        done = delivered(goal, knowledge)
+        if take := self._first(
+            "take", lambda c: kind_of(c.thing) == goal.thing and c.thing not in done
+        ):
+            return take, "this is asked for"
         for thing, place in knowledge.where(goal.thing):
-            if thing not in done:
-                move = self._reach(place, f"{thing} was seen there")
-                if move[0]:
-                    return move
+            move = f"{'open' if place == knowledge.at else 'go to'} {place}"
+            if thing not in done and move in self._commands:
+                return move, f"{thing} was seen there"
         return self._search()
 
     def change(self) -> tuple[str, str]:
         """Clean, heat or cool the item in hand, or go to a place for it."""
-        for action, command in self._commands.items():
-            if command.verb == self._goal.state:
-                return action, f"it is to be {self._goal.state}ed"
-        likely = _TOOLS[self._goal.state]
-        places = self._places()
+        state = self._goal.state
+        if change := self._first(state):
+            return change, f"it is to be {state}ed"
         been = self._knowledge.been
-        ordered = sorted(places, key=lambda p: (p in been, not likely.search(p), self._tries(p)))
-        fresh = [place for place in ordered if place != self._knowledge.at]
-        return self._go(fresh[0], "to change it there") if fresh else ("", "no place to change it")
+        place = min(
+            self._elsewhere,
+            key=lambda p: (p in been, not _TOOLS[state].search(p), self._tries(p)),
+            default="",
+        )
+        return (f"go to {place}", "to change it there") if place else ("", "no place to change it")
 
     def deliver(self) -> tuple[str, str]:
         """Put the item in hand at the goal's place."""
         goal, knowledge = self._goal, self._knowledge
-        first = self._chosen()
-        for action, command in self._commands.items():
-            is_there = command.verb == "put" and kind_of(command.place) == goal.target
-            if is_there and first in ("", command.place):
-                return action, "this is where it is to go"
-        if knowledge.at and kind_of(knowledge.at) == goal.target and first in ("", knowledge.at):
-            opening = f"open {knowledge.at}"
-            if opening in self._commands:
-                return opening, "it is to go in here"
-        targets = [first] if first else self._of_kind(goal.target)
-        targets = [place for place in targets if place != knowledge.at] or self._of_kind(
-            goal.target
-        )
-        for place in sorted(targets, key=lambda p: (p in knowledge.been, self._tries(p))):
-            move = self._go(place, "it is to go there")
-            if move[0]:
-                return move
-        return self._search()
+        first = _fullest(goal, knowledge)
+
+        def is_target(place: str) -> bool:
+            return kind_of(place) == goal.target and first in ("", place)
+
+        if put := self._first("put", lambda c: is_target(c.place)):
+            return put, "this is where it is to go"
+        if is_target(knowledge.at) and f"open {knowledge.at}" in self._commands:
+            return f"open {knowledge.at}", "it is to go in here"
+        every = [p for p in self._places if kind_of(p) == goal.target]
+        targets = [p for p in ([first] if first else every) if p != knowledge.at] or every
+        place = min(targets, key=lambda p: (p in knowledge.been, self._tries(p)), default="")
+        return (f"go to {place}", "it is to go there") if place in self._places else self._search()
 
     def let_go(self) -> tuple[str, str]:
         """Put down an item that is no part of the goal."""
-        for action, command in self._commands.items():
-            if command.verb == "put":
-                return action, "this is not asked for"
-        return self._search()
+        put = self._first("put")
+        return (put, "this is not asked for") if put else self._search()
 
     def light(self) -> tuple[str, str]:
-        """Carry the thing to a lamp, and use the lamp."""
-        goal, knowledge = self._goal, self._knowledge
-        holds = knowledge.hand and kind_of(knowledge.hand) == goal.thing
-        if knowledge.hand and not holds:
-            return self.let_go()
-        if not holds:
-            return self.fetch()
-        for action, command in self._commands.items():
-            if command.verb == "use" and kind_of(command.thing) == goal.target:
-                return action, "the lamp is to shine on it"
-        for thing, place in knowledge.where(goal.target):
-            if place != knowledge.at:
-                return self._reach(place, f"{thing} was seen there")
+        """Use a lamp on the thing in hand, or go where one was seen."""
+        target = self._goal.target
+        if use := self._first("use", lambda c: kind_of(c.thing) == target):
+            return use, "the lamp is to shine on it"
+        for thing, place in self._knowledge.where(target):
+            if place != self._knowledge.at:
+                move = f"go to {place}"
+                return (move if move in self._commands else ""), f"{thing} was seen there"
         return self._search()
-
-    def delivered(self) -> set[str]:
-        """Return the goal's things that are already at its place."""
-        goal, knowledge = self._goal, self._knowledge
-        if goal.is_light:
-            return set()
-        there = [(t, p) for t, p in knowledge.where(goal.thing) if kind_of(p) == goal.target]
-        if goal.state:
-            there = [(t, p) for t, p in there if goal.state in knowledge.states.get(t, set())]
-        if goal.count > 1:
-            first = self._chosen()
-            there = [(t, p) for t, p in there if p == first]
-        return {thing for thing, _ in there}
-
-    def _chosen(self) -> str:
-        """Return the place for several things: the one that already holds most of them."""
-        if self._goal.count < 2:
-            return ""
-        goal = self._goal
-        places = [p for _, p in self._knowledge.where(goal.thing) if kind_of(p) == goal.target]
-        return max(sorted(set(places)), key=places.count) if places else ""
 
     def _search(self) -> tuple[str, str]:
         """Open a closed place here, or go to an unsearched one; after all were seen, begin again."""
-        knowledge = self._knowledge
-        for action, command in self._commands.items():
-            if command.verb == "open" and command.place not in knowledge.seen:
-                return action, "what is in it is not known"
-        places = [p for p in self._places() if p != knowledge.at]
-        unseen = [p for p in places if p not in knowledge.seen]
-        order = {place: i for i, place in enumerate(places)}
-        looked = Counter(kind_of(place) for place in knowledge.seen)
-        for place in sorted(
-            unseen or places,
+        seen, usual = self._knowledge.seen, self._usual
+        if opening := self._first("open", lambda c: c.place not in seen):
+            return opening, "what is in it is not known"
+        unseen = [place for place in self._elsewhere if place not in seen]
+        looked = Counter(map(kind_of, seen))
+        place = min(
+            unseen or self._elsewhere,
             key=lambda p: (
                 self._tries(p),
-                -max(self._usual.get(p, 0.0), self._usual.get(kind_of(p), 0.0)),
+                -max(usual.get(p, 0.0), usual.get(kind_of(p), 0.0)),
                 looked[kind_of(p)],
-                order[p],
             ),
-        ):
-            move = self._go(place, "nobody looked there yet" if unseen else "to look again")
-            if move[0]:
-                return move
-        return "", "nowhere to go"
+            default="",
+        )
+        why = "nobody looked there yet" if unseen else "to look again"
+        return (f"go to {place}", why) if place else ("", "nowhere to go")
 
-    def _reach(self, place: str, why: str) -> tuple[str, str]:
-        """Go to a place; at it, open it."""
-        if place == self._knowledge.at:
-            opening = f"open {place}"
-            return (opening, why) if opening in self._commands else ("", why)
-        return self._go(place, why)
-
-    def _go(self, place: str, why: str) -> tuple[str, str]:
-        action = f"go to {place}"
-        return (action, why) if action in self._commands else ("", why)
-
-    def _places(self) -> list[str]:
-        return [c.place for c in self._commands.values() if c.verb == "go"]
-
-    def _of_kind(self, kind: str) -> list[str]:
-        return [place for place in self._places() if kind_of(place) == kind]
+    def _first(self, verb: str, fits: Callable[[Command], bool] = lambda command: True) -> str:
+        """Return the first command with a verb that fits, "" if none does."""
+        return next((a for a, c in self._commands.items() if c.verb == verb and fits(c)), "")
 
     def _tries(self, place: str) -> int:
         return self._knowledge.tried.get(f"go to {place}", 0)

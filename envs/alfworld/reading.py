@@ -18,21 +18,20 @@ _LISTED = re.compile(rf"\ban? ({NAME})\b", re.IGNORECASE)
 _ABOUT = re.compile(rf"\b({NAME})\b")
 _CLOSED = re.compile(rf"\bthe ({NAME}) is closed", re.IGNORECASE)
 _CARRIED = re.compile(rf"\bcarrying:? (?:an?|the)? ?({NAME})", re.IGNORECASE)
-_COMMANDS = (
-    ("go", re.compile(r"go to (?P<place>.+)")),
-    ("open", re.compile(r"open (?P<place>.+)")),
-    ("close", re.compile(r"close (?P<place>.+)")),
-    ("take", re.compile(r"take (?P<thing>.+?) from (?P<place>.+)")),
-    ("put", re.compile(r"move (?P<thing>.+?) to (?P<place>.+)")),
-    ("put", re.compile(r"put (?P<thing>.+?) (?:in/on|into|onto|in|on) (?P<place>.+)")),
-    ("clean", re.compile(r"clean (?P<thing>.+?) with (?P<place>.+)")),
-    ("heat", re.compile(r"heat (?P<thing>.+?) with (?P<place>.+)")),
-    ("cool", re.compile(r"cool (?P<thing>.+?) with (?P<place>.+)")),
-    ("slice", re.compile(r"slice (?P<thing>.+?) with (?P<place>.+)")),
-    ("use", re.compile(r"use (?P<thing>.+)")),
-    ("examine", re.compile(r"examine (?P<thing>.+)")),
-    ("look", re.compile(r"look|inventory|help")),
-)
+_COMMANDS = [
+    re.compile(pattern)
+    for pattern in (
+        r"(?P<verb>go) to (?P<place>.+)",
+        r"(?P<verb>open|close) (?P<place>.+)",
+        r"(?P<verb>take) (?P<thing>.+?) from (?P<place>.+)",
+        r"(?P<verb>move) (?P<thing>.+?) to (?P<place>.+)",
+        r"(?P<verb>put) (?P<thing>.+?) (?:in/on|into|onto|in|on) (?P<place>.+)",
+        r"(?P<verb>clean|heat|cool|slice) (?P<thing>.+?) with (?P<place>.+)",
+        r"(?P<verb>use|examine) (?P<thing>.+)",
+        r"(?P<verb>look|inventory|help)",
+    )
+]
+_SYNONYMS = {"move": "put", "inventory": "look", "help": "look"}
 #: What is done to a thing in hand.
 STATES = ("clean", "heat", "cool")
 
@@ -49,11 +48,10 @@ class Command:
 @lru_cache(maxsize=4096)
 def command_of(action: str) -> Command:
     """Return the parsed command."""
-    for verb, pattern in _COMMANDS:
-        match = pattern.fullmatch(action.strip())
-        if match:
-            parts = match.groupdict()
-            return Command(verb, parts.get("thing") or "", parts.get("place") or "")
+    for pattern in _COMMANDS:
+        if match := pattern.fullmatch(action.strip()):
+            parts = {"thing": "", "place": "", **match.groupdict()}
+            return Command(**{**parts, "verb": _SYNONYMS.get(parts["verb"], parts["verb"])})
     return Command("other")
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Literal
 
 from stategate.envs.alfworld.expert import goal_here, knowledge_of
-from stategate.envs.alfworld.goals import Goal, likeliest_goal, others_of
+from stategate.envs.alfworld.goals import Goal, likeliest_goal
 from stategate.envs.alfworld.reading import (
     BANNER,
     STATES,
@@ -26,7 +27,7 @@ from stategate.envs.protocols import (
     View,
     listed,
 )
-from stategate.language.instruction.goals import read_goal
+from stategate.language.instruction.goals import Candidates, read_goal
 from stategate.stores.traces import Event
 
 _DOUBT = 0.1  # probability from which another name is one that may be meant
@@ -173,26 +174,22 @@ def _group(action: str, item: str) -> tuple[str, str]:
 def _clauses(instruction: str, goal: Goal) -> tuple[Clause, ...]:
     """Return the parts of ``goal`` as ``instruction`` says them, by place in it."""
     reading = read_goal(instruction)
-    things, places, sure = reading.thing(), reading.place(), reading.kind[0][1]
-    nowhere = (len(instruction), len(instruction))
+
+    def clause(
+        text: str,
+        part: str,
+        role: Literal["thing", "property", "value"],
+        names: Candidates,
+        of: str = "",
+    ) -> Clause:
+        span = reading.spans.get(part, (len(instruction), len(instruction)))
+        others = tuple(name for name, chance in names[1:] if chance >= _DOUBT)
+        return Clause(text, *span, role, of, probability=names[0][1], others=others)
+
     clauses = [
-        Clause(
-            goal.thing,
-            *reading.spans.get("thing", nowhere),
-            "thing",
-            probability=things[0][1],
-            others=others_of(things, _DOUBT),
-        ),
-        Clause(
-            goal.target,
-            *reading.spans.get("place", nowhere),
-            "value",
-            "place",
-            probability=places[0][1],
-            others=others_of(places, _DOUBT),
-        ),
+        clause(goal.thing, "thing", "thing", reading.thing()),
+        clause(goal.target, "place", "value", reading.place(), "place"),
     ]
     if property_text := goal.state or ("two" if goal.count > 1 else ""):
-        span = reading.spans.get("kind", nowhere)
-        clauses.append(Clause(property_text, *span, "property", probability=sure))
+        clauses.append(clause(property_text, "kind", "property", reading.kind[:1]))
     return tuple(sorted(clauses, key=lambda clause: clause.start))

@@ -13,7 +13,6 @@ from stategate.envs.alfworld.goals import likeliest_goal
 from stategate.envs.alfworld.grammar import read_grammar
 from stategate.envs.alfworld.pddl import And, read_domain, read_problem
 from stategate.envs.alfworld.reading import command_of
-from stategate.envs.alfworld.sample.make import invent_game, write_games
 from stategate.stores.errors import UserError
 from tests.kit import DATA, golden
 
@@ -128,20 +127,6 @@ def test_unseen_rooms_are_not_the_rooms_of_training(sample):
 
     assert rooms("valid_seen") & rooms("train")
     assert not rooms("valid_unseen") & rooms("train")
-
-
-def test_the_generator_remakes_what_ships(sample, tmp_path):
-    name, game = invent_game(11, "train", 3)
-    assert json.loads(sample._library.text(name))["pddl_problem"] == game["pddl_problem"]
-    assert invent_game(99, "train", 3)[0] != name
-
-
-@pytest.mark.parametrize("renamed", [False, True])
-def test_more_games_are_written_as_files(tmp_path, renamed):
-    write_games(tmp_path, 3, 5, renamed=renamed)
-    world = AlfWorld.load(tmp_path)
-    assert {split: len(names) for split, names in world.splits.items()} == {"valid_unseen": 5}
-    assert renamed or all(searched(world, name) for name in world.games)
 
 
 def test_steps_are_pure_and_a_won_game_stays_as_it_is(sample):

@@ -11,7 +11,6 @@ from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
 from stategate.trainers.bank.build import build_state_bank, build_trace_bank
 from stategate.trainers.bank.sources import read_episodes
-from stategate.trainers.webshop.practice import practise
 from tests.kit import play_live
 
 HASHED = ["embedder.kind=hashing", "memory=[short_term]"]
@@ -20,7 +19,11 @@ HASHED = ["embedder.kind=hashing", "memory=[short_term]"]
 @pytest.fixture(scope="module")
 def banks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("banks")
-    practise("webshop", "100-105", folder / "p.sqlite", HASHED[:1], ["careful", "kind"])
+    styles = {"careful": ["actor.kind=rule"], "kind": ["actor.search=search_kind"]}
+    traced = f"memory=[short_term, {{kind: trace, path: '{folder / 'p.sqlite'}'}}]"
+    play_live(
+        "webshop", styles, range(100, 106), str(folder / "run"), ["context.kind=full", traced]
+    )
     resources = Resources(None, Hashing())
     read = read_episodes([folder / "p.sqlite"], include_incorrect=True)
     build_state_bank(folder / "state", read.episodes, resources)

@@ -15,13 +15,12 @@ from stategate.stores.embeddings import embedding_cache
 from stategate.stores.errors import UserError
 from stategate.stores.traces.store import TraceStore
 from stategate.stores.workers import Crew, in_order
-from stategate.trainers.alfworld.collect import collect as search
 from stategate.trainers.bank.build import build_state_bank
 from stategate.trainers.bank.sources import read_episodes
-from stategate.trainers.webshop.collect import collect
-from stategate.trainers.webshop.practice import practise
+from stategate.trainers.collect import collect
 from tests.evals.jobs import halves
 
+SHOP, ROOMS = (f"stategate.trainers.{world}.course" for world in ("webshop", "alfworld"))
 HASHING = registry().parse("embedder", "hashing")
 
 
@@ -43,25 +42,13 @@ def _same_files(a: Path, b: Path) -> bool:
 
 
 def test_two_workers_record_the_bytes_that_one_process_records(tmp_path):
-    collect("sample", tmp_path / "one", n=4, heldout=2, seed=3)
-    collect("sample", tmp_path / "two", n=4, heldout=2, seed=3, crew=Crew(2))
+    collect(SHOP, "sample", tmp_path / "one", n=4, heldout=2, seed=3)
+    collect(SHOP, "sample", tmp_path / "two", n=4, heldout=2, seed=3, crew=Crew(2))
     assert _same_files(tmp_path / "one", tmp_path / "two")
-    search("sample", tmp_path / "a", n=3, heldout=2)
-    search("sample", tmp_path / "b", n=3, heldout=2, crew=Crew(2))
+    collect(ROOMS, "sample", tmp_path / "a", n=3, heldout=2)
+    collect(ROOMS, "sample", tmp_path / "b", n=3, heldout=2, crew=Crew(2))
     assert _same_files(tmp_path / "a", tmp_path / "b")
     assert json.loads((tmp_path / "a" / "collect.json").read_text())["splits"]["train"]["episodes"]
-
-
-def test_two_workers_practise_what_one_process_does_and_go_on(tmp_path):
-    held, styles = [], ("careful", "slips")
-    assert practise("webshop", "0-3", tmp_path / "one.sqlite", styles=styles) == 8
-    for goals, crew in (("0-1", Crew(2)), ("0-3", None)):
-        assert practise("webshop", goals, tmp_path / "two.sqlite", styles=styles, crew=crew) == 4
-    for name in ("one", "two"):
-        store = TraceStore(tmp_path / f"{name}.sqlite")
-        names = sorted(row["episode_id"] for row in store.episodes())
-        held.append([[(name, e.kind, e.text) for e in store.events(name)] for name in names])
-    assert held[0] == held[1]
 
 
 def test_two_workers_read_the_files_that_one_process_reads(tmp_path):
@@ -72,7 +59,7 @@ def test_two_workers_read_the_files_that_one_process_reads(tmp_path):
 
 
 def test_two_workers_embed_what_one_process_embeds(tmp_path, monkeypatch):
-    collect("sample", tmp_path / "data", n=4, heldout=1, seed=3)
+    collect(SHOP, "sample", tmp_path / "data", n=4, heldout=1, seed=3)
     episodes = read_episodes([tmp_path / "data" / "train.jsonl"], True).episodes
     made = {}
     for name, crew in (("one", None), ("two", Crew(2))):

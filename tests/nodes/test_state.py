@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from stategate.envs.recorder import record_episode
 from stategate.envs.webshop import WebShop
-from stategate.envs.webshop.expert import play
 from stategate.envs.webshop.reading import inputs_of
 from stategate.envs.webshop.view import WebShopActions
 from stategate.graph import build_graph, load_config
@@ -20,6 +20,7 @@ from stategate.nodes.update_state.state_models import INPUT_TYPES
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
+from tests.kit import rule_moves
 
 
 @pytest.fixture
@@ -46,7 +47,10 @@ def test_inputs_are_bounded_whatever_the_page():
 def test_the_state_has_constant_size_and_reads_in_order(checkpoint):
     resources = Resources(None, Hashing(), env=WebShopEnv())
     updater = Gru(checkpoint=checkpoint).build(resources)
-    events = play(WebShop.load("sample"), 5, seed=1).events
+    shop = WebShop.load("sample")
+    moves = iter(rule_moves(5))
+    played = record_episode(shop, {"goal": 5}, lambda session, page: next(moves), 20)
+    events = played.trajectory("e", {}, {}).events
     state = updater.initial()
     for event in events:
         state = updater.update(state, [event])

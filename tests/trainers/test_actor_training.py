@@ -13,7 +13,7 @@ from stategate.graph import build_graph, load_config
 from stategate.nodes.act.policy import load_scorer, make_scorer
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.stores.errors import UserError
-from stategate.trainers.episodes import Readers, make_resources, parse_builder
+from stategate.trainers.episodes import Readers, make_resources, parse_kind
 from stategate.trainers.policy.rollout import Player, Start, collate, sized_batches
 from stategate.trainers.webshop.course import good_actions, invent, weight, with_lookalikes
 from stategate.trainers.webshop.goals import practice
@@ -98,7 +98,7 @@ def test_readers_are_drawn_by_their_weights_at_budgets_within_bounds():
     drawn = [readers.draw(rng) for _ in range(400)]
     assert 0.65 < sum(reader.context.kind == "full" for reader in drawn) / 400 < 0.85
     assert all(80 <= reader.budget <= 400 for reader in drawn)
-    assert parse_builder("window:events=2") == {"kind": "window", "events": 2}
+    assert parse_kind("window:events=2") == {"kind": "window", "events": 2}
     with pytest.raises(UserError, match="unknown context kind"):
         readers_of({"nonsense": 1.0})
 

@@ -1,4 +1,4 @@
-"""`stategate bank`, as a user types it: practise, build, merge, and the mistakes."""
+"""`stategate bank`, as a user types it: build, merge, and the mistakes."""
 
 import pytest
 
@@ -12,10 +12,10 @@ HASHED = ("--set", "embedder.kind=hashing")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("banks")
     traces = folder / "p.sqlite"
-    done = call(
-        "bank", "practice", "--goals", "100-102", "--styles", "careful,kind", "--out", traces
-    )
-    assert "6 episodes played" in done
+    memory = f"memory=[short_term, {{kind: trace, path: '{traces}'}}]"
+    styles = ("--agent", "whole=actor.kind=rule", "--agent", "kind=actor.search=search_kind")
+    played = ("eval", "worlds", "--goals", "100-102", *styles, "--set", memory)
+    call(*played, "--out", folder / "run")
     for kind in ("state", "trace"):
         words = ("bank", "build", traces, "--kind", kind, "--include-incorrect", *HASHED)
         done = call(*words, "--out", folder / kind)
@@ -39,7 +39,6 @@ def test_mistakes_are_told_in_one_line(folder, tmp_path):
     for words, told in [
         (("merge", tmp_path / "nothing", "--out", tmp_path / "m"), "no bank"),
         (("build", tmp_path / "x", "--out", tmp_path / "b"), "no traces at"),
-        (("practice", "--styles", "wild", "--out", tmp_path / "p"), "no style 'wild'"),
         (("merge", bank, folder / "trace", "--out", tmp_path / "m"), "trace"),
     ]:
         assert told in refused("bank", *words), words

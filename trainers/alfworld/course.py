@@ -1,11 +1,9 @@
-"""The ALFWorld course of the policy: games of ``train``, invented games, and a teacher.
+"""The ALFWorld course: games of ``train``, some of its rooms held out, and a teacher.
 
-Some rooms of ``train`` are held out. The invented games have words of their own in each game, so that
-what is asked must be found out and can't be known by its name; of their seeds none ships. The teacher
-is the searching expert that knows where things are: it returns all commands that are equally good.
+The teacher is the searching expert that knows where things are: it returns all commands that are
+equally good.
 """
 
-import json
 import random
 from collections.abc import Sequence
 
@@ -17,14 +15,12 @@ from stategate.envs.alfworld.expert import (
     goal_here,
     knowledge_of,
 )
-from stategate.envs.alfworld.files import Library, open_library
 from stategate.envs.alfworld.goals import Goal
 from stategate.envs.alfworld.reading import command_of, kind_of
-from stategate.envs.alfworld.sample.make import domain, invent_game
 from stategate.envs.protocols import Observation, Session, World
 from stategate.nodes.observe.alfworld import AlfWorldEnv
 from stategate.stores.traces import Event
-from stategate.trainers.policy.rollout import Course
+from stategate.trainers.episodes import Course
 
 
 def good_commands(
@@ -107,59 +103,27 @@ def _is_like(action: str, best: str, goal: Goal, knowledge: Knowledge, done: set
 
 
 _HELD_OUT = 0.1  # of the rooms
-_INVENTED = "invented"
-_SEEDS = range(1000, 1040)  # of invented games to train on: those of other seeds are for others
-_HELD_SEEDS = range(1040, 1044)
-_EACH = 48  # games of a seed
 
 
 def course(data: str, seed: int) -> Course:
-    """Return the games of ``train``, and invented ones; held out are some rooms of either."""
-    world = AlfWorld(_Mixed(open_library(AlfWorldEnv(data=data).folder())))
-    games = list(world.splits["train"])
-    rooms = sorted({room_of(game) for game in games})
+    """Return the games of ``train``; held out are those of some rooms."""
+    env = AlfWorldEnv(data=data, split="train")
+    world = AlfWorld.load(env.folder(), split="train")
+    rooms = sorted({room_of(game) for game in world.splits["train"]})
     random.Random(seed).shuffle(rooms)
     held_out = set(rooms[: max(1, round(_HELD_OUT * len(rooms)))])
-    invented = world.splits[_INVENTED]
-    held_invented = [game for game in invented if int(room_of(game)) in _HELD_SEEDS]
-    training = [g for g in games if room_of(g) not in held_out] + sorted(
-        {*invented} - {*held_invented}
-    )
-    exams = {"heldout": [g for g in games if room_of(g) in held_out], _INVENTED: held_invented}
     return Course(
-        AlfWorldEnv(data=data, split="train"),
+        env,
         world.fingerprint,
         {"train": world},
-        [{"game": game} for game in training],
-        {sort: [{"game": game} for game in of] for sort, of in exams.items()},
+        [{"game": g} for g in world.splits["train"] if room_of(g) not in held_out],
+        [{"game": g} for g in world.splits["train"] if room_of(g) in held_out],
         good_commands,
+        ("search_heuristic", "noisy:inner=search_heuristic"),
+        lambda task: {"room": room_of(task["game"])},
     )
 
 
 def room_of(game: str) -> str:
     """Return the room that a game is played in, of its name ("train/task-…-room/trial")."""
     return game.split("/")[-2].split("-")[-1]
-
-
-class _Mixed:
-    """Published games, and renamed invented ones beside them."""
-
-    def __init__(self, published: Library) -> None:
-        self._published = published
-        self._invented = {
-            f"{_INVENTED}/game-{seed}/{number}": (seed, "train", number)
-            for seed in (*_SEEDS, *_HELD_SEEDS)
-            for number in range(_EACH)
-        }
-
-    def names(self) -> Sequence[str]:
-        """Return the published games of ``train``, and the invented."""
-        of_train = [n for n in self._published.names() if n.startswith("train/")]
-        return [*of_train, *self._invented]
-
-    def text(self, name: str) -> str:
-        """Return a game's file."""
-        if name in self._invented:
-            _, game = invent_game(*self._invented[name], renamed=True)
-            return json.dumps({"pddl_domain": domain(), **game})
-        return self._published.text(name)

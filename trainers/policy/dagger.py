@@ -10,7 +10,6 @@ import random
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,9 @@ from stategate.nodes.act.policy import load_scorer, make_scorer
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.runs import mean, provenance, with_errors
+from stategate.trainers.collect import load_course
 from stategate.trainers.episodes import Readers, make_resources
 from stategate.trainers.policy.rollout import (
-    Course,
     Player,
     Rollout,
     Start,
@@ -41,7 +40,7 @@ class School:
     """A world's course, how contexts are made of its episodes, and its teacher's word."""
 
     def __init__(self, settings: DaggerSettings, reading: Encoder, device: torch.device) -> None:
-        self.course: Course = import_module(settings.course).course(settings.data, settings.seed)
+        self.course = load_course(settings.course, settings.data, settings.seed)
         self.resources = make_resources(settings.embedder, settings.updater, self.course.env)
         self._readers = Readers(
             settings.builders, self.resources, settings.low, settings.high, settings.memory
@@ -49,7 +48,7 @@ class School:
         self._settings, self._reading, self._device = settings, reading, device
         self._modes = sorted(self.course.worlds)
         rng = random.Random(settings.seed)
-        exams = [task for tasks in self.course.exams.values() for task in tasks]
+        exams = self.course.exams
         self.exam = self._starts(rng.sample(exams, min(settings.exam, len(exams))), rng, 0.0)
 
     def draw_epoch(self, rng: random.Random) -> list[Start]:

@@ -1,6 +1,6 @@
 """Encoded pages as batches, and episodes that a scorer plays."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,15 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from stategate.envs.protocols import Observation, Session, World
 from stategate.envs.recorder import record_episode
 from stategate.nodes.act.encoding import Encoded, Encoder
-from stategate.nodes.protocols import EnvParams
-from stategate.stores.traces import Event
-from stategate.trainers.episodes import Reader, Readers, Walk
-
-#: Says which commands are good: of a world and session, what was (done, said), the page, and the
-#: recent events that memory holds.
-Teacher = Callable[
-    [World, Session, Sequence[tuple[str, str]], Observation, Sequence[Event]], Sequence[str]
-]
+from stategate.trainers.episodes import Reader, Readers, Teacher, Walk
 
 
 def collate(seen: Sequence[Encoded], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
@@ -57,22 +49,6 @@ class Start:
     world: str
     reader: Reader
     helped: float = 0.0
-
-
-@dataclass(frozen=True)
-class Course:
-    """What to train a policy on.
-
-    ``worlds`` are the same world in its modes, by name; ``exams`` are tasks held out, by sort;
-    ``teacher`` says which commands are good.
-    """
-
-    env: EnvParams
-    fingerprint: str
-    worlds: Mapping[str, World]
-    training: Sequence[Mapping[str, Any]]
-    exams: Mapping[str, Sequence[Mapping[str, Any]]]
-    teacher: Teacher
 
 
 @dataclass

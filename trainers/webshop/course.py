@@ -38,7 +38,7 @@ from stategate.nodes.protocols import (
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource
 from stategate.stores.traces import Event
-from stategate.trainers.policy.rollout import Course
+from stategate.trainers.episodes import Course
 from stategate.trainers.webshop.goals import (
     MODES,
     Practice,
@@ -47,7 +47,6 @@ from stategate.trainers.webshop.goals import (
     make_goal,
     practice,
     reword,
-    reworded_mostly,
 )
 
 _PAGES = 3  # pages of a search that are looked at
@@ -190,7 +189,7 @@ def with_lookalikes(plan: Practice, seed: int, wording: str, exam: str) -> Pract
                 added[side].append(len(shop.goals))
                 shop.goals.append(make_goal(product, shop.prices[product.asin], rng))
     for goals, words in ((added["train"], wording), (added["held"], exam)):
-        reworded_mostly(shop, goals, words, seed)
+        reword(shop, goals, words, seed, random.Random(f"{seed} {words}"))
     return Practice(
         shop, (*plan.training, *added["train"]), plan.heldout, (*plan.made_heldout, *added["held"])
     )
@@ -256,6 +255,13 @@ def weight(world: WebShop, number: int) -> int:
 
 
 _SHOWN = 110  # goals to develop with
+_ACTORS = (
+    "rule",
+    "rule:threshold=0",
+    "rule:threshold=1.0,pages=4",
+    "rule:search=search_kind",
+    "noisy",
+)
 
 
 def course(data: str, seed: int) -> Course:
@@ -284,14 +290,8 @@ def course(data: str, seed: int) -> Course:
             for goal in plan.training
             for _ in range(weight(plan.world, goal))  # the harder, the oftener
         ],
-        {
-            sort: [{"goal": goal} for goal in goals]
-            for sort, goals in (
-                ("heldout", plan.heldout),
-                ("made", plan.made_heldout),
-                ("developing", shown_goals),
-            )
-            if goals
-        },
+        [{"goal": goal} for goal in (*plan.heldout, *plan.made_heldout, *shown_goals)],
         good_actions,
+        _ACTORS,
+        lambda task: {"asin": plan.world.group_of(task["goal"])},
     )

@@ -1,8 +1,7 @@
 """Which goals are for what, and goals to practise on.
 
-Goals 0 to 499 are for live tests and are never played to learn from. Held-out episodes come from goals
-500 to 1499, training uses only products that no goal below 1500 uses. On a catalogue with fewer goals
-the bounds shrink in proportion.
+Goals 0 to 499 are for live tests and are never played to learn from; training uses only products that
+no goal below 1500 uses. On a catalogue with fewer goals the bounds shrink in proportion.
 
 The real training goals sit on products with few goals, because those have few options. So goals with
 options are made, in the shop's own form, for all products that no goal below the first training goal
@@ -19,10 +18,9 @@ from typing import Any
 
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import Product
-from stategate.envs.webshop.goals import FIRST_TRAINING_GOAL, goal_of
+from stategate.envs.webshop.goals import goal_of
 from stategate.envs.webshop.wordings import TEMPLATE, reworded
 from stategate.stores.errors import UserError
-from stategate.stores.runs import parse_numbers
 
 MODES: tuple[str, ...] = ("rich", "text")
 _PLAIN = 0.15  # share of goals that keep the template's words
@@ -32,28 +30,12 @@ _FURTHER = 4  # properties at most that are asked beside a product's listed ones
 _JOINTS = (("", " with ", " for "), ("", " with "), ("", " for "), (" with ",), (" for ",), ("",))
 
 
-def splits(world: WebShop) -> dict[str, list[int]]:
-    """Return the goals of each split. Test goals are 0 to 499 (in proportion, on fewer goals)."""
-    parts = world.ranges
-    unseen = parts["training"]
-    if not unseen:
-        raise UserError("every product is used by a test goal: no product is left to train on")
-    first = min(FIRST_TRAINING_GOAL, len(world.goals) // 2)
-    return {
-        "train": list(unseen),
-        "heldout": list(range(len(parts["test"]), first)),
-    }
-
-
-def draw(goals: Sequence[int], n: int, seed: int, world: WebShop, by: str = "asin") -> list[int]:
-    """Draw ``n`` goals evenly by product (``by="asin"``) or by goal (``by="index"``).
-
-    Each product (goal) comes once before any comes twice.
-    """
+def draw(goals: Sequence[int], n: int, seed: int, world: WebShop) -> list[int]:
+    """Draw ``n`` goals evenly by product: each comes once before any comes twice."""
     rng = random.Random(seed)
-    groups: dict[Any, list[int]] = {}
+    groups: dict[str, list[int]] = {}
     for goal in goals:
-        groups.setdefault(world.goals[goal]["asin"] if by == "asin" else goal, []).append(goal)
+        groups.setdefault(world.group_of(goal), []).append(goal)
     for own in groups.values():
         rng.shuffle(own)
     keys = sorted(groups)
@@ -64,11 +46,6 @@ def draw(goals: Sequence[int], n: int, seed: int, world: WebShop, by: str = "asi
         chosen += [groups[key][lap % len(groups[key])] for key in keys]
         lap += 1
     return chosen[:n]
-
-
-def goals_of(split: str, world: WebShop) -> list[int]:
-    """Return training's goals for "train", else those written as 0-9 or 3,5."""
-    return splits(world)["train"] if split == "train" else parse_numbers(split)
 
 
 @dataclass(frozen=True)
@@ -90,7 +67,9 @@ def practice(
     ``wording``, those held out in ``exam``; some of them stay as the template says them.
     """
     rng = random.Random(seed)
-    real = splits(shop)["train"]
+    real = shop.ranges["training"]
+    if not real:
+        raise UserError("every product is used by a test goal: no product is left to train on")
     products = sorted({shop.goals[i]["asin"] for i in real})
     rng.shuffle(products)
     held_out = set(products[: max(1, round(_HELD_OUT * len(products)))])
@@ -118,18 +97,18 @@ def practice(
             side.append(len(world.goals))
             world.goals.append(make_goal(product, shop.prices[product.asin], rng, also))
     for words, goals in ((wording, training), (exam, (*heldout, *made_heldout))):
-        reword(world, [i for i in goals if rng.random() >= _PLAIN], words, seed)
+        reword(world, goals, words, seed, rng)
     return Practice(world, tuple(training), tuple(heldout), tuple(made_heldout))
 
 
-def reworded_mostly(world: WebShop, goals: Sequence[int], words: str, seed: int) -> None:
-    """Say ``goals`` in ``words``, in place; some of them stay as the template says them."""
-    rng = random.Random(f"{seed} {words}")
-    reword(world, [i for i in goals if rng.random() >= _PLAIN], words, seed)
+def reword(
+    world: WebShop, goals: Sequence[int], words: str, seed: int, rng: random.Random | None = None
+) -> None:
+    """Say ``goals`` of ``world`` in the wordings of split ``words``, in place.
 
-
-def reword(world: WebShop, goals: Sequence[int], words: str, seed: int) -> None:
-    """Say ``goals`` of ``world`` in the wordings of split ``words``, in place."""
+    With ``rng`` some of them stay as the template says them.
+    """
+    goals = [i for i in goals if rng is None or rng.random() >= _PLAIN]
     reworded_goals = reworded([world.goals[i] for i in goals], world.products, words, seed)
     for i, goal in zip(goals, reworded_goals, strict=True):
         world.goals[i] = goal

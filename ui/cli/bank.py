@@ -7,7 +7,6 @@ from pydantic import AfterValidator
 
 from stategate.stores.errors import UserError
 from stategate.stores.settings import (
-    CommaList,
     ConfigName,
     Limit,
     Overrides,
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 app = command_group(
     "Make and merge banks of experience.",
-    "stategate bank practice --goals 0-99 --out runs/p.sqlite",
     "stategate bank build runs/p.sqlite --include-incorrect",
     "stategate run webshop-experience --goal 3 --set context.bank=state",
 )
@@ -70,14 +68,6 @@ class BuildSettings(BankConfig, Shared):
     limit: Limit = None
 
 
-class PracticeSettings(BankConfig, Shared):
-    """Which goals are played, and how."""
-
-    out: Path = option(..., "Trace database; goes on if there.", metavar="FILE")
-    goals: str = option("0-99", "0-99; or of the official data: train or beside.")
-    styles: CommaList = option((), "How the rule actor plays, comma-separated; else all.")
-
-
 class MergeSettings(Settings):
     """Which banks go where."""
 
@@ -103,22 +93,6 @@ def build(settings: BuildSettings) -> None:
     with working("building the bank"):
         built = make(place, episodes, settings.resources(), settings.crew())
     _tell(built, place)
-
-
-@command(app, "stategate bank practice --goals train --out p.sqlite --set env.data=official")
-def practice(settings: PracticeSettings) -> None:
-    """Play goals with the rule actor in several styles, mistakes included, to learn from."""
-    from stategate.trainers.webshop.practice import STYLES, practise
-
-    played = practise(
-        settings.config,
-        settings.goals,
-        settings.out,
-        settings.overrides,
-        settings.styles or tuple(STYLES),
-        settings.crew(),
-    )
-    say(f"{played} episodes played, in {settings.out}")
 
 
 @command(app, "stategate bank merge a b --out all")

@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import typer
 
 from stategate.stores.assets.downloads import sha256
-from stategate.stores.settings import CommaList, Settings, Shared, option
+from stategate.stores.settings import Settings, Shared, option
 from stategate.ui.cli.output import console, say, table, write_json
 from stategate.ui.cli.settings_command import command, command_group
 
@@ -102,13 +102,13 @@ class TrajectorySettings(Shared):
     """Who plays which tasks, and how many."""
 
     out: Path = option(..., "Where the JSON lines go.", metavar="FOLDER")
-    world: Literal["webshop", "alfworld"] = option("webshop", "Whose expert plays.")
+    world: Literal["webshop", "alfworld"] = option("webshop", "Whose tasks are played.")
     source: str = option("sample", "'sample', 'official' or a folder.", "--data")
-    episodes: int | None = option(None, "Of training.", "-n", "--episodes", ge=1)
-    heldout: int | None = option(None, "Episodes to report on; 100 or 300.", ge=1)
-    observation: Literal["rich", "text", "both"] = option("both", "Or both in turn.")
-    stray: float = option(0.1, "Share of random commands (alfworld).", ge=0, le=1)
-    others: CommaList = option(("rule",), "Actors that play beside the expert: rule,policy.")
+    episodes: int = option(1000, "Of training.", "-n", "--episodes", ge=1)
+    heldout: int = option(100, "Episodes to report on.", ge=1)
+    actor: tuple[str, ...] = option(
+        (), "Who plays, in turn; repeatable.", metavar="KIND[:FIELD=VALUE,…]"
+    )
     seed: int = 0
 
 
@@ -135,24 +135,19 @@ def alfworld(settings: FetchSettings) -> None:
     settings.tell(folder, archives, f"{counts} games ")
 
 
-@command(
-    data_app, "stategate data trajectories --data official --others rule,policy --out runs/real"
-)
+@command(data_app, "stategate data trajectories --data official --actor policy --out runs/real")
 def trajectories(settings: TrajectorySettings) -> None:
-    """Let a world's expert play, to train from; nothing that a test goal aims at is played."""
-    source, out = settings.source, settings.out
-    counts = {"n": settings.episodes, "heldout": settings.heldout}
-    how: dict[str, Any] = {name: count for name, count in counts.items() if count is not None}
-    how |= {"seed": settings.seed, "crew": settings.crew()}
-    if settings.world == "alfworld":
-        from stategate.nodes.observe.alfworld import AlfWorldEnv
-        from stategate.trainers.alfworld.collect import collect as search
+    """Let a world's actors play, to train from; nothing that a test goal aims at is played."""
+    from stategate.trainers.collect import collect
 
-        played = search(AlfWorldEnv(data=source).folder(), out, stray=settings.stray, **how)
-        write_json("-", played["splits"])
-        return
-    from stategate.trainers.webshop.collect import collect
-    from stategate.trainers.webshop.goals import MODES
-
-    how["modes"] = MODES if settings.observation == "both" else (settings.observation,)
-    write_json("-", collect(source, out, others=list(settings.others), **how)["splits"])
+    played = collect(
+        f"stategate.trainers.{settings.world}.course",
+        settings.source,
+        settings.out,
+        settings.episodes,
+        settings.heldout,
+        settings.seed,
+        settings.actor,
+        settings.crew(),
+    )
+    write_json("-", played["splits"])
