@@ -174,12 +174,8 @@ class Replay(Evaluation, Shared):
     """Read recorded threads again under each arm: tokens, billed cost, what calls needed."""
 
     maker = "replay:replay_task"
-    examples = (
-        "stategate eval replay --data threads.jsonl --arms nothing,compress --out runs/replay",
-    )
-    data: str = option(
-        ..., "JSON lines, JSON, or a checkpoint database.", metavar="FILE", exclude=True
-    )
+    examples = ("stategate replay threads.jsonl --arms nothing,compress --out runs/replay",)
+    data: str = argument(..., "JSON lines, JSON, or a checkpoint database.", metavar="THREADS")
     arms: CommaList = option(
         _ARMS,
         "KIND[@BUDGET][:FIELD=VALUE]; nothing, last, clear, mask, summary, oracle or a context kind.",
@@ -232,5 +228,4 @@ EVALUATIONS: tuple[type[Evaluation], ...] = (
     Locomo,
     Longmemeval,
     Rerank,
-    Replay,
 )

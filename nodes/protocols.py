@@ -341,10 +341,6 @@ class Params(BaseModel, ABC):
         """Name the checkpoints that this node loads beside an updater of kind ``updater``."""
         return ()
 
-    def assets(self) -> tuple[str, ...]:
-        """Name the files from outside that this node fetches when it is first used."""
-        return ()
-
 
 class EnvParams(Params):
     """``build`` returns a :class:`envs.protocols.World`."""

@@ -1,13 +1,11 @@
-"""Questions, whose memory, first fetches: shared by the command line and the app."""
+"""Questions, and whose memory they read: shared by the command line and the app."""
 
 from collections.abc import Callable
 
 from stategate.graph.config import Config
 from stategate.graph.session import Session, StepResult
-from stategate.nodes.protocols import Params
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.nodes.write_memory.long_term import LongTermMemory
-from stategate.stores.assets.fetch import ASSETS
 from stategate.stores.home import home
 
 
@@ -48,22 +46,3 @@ def put_question(
             return session.last()
         session.start({"question": question})
         return session.step(on_text)
-
-
-def to_fetch(config: Config, context: Params | None = None) -> str:
-    """Say in brackets what a step fetches first, "" where all of it is here.
-
-    ``context`` is read in place of the config's builder. To be put behind what is going on.
-    """
-    builder = context or config.context
-    nodes: list[Params | None] = [builder, config.actor]
-    if config.updater.kind != "none" or builder.kind not in ("full", "window"):
-        nodes.append(config.embedder)
-    if config.actor.asks_model:
-        nodes.append(config.llm)
-    names = dict.fromkeys(name for node in nodes if node for name in node.assets())
-    missing = [ASSETS[name] for name in names if name in ASSETS and not ASSETS[name].is_present]
-    if not missing:
-        return ""
-    sizes = [f"{asset.description} ({asset.size / 1e6:,.0f} MB)" for asset in missing]
-    return f" (first it fetches {' and '.join(sizes)})"

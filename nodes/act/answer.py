@@ -246,10 +246,6 @@ class LearnedState(_Answering):
     max_tokens: int = Field(default=300, ge=8, description="the model's tokens a passage may have")
     answer_tokens: int = Field(default=32, ge=1, description="the model's tokens of an answer")
 
-    def assets(self) -> tuple[str, ...]:
-        """Name the model, where it is an asset."""
-        return (self.model,)
-
     def build(self, resources: Resources) -> Actor:
         """Return the actor; the model is loaded at the first question."""
         memory = DocumentMemory(lambda: shared_backend(self.model, max_tokens=self.max_tokens))

@@ -110,10 +110,6 @@ class Rico(ConversationContext):
     )
     max_tokens: int = Field(default=300, ge=8, description="the model's tokens a passage may have")
 
-    def assets(self) -> tuple[str, ...]:
-        """Name the weigher, where it is an asset."""
-        return (self.model,)
-
     def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder; the model is loaded when there is first something to weigh."""
         memory = DocumentMemory(lambda: shared_backend(self.model, max_tokens=self.max_tokens))

@@ -51,10 +51,6 @@ class MiniLM(EmbedderParams):
     hint: ClassVar[str] = "turns text into numbers on this machine (92 MB)"
     kind: Literal["minilm"] = "minilm"
 
-    def assets(self) -> tuple[str, ...]:
-        """Name the model's files."""
-        return ("minilm",)
-
     def build(self, resources: Resources) -> Embedder:
         """Return the embedder; nothing is loaded yet."""
         return _LocalEmbedder("all-MiniLM-L6-v2", 384)

@@ -67,10 +67,6 @@ class EmbeddedLlm(LlmParams):
     max_tokens: int = Field(default=256, ge=1, description="tokens an answer may have")
     timeout: float = Field(default=300.0, gt=0, description="seconds for one answer")
 
-    def assets(self) -> tuple[str, ...]:
-        """Name the model, where it is an asset."""
-        return (self.ALIASES.get(self.model, self.model),)
-
     def model_file(self) -> Path:
         """Return the GGUF file, fetched if it is an asset. Raises ``UserError``."""
         from stategate.stores.assets.fetch import ASSETS, asset_path

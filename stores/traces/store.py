@@ -214,21 +214,14 @@ class TraceStore:
         names = ("step", "id", "kind", "score", "tokens_before", "tokens_after")
         return [ContextPiece(*row) for row in self._steps_of(_pieces, episode_id, *names)]
 
-    def export_jsonl(self, path: str | Path, episodes: Sequence[str] | None = None) -> int:
-        """Write episodes (all by default), oldest first, one JSON object a line; returns how many.
+    def export_jsonl(self, path: str | Path) -> int:
+        """Write all episodes, oldest first, one JSON object a line; returns how many.
 
         Each line is ``{"episode_id", "events": [{"event_type", "text", "t"}], "reward"}`` and the
         episode's other facts, with ``pieces`` where contexts were kept. Nothing is left at ``path``
         if writing fails.
         """
-        return write_lines(
-            path,
-            (
-                self.exported(episode)
-                for episode in reversed(self.episodes())
-                if episodes is None or episode["episode_id"] in episodes
-            ),
-        )
+        return write_lines(path, map(self.exported, reversed(self.episodes())))
 
     def exported(self, episode: Mapping[str, Any]) -> dict[str, Any]:
         """Return an episode, a row of :meth:`episodes`, with its events and pieces as plain values."""

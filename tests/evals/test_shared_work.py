@@ -13,7 +13,6 @@ from stategate.stores.bank.bank import open_bank
 from stategate.stores.corpus.documents import read_folder
 from stategate.stores.embeddings import embedding_cache
 from stategate.stores.errors import UserError
-from stategate.stores.traces.store import TraceStore
 from stategate.stores.workers import Crew, in_order
 from stategate.trainers.bank.build import build_state_bank
 from stategate.trainers.bank.sources import read_episodes

@@ -26,7 +26,6 @@ from stategate.trainers.settings import (
 )
 from stategate.trainers.state import model, retriever
 
-
 SHOP, ROOMS = (f"stategate.trainers.{world}.course" for world in ("webshop", "alfworld"))
 
 

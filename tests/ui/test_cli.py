@@ -1,9 +1,7 @@
 """The `stategate` command as people call it: what it prints, what it writes, how it fails."""
 
 import json
-import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -15,9 +13,10 @@ import yaml
 
 import stategate.ui.app.web
 import stategate.ui.cli.serve
+from stategate.graph import Session
 from stategate.nodes.protocols import SLOTS
 from stategate.nodes.registry import registry
-from stategate.ui.cli.kinds import catalogue, markdown
+from stategate.ui.cli.kinds import catalogue
 from stategate.ui.cli.main import app
 from tests.kit import call, refused, run_command
 
@@ -100,11 +99,10 @@ def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
         (["--budget", "0"], "budget"),
         (["--set", "env.data=/no/such/folder"], "/no/such/folder"),
         (["--resume"], "--thread"),
-        (["--episodes", "2", "--thread", "t"], "leave --thread out"),
-        (["--episodes", "2", "--actor", "human"], "a person plays one"),
         (["--task", "goal"], "KEY=VALUE"),
         (["--task", "goal=3", "--goal", "4"], "leave --goal"),
         (["--thread", "t", "--resume"], "nothing to resume"),
+        (["--actor", "human"], "in the app"),
         (["--json", "/proc/x/y"], "/proc/x/y"),
     ],
 )
@@ -123,8 +121,7 @@ def test_mistakes_of_other_commands(tmp_path):
             (("run", "nosuch"), "demo"),
             (("rnu",), "run"),
             (("kinds", "nosuch"), "the slots are"),
-            (("traces", "list", "--db", tmp_path / "none.sqlite"), "no trace database"),
-            (("traces", "export", tmp_path / "x", "--episode", "nosuch"), "no episode"),
+            (("traces", "export", "x", "--db", tmp_path / "none.sqlite"), "no trace database"),
             (("data", "webshop", "--from", tmp_path / "none"), "--from"),
             (("demo", "--builders", "full"), "two memories"),
             (("ui", "--config", broken), "cannot read config"),
@@ -134,62 +131,57 @@ def test_mistakes_of_other_commands(tmp_path):
             assert told in refused(*words), words
 
 
-@pytest.mark.parametrize("words", ["traces list", "memory list", "run demo --thread t", "chat"])
+@pytest.mark.parametrize("words", ["traces export x", "memory list", "run demo --thread t", "chat"])
 def test_a_home_that_cannot_be_made_is_one_line(words, monkeypatch):
     monkeypatch.setenv("STATEGATE_HOME", "/proc/none/home")
     assert "set STATEGATE_HOME" in refused(*words.split())
 
 
-def test_a_thread_is_resumed_where_it_stopped(agent, own_home):
-    by_hand = ["--actor", "human", "--goal", 3, "--thread", "t"]
-    assert "--thread 't' --resume" in call("run", agent, *by_hand, stdin="search desk lamp\nq\n")
+def test_a_thread_is_resumed_where_it_stopped(agent, own_home, monkeypatch):
+    step = Session.step
+
+    def stopped(session, on_text=None):
+        if session.values["steps"] == 1:
+            raise KeyboardInterrupt
+        return step(session, on_text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "step", stopped)
+        done = run_command("run", agent, "--goal", 3, "--thread", "my t")
+        assert done.exit_code == 130
+        assert done.stderr.strip().endswith("--thread 'my t' --resume")
     assert (own_home / "checkpoints.sqlite").is_file()
-    assert "unfinished" in refused("run", agent, "--thread", "t")
+    assert "unfinished" in refused("run", agent, "--thread", "my t")
     assert "leave --goal out" in refused("run", agent, "--thread", "t", "--resume", "--goal", 5)
-    episode = json.loads(call("run", agent, "--thread", "t", "--resume", "--json", "-"))
+    episode = json.loads(call("run", agent, "--thread", "my t", "--resume", "--json", "-"))
     assert episode["resumed_at"] == 1
     assert [step["decision"]["action"] for step in episode["steps"]] == BUY_NOTHING[1:]
     assert episode["totals"]["steps"] == 3
-    assert "over" in refused("run", agent, "--thread", "t", "--resume")
-    call("run", agent, "--thread", "t")  # a new episode on the same thread
-
-
-def test_a_person_acts_by_number_words_and_action(agent):
-    answers = ["foo[bar]", "99", "1", "search desk lamp", "", "1", "search[chair]"]
-    shown = call("run", agent, "--actor", "human", stdin="\n".join(answers) + "\n")
-    assert all(word in shown for word in ("'foo[bar]'", "no number 99", "to search, type"))
-    assert all(f"→ {action}" in shown for action in BUY_NOTHING)
-    assert shown.count("step 1 ─") == 1  # a mistake does not draw the page again
-    assert "the input ended" in refused("run", agent, "--actor", "human", stdin="search lamp\n")
-    words = ("run", agent, "--actor", "human", "--json", "-")
-    episode = json.loads(call(*words, stdin="search lamp\nq\n"))
-    assert [step["decision"]["action"] for step in episode["steps"]] == ["search[lamp]"]
+    assert "over" in refused("run", agent, "--thread", "my t", "--resume")
+    call("run", agent, "--thread", "my t")  # a new episode on the same thread
 
 
 def test_episodes_print_a_summary_and_keep_a_run_directory(agent, tmp_path):
-    words = ["run", agent, "--episodes", 3, "--start", 5, "--out", tmp_path / "run"]
-    call(*words)
+    words = ["eval", "worlds", "--config", agent, "--agents", "full", "--goals"]
+    first = [*words, "5-7", "--out", tmp_path / "run"]
+    call(*first)
     read = {name: json.loads((tmp_path / "run" / f"{name}.json").read_text()) for name in _FILES}
     assert (read["summary"]["rows"][0]["n"], read["args"]["goals"]) == (3, [5, 6, 7])
-    call(*words)
-    assert "other arguments" in refused(*words, "--budget", 77)
-    once = call("run", agent, "--episodes", 1, "--json", "-")
+    call(*first)
+    assert "other arguments" in refused(*first, "--set", "context.budget=77")
+    once = call(*words, "0", "--out", tmp_path / "one", "--json", "-")
     row = json.loads(once, parse_constant=pytest.fail)["rows"][0]
     assert (row["n"], row["success_se"]) == (1, None)
 
 
-def test_all_episodes_failing_is_an_error(agent):
-    words = ["--set", "llm.kind=openai", "--actor", "chat", "--episodes", "1"]
-    words += ["--set", "llm.base_url=http://127.0.0.1:9/v1"]
-    assert "the same command goes on" in refused("run", agent, *words)
+def test_all_episodes_failing_is_an_error(agent, tmp_path):
+    words = ["--config", agent, "--agents", "full", "--goals", "0", "--out", tmp_path / "run"]
+    words += ["--set", "llm.kind=openai", "--set", "llm.base_url=http://127.0.0.1:9/v1"]
+    assert "the same command goes on" in refused("eval", "worlds", *words, "--set", "actor=chat")
 
 
-def test_traces_are_listed_shown_and_exported(agent, tmp_path):
-    call("run", agent, "--goal", 3)
-    rows = json.loads(call("traces", "list", "--json", "-"))
-    assert [row["task"]["goal"] for row in rows] == [3]
-    episode = rows[0]["episode_id"]
-    assert episode in call("traces", "list")
+def test_traces_are_exported(agent, tmp_path):
+    episode = json.loads(call("run", agent, "--goal", 3, "--json", "-"))["episode_id"]
     target = tmp_path / "all.jsonl"
     assert "1 episodes" in call("traces", "export", target)
     row = json.loads(target.read_text())
@@ -211,9 +203,12 @@ def test_kinds_lists_every_kind_with_parameters_and_what_is_broken(monkeypatch):
 def test_the_page_of_kinds_shows_those_that_there_are():
     page = (Path(__file__).parents[2] / "docs" / "kinds.md").read_text("utf-8")
     shown = page.partition("<!-- kinds -->\n")[2].partition("\n<!-- /kinds -->")[0]
-    made = markdown(catalogue(registry(), SLOTS), "stategate")
-    assert shown == made, "docs/kinds.md is behind: put in what `stategate kinds --markdown` prints"
-    assert call("kinds", "env", "--markdown").startswith("| slot | kind |")
+    lines = ["| slot | kind | what it does |", "|---|---|---|"]
+    for slot, members in catalogue(registry(), SLOTS)["slots"].items():
+        ours = [kind for kind in members if kind["owner"].partition(" ")[0] == "stategate"]
+        lines += [f"| {slot} | `{kind['kind']}` | {kind['hint']} |" for kind in ours]
+    made = "\n".join(lines)
+    assert shown == made, f"docs/kinds.md is behind: put in\n{made}"
 
 
 def test_demo_shows_one_moment_through_every_memory(tmp_path):
@@ -263,31 +258,6 @@ def test_a_reader_that_leaves_is_no_error():
     process.stdout.close()
     assert process.stderr.read() == ""
     process.wait()
-
-
-def test_control_c_tells_how_to_resume(agent):
-    words = ["run", agent, "--actor", "human", "--thread", "my t"]
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    process = subprocess.Popen(
-        [*PROGRAM, *words],
-        **pipes,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        # A shell that runs the tests in the background has them, and what they start, ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    process.stdin.write("search desk lamp\n")
-    process.stdin.flush()
-    while "→" not in process.stdout.readline():
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    process.wait(timeout=60)  # with stdin open: its end would be an answer of its own
-    _, told = process.communicate()
-    assert process.returncode == 130
-    assert told.strip().endswith("--thread 'my t' --resume")
-    assert "Traceback" not in told
-    rest = call("run", agent, "--thread", "my t", "--resume", "--json", "-")
-    assert json.loads(rest)["resumed_at"] == 1
 
 
 def test_what_steers_a_terminal_is_not_printed(tmp_path, agent):

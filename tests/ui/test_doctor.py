@@ -13,9 +13,9 @@ from stategate.ui.cli.doctor import CHECKS, DoctorSettings, examine
 pytestmark = pytest.mark.usefixtures("own_home")
 
 
-def told(name, *overrides, deep=False):
+def told(name, *overrides):
     """Return whether the check ``name`` is well, and what it says."""
-    finding = examine(name, DoctorSettings(overrides=overrides, deep=deep))
+    finding = examine(name, DoctorSettings(overrides=overrides))
     return finding.ok, finding.text
 
 
@@ -40,12 +40,6 @@ def test_a_model_without_its_key_and_an_embedder_without_its_packages(monkeypatc
     for name in ("embedder", "model"):
         ok, text = told(name)
         assert (ok, "stategate[local]" in text) == (False, True)
-
-
-def test_deep_asks_for_real():
-    fake = ["llm={kind: fake, replies: ['yes']}", "embedder.kind=hashing"]
-    assert told("model", *fake, deep=True) == (True, "fake answers: yes")
-    assert "numbers a text" in told("embedder", *fake, deep=True)[1]
 
 
 def test_a_full_disk_is_wrong(monkeypatch):

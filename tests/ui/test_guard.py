@@ -129,7 +129,7 @@ def app(home, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = load_config("webshop", ["embedder.kind=hashing", "updater.kind=none"])
     guard.bind("127.0.0.1", has_accounts=True, config=config.model_dump(mode="json"))
-    return make_app(config, Agents(config))
+    return make_app(Agents(config))
 
 
 def call(app, name, *args):

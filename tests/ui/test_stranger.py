@@ -61,8 +61,3 @@ def test_it_is_run_by_number_and_by_its_own_words(stranger):
     told = call("run", path, "--task", "thing=candle", "--task", "room=cellar", "--json", "-")
     assert json.loads(told)["task"] == {"env": "garden", "thing": "candle", "room": "cellar"}
     assert "tasks 0 to 5" in refused("run", path, "--goal", 99)
-    typed = "3\n1\nsay good evening\ngo hall\nq\n"
-    by_hand = call("run", path, "--goal", 1, "--actor", "human", stdin=typed)
-    assert "to say, type: say and your words" in by_hand
-    for action in ("go garden", "say[good evening]", "go hall"):
-        assert f"→ {action}" in by_hand

@@ -22,9 +22,7 @@ def tab() -> Any:
 
 
 def drawn(tab: Any, update: Any) -> str:
-    return " ".join(
-        str(update.get(part, "")) for part in (tab.summary, tab.call, tab.table, tab.reading)
-    )
+    return " ".join(str(update.get(part, "")) for part in (tab.summary, tab.call, tab.table))
 
 
 def test_a_thread_is_drawn_with_its_bill(tab: Any, tmp_path: Path) -> None:
@@ -33,13 +31,11 @@ def test_a_thread_is_drawn_with_its_bill(tab: Any, tmp_path: Path) -> None:
     update = tab.open(str(where), ["compress", "window"], 2000)
     assert not update[tab.status]
     assert [row[0] for row in update[tab.summary]] == ["nothing", "compress", "window"]
-    assert "shortened" in str(update[tab.table])
-    stretches = update[tab.reading]["value"]
-    assert any(name == "left out" for _, name in stretches)
-    assert "line 17" in drawn(tab, update)
-    first = tab.look(update[tab.state], 1)
-    assert "Read." in str(first[tab.reading])
-    assert "line 17" not in str(first[tab.reading])
+    _, _, untouched, compressed, _ = update[tab.table]["data"][-1]
+    assert "shortened" in compressed
+    assert untouched.partition(": ")[2] != compressed.partition(": ")[2]
+    assert "line 1" in drawn(tab, update)
+    assert "line 1" not in drawn(tab, tab.look(update[tab.state], 1))
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
@@ -55,13 +51,6 @@ def test_a_thread_comes_out_of_a_checkpoint_database(
     assert "of 4" in drawn(tab, update)
     assert "page 2" in drawn(tab, update)
     assert "of 4" in drawn(tab, tab.open(where, [], 2000))  # the only thread
-
-
-def test_a_thread_that_the_start_names_is_opened_with_the_page() -> None:
-    with gr.Blocks() as blocks:
-        ThreadsTab("thread.json").wire(blocks)
-    opens = [f for f in blocks.fns.values() if f.fn is not None and f.fn.__name__ == "open"]
-    assert "load" in {event for f in opens for _, event in f.targets}
 
 
 def test_what_is_wrong_is_told(tab: Any) -> None:

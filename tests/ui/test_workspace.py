@@ -1,14 +1,14 @@
-"""What a browser tab works with: it survives, it does not mix, and it can leave a step that hangs."""
+"""What a browser tab works with: it survives, it does not mix, and its moves take turns."""
 
 import threading
+import time
 
 import pytest
 
-from stategate.graph import load_config
+from stategate.graph import Session, load_config
 from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.tabs.common import App
-from stategate.ui.app.tabs.episode_view import draw
 from tests.kit import updates
 
 PLAIN = ["updater.kind=none", "embedder.kind=hashing", "context.kind=full", "memory=[short_term]"]
@@ -59,7 +59,7 @@ def test_a_fork_keeps_its_past_and_cuts_its_future(server):
     for _ in range(3):
         tab.step()
     before = tab.session
-    tab.fork({"kind": "window", "budget": 300}, step=1)
+    tab.fork({"kind": "window", "budget": 300}, 1)
     assert tab.session is not before
     assert len(tab.trail) == 1
     assert tab.config.context.kind == "window"
@@ -68,31 +68,30 @@ def test_a_fork_keeps_its_past_and_cuts_its_future(server):
     assert before.values["steps"] == 3
 
 
-def test_a_step_that_hangs_is_left_and_never_seen_again(server, monkeypatch):
+def test_moves_take_turns_and_playing_out_can_be_stopped(server, monkeypatch):
     tab = server.of("one")
     tab.start({"goal": 3})
-    hanging, go_on = threading.Event(), threading.Event()
-    slow = tab.session
+    taken, go_on, step = threading.Event(), threading.Event(), Session.step
 
-    def hang():
-        hanging.set()
+    def slow(session, on_text=None):
+        taken.set()
         go_on.wait(10)
-        return type(slow).step(slow)
+        return step(session, on_text)
 
-    monkeypatch.setattr(slow, "step", hang)
-    thread = threading.Thread(target=tab.step)
-    thread.start()
-    hanging.wait(10)
-    with pytest.raises(UserError, match="a step is being taken"):
-        tab.back()
-    assert draw(tab).busy
-    tab.abandon()
-    tab.step()
+    monkeypatch.setattr(Session, "step", slow)
+    endings = []
+    playing = threading.Thread(target=lambda: endings.append(tab.play_out({"kind": "full"}, None)))
+    playing.start()
+    taken.wait(10)
+    stopping = threading.Thread(target=tab.stop)
+    stopping.start()
+    time.sleep(0.2)
     go_on.set()
-    thread.join()
-    assert len(tab.trail) == 1
-    assert tab.session.values["steps"] == 1
-    assert not draw(tab).busy
+    for thread in (playing, stopping):
+        thread.join()
+    assert (endings[0].steps, endings[0].done) == (1, False)
+    assert tab.step().step == 0
+    assert [len(episode.trail) for episode in tab.episodes.values()] == [1, 1]
 
 
 def test_a_mistake_leaves_the_episode_as_it_was(server):

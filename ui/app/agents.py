@@ -1,10 +1,8 @@
-"""What one server holds: the graphs of its configs; and how moves of one browser tab take turns."""
+"""What one server holds: the graphs of its configs, and what they share."""
 
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from stategate.graph.build import Graph, build_graph
@@ -13,12 +11,8 @@ from stategate.graph.config import Config, load_config, presets
 from stategate.graph.forgetting import Places
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace
-from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.ui.memory import memory_place
-
-#: Seconds that a move waits for another one of the same tab.
-PATIENCE = 2.0
 
 
 class Agents:
@@ -72,35 +66,6 @@ class Agents:
         dumped = (params.model_dump() for params in self.config.memory)
         traces = next((str(values["path"]) for values in dumped if values.get("path")), None)
         return replace(Places.here(traces), checkpoints=None, saver=self.saver)
-
-
-class Busy(UserError):
-    """Another move of the same tab is being made."""
-
-
-class Turns:
-    """Moves of one tab take turns: a second one at once is refused, and one that hangs can be left."""
-
-    def __init__(self) -> None:
-        self._turn = threading.Lock()
-
-    @contextmanager
-    def taking_turn(self, busy: str) -> Iterator[Callable[[], bool]]:
-        """Hold the turn; yields a function that says whether it was not left.
-
-        Raises ``Busy`` (saying ``busy``) where another move has it for longer than :data:`PATIENCE`.
-        """
-        turn = self._turn
-        if not turn.acquire(timeout=PATIENCE):
-            raise Busy(busy)
-        try:
-            yield lambda: self._turn is turn
-        finally:
-            turn.release()
-
-    def leave_turn(self) -> None:
-        """Wait no longer for the move that is being made; it may still end by itself."""
-        self._turn = threading.Lock()
 
 
 def new_thread(prefix: str) -> str:

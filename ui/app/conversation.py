@@ -1,7 +1,7 @@
 """One browser tab's conversation with the QA agent, and the files that it asks about."""
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -9,26 +9,22 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from stategate.graph.build import Graph
 from stategate.graph.config import Config, load_config
-from stategate.graph.session import Session, StepResult, write_head
+from stategate.graph.session import Session, StepResult
 from stategate.nodes.observe.qa import QaEnv
-from stategate.stores.corpus.chunking import Chunking
-from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names, titled
+from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names
 from stategate.stores.corpus.documents import read_documents
 from stategate.stores.errors import UserError
 from stategate.stores.home import this_user
-from stategate.ui.app.agents import Agents, Turns, new_thread
+from stategate.stores.progress import Progress
+from stategate.ui.app.agents import Agents, new_thread
 from stategate.ui.app.guard import bounds
 from stategate.ui.memory import put_question
 
-#: Passages embedded at once while files are indexed.
-_BATCH = 16
 
-
-class Conversation(Turns):
-    """A thread of the QA agent. Questions take turns; a second one at once is refused."""
+class Conversation:
+    """A thread of the QA agent."""
 
     def __init__(self, agents: Agents, models: Callable[[], Config]) -> None:
-        super().__init__()
         self._agents, self._models = agents, models
         self.last: StepResult | None = None
         self.thread = new_thread("ui-qa")
@@ -87,49 +83,32 @@ class Conversation(Turns):
         wording = question.strip()
         if not wording:
             raise UserError("the question is empty: ask something")
-        with self.taking_turn("a question is being answered: wait for it, or stop it") as is_mine:
-            result = put_question(self.session, wording, on_text)
-            if is_mine():
-                self.last = result
-            return result
-
-    def abandon(self) -> None:
-        """Leave a question that is not answered: the conversation goes on without it, on a copy."""
-        self.leave_turn()
-        values = self.session.values
-        self.thread = new_thread("ui-qa")
-        if values.get("messages"):
-            new = self.session
-            write_head(new.graph, new.config, {**values, "done": True}, "observe")
+        thread = self.thread
+        result = put_question(self.session, wording, on_text)
+        if thread == self.thread:  # no other conversation was begun meanwhile
+            self.last = result
+        return result
 
     def restart(self) -> None:
         """Begin another conversation; what is in long-term memory stays."""
-        self.leave_turn()
         self.thread, self.last = new_thread("ui-qa"), None
 
-    def add_files(self, files: Sequence[str]) -> Iterator[tuple[str, int, int] | Changes]:
-        """Read files into this tab's corpus and index them, which may be left off at any time.
+    def add_files(self, files: Sequence[str]) -> Changes:
+        """Read files into this tab's corpus and index them; return what was added.
 
-        Yields (what, done, total) as it goes on, and at last what was added. The sample and folders
-        are not added to: a corpus is made. A file of the same name replaces the earlier one.
+        The sample and folders are not added to: a corpus is made. A file of the same name replaces
+        the earlier one.
         """
         name = self.settings["corpus"]
         corpus = Corpus(name if name in corpus_names() else f"uploads-{uuid.uuid4().hex[:6]}")
         changes = Changes()
-        for number, file in enumerate(files):
-            path = Path(file)
-            yield f"reading {path.name}", number, len(files)
+        for path in Progress([Path(file) for file in files], "read", unit="file"):
             origin = f"upload:{path.name}"
             changes.extend(corpus.sync(origin, read_documents(path, path.name, origin)))
         if not changes.read:
             why = "; ".join(f"{s.id}: {s.why}" for s in changes.skipped) or "no file"
             raise UserError(f"nothing could be read ({why})")
         config = load_config(self.config.model_dump(mode="json"), [f"env.corpus={corpus.name}"])
-        resources = self._agents(config).agent.resources
-        chunking = Chunking.parse(cast(QaEnv, config.env).chunking)
-        texts = [titled(passage) for passage in corpus.passages(chunking)]
-        for start in range(0, len(texts), _BATCH):  # small batches, which are kept
-            yield "embedding passages", start, len(texts)
-            resources.embedder.embed(texts[start : start + _BATCH])
+        cast(QaEnv, config.env).index(self._agents(config).agent.resources)
         self.choose(corpus=corpus.name)
-        yield changes
+        return changes

@@ -43,8 +43,8 @@ def make_theme() -> gr.themes.Base:
     )
 
 
-def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
-    """Return the app for agents that start as ``config``; ``messages`` names a thread to open."""
+def make_app(agents: Agents) -> gr.Blocks:
+    """Return the app for agents."""
     app = App(agents)
     blocks = gr.Blocks(
         title="Stategate", analytics_enabled=False, fill_width=True, delete_cache=UPLOADS
@@ -54,8 +54,7 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
         with gr.Row(elem_classes="sg-top"):
             gr.HTML(macros("frame").head(), elem_id="sg-title")
             pipeline = clickable_html("pipeline")
-        first = "threads" if messages else "compare"
-        with gr.Tabs(selected=first, elem_id="sg-tabs") as places:
+        with gr.Tabs(elem_id="sg-tabs") as places:
             with gr.Tab("Compare", id="compare") as compare_tab:
                 compare = CompareTab(app)
             with gr.Tab("Episode", id="episode"):
@@ -65,7 +64,7 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
             with gr.Tab("Memory", id="memory") as tab:
                 MemoryTab(agents).wire(tab)
             with gr.Tab("Threads", id="threads"):
-                ThreadsTab(messages).wire(blocks)
+                ThreadsTab().wire()
             with gr.Tab("Runs", id="runs") as tab:
                 RunsTab().wire(tab)
             with gr.Tab("Settings", id="settings") as tab:
@@ -102,7 +101,6 @@ def serve(
     host: str = "127.0.0.1",
     port: int | None = None,
     auth: tuple[str, str] | None = None,
-    messages: str = "",
 ) -> str:
     """Serve the app beside this thread and return its address.
 
@@ -113,9 +111,8 @@ def serve(
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
     os.environ.setdefault("LANGSMITH_TRACING", "false")
-    named = {**config.model_dump(mode="json"), "path": messages.partition("#")[0]}
-    bind(host, has_accounts=auth is not None, config=named)
-    blocks = make_app(config, Agents(config), messages)
+    bind(host, has_accounts=auth is not None, config=config.model_dump(mode="json"))
+    blocks = make_app(Agents(config))
     try:
         _, url, _ = blocks.queue(default_concurrency_limit=16).launch(
             server_name=host,

@@ -1,11 +1,11 @@
 """One browser tab's episode: its session, the steps it has seen, and the episodes it can go back to.
 
-Every move is a method of ``graph.Session``; a workspace adds turns.
+Every move is a method of ``graph.Session``; a workspace lets the moves of its tab take turns.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from stategate.envs.protocols import View, World
@@ -16,13 +16,12 @@ from stategate.graph.state import overrides_of
 from stategate.nodes.protocols import ContextParams
 from stategate.stores.errors import UserError
 from stategate.ui.actions import titles_of
-from stategate.ui.app.agents import Agents, Turns, new_thread
+from stategate.ui.app.agents import Agents, new_thread
 from stategate.ui.app.conversation import Conversation
 from stategate.ui.app.html import brief
 
-_BUSY = "a step is being taken: wait for it, or stop it"
 #: Episodes and forks that a tab can go back to.
-_BRANCHES = 12
+_EPISODES = 12
 #: Actors that ask a person or a script: they do not act before somebody asks for it.
 _ASKED_FIRST = ("human", "scripted")
 
@@ -44,21 +43,35 @@ class Seen:
         return f"{'you' if is_own else self.context.kind} · {self.result.tokens:,} tokens{took}"
 
 
-@dataclass(frozen=True)
-class Branch:
+@dataclass
+class Episode:
     """An episode or a fork of this tab, to go back to; ``at`` is the step where a fork began."""
 
     session: Session
-    trail: tuple[Seen, ...]
-    task: str
-    kind: str
-    reward: float | None = None
+    trail: list[Seen] = field(default_factory=list)
     at: int | None = None
 
     @property
     def thread(self) -> str:
         """The name of its thread."""
         return self.session.thread_id
+
+    @property
+    def task(self) -> str:
+        """What it asks for."""
+        return self.session.agent.world.instruction(self.session.values["session"])
+
+    @property
+    def kind(self) -> str:
+        """Its context builder and budget."""
+        config = self.session.agent.config.model_copy(update=self.session.overrides)
+        return f"{config.context.kind} · {config.context.budget}"
+
+    @property
+    def reward(self) -> float | None:
+        """Its reward, once it is over."""
+        is_over = self.trail and self.session.done
+        return float(self.session.values["reward"]) if is_over else None
 
 
 @dataclass(frozen=True)
@@ -72,22 +85,22 @@ class Ending:
     lost: int
 
 
-class Workspace(Turns):
-    """One tab's agent, episode and conversation. A second move at once is refused."""
+class Workspace:
+    """One tab's agent, episodes and conversation. Whoever holds ``turn`` makes a move."""
 
     def __init__(self, tab: str, agents: Agents) -> None:
-        super().__init__()
         self.tab, self.agents = tab, agents
-        self.is_new = True  # nothing was ever started here
+        self.turn = threading.RLock()
+        self._is_stopping = False
         self.conversation = Conversation(agents, lambda: self.config)
         self._take_agent(agents.config)
 
     def _take_agent(self, config: Config) -> None:
         self.graph = self.agents(config)
-        self.session: Session | None = None
-        self.trail: list[Seen] = []
+        self.is_new = True  # nothing was ever started with it
+        self.episode: Episode | None = None
         self.looked_at: int | None = None
-        self.branches: dict[str, Branch] = {}
+        self.episodes: dict[str, Episode] = {}
         self.overrides: dict[str, Any] = {}
 
     @property
@@ -111,9 +124,19 @@ class Workspace(Turns):
         return self.agent.world
 
     @property
+    def session(self) -> Session | None:
+        """The session of the running episode."""
+        return None if self.episode is None else self.episode.session
+
+    @property
+    def trail(self) -> list[Seen]:
+        """The steps of the running episode."""
+        return [] if self.episode is None else self.episode.trail
+
+    @property
     def stands_at(self) -> tuple[str, int] | None:
         """The thread and how many steps of it were taken."""
-        return (self.session.thread_id, len(self.trail)) if self.session is not None else None
+        return None if self.episode is None else (self.episode.thread, len(self.trail))
 
     @property
     def acts_at_once(self) -> bool:
@@ -135,67 +158,74 @@ class Workspace(Turns):
 
     def start(self, task: Mapping[str, object]) -> None:
         """Begin an episode on a thread of its own."""
-        with self._move():
+        with self.turn:
             session = Session(self.graph, new_thread("ui"))
             session.overrides = dict(self.overrides)
             session.start(task)
             _ = session.observation  # an unknown task fails here, before the old episode is left
-            self.session, self.trail, self.looked_at = session, [], None
+            self._enter(Episode(session))
             self.is_new = False
 
     def step(self) -> StepResult:
         """Let the actor take a step."""
-        return self._take(lambda session: session.step())
+        with self.turn:
+            return self._record(self.running.step())
 
     def act(self, action: str) -> StepResult:
         """Take a person's own action."""
-        return self._take(lambda session: session.act(action))
+        with self.turn:
+            return self._record(self.running.act(action))
+
+    def _record(self, result: StepResult) -> StepResult:
+        self.trail.append(self._seen(result, self.config.context))
+        self.looked_at = None
+        return result
+
+    def _seen(self, result: StepResult, context: ContextParams) -> Seen:
+        titles = titles_of(self.view.chunks(result.observation))
+        return Seen(result, context, titles.get(result.decision.action, ""))
 
     def back(self, n: int = 1) -> None:
         """Undo ``n`` steps."""
-        with self._move():
+        with self.turn:
             self.running.back(n)
-            self._cut(len(self.trail) - n)
+            del self.trail[-n:]
+            self.looked_at = None
 
     def look(self, context: Mapping[str, object], step: int | None) -> Preview:
         """Say what a builder makes of this moment, or of where ``step`` began."""
-        with self._move():
+        with self.turn:
             asks = self.config.actor.kind != "human"
             return self.running.look({"context": context}, step, act=asks)
 
     def swap(self, slots: Mapping[str, object]) -> None:
         """Go on with other nodes in the slots of context and actor (``{"context": {...}}``)."""
-        with self._move():
+        with self.turn:
             self.overrides = {**self.overrides, **overrides_of(slots)}
             if self.session is not None:
                 self.session.use(slots)
 
-    def fork(self, context: Mapping[str, object] | None = None, step: int | None = None) -> None:
-        """Go on from this moment (or where ``step`` began) on a copy, perhaps with other nodes."""
-        with self._move():
-            at = len(self.trail) if step is None else step
-            self.session = self._forked(context, at)
-            self.overrides = dict(self.session.overrides)
-            self._cut(at)
-            self._note(self.session, self.trail, at)
+    def fork(self, context: Mapping[str, object], step: int | None = None) -> None:
+        """Go on from this moment (or where ``step`` began) on a copy with another builder."""
+        with self.turn:
+            self._enter(self._forked(context, step))
 
-    def _forked(self, context: Mapping[str, object] | None, at: int) -> Session:
-        now = at == len(self.trail)
-        return self.running.fork(context, new_thread("ui"), None if now else at)
+    def _forked(self, context: Mapping[str, object], step: int | None) -> Episode:
+        at = len(self.trail) if step is None else step
+        is_now = at == len(self.trail)
+        copy = self.running.fork({"context": context}, new_thread("ui"), None if is_now else at)
+        return Episode(copy, self.trail[:at], at)
 
     def play_out(self, context: Mapping[str, object], step: int | None) -> Ending:
         """Play a copy on from this moment (or where ``step`` began) to its end, with a builder."""
-        with self._move() as is_mine:
-            at = len(self.trail) if step is None else step
-            copy = self._forked({"context": context}, at)
-            results = []
-            while is_mine() and not copy.done:  # once it is left, nobody waits for it
-                results.append(copy.step())
-            values = copy.values
-            if is_mine():
-                read_with = copy.overrides["context"]
-                trail = [*self.trail[:at], *(self._seen(result, read_with) for result in results)]
-                self._note(copy, trail, at)
+        with self.turn:
+            fork, results = self._forked(context, step), []
+            while not (self._is_stopping or fork.session.done):
+                results.append(fork.session.step())
+            read_with = fork.session.overrides["context"]
+            fork.trail += [self._seen(result, read_with) for result in results]
+            self._keep(fork)
+            values = fork.session.values
             return Ending(
                 float(values["reward"]),
                 bool(values["done"]),
@@ -204,71 +234,33 @@ class Workspace(Turns):
                 sum(len(result.context.dropped_actions) for result in results),
             )
 
+    def stop(self) -> None:
+        """Let a move that takes several steps end after the one that is being taken."""
+        self._is_stopping = True
+        with self.turn:
+            self._is_stopping = False
+
     def go_to(self, thread: str) -> None:
         """Go back to an episode or fork of this tab. Raises ``UserError`` for an unknown one."""
-        with self._move():
-            if thread not in self.branches:
+        with self.turn:
+            if thread not in self.episodes:
                 raise UserError("this episode is not kept: start another one")
-            branch = self.branches[thread]
-            self.session, self.trail, self.looked_at = branch.session, [*branch.trail], None
-            self.overrides = dict(branch.session.overrides)
-
-    def abandon(self) -> None:
-        """Leave a step that does not end: go on from before it, on a copy.
-
-        The call that was left may still end by itself, on a thread that nobody looks at any more.
-        """
-        self.leave_turn()
-        if self.session is not None:
-            steps = len(self.trail)
-            at = steps if self.session.values.get("steps", 0) > steps else None
-            self.session = self.session.fork(None, new_thread("ui"), at)
-            self._note(self.session, self.trail)
+            self._enter(self.episodes[thread])
 
     def configure(self, config: Config) -> None:
         """Take another agent; the running episode, which was the old agent's, ends."""
-        with self._move():
+        with self.turn:
             self._take_agent(config)
 
-    def _take(self, move: Callable[[Session], StepResult]) -> StepResult:
-        with self._move() as is_mine:
-            read_with = self.config.context
-            result = move(self.running)
-            if is_mine():
-                self.trail.append(self._seen(result, read_with))
-                self.looked_at = None
-            return result
+    def _enter(self, episode: Episode) -> None:
+        """Make an episode the one that is played."""
+        self.episode, self.looked_at = episode, None
+        self.overrides = dict(episode.session.overrides)
+        self._keep(episode)
 
-    def _seen(self, result: StepResult, context: ContextParams) -> Seen:
-        titles = titles_of(self.view.chunks(result.observation))
-        return Seen(result, context, titles.get(result.decision.action, ""))
-
-    def _cut(self, steps: int) -> None:
-        self.trail = self.trail[: max(steps, 0)]
-        self.looked_at = None
-
-    @contextmanager
-    def _move(self) -> Iterator[Callable[[], bool]]:
-        """Hold this tab's turn; where the episode stands is noted when the move is over."""
-        with self.taking_turn(_BUSY) as is_mine:
-            yield is_mine
-            if is_mine() and self.session is not None:
-                self._note(self.session, self.trail)
-
-    def _note(self, session: Session, trail: Sequence[Seen], at: int | None = None) -> None:
-        """Note where a session stands, so that one can go back to it; the oldest goes."""
-        values = session.values
-        if "session" not in values:
-            return
-        before = self.branches.pop(session.thread_id, None)
-        context = self.agent.config.model_copy(update=session.overrides).context
-        self.branches[session.thread_id] = Branch(
-            session,
-            tuple(trail),
-            self.world.instruction(values["session"]),
-            f"{context.kind} · {context.budget}",
-            float(values["reward"]) if trail and session.done else None,
-            at if before is None else before.at,
-        )
-        while len(self.branches) > _BRANCHES:
-            del self.branches[next(iter(self.branches))]
+    def _keep(self, episode: Episode) -> None:
+        """Keep an episode to go back to; the one that was entered longest ago goes."""
+        self.episodes.pop(episode.thread, None)
+        self.episodes[episode.thread] = episode
+        while len(self.episodes) > _EPISODES:
+            del self.episodes[next(iter(self.episodes))]

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
 import typer
 from pydantic import BeforeValidator
 from rich.console import Console
@@ -15,14 +16,20 @@ from rich.console import Console
 from stategate.envs.protocols import answered
 from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
+from stategate.graph.forgetting import Places, forget_everywhere
 from stategate.graph.session import Session, StepResult
 from stategate.graph.state import pack_decision
 from stategate.language.utterance import read_utterance
 from stategate.nodes.act.answerability import NOTHING_FOUND, WROTE
+from stategate.nodes.build_context.rico import documents_of, weigh
+from stategate.nodes.models.decoders.backend import Document
+from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
+from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import Piece
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import owned_by
+from stategate.nodes.retrieval.ranking import bm25
 from stategate.nodes.write_memory.long_term import LongTermMemory
 from stategate.stores.corpus.corpus import corpus_names
 from stategate.stores.errors import UserError
@@ -39,10 +46,7 @@ from stategate.stores.settings import (
 from stategate.stores.text import one_line
 from stategate.ui.cli import output
 from stategate.ui.cli.settings_command import command, single
-from stategate.ui.memory import durable, memory_place, put_question, to_fetch
-
-if TYPE_CHECKING:
-    from stategate.nodes.models.decoders.backend import Document
+from stategate.ui.memory import durable, memory_place, put_question
 
 ask_app, chat_app, rank_app = single(), single(), single()
 
@@ -87,8 +91,20 @@ def ask(settings: AskSettings) -> None:
         out.print(result.context.text, markup=False, style="dim")
         _show_scores(out, result.context.pieces, titles)
     if json_target is not None:
-        reply = _as_json(question, session, result, titles)
-        output.write_json(json_target, {**reply, "thread": name})
+        pieces = [
+            {**asdict(p), **({"title": titles[p.id]} if p.id in titles else {})}
+            for p in result.context.pieces
+        ]
+        reply = {
+            "question": question,
+            "answer": _answer_of(result),
+            "pieces": pieces,
+            "tokens": result.tokens,
+            "decision": pack_decision(result.decision),
+            "config": session.agent.config.model_dump(mode="json"),
+            "thread": name,
+        }
+        output.write_json(json_target, reply)
 
 
 @command(chat_app, "stategate chat --corpus notes --thread monday --config qa-stm")
@@ -125,41 +141,32 @@ def _going_on(thread: str) -> Iterator[None]:
 def open_session(
     settings: ChatSettings, thread: str, is_kept: bool, remembers: bool = True
 ) -> Session:
-    """Return a thread of the agent; ``is_kept`` conversations have their checkpoints on disk."""
-    corpus = () if settings.corpus is None else (f"env.corpus={settings.corpus}",)
-    words = (*corpus, *settings.overrides)
-    config = load_config(settings.config, words)
+    """Return a thread of the agent; ``is_kept`` conversations have their checkpoints on disk.
+
+    A thread goes on with the corpus that it answered from last, unless ``--corpus`` names one: the
+    checkpoints' metadata hold it. A change is said in a line.
+    """
+    config = load_config(settings.config, settings.overrides)
     env, user = config.env, settings.user or this_user()
     if not isinstance(env, QaEnv):
         raise UserError(f"config '{settings.config}' is no conversation: use one whose env is qa")
-    if not remembers:
-        writers = tuple(params for params in config.memory if params.kind != "long_term")
-        config = config.model_copy(update={"memory": writers})
-    graph = build_graph(durable(config) if is_kept else config)
-    session = Session(graph, thread_of(user, thread), user=user)
-    names_corpus = any(word.startswith(("env.corpus=", "env={")) for word in words)
-    return _with_corpus(session, env, names_corpus) if is_kept else session
-
-
-def _with_corpus(session: Session, env: QaEnv, is_named: bool) -> Session:
-    """Return the thread with the corpus that it answered from last, unless one was named now.
-
-    The checkpoints' metadata names the corpus; a change is said in a line.
-    """
-    config, default, corpus = session.agent.config, QaEnv().corpus, env.corpus
-    metadata = session.graph.get_state(session.config).metadata or {}
-    last = str(metadata.get("corpus") or default)
-    if corpus not in (default, *corpus_names()) and Path(corpus).expanduser().exists():
+    corpus = settings.corpus or env.corpus
+    if corpus not in (env.corpus, *corpus_names()) and Path(corpus).expanduser().exists():
         corpus = str(Path(corpus).expanduser().resolve())  # read again from another folder
-    # A preset that names no corpus of its own has the default one: nobody chose it.
-    if last != corpus == default and not is_named:
-        output.say(f"this thread goes on with {last} (--corpus names another)", stderr=True)
-        corpus = last
-    if corpus != env.corpus:
-        env = env.model_copy(update={"corpus": corpus})
-        graph = build_graph(config.model_copy(update={"env": env}))
-        session = Session(graph, session.thread_id, user=session.user)
-    session.metadata = {"corpus": corpus}
+    writers = (params for params in config.memory if remembers or params.kind != "long_term")
+    changed = {"env": env.model_copy(update={"corpus": corpus}), "memory": tuple(writers)}
+    config = config.model_copy(update=changed)
+    session = Session(
+        build_graph(durable(config) if is_kept else config), thread_of(user, thread), user=user
+    )
+    if is_kept:
+        metadata = session.graph.get_state(session.config).metadata or {}
+        last = str(metadata.get("corpus", corpus))
+        if last != corpus and settings.corpus is None:
+            output.say(f"this thread goes on with {last} (--corpus names another)", stderr=True)
+            settings = settings.model_copy(update={"corpus": last})
+            return open_session(settings, thread, is_kept, remembers)
+        session.metadata = {"corpus": corpus}
     return session
 
 
@@ -178,25 +185,25 @@ def load_model(session: Session) -> None:
     """Start the chat model where the actor asks one, apart from its thinking."""
     config = session.agent.config
     if config.actor.asks_model and config.llm is not None:
-        with output.working(f"loading the model{to_fetch(config)}"):
+        with output.working("loading the model"):
             _ = session.agent.resources.llm
 
 
 def speak(session: Session, question: str, out: Console) -> StepResult:
     """Put one question, print the answer (on a terminal while it is written), return the step."""
     written: list[str] = []
-    thinking = out.status("thinking …") if out.is_terminal else None
+    if out.is_terminal:
+        with out.status("thinking …") as thinking:
 
-    def show(text: str) -> None:
-        if thinking is not None:
-            thinking.stop()
-        written.append(text)
-        out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
+            def show(text: str) -> None:
+                thinking.stop()
+                written.append(text)
+                out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
 
-    quiet = nullcontext() if out.is_terminal else output.working("thinking")
-    with thinking or nullcontext(), quiet:
-        # What may be taken back is nothing for another program to read.
-        result = put_question(session, question, show if out.is_terminal else None)
+            result = put_question(session, question, show)
+    else:  # what may be taken back is nothing for another program to read
+        with output.working("thinking"):
+            result = put_question(session, question)
     final, reason = _answer_of(result), result.decision.reason
     if "".join(written).strip() == final:
         out.print()
@@ -250,8 +257,6 @@ def forget_named(session: Session, result: StepResult, out: Console, asks: bool)
     if not asks or input("forget? [y/N] ").strip().lower() not in ("y", "yes"):
         out.print(f"(stategate memory forget {numbers}{of} forgets)", style="dim", markup=False)
         return
-    from stategate.graph.forgetting import Places, forget_everywhere
-
     config = session.agent.config
     with owned_by(user):
         place = memory_place(config)
@@ -288,20 +293,6 @@ def _show_scores(out: Console, pieces: Sequence[Piece], titles: dict[str, str]) 
     out.print(output.table(("", "", ""), rows))
 
 
-def _as_json(
-    question: str, session: Session, result: StepResult, titles: dict[str, str]
-) -> dict[str, Any]:
-    titled = [{"title": titles[p.id]} if p.id in titles else {} for p in result.context.pieces]
-    return {
-        "question": question,
-        "answer": _answer_of(result),
-        "pieces": [{**asdict(p), **t} for p, t in zip(result.context.pieces, titled, strict=True)],
-        "tokens": result.tokens,
-        "decision": pack_decision(result.decision),
-        "config": session.agent.config.model_dump(mode="json"),
-    }
-
-
 def _require_question(question: str) -> str:
     if not question.strip():
         raise UserError("the question is empty: ask something")
@@ -317,7 +308,6 @@ class RankSettings(Settings):
     fuse_with: Annotated[
         tuple[Literal["bm25", "bm25_stem", "embedder"], ...], BeforeValidator(comma_list)
     ] = option(("bm25_stem", "embedder"), "Scores to add: bm25, bm25_stem, embedder.", "--with")
-    alone: bool = option(False, "The ranker's own score only.")
     candidates: int = option(20, "Weigh only so many, the BM25-best.", ge=1)
     model: str = option("smollm2-135m", "Asset, folder, .gguf file, hub name.")
     json_target: JsonFile = None
@@ -330,18 +320,15 @@ class RankSettings(Settings):
 )
 def rank(settings: RankSettings) -> None:
     """Weigh documents for a question by how much attending to them would help predict it."""
-    from stategate.nodes.build_context.rico import documents_of, weigh
-    from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
-    from stategate.nodes.models.embedders import MiniLM
-
     question = _require_question(settings.question)
     documents = _best_by_words(question, documents_of(settings.corpus), settings.candidates)
     if not documents:
         why = f"there is no text in '{settings.corpus}'"
         raise UserError(f"{why}: put a file into it, or name another")
     memory = DocumentMemory(lambda: shared_backend(settings.model))
-    partners = () if settings.alone else settings.fuse_with
-    weighed = weigh(question, documents, memory, lambda: MiniLM().build(Resources()), partners)
+    weighed = weigh(
+        question, documents, memory, lambda: MiniLM().build(Resources()), settings.fuse_with
+    )
     rows = [
         {
             "title": documents[i].title,
@@ -357,14 +344,10 @@ def rank(settings: RankSettings) -> None:
         _show_ranking(rows)
 
 
-def _best_by_words(question: str, documents: "list[Document]", count: int) -> "list[Document]":
+def _best_by_words(question: str, documents: list[Document], count: int) -> list[Document]:
     """Return the ``count`` documents that BM25 puts first, in the corpus's order."""
     if len(documents) <= count:
         return documents
-    import numpy as np
-
-    from stategate.nodes.retrieval.ranking import bm25
-
     scores = bm25(question, [document.as_text() for document in documents], stemmed=True)
     return [documents[i] for i in sorted(np.argsort(-scores, kind="stable")[:count])]
 

@@ -1,10 +1,14 @@
 """``stategate bank``: make banks of experience from recorded episodes."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
+from stategate.graph.config import load_config
+from stategate.nodes.resources import Resources
+from stategate.stores.bank import bank
 from stategate.stores.errors import UserError
 from stategate.stores.settings import (
     ConfigName,
@@ -15,12 +19,10 @@ from stategate.stores.settings import (
     argument,
     option,
 )
+from stategate.trainers.bank.build import build_state_bank, build_trace_bank
+from stategate.trainers.bank.sources import read_episodes
 from stategate.ui.cli.output import say, working
 from stategate.ui.cli.settings_command import command, command_group
-
-if TYPE_CHECKING:
-    from stategate.nodes.resources import Resources
-    from stategate.trainers.bank.build import Built
 
 app = command_group(
     "Make and merge banks of experience.",
@@ -31,9 +33,7 @@ app = command_group(
 
 def _place(name: str | None, kind: str = "state") -> str:
     """Return where a bank is that is called by its name or folder (None: the default one)."""
-    from stategate.stores.bank.bank import bank_place
-
-    return str(bank_place(name, kind))
+    return str(bank.bank_place(name, kind))
 
 
 Bank = Annotated[str, AfterValidator(_place), argument(..., "Its name or folder.", metavar="BANK")]
@@ -48,11 +48,8 @@ class BankConfig(Settings):
     config: ConfigName = "webshop"
     overrides: Overrides = ()
 
-    def resources(self) -> "Resources":
+    def resources(self) -> Resources:
         """Return the heavy parts of the config."""
-        from stategate.graph.config import load_config
-        from stategate.nodes.resources import Resources
-
         config = load_config(self.config, self.overrides)
         return Resources(config.llm, config.embedder, env=config.env)
 
@@ -79,9 +76,6 @@ class MergeSettings(Settings):
 @command(app, "stategate bank build runs/p.sqlite --include-incorrect")
 def build(settings: BuildSettings) -> None:
     """Build a bank from recorded episodes; run it again after a kill and it goes on."""
-    from stategate.trainers.bank.build import build_state_bank, build_trace_bank
-    from stategate.trainers.bank.sources import read_episodes
-
     with working("reading the episodes"):
         read = read_episodes(settings.traces, settings.include_incorrect, settings.trust)
     episodes = read.episodes[: settings.limit]
@@ -92,28 +86,21 @@ def build(settings: BuildSettings) -> None:
     make = build_trace_bank if settings.kind == "trace" else build_state_bank
     with working("building the bank"):
         built = make(place, episodes, settings.resources(), settings.crew())
-    _tell(built, place)
+    there = f", {built.skipped} were there already" if built.skipped else ""
+    say(f"{built.rows} rows from {built.read} episodes in {place}{there}")
+    _tell_problems(built.problems, "not added")
 
 
 @command(app, "stategate bank merge a b --out all")
 def merge(settings: MergeSettings) -> None:
     """Put banks of one make together; a row that is in several comes once."""
-    from stategate.stores.bank import bank
-
     sources = [bank.open_bank(_place(folder)) for folder in settings.folders]
     place = _place(settings.out)
     added = sum(bank.merge(source, place, settings.trust) for source in sources)
     say(f"{added} new rows in {place}")
 
 
-def _tell(built: "Built", folder: str) -> None:
-    summary = f"{built.rows} rows from {built.read} episodes in {folder}"
-    summary += f", {built.skipped} were there already" if built.skipped else ""
-    say(summary)
-    _tell_problems(built.problems, "not added")
-
-
-def _tell_problems(problems: list[str], what: str) -> None:
+def _tell_problems(problems: Sequence[str], what: str) -> None:
     for line in problems[:5]:
         say(f"{what}: {line}", "yellow", stderr=True)
     if len(problems) > 5:

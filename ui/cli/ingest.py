@@ -1,20 +1,30 @@
 """``stategate ingest``: files, pages and Wikipedia articles into a corpus."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
+from stategate.graph.config import load_config
+from stategate.nodes.models.embedders import embed_ahead
+from stategate.nodes.observe.qa import QaEnv
+from stategate.nodes.resources import Resources
+from stategate.stores.corpus.chunking import Chunking
+from stategate.stores.corpus.corpus import (
+    Changes,
+    Corpus,
+    corpus_names,
+    prepare,
+    prepared_key,
+    titled,
+)
+from stategate.stores.corpus.documents import SUFFIXES, files_in, read_folder
+from stategate.stores.corpus.web_pages import is_web, read_web
 from stategate.stores.errors import UserError
 from stategate.stores.progress import Progress
 from stategate.stores.settings import JsonFile, Overrides, Shared, argument, option
+from stategate.stores.workers import Crew
 from stategate.ui.cli.output import say, working, wrote
 from stategate.ui.cli.settings_command import command, single
-
-if TYPE_CHECKING:
-    from stategate.stores.corpus.corpus import Changes, Corpus
-    from stategate.stores.corpus.documents import Document, Skipped
-    from stategate.stores.workers import Crew
 
 app = single()
 _COUNTED = ("added", "updated", "unchanged", "removed")
@@ -41,14 +51,6 @@ class IngestSettings(Shared):
 )
 def ingest(settings: IngestSettings) -> None:
     """Read documents into a corpus and index them; again: change what changed, drop what is gone."""
-    from stategate.graph.config import load_config
-    from stategate.nodes.models.embedders import embed_ahead
-    from stategate.nodes.observe.qa import QaEnv
-    from stategate.nodes.resources import Resources
-    from stategate.stores.corpus.chunking import Chunking
-    from stategate.stores.corpus.corpus import Corpus, corpus_names, prepare, prepared_key, titled
-    from stategate.stores.corpus.web_pages import is_web
-
     corpus, chunking, crew = settings.corpus, settings.chunking, settings.crew()
     chosen = [f"embedder.kind={settings.embedder}", *settings.overrides]
     settled = load_config({"env": {"kind": "qa"}}, chosen)
@@ -83,11 +85,7 @@ def ingest(settings: IngestSettings) -> None:
         raise typer.Exit(2)
 
 
-def _read(corpus: "Corpus", settings: IngestSettings, crew: "Crew | None") -> "Changes":
-    from stategate.stores.corpus.corpus import Changes
-    from stategate.stores.corpus.documents import SUFFIXES, files_in, read_folder
-    from stategate.stores.corpus.web_pages import is_web, read_web
-
+def _read(corpus: Corpus, settings: IngestSettings, crew: Crew | None) -> Changes:
     sources, max_bytes = settings.sources, int(settings.max_mb * 1e6)
     folders = {name: Path(name).expanduser() for name in sources if not is_web(name)}
     listed = {name: files_in(folder) for name, folder in folders.items()}  # refuse before any work
@@ -95,16 +93,14 @@ def _read(corpus: "Corpus", settings: IngestSettings, crew: "Crew | None") -> "C
     count = sum(map(len, listed.values())) + len(sources) - len(folders)
     with Progress(what="read", total=count, unit="document") as bar:
         for name in sources:
-            origin = name
-            documents: list[Document | Skipped] = []
             if name in folders:
-                origin = str(folders[name].resolve())
-                documents.extend(read_folder(folders[name], max_bytes, crew))
+                documents = read_folder(folders[name], max_bytes, crew)
+                total.extend(corpus.sync(str(folders[name].resolve()), documents))
                 bar.update(len(listed[name]))
             else:
-                documents.append(read_web(name, settings.fresh, max_bytes=max_bytes))
+                page = read_web(name, settings.fresh, max_bytes=max_bytes)
+                total.extend(corpus.sync(name, [page]))
                 bar.update(1)
-            total.extend(corpus.sync(origin, documents))
     if total.read or total.removed:
         return total
     for first in total.skipped:

@@ -5,14 +5,13 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-import typer
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from stategate.nodes.protocols import SLOTS
 from stategate.nodes.registry import Registry, registry
 from stategate.stores.errors import UserError
-from stategate.stores.settings import JsonFile, Settings, argument, option
+from stategate.stores.settings import JsonFile, Settings, argument
 from stategate.ui.cli.output import say, wrote
 from stategate.ui.cli.settings_command import command, single
 
@@ -24,7 +23,6 @@ class KindsSettings(Settings):
 
     slot: str | None = argument(None, "One slot, such as context; else all.")
     json_target: JsonFile = None
-    as_markdown: bool = option(False, "Write a table for a README.", "--markdown")
 
 
 @command(app, "stategate kinds context", "stategate kinds --json -")
@@ -34,11 +32,7 @@ def kinds(settings: KindsSettings) -> None:
     if slot is not None and slot not in SLOTS:
         raise UserError(f"no slot '{slot}': the slots are {', '.join(SLOTS)}")
     described = catalogue(registry(), SLOTS if slot is None else (slot,))
-    if wrote(settings.json_target, described):
-        return
-    if settings.as_markdown:
-        typer.echo(markdown(described))
-    else:
+    if not wrote(settings.json_target, described):
         _show(described)
 
 
@@ -53,17 +47,6 @@ def catalogue(registry: "Registry", slots: Iterable[str]) -> dict[str, Any]:
             about = {"kind": name, "owner": kind.owner, "hint": kind.hint, "summary": summary}
             members.append({**about, "parameters": own})
     return {"slots": described, "broken": dict(registry.broken)}
-
-
-def markdown(described: dict[str, Any], owner: str | None = None) -> str:
-    """Return a table: slot, kind, and in a line what it does; of one ``owner``, or all."""
-    lines = ["| slot | kind | what it does |", "|---|---|---|"]
-    for slot, members in described["slots"].items():
-        for kind in members:
-            if owner is None or kind["owner"].partition(" ")[0] == owner:
-                what = kind["hint"].replace("|", "\\|")
-                lines.append(f"| {slot} | `{kind['kind']}` | {what} |")
-    return "\n".join(lines)
 
 
 def _parameter(name: str, info: "FieldInfo") -> dict[str, Any]:

@@ -19,7 +19,7 @@ from stategate.ui.cli.settings_command import examples
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo:app", "Play one task with several memories, and show where they part."),
     "ui": ("serve:ui_app", "Open the app in your browser: play, fork and compare."),
-    "run": ("run:app", "Play an episode and show it step by step, or play many."),
+    "run": ("run:app", "Play an episode and show it step by step."),
     "ask": ("ask:ask_app", "Answer one question from documents and from memory."),
     "memory": ("memory:app", "Look into long-term memory: what is remembered of whom."),
     "eval": ("eval:eval_app", "Compare agents on the same tasks."),
@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train:app", "Train a checkpoint; the same command goes on after a stop."),
     "replay": ("eval:replay_app", "Read recorded threads again under each context builder."),
     "bank": ("bank:app", "Make and merge banks of experience."),
-    "traces": ("traces:app", "Look at recorded episodes and export them."),
+    "traces": ("traces:app", "Export recorded episodes."),
     "checkpoints": ("traces:checkpoints_app", "Prune the checkpoints of threads."),
     "mcp": ("serve:mcp_app", "Serve memory, documents and experience to other assistants."),
     "doctor": ("doctor:app", "Check whether everything is here that is needed."),

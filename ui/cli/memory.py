@@ -1,24 +1,27 @@
 """``stategate memory``: look into long-term memory, search it, forget."""
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
+from stategate.graph.config import load_config
+from stategate.graph.forgetting import Places, forget_everywhere, traces_left
+from stategate.nodes.protocols import Embedder
+from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.memory import MemoryPlace
+from stategate.nodes.retrieval.remember import Memory
 from stategate.stores.errors import UserError
+from stategate.stores.home import cache, home, this_user
+from stategate.stores.memory.recall import Limits
+from stategate.stores.memory.records import Fact
 from stategate.stores.settings import JsonFile, Settings, argument, option
 from stategate.stores.text import day_of, one_line
-from stategate.ui.cli.output import console, say, table, wrote
+from stategate.ui.cli.output import say, wrote
 from stategate.ui.cli.settings_command import command, command_group
-
-if TYPE_CHECKING:
-    from stategate.nodes.protocols import Embedder
-    from stategate.nodes.retrieval.memory import MemoryPlace
-    from stategate.nodes.retrieval.remember import Memory
-    from stategate.stores.memory.records import Fact
 
 app = command_group(
     "Look into long-term memory: what is remembered of whom, and from where.",
     "stategate memory list",
-    "stategate memory remember 'I moved to Oslo last week.' --speaker Ana --at 2024-03-05",
     "stategate memory search 'where does Ana live' --as-of 2024-06-01",
     "stategate memory why 'where does Ana live' --tokens 200",
     "stategate memory forget 3 7",
@@ -36,11 +39,8 @@ class MemoryOf(Settings):
     user: str | None = option(None, "Whose memory; by default yours.")
     agent: str = option("stategate", "Which agent's memory.")
 
-    def place(self) -> "MemoryPlace":
+    def place(self) -> MemoryPlace:
         """Return where the memory is; without a user it is this system's user's."""
-        from stategate.nodes.retrieval.memory import MemoryPlace
-        from stategate.stores.home import this_user
-
         return MemoryPlace(url=self.db, user=self.user or this_user(), agent=self.agent)
 
 
@@ -55,10 +55,8 @@ class EmbeddedMemory(MemorySettings):
 
     embedder: EmbedderKind = "minilm"
 
-    def open(self) -> "Memory":
+    def open(self) -> Memory:
         """Return the memory."""
-        from stategate.nodes.retrieval.remember import Memory
-
         user, agent = self.user, self.agent
         return Memory(self.db, embedder=_embedder(self.embedder), user=user, agent=agent)
 
@@ -79,17 +77,6 @@ class WhySettings(SearchSettings):
     tokens: int | None = option(None, "Tokens that they may have.", ge=1)
     min_trust: float = option(0.0, "The least trust.", ge=0, le=1)
     show: int = option(20, "How many candidates to list.", ge=1)
-    numbers: bool = option(False, "Also each candidate's score, by signal.")
-
-
-class RememberSettings(EmbeddedMemory):
-    """A text, who said it, when and where."""
-
-    text: str = argument(...)
-    at: str | None = option(None, "When it was said: 2024-03-05.")
-    source: str = option("user", "user, agent, document or tool, with a name: tool:web.")
-    speaker: str = option("", "Who said it.")
-    thread: str = option("", "In which conversation.")
 
 
 class ForgetSettings(MemorySettings):
@@ -121,7 +108,7 @@ def list_facts(settings: MemorySettings) -> None:
     if wrote(settings.json_target, rows):
         return
     if len(facts) > len(numbers) or not wishes:
-        _show([fact for fact in facts if fact.id not in numbers], None)
+        _show([fact for fact in facts if fact.id not in numbers])
     if wishes:
         say("Standing wishes, offered with every question:", "bold")
         for fact in wishes:
@@ -131,60 +118,38 @@ def list_facts(settings: MemorySettings) -> None:
 @command(app, "stategate memory search 'where does Ana live' --as-of 2024-06-01")
 def search(settings: SearchSettings) -> None:
     """Find what answers a question, as an agent would; --as-of asks what was known on a day."""
-    from stategate.stores.memory.recall import Limits
-
     limits = Limits(facts=settings.k, at_least=settings.at_least)
     found, every = settings.open().explain(settings.words, as_of=settings.as_of, limits=limits)
-    if not found and every and settings.json_target is None:
-        say(f"nothing remembered ({max(one.chance for one in every):.2f} at best)")
+    if wrote(settings.json_target, [_plain(fact) for fact in found]):
         return
-    _show(found, settings.json_target)
+    if not found and every:
+        say(f"nothing remembered ({max(one.chance for one in every):.2f} at best)")
+    else:
+        _show(found)
 
 
-@command(app, "stategate memory why 'where does Ana live' --tokens 200 --numbers")
+@command(app, "stategate memory why 'where does Ana live' --tokens 200")
 def why(settings: WhySettings) -> None:
-    """Say of every candidate for a question whether it is shown, and if not, why."""
-    from stategate.stores.memory.recall import SIGNALS, Limits
+    """Say of every candidate for a question whether it is shown, and if not, why.
 
-    memory = settings.open()
+    --json has each candidate's score, by signal.
+    """
     limits = Limits(settings.k, settings.tokens, settings.min_trust, settings.at_least)
-    _, candidates = memory.explain(settings.words, as_of=settings.as_of, limits=limits)
+    _, candidates = settings.open().explain(settings.words, as_of=settings.as_of, limits=limits)
     if wrote(settings.json_target, [{**vars(c), "signals": dict(c.signals)} for c in candidates]):
         return
-    listed, out = candidates[: settings.show], console()
-    if not listed:
-        out.print("nothing is remembered that has to do with it")
-    for one in listed:
+    if not candidates:
+        say("nothing is remembered that has to do with it")
+    for one in candidates[: settings.show]:
         cause, _, detail = one.left_out.partition(": ")
         reason = _CAUSES.get(cause, detail).format(k=settings.k)
-        out.print(f"{one.fact}. {one_line(one.text)}", markup=False)
-        out.print(f"   {f'not shown: {reason}' if cause else 'shown'}", style="dim", markup=False)
-    if settings.numbers and listed:
-        rows = [(str(c.fact), c.score, *(c.signals[name] for name in SIGNALS)) for c in listed]
-        out.print(table(("fact", "score", *SIGNALS), rows))
-
-
-@command(app, "stategate memory remember 'I moved to Oslo.' --speaker Ana --at 2024-03-05")
-def remember(settings: RememberSettings) -> None:
-    """Keep a text, and say what became of it: stored or refused, and what it closed."""
-    how = settings.model_dump(include={"at", "source", "speaker", "thread"})
-    written = settings.open().remember(settings.text, **how)
-    if wrote(settings.json_target, {**vars(written), "closed": list(written.closed)}):
-        return
-    is_stored = written.outcome == "stored"
-    line = f"stored as fact {written.fact}" if is_stored else f"{written.outcome}: {written.reason}"
-    if written.closed:
-        line += f"; it closes {', '.join(map(str, written.closed))}"
-    elif is_stored and written.reason:
-        line += f"; {written.reason}"
-    say(line)
+        say(f"{one.fact}. {one_line(one.text)}")
+        say(f"   {f'not shown: {reason}' if cause else 'shown'}", "dim")
 
 
 @command(app, "stategate memory forget 3 7", "stategate memory forget --source tool:web")
 def forget(settings: ForgetSettings) -> None:
     """Erase facts and their copies: memory, traces, checkpoints, banks, vectors."""
-    from stategate.graph.forgetting import Places, forget_everywhere
-
     ids, thread, source = settings.ids, settings.thread, settings.source
     if sum(map(bool, (ids, settings.everything, thread, source))) != 1:
         raise UserError("name the facts to forget by number, or one of --thread, --source, --all")
@@ -209,9 +174,6 @@ def forget(settings: ForgetSettings) -> None:
 @command(app, "stategate memory prove-forgotten 'my dentist is Dr. Wu'")
 def prove_forgotten(settings: ProveSettings) -> None:
     """Look for a text in every byte of this machine's stores and caches, its vectors' keys included."""
-    from stategate.graph.forgetting import traces_left
-    from stategate.stores.home import cache, home
-
     left = traces_left(settings.text, [*{home(), cache()}])
     if wrote(settings.json_target, {"text": settings.text, "left_in": left}):
         return
@@ -222,7 +184,7 @@ def prove_forgotten(settings: ProveSettings) -> None:
     say("not a byte of it is left")
 
 
-def _nothing_matched(settings: ForgetSettings, place: "MemoryPlace") -> str:
+def _nothing_matched(settings: ForgetSettings, place: MemoryPlace) -> str:
     """Return that nothing was there to forget, and what there is in its place."""
     facts, user = place.open().facts(place.namespace), place.namespace.user
     missing = f"no such fact: {', '.join(map(str, settings.ids))}; " if settings.ids else ""
@@ -238,29 +200,20 @@ def _nothing_matched(settings: ForgetSettings, place: "MemoryPlace") -> str:
     return f"nothing is remembered of thread '{settings.thread}': there is {_listed(threads)}"
 
 
-def _embedder(kind: str) -> "Embedder":
-    from stategate.graph.config import load_config
-    from stategate.nodes.resources import Resources
-
+def _embedder(kind: str) -> Embedder:
     return Resources(None, load_config({"embedder": kind}).embedder).embedder
 
 
-def _show(facts: "list[Fact]", json_target: str | None) -> None:
-    if wrote(json_target, [_plain(fact) for fact in facts]):
-        return
-    from rich.padding import Padding
-    from rich.text import Text
-
-    out = console()
+def _show(facts: Sequence[Fact]) -> None:
     if not facts:
-        out.print("nothing is remembered")
+        say("nothing is remembered")
     for fact in facts:
         who = f"{fact.speaker}: " if fact.speaker else ""
-        out.print(Text(f"{fact.id}. {who}{fact.text}", style="bold"))
-        out.print(Padding(Text(_details(fact), style="dim"), (0, 0, 0, 3), expand=False))
+        say(f"{fact.id}. {who}{fact.text}", "bold")
+        say(f"   {_details(fact)}", "dim")
 
 
-def _details(fact: "Fact") -> str:
+def _details(fact: Fact) -> str:
     """Return when a fact was told, how sure it is, and where, in one line."""
     parts = [time.strftime("%Y-%m-%d %H:%M", time.gmtime(fact.at))]
     if fact.score:
@@ -276,5 +229,5 @@ def _listed(names: list[str]) -> str:
     return f"{', '.join(names[:_NAMED])}{more}"
 
 
-def _plain(fact: "Fact") -> dict[str, Any]:
+def _plain(fact: Fact) -> dict[str, Any]:
     return {**vars(fact), "question": fact.question, "turns": list(map(dict, fact.turns))}

@@ -1,49 +1,34 @@
-"""``stategate run``: one episode with a transcript, or many with a summary."""
+"""``stategate run``: one episode with a transcript."""
 
-import tempfile
 import time
 import uuid
-from collections.abc import Generator, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any, Literal
 
 import typer
 import yaml
 from pydantic import model_validator
-from rich.console import Console
 
 from stategate.envs.protocols import World, playable
 from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session, StepResult
 from stategate.graph.state import pack_decision, to_plain
-from stategate.nodes.retrieval.align import unsure_parts
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import read_yaml
 from stategate.stores.home import this_user
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
 from stategate.ui.cli import output
 from stategate.ui.cli.ask import load_model
-from stategate.ui.cli.eval import finish, resumable
-from stategate.ui.cli.human import play_by_hand
 from stategate.ui.cli.settings_command import command, single
 from stategate.ui.cli.transcript import Transcript
 from stategate.ui.memory import durable
 
 app = single()
-#: Flags that exclude each other: the second is left out; and flags that need another.
-_APART = (
-    ("task", "goal"),
-    ("task", "episodes"),
-    ("say", "episodes"),
-    ("resume", "say"),
-    ("episodes", "thread"),
-    ("start", "goal"),
-    ("resume", "goal"),
-    ("resume", "task"),
-)
-_TOGETHER = (("resume", "thread"), ("start", "episodes"), ("out", "episodes"))
+#: Flags that exclude each other: the second is left out.
+_APART = (("task", "goal"), ("resume", "say"), ("resume", "goal"), ("resume", "task"))
 
 
 class RunSettings(Settings):
@@ -54,7 +39,7 @@ class RunSettings(Settings):
     task: tuple[str, ...] = option((), "In the world's words; repeatable.", metavar="KEY=VALUE")
     say: str | None = option(None, "The task in your own words.", metavar="SENTENCE")
     overrides: Overrides = ()
-    actor: str | None = option(None, "Who acts: chat, rule, human, your own kind, …")
+    actor: str | None = option(None, "Who acts: chat, rule, your own kind, …")
     model: str | None = option(None, "The llm's model: default, small, a .gguf file, …")
     budget: int | None = option(None, "Tokens the built context may have.")
     max_steps: int | None = option(None, "Steps an episode may take.")
@@ -62,9 +47,6 @@ class RunSettings(Settings):
     json_target: JsonFile = None
     thread: str | None = option(None, "Keep checkpoints, to resume it.", metavar="ID", min_length=1)
     resume: bool = option(False, "Go on with --thread's unfinished episode.")
-    episodes: int | None = option(None, "Play so many tasks.", ge=1, metavar="N")
-    start: int | None = option(None, "The first task of --episodes.", ge=0)
-    out: str | None = option(None, "Run directory of --episodes.", metavar="DIR")
 
     @model_validator(mode="after")
     def _fit_together(self) -> "RunSettings":
@@ -72,9 +54,8 @@ class RunSettings(Settings):
         for name, other in _APART:
             if {name, other} <= flags:
                 raise UserError(f"with --{name}, leave --{other} out")
-        for name, needed in _TOGETHER:
-            if name in flags and needed not in flags:
-                raise UserError(f"--{name} needs --{needed}")
+        if self.resume and self.thread is None:
+            raise UserError("--resume needs --thread")
         return self
 
     def load(self) -> Config:
@@ -92,20 +73,15 @@ class RunSettings(Settings):
 @command(
     app,
     "stategate run mine.yaml --task room=cellar --show context --json episode.json",
-    "stategate run webshop --episodes 50 --start 100 --out runs/first",
     "stategate run demo --thread mine --resume",
     'stategate run alfworld --game 3 --say "Could you wash a mug and leave it by the coffee maker?"',
 )
 def run(settings: RunSettings) -> None:
-    """Play an episode and show it step by step, or play many and summarise them."""
+    """Play an episode and show it step by step; `stategate eval worlds` plays many."""
     config = settings.load()
-    if settings.episodes is None:
-        play(config, settings)
-    elif config.actor.kind == "human":
-        raise UserError("a person plays one episode at a time: leave --episodes out")
-    else:
-        first = settings.start if settings.start is not None else settings.goal or 0
-        play_many(config, range(first, first + settings.episodes), settings)
+    if config.actor.kind == "human":
+        raise UserError("a person plays in the app: stategate ui")
+    play(config, settings)
 
 
 def task_of(world: World, goal: int | None, pairs: Sequence[str]) -> dict[str, Any]:
@@ -141,48 +117,32 @@ def _read_pair(pair: str) -> tuple[str, object]:
 def play(config: Config, settings: RunSettings) -> None:
     """Play one episode and print it. Raises ``UserError`` and ``typer.Exit(130)`` on Ctrl-C."""
     session = open_session(config, settings)
-    by_hand = config.actor.kind == "human"
     out = output.console(stderr=settings.json_target == "-")
     transcript = Transcript(out, config, session.agent.resources.view, settings.show)
-    silent = (settings.json_target == "-" or settings.show == "none") and not by_hand
-    hint = "--thread NAME can be resumed"
-    if settings.thread is not None:
-        hint = f"go on with the same command and --thread '{settings.thread}' --resume"
+    is_silent = settings.json_target == "-" or settings.show == "none"
     steps: list[StepResult] = []
     try:
         _ = session.observation  # the first page: a goal that does not exist fails here
-        values = session.values
-        if not silent:
-            instruction = "" if by_hand else session.agent.world.instruction(values["session"])
-            transcript.head(values["episode"], instruction, at=values["steps"])
-            doubts = unsure_parts(session.agent.resources.view, instruction) if instruction else ()
-            if doubts:
-                out.print(f"not surely understood: {'; '.join(doubts)}", markup=False)
-        with closing((play_by_hand if by_hand else _watched)(session, out)) as results:
-            for result in results:
-                steps.append(result)
-                if not silent and not by_hand:
-                    transcript.step(result)
+        if not is_silent:
+            transcript.head(session)
+        load_model(session)
+        while not session.done:
+            label = f"step {session.values['steps'] + 1} …"
+            with out.status(label) if out.is_terminal else nullcontext():
+                steps.append(session.step())
+            if not is_silent:
+                transcript.step(steps[-1])
     except KeyboardInterrupt:
+        hint = "--thread NAME can be resumed"
+        if settings.thread is not None:
+            hint = f"go on with the same command and --thread '{settings.thread}' --resume"
         typer.echo(f"stategate: stopped after {len(steps)} steps; {hint}", err=True)
         raise typer.Exit(130) from None
     episode = episode_dict(session, steps)
-    if not silent:
+    if not is_silent:
         transcript.end(episode, session.observation)
-    if by_hand and not session.done and settings.thread is not None:
-        out.print(hint, markup=False)
     if settings.json_target is not None:
         output.write_json(settings.json_target, episode)
-
-
-def _watched(session: Session, out: Console) -> Generator[StepResult, None, None]:
-    """Take steps, with a spinner on terminals: a model may need many seconds for one."""
-    load_model(session)
-    while not session.done:
-        label = f"step {session.values['steps'] + 1} …"
-        with out.status(label) if out.is_terminal else nullcontext():
-            result = session.step()
-        yield result
 
 
 def open_session(config: Config, settings: RunSettings) -> Session:
@@ -259,24 +219,3 @@ def _step(result: StepResult) -> dict[str, Any]:
         "done": result.done,
         "seconds": result.seconds,
     }
-
-
-def play_many(config: Config, goals: Sequence[int], settings: RunSettings) -> None:
-    """Play ``goals`` and print the summary; without ``--out`` nothing but the summary is kept.
-
-    Exit code 1 if every episode failed; 130 on Ctrl-C, with what to do about it.
-    """
-    from stategate.evals.core.report import summary_text
-
-    values = config.model_dump(mode="json")
-    with tempfile.TemporaryDirectory(prefix="stategate-") as passing:
-        folder = settings.out or passing
-        with resumable(settings.out), output.working(f"playing {len(goals)} episodes"):
-            from stategate.evals.core.task import run_task
-            from stategate.evals.worlds import live_task
-
-            agents: dict[str, list[str]] = {config.context.kind: []}
-            summary = run_task(lambda: live_task(values, agents, goals, folder), folder)
-        finish(summary, folder, settings.json_target, summary_text(summary))
-        if settings.out is not None and settings.json_target != "-":
-            output.say(f"run directory: {folder}")

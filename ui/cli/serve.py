@@ -6,6 +6,9 @@ from typing import Any
 
 import typer
 
+from stategate.graph.config import load_config
+from stategate.graph.memory_tools import corpus_tool, experience_tool, mcp_server, memory_tools
+from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError, require_extra
 from stategate.stores.settings import Overrides, Settings, option
 from stategate.ui.cli.memory import EmbedderKind, MemoryOf
@@ -23,7 +26,6 @@ class UiSettings(Settings):
     port: int | None = option(None, "Else the first free one from 7860.", ge=1, le=65535)
     host: str = option("127.0.0.1", "Who may connect: this machine only, by default.")
     auth: str | None = option(None, "Who gets in; or $STATEGATE_AUTH.", metavar="USER:PASSWORD")
-    messages: str = option("", "An agent's thread to look into.", metavar="FILE|DATABASE#THREAD")
 
 
 @command(
@@ -33,14 +35,8 @@ class UiSettings(Settings):
 )
 def ui(settings: UiSettings) -> None:
     """Open the app: play, fork and compare, look into the state, the memory and the runs."""
-    from stategate.graph.config import load_config
-
     config = load_config(settings.config, settings.overrides)
-    login, host, messages = read_auth(settings.auth), settings.host, settings.messages
-    if messages:
-        from stategate.graph.exported import read_messages
-
-        read_messages(messages)  # a wrong file is told here, not in the browser
+    login, host = read_auth(settings.auth), settings.host
     if host not in _LOOPBACK:
         how = "over plain HTTP" if login else "without a password (add --auth user:password)"
         typer.echo(f"warning: {host} lets other machines in, {how}", err=True)
@@ -48,7 +44,7 @@ def ui(settings: UiSettings) -> None:
         from stategate.ui.app.web import serve
 
     typer.echo("starting …", err=True)
-    url = serve(config, host=host, port=settings.port, auth=login, messages=messages)
+    url = serve(config, host=host, port=settings.port, auth=login)
     typer.echo(f"Stategate is at {url} (stop it with Ctrl-C)")
     wait()
 
@@ -86,14 +82,6 @@ def mcp(settings: McpSettings) -> None:
 
     Over stdio: name this command in the assistant's list of servers.
     """
-    from stategate.graph.memory_tools import (
-        corpus_tool,
-        experience_tool,
-        mcp_server,
-        memory_tools,
-    )
-    from stategate.nodes.registry import registry
-
     model: Any = registry().parse("embedder", settings.embedder)
     tools = memory_tools(settings.place(), model, may_write=not settings.read_only)
     for number, name in enumerate(settings.corpus, 1):

@@ -2,11 +2,9 @@
 
 import functools
 import inspect
-import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -15,7 +13,6 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_PLAIN = (str, int, float, bool, Path)
 
 
 def examples(*lines: str) -> str:
@@ -92,8 +89,7 @@ def read_flags(model: "type[BaseModel]", values: Mapping[str, object]) -> Any:
     except ValidationError as error:
         where, colon, what = first_problem(error).partition(":")
         name = where.partition(".")[0]
-        field = model.model_fields.get(name)
-        flag = _names(name, field)[0] if field else where
+        flag = _names(name, model.model_fields[name])[0] if name in values else where
         raise UserError(f"{flag}{colon}{what}") from None
 
 
@@ -101,10 +97,11 @@ def _ordered(model: "type[BaseModel]") -> list[str]:
     """Return a model's fields: arguments first, then its own, then those of its bases."""
     from stategate.stores.settings import command_line_of
 
-    fields = model.model_fields
-    own = [name for name in fields if name in model.__annotations__]
-    ordered = [*own, *(name for name in fields if name not in own)]
-    return sorted(ordered, key=lambda name: not command_line_of(fields[name]).get("positional"))
+    def rank(name: str) -> tuple[bool, bool]:
+        is_option = not command_line_of(model.model_fields[name]).get("positional")
+        return is_option, name not in model.__annotations__
+
+    return sorted(model.model_fields, key=rank)
 
 
 def _names(name: str, field: "FieldInfo") -> list[str]:
@@ -117,26 +114,31 @@ def _names(name: str, field: "FieldInfo") -> list[str]:
 
 
 def _parameter(name: str, field: "FieldInfo") -> inspect.Parameter:
-    """Return a field as a keyword parameter whose annotation is typer's argument or option."""
-    from annotated_types import Ge, Le
+    """Return a field as a keyword parameter whose annotation is typer's argument or option.
 
-    from stategate.stores.settings import command_line_of
+    Typer reads a tuple as a list, or as one text where commas part it; pydantic checks what it read.
+    """
+    from annotated_types import Ge, Le
+    from pydantic import BeforeValidator
+
+    from stategate.stores.settings import comma_list, command_line_of
 
     line = command_line_of(field)
+    kind: Any = field.annotation
     default: Any = inspect.Parameter.empty
     if not field.is_required():
         default = field.get_default(call_default_factory=True, validated_data={})
-    kind = _flag_type(field)
-    if kind is str and isinstance(default, Sequence):
-        default = default if isinstance(default, str) else ",".join(default)
-    elif isinstance(default, tuple):
-        default = list(default)
     how: dict[str, Any] = {"help": field.description, "metavar": line.get("metavar")}
-    for limit in field.metadata:
-        if isinstance(limit, Ge):
-            how["min"] = limit.ge
-        elif isinstance(limit, Le):
-            how["max"] = limit.le
+    for rule in field.metadata:
+        if isinstance(rule, Ge):
+            how["min"] = rule.ge
+        elif isinstance(rule, Le):
+            how["max"] = rule.le
+        elif isinstance(rule, BeforeValidator) and rule.func is comma_list:
+            kind, default = str, ",".join(default)
+    if typing.get_origin(kind) is tuple:
+        kind = list[typing.get_args(kind)[0]]  # type: ignore[misc]
+        default = list(default) if isinstance(default, tuple) else default
     if line.get("positional"):
         info = typer.Argument(**how)
     else:
@@ -144,24 +146,3 @@ def _parameter(name: str, field: "FieldInfo") -> inspect.Parameter:
         info = typer.Option(*(() if is_switch else _names(name, field)), **how)
     keyword = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, keyword, annotation=Annotated[kind, info], default=default)
-
-
-def _flag_type(field: "FieldInfo") -> Any:
-    """Return the type by which typer reads a flag; pydantic checks what it read."""
-    from pydantic import BeforeValidator
-
-    from stategate.stores.settings import comma_list
-
-    before = [limit.func for limit in field.metadata if isinstance(limit, BeforeValidator)]
-    return str if comma_list in before else _plain_type(field.annotation)
-
-
-def _plain_type(annotation: Any) -> Any:
-    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin in (typing.Union, types.UnionType):
-        members = [_plain_type(part) for part in inner if part is not type(None)]
-        plain = members[0] if len(members) == 1 else str
-        return plain | (None if type(None) in inner else members[0])
-    if origin in (list, tuple):
-        return list[_plain_type(inner[0])]  # type: ignore[misc]
-    return annotation if annotation in _PLAIN or origin is Literal else str

@@ -8,8 +8,15 @@ from typing import Literal
 
 import typer
 
+from stategate.envs.alfworld import files as alfworld_files
+from stategate.envs.webshop import data as webshop_data
+from stategate.evals.core.report import table as summary_table
 from stategate.stores.assets.downloads import sha256
+from stategate.stores.errors import require_extra
+from stategate.stores.home import home
 from stategate.stores.settings import Settings, Shared, option
+from stategate.trainers.collect import collect
+from stategate.trainers.settings import TRAINERS, read_settings
 from stategate.ui.cli.output import console, say, table, write_json
 from stategate.ui.cli.settings_command import command, command_group
 
@@ -48,10 +55,6 @@ def _trainer(name: str) -> Callable[[TrainSettings], None]:
     module, about = _TRAINERS[name]
 
     def train(settings: TrainSettings) -> None:
-        from stategate.evals.core.report import table as summary_table
-        from stategate.stores.errors import require_extra
-        from stategate.trainers.settings import TRAINERS, read_settings
-
         files = [f"threads={json.dumps(settings.threads)}"] if settings.threads else []
         overrides = [*files, *settings.overrides]
         recipe = read_settings(TRAINERS[name], settings.config or name, overrides)
@@ -86,8 +89,6 @@ class FetchSettings(Settings):
 
     def folder(self, world: str) -> Path:
         """Return the folder that the files of ``world`` go to."""
-        from stategate.stores.home import home
-
         return self.target.expanduser() if self.target else home() / "data" / world
 
     def tell(self, folder: Path, paths: Iterable[Path], counts: str = "") -> None:
@@ -115,10 +116,8 @@ class TrajectorySettings(Shared):
 @command(data_app, "stategate data webshop --from ~/webshop-files")
 def webshop(settings: FetchSettings) -> None:
     """Fetch WebShop's official files, checked by SHA-256, from their publisher."""
-    from stategate.envs.webshop.data import fetch
-
     folder = settings.folder("webshop")
-    fetched = fetch(folder, settings.source)
+    fetched = webshop_data.fetch(folder, settings.source)
     settings.tell(folder, fetched)
     if other := [path.name for path, is_official in fetched.items() if not is_official]:
         say(f"not the official files: {', '.join(other)}", "yellow")
@@ -127,10 +126,8 @@ def webshop(settings: FetchSettings) -> None:
 @command(data_app, "stategate data alfworld --from ~/alfworld")
 def alfworld(settings: FetchSettings) -> None:
     """Fetch ALFWorld's games from its project's release, or copy them, unpacked or in archives."""
-    from stategate.envs.alfworld.files import fetch
-
     folder = settings.folder("alfworld")
-    archives, games = fetch(folder, settings.source)
+    archives, games = alfworld_files.fetch(folder, settings.source)
     counts = ", ".join(f"{count} {split}" for split, count in games.items())
     settings.tell(folder, archives, f"{counts} games ")
 
@@ -138,8 +135,6 @@ def alfworld(settings: FetchSettings) -> None:
 @command(data_app, "stategate data trajectories --data official --actor policy --out runs/real")
 def trajectories(settings: TrajectorySettings) -> None:
     """Let a world's actors play, to train from; nothing that a test goal aims at is played."""
-    from stategate.trainers.collect import collect
-
     played = collect(
         f"stategate.trainers.{settings.world}.course",
         settings.source,

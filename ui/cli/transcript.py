@@ -9,8 +9,9 @@ from rich.text import Text
 
 from stategate.envs.protocols import Observation, View
 from stategate.graph.config import Config
-from stategate.graph.session import StepResult
+from stategate.graph.session import Session, StepResult
 from stategate.nodes.protocols import BuiltContext
+from stategate.nodes.retrieval.align import unsure_parts
 from stategate.nodes.retrieval.page import describe
 from stategate.ui.actions import (
     costs_of,
@@ -79,18 +80,21 @@ class Transcript:
         self.view = view
         self.show = show
 
-    def head(self, task: Mapping[str, Any], instruction: str, at: int = 0) -> None:
-        """Tell which agent plays what; ``at`` steps of a resumed episode were played before."""
+    def head(self, session: Session) -> None:
+        """Tell which agent plays what, and where a resumed episode goes on."""
+        task, at = session.values["episode"], session.values["steps"]
+        instruction = session.agent.world.instruction(session.values["session"])
         actor, context = self.config.actor.kind, self.config.context
         facts = f" · context {context.kind} ({context.budget}) · actor {actor}"
         if self.config.actor.asks_model and self.config.llm is not None:
             facts += f" · {self.config.llm.kind}"
         world = (str(task.get("env", self.config.env.kind)), "bold cyan")
         self.out.print(Text.assemble(world, f"  {task_in_words(task)}", (facts, "dim")))
-        if instruction:
-            self.out.print(Text(instruction.strip(), "bold"))
+        self.out.print(Text(instruction.strip(), "bold"))
         if at:
             self.out.print(Text(f"goes on after step {at}", "yellow"))
+        if doubts := unsure_parts(self.view, instruction):
+            self.out.print(f"not surely understood: {'; '.join(doubts)}", markup=False)
 
     def step(self, result: StepResult) -> None:
         """Print one step; its fallback says why the action is not the actor's own, or was in vain."""

@@ -72,7 +72,8 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="session")
 def server(place):
     """The address of one ``stategate ui`` for all tests."""
-    home = {"STATEGATE_HOME": str(place / "home"), "PYTHONPATH": str(place / "site")}
+    path = os.pathsep.join([str(place / "site"), os.environ.get("PYTHONPATH", "")])
+    home = {"STATEGATE_HOME": str(place / "home"), "PYTHONPATH": path}
     words, how = ["-m", "stategate.ui.cli.main", "ui", "--port"], {"env": {**os.environ, **home}}
     with program(lambda port: [*words, str(port)], place / "server.log", cwd=place, **how) as url:
         yield url

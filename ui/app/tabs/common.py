@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib.resources import files
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import gradio as gr
 from gradio.blocks import Block
 from markupsafe import Markup
 
 from stategate.stores.errors import UserError, describe_error, error_with_type
+from stategate.stores.progress import reports_to
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.html import macros, note
 from stategate.ui.app.workspace import Workspace
@@ -25,12 +26,13 @@ def asset(name: str) -> str:
 #: How every event of a tab is wired: no bar over the components, no public API.
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
+T = TypeVar("T")
 #: What an event changes: the new value of each component.
 Update = dict[Block, Any]
-#: What a long move changes as it goes on. Moves run in a thread: a cancelled event leaves it there.
+#: What a long move changes as it goes on.
 Updates = AsyncIterator[Update]
 in_thread = asyncio.to_thread
-#: Seconds after which a move that still goes on says so.
+#: Seconds after which a move that still goes on says so, and between two looks at it.
 PATIENCE = 0.25
 
 
@@ -111,13 +113,40 @@ def on_move(method: Callable[..., Updates]) -> Callable[..., Updates]:
     return guarded
 
 
-async def goes_on(move: asyncio.Task[Any]) -> bool:
-    """Wait a moment for a move; return whether it still goes on.
+class Move(Generic[T]):
+    """A long move, in a thread of its own; a cancelled event leaves it there, and it ends by itself.
 
-    Only such a move is drawn: two quick updates of one component reach the page in either order.
+    Iterating yields, now and then, what to draw while it goes on: ``label``, or how far it is. A move
+    that ends at once yields nothing: two quick updates of one component reach the page in either order.
     """
-    finished, _ = await asyncio.wait([move], timeout=PATIENCE)
-    return not finished
+
+    def __init__(self, label: str, move: Callable[..., T], *args: object) -> None:
+        self.line = label
+        self._task = asyncio.create_task(in_thread(self._run, move, args))
+
+    def _run(self, move: Callable[..., T], args: tuple[object, ...]) -> T:
+        with reports_to(self._hear):
+            return move(*args)
+
+    def _hear(self, line: str) -> None:
+        self.line = line
+
+    async def __aiter__(self) -> AsyncIterator[Markup]:
+        """Yield until the move is over, at most every :data:`PATIENCE` seconds."""
+        while not (await asyncio.wait([self._task], timeout=PATIENCE))[0]:
+            yield working(self.line)
+
+    async def changes(self) -> AsyncIterator[Markup]:
+        """Yield what to draw, each time that it is something else."""
+        drawn = None
+        async for status in self:
+            if status != drawn:
+                yield status
+            drawn = status
+
+    async def result(self) -> T:
+        """Return what the move returns; raises what it raises."""
+        return await self._task
 
 
 def button(label: str, name: str, width: int, **more: Any) -> gr.Button:

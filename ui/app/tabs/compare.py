@@ -1,6 +1,5 @@
 """Compare: the same moment through two to four context builders; play all on, or go on with one."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -19,17 +18,16 @@ from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import (
     QUIET,
     App,
+    Move,
     Update,
     Updates,
     button,
-    in_thread,
     on_event,
     on_move,
 )
 from stategate.ui.app.tabs.episode import EpisodeTab
 from stategate.ui.app.tabs.episode_view import render_trail
 from stategate.ui.app.workspace import Workspace
-from stategate.ui.memory import to_fetch
 
 #: How many builders fit side by side, and at least make a comparison.
 MOST, LEAST = 4, 2
@@ -47,7 +45,6 @@ class Comparison:
     lanes: list[Lane] = field(default_factory=list)
     page: Observation | None = None
     label: str = ""
-    is_claimed: bool = False
 
 
 class CompareTab(common.AgentTab):
@@ -92,7 +89,7 @@ class CompareTab(common.AgentTab):
 
     def show(self, workspace: Workspace) -> Update:
         """Draw the moments to choose from, and the last comparison."""
-        here, rows = workspace.stands_at, [*workspace.branches.values()][::-1]
+        here, rows = workspace.stands_at, [*workspace.episodes.values()][::-1]
         branches = macros("compare").branches(rows, here[0] if here else "") if rows else ""
         update: Update = {self.trail: self._moments(workspace)}
         update[self.lanes] = self._lanes_html(workspace)
@@ -109,12 +106,10 @@ class CompareTab(common.AgentTab):
             yield {self.kinds: gr.update(choices=choices, value=kinds), self.budget: budget}
         self._worlds[workspace.tab] = env.kind
         # A page that opens asks twice: as it is drawn, and as its tab is chosen.
-        can_compare = workspace.trail and workspace.acts_at_once
-        if comparison.is_claimed or not can_compare:
+        if comparison.lanes or not (workspace.trail and workspace.acts_at_once):
             yield self.show(workspace)
             return
-        comparison.is_claimed = True
-        async for update in self.compare(workspace.tab, kinds, budget):
+        async for update in self._compare(workspace, kinds, budget):
             yield update
 
     def idle(self) -> Update:
@@ -145,12 +140,15 @@ class CompareTab(common.AgentTab):
     @on_move
     def compare(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Build each context and ask the actor, one builder after the other, drawing as they come."""
+        return self._compare(workspace, kinds, budget)
+
+    def _compare(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         lanes = [lane_of(workspace, name, int(budget)) for name in kinds or ()]
         if not LEAST <= len(lanes) <= MOST:
             raise UserError(f"choose {LEAST} to {MOST} context builders")
         comparison = self.comparison(workspace)
         step = self._moment(workspace)
-        comparison.lanes, comparison.page, comparison.is_claimed = lanes, None, True
+        comparison.lanes, comparison.page = lanes, None
 
         def look(lane: Lane) -> Lane:
             seen = workspace.look(lane.params, step)
@@ -164,7 +162,7 @@ class CompareTab(common.AgentTab):
         """Play a copy of the moment to its end with each builder; rewards stand side by side."""
         params = [lane_of(workspace, name, int(budget)).params for name in kinds or ()]
         if [lane.params for lane in self.comparison(workspace).lanes] != params:
-            async for update in self.compare(workspace.tab, kinds, budget):
+            async for update in self._compare(workspace, kinds, budget):
                 yield update
         lanes = self.comparison(workspace).lanes
         if not lanes or any(lane.seen is None for lane in lanes):
@@ -188,17 +186,15 @@ class CompareTab(common.AgentTab):
         lanes = comparison.lanes
         for number, lane in enumerate(lanes):
             lanes[number] = replace(lane, waiting=True)
-            context = registry().parse("context", dict(lane.params))
-            label = common.working(f"{lane.name} {doing}…{to_fetch(workspace.config, context)}")
-            making = asyncio.create_task(in_thread(move, lane))
-            if await common.goes_on(making):
+            making = Move(f"{lane.name} {doing}…", move, lane)
+            async for status in making.changes():
                 yield {
-                    self.status: label,
+                    self.status: status,
                     self.stop: gr.update(visible=True),
                     self.lanes: self._lanes_html(workspace),
                 }
             try:
-                lanes[number] = replace(await making, waiting=False, problem="")
+                lanes[number] = replace(await making.result(), waiting=False, problem="")
             except Exception as error:  # one builder that fails must not hide the others
                 lanes[number] = replace(lane, waiting=False, problem=common.problem_of(error))
             if comparison.lanes is not lanes:
@@ -222,10 +218,9 @@ class CompareTab(common.AgentTab):
 
     @on_event
     def halt(self, workspace: Workspace) -> Update:
-        """Leave the comparison; what came is kept."""
+        """End the comparison with the step that is being taken; what came is kept."""
         comparison = self.comparison(workspace)
-        workspace.abandon()
-        comparison.of = workspace.stands_at
+        workspace.stop()
         comparison.lanes = [
             replace(lane, waiting=False, problem="stopped") if lane.waiting else lane
             for lane in comparison.lanes
@@ -240,7 +235,7 @@ class CompareTab(common.AgentTab):
         if number is None:
             raise UserError("compare first, then choose one to continue with")
         context = dict(comparison.lanes[number].params)
-        workspace.fork({"context": context}, comparison.step)
+        workspace.fork(context, comparison.step)
         return {self._places: gr.Tabs(selected="episode"), **self._moved(workspace)}
 
     @on_event

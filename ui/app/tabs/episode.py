@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import gradio as gr
@@ -18,6 +19,7 @@ from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import (
     QUIET,
     App,
+    Move,
     Update,
     Updates,
     button,
@@ -28,7 +30,6 @@ from stategate.ui.app.tabs.common import (
 from stategate.ui.app.tabs.episode_view import draw, render_pipeline
 from stategate.ui.app.tabs.state import StatePanel
 from stategate.ui.app.workspace import Workspace
-from stategate.ui.memory import to_fetch
 
 #: Seconds that Auto-run lets each step stand.
 PACE = 0.5
@@ -154,8 +155,8 @@ class EpisodeTab(common.AgentTab):
             self.actor: gr.update(**quick("actor", config)),
             self.step: gr.update(interactive=can_step),
             self.run: gr.update(interactive=can_step),
-            self.stop: gr.update(visible=view.busy),
-            self.back: gr.update(interactive=bool(workspace.trail) and not view.busy),
+            self.stop: gr.update(visible=False),
+            self.back: gr.update(interactive=bool(workspace.trail)),
             self.act: gr.update(interactive=view.is_open and not looks_back),
         }
 
@@ -165,11 +166,9 @@ class EpisodeTab(common.AgentTab):
             self._choices[env] = task_choices(workspace.world)
         return self._choices[env]
 
-    def _busy(self, label: str = "") -> Update:
-        """Return the update of the buttons while a move is made."""
-        update: Update = {self.stop: gr.update(visible=True)}
-        if label:
-            update[self.status] = common.working(label)
+    def _busy(self, status: str) -> Update:
+        """Return the update while a move is made: ``status``, and buttons that wait."""
+        update: Update = {self.stop: gr.update(visible=True), self.status: status}
         for part in (self.step, self.run, self.back, self.act):
             update[part] = gr.update(interactive=False)
         return update
@@ -177,20 +176,9 @@ class EpisodeTab(common.AgentTab):
     # What the buttons do.
 
     @on_move
-    async def load(self, workspace: Workspace) -> Updates:
+    def load(self, workspace: Workspace) -> Updates:
         """Draw the tab for a page that was just opened or reloaded, perhaps in the middle of a step."""
-        problem: BaseException | None = None
-        try:
-            if workspace.is_new:
-                await in_thread(_open_first, workspace)
-        except Exception as error:
-            problem = error
-        update = await in_thread(self.show, workspace, problem)
-        while update[self.stop].get("visible"):  # in the middle of a move
-            yield {**update, **self._busy("a step is being taken")}
-            await asyncio.sleep(PACE)
-            update = await in_thread(self.show, workspace)
-        yield update
+        return self.move(workspace, _open_first, "a step is being taken")
 
     @on_move
     def back_up(self, workspace: Workspace) -> Updates:
@@ -201,12 +189,12 @@ class EpisodeTab(common.AgentTab):
         self, workspace: Workspace, what: Callable[[Workspace], object], label: str
     ) -> Updates:
         """Make a move of the workspace; an error becomes a message."""
-        move = asyncio.create_task(in_thread(what, workspace))
-        if await common.goes_on(move):
-            yield self._busy(label)
+        move = Move(label, what, workspace)
+        async for status in move.changes():
+            yield self._busy(status)
         error: BaseException | None = None
         try:
-            await move
+            await move.result()
         except Exception as raised:  # whatever a node raises must not end the page
             error = raised
         yield await in_thread(self.show, workspace, error)
@@ -214,9 +202,7 @@ class EpisodeTab(common.AgentTab):
     @on_move
     def take_step(self, workspace: Workspace) -> Updates:
         """Let the actor take a step."""
-        config = workspace.config
-        label = f"{config.actor.kind} is choosing …{to_fetch(config)}"
-        return self.move(workspace, Workspace.step, label)
+        return self.move(workspace, Workspace.step, f"{workspace.config.actor.kind} is choosing …")
 
     @on_move
     async def auto_run(self, workspace: Workspace) -> Updates:
@@ -227,15 +213,14 @@ class EpisodeTab(common.AgentTab):
                 yield update
             if len(workspace.trail) == steps:  # an error
                 return
-            yield self._busy()
+            yield self._busy("")
             await asyncio.sleep(PACE)
         yield self.show(workspace)
 
-    @on_event
-    def halt(self, workspace: Workspace) -> Update:
-        """Leave the step that is being taken, and the run."""
-        workspace.abandon()
-        return self.show(workspace)
+    @on_move
+    def halt(self, workspace: Workspace) -> Updates:
+        """End the run after the step that is being taken."""
+        return self.move(workspace, Workspace.stop, "stopping after this step …")
 
     @on_move
     def by_hand(self, workspace: Workspace, typed: str) -> Updates:
@@ -330,12 +315,14 @@ class EpisodeTab(common.AgentTab):
 
 
 def _open_first(workspace: Workspace) -> None:
-    """Begin a task, one step in: memories then have something to choose from."""
-    try:
-        tasks = playable(workspace.world).tasks()
-        if tasks:
-            workspace.start(tasks[min(FIRST_TASK, len(tasks) - 1)])
-            if workspace.acts_at_once:
-                workspace.step()
-    except UserError:  # a world that must be asked: one starts by hand
-        return
+    """Begin a tab's first task, one step in: memories then have something to choose from."""
+    with workspace.turn:
+        if not workspace.is_new:
+            return
+        # A world that must be asked is left alone: one starts by hand.
+        with suppress(UserError):
+            tasks = playable(workspace.world).tasks()
+            if tasks:
+                workspace.start(tasks[min(FIRST_TASK, len(tasks) - 1)])
+                if workspace.acts_at_once:
+                    workspace.step()

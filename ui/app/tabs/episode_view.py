@@ -33,7 +33,6 @@ from stategate.ui.actions import (
     titles_of,
     unscored,
 )
-from stategate.ui.app.agents import Busy
 from stategate.ui.app.context import in_words, render_context
 from stategate.ui.app.html import empty, macros, note, short
 from stategate.ui.app.tabs.common import failed
@@ -51,43 +50,33 @@ class Drawn:
     page: Markup = field(default_factory=Markup)
     side: Markup = field(default_factory=Markup)
     is_open: bool = False  # there is a next step
-    busy: bool = False
     problem: BaseException | None = None
 
 
 def draw(workspace: Workspace) -> Drawn:
     """Draw where the tab's episode stands, or the step that is looked at.
 
-    While a move is being made there is nothing to draw but the steps before it (``busy``).
+    A move that is being made is waited for.
     """
-    session, view = workspace.session, Drawn()
-    if session is None:
-        hint = "Choose a task above, take a random one, or write what you want done."
-        view.page = empty("No episode yet", hint)
-        return view
-    try:
-        with workspace.taking_turn("busy"):
-            _draw(view, workspace, session)
-    except Busy:
-        view.busy = True
-        view.trail = render_trail(workspace.trail)
-        view.page = empty("A step is being taken", "Wait for it here, or stop it.")
+    view = Drawn()
+    with workspace.turn:
+        session, at, trail = workspace.session, workspace.looked_at, workspace.trail
+        if session is None:
+            hint = "Choose a task above, take a random one, or write what you want done."
+            view.page = empty("No episode yet", hint)
+            return view
+        is_over = session.done
+        view.is_open = not is_over
+        view.trail = render_trail(trail, at, is_over)
+        if at is not None:
+            _draw_past(view, workspace, trail[at])
+        elif is_over:
+            _draw_end(view, workspace, session)
+        else:
+            _draw_now(view, workspace, session)
+        if trail:
+            view.side = macros("episode").action(trail[-1 if at is None else at]) + view.side
     return view
-
-
-def _draw(view: Drawn, workspace: Workspace, session: Session) -> None:
-    at, is_over, trail = workspace.looked_at, session.done, workspace.trail
-    view.is_open = not is_over
-    view.trail = render_trail(trail, at, is_over)
-    if at is not None:
-        _draw_past(view, workspace, trail[at])
-    elif is_over:
-        _draw_end(view, workspace, session)
-    else:
-        _draw_now(view, workspace, session)
-    if trail:
-        action = macros("episode").action(trail[-1 if at is None else at])
-        view.side = action + view.side
 
 
 def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:

@@ -1,7 +1,5 @@
 """The Memory tab: facts and times of long-term memory; the banks of experience below."""
 
-from typing import Any
-
 import gradio as gr
 
 from stategate.graph.forgetting import forget_everywhere
@@ -41,9 +39,6 @@ class MemoryTab(Tab):
         with gr.Accordion("Why recalled, why not", open=False, elem_id="sg-why"):
             headers = ["#", "score", *SIGNALS, "text", "left out"]
             self.why = frame("memory-why", "Of the last search", headers)
-        with gr.Accordion("Timeline of what holds", open=False, elem_id="sg-timeline"):
-            headers = ["of", "what", "value", "from", "until", "#"]
-            self.timeline = frame("memory-timeline", "Statements", headers)
         with gr.Accordion("Standing wishes", open=False, elem_id="sg-wishes"):
             headers = ["#", "offered with every question", "since"]
             self.wishes = frame("memory-wishes", "Standing wishes", headers)
@@ -76,7 +71,6 @@ class MemoryTab(Tab):
         return {
             self.facts: gr.update(value=[_fact(fact) for fact in facts], label=label),
             self.why: [_candidate(one) for one in candidates[:CANDIDATES]],
-            self.timeline: [_statement(row) for row in memory.timeline(namespace)],
             self.wishes: [
                 [fact.id, fact.passage, day(fact.at)] for fact in memory.wishes(namespace)
             ],
@@ -183,16 +177,6 @@ def _candidate(one: Candidate) -> list[object]:
     """Return the row of what recall looked at: its scores, and why it was left out."""
     scores = [f"{score:.2f}" for score in (one.score, *(one.signals[s] for s in SIGNALS))]
     return [one.fact, *scores, short(one.text, 120), one.left_out or "shown"]
-
-
-def _statement(row: dict[str, Any]) -> list[object]:
-    """Return the row of a statement and the time for which it holds."""
-    value = f"{'not ' if row['negated'] else ''}{short(row['value'], 80)}"
-    if row.get("trust", 1.0) < 0.5:
-        value += " (unverified)"
-    until = "holds" if row["valid_to"] is None else f"{day(row['valid_to'])} (#{row['closed_by']})"
-    place = [row["subject"], row["relation"], value]
-    return [*place, day(row["valid_from"]), until, row["fact_id"]]
 
 
 def _row(row: Row) -> list[object]:

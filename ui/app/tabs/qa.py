@@ -1,6 +1,5 @@
 """The QA tab: a conversation over a corpus, streamed, with everything that the answer was made from."""
 
-import asyncio
 import html
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import (
     QUIET,
     App,
+    Move,
     Update,
     Updates,
     button,
@@ -81,7 +81,6 @@ class QaTab(common.AgentTab):
                 min_width=170,
             )
             self.fresh = button("New conversation", "qa-new", 150)
-            self.stop = common.stop_button("qa-stop")
         self.status = gr.HTML(elem_id="sg-qa-status")
         with gr.Row(elem_classes="sg-stage"):
             with common.column(6):
@@ -123,10 +122,7 @@ class QaTab(common.AgentTab):
 
     def idle(self) -> Update:
         """Return the buttons as they are while nothing goes on."""
-        return {self.stop: gr.update(visible=False), self.send: gr.update(interactive=True)}
-
-    def _busy(self) -> Update:
-        return {self.stop: gr.update(visible=True), self.send: gr.update(interactive=False)}
+        return {self.send: gr.update(interactive=True)}
 
     def _sources(self, talk: Conversation) -> Markup:
         last = talk.last
@@ -159,22 +155,23 @@ class QaTab(common.AgentTab):
         history = [m for m in await in_thread(lambda: talk.messages) if m["content"]]
         if not history or (history[-1]["role"], history[-1]["content"]) != ("user", question):
             history.append({"role": "user", "content": question})
-        label = common.working(f"{talk.settings['actor']} is answering …")
+        written: list[str] = []
+        label = f"{talk.settings['actor']} is answering …"
         yield {
             self.chat: chat_entries(history),
             self.question: "",
-            self.status: label,
-            **self._busy(),
+            self.status: common.working(label),
+            self.send: gr.update(interactive=False),
         }
-        written: list[str] = []
-        answering = asyncio.create_task(in_thread(talk.ask, question, written.append))
-        while await common.goes_on(answering):
-            if written:
-                answer = {"role": "assistant", "content": "".join(written)}
-                yield {self.chat: chat_entries([*history, answer])}
-        if answering.exception():
+        answering = Move(label, talk.ask, question, written.append)
+        async for progress in answering:
+            answer = [{"role": "assistant", "content": "".join(written)}] if written else []
+            yield {self.chat: chat_entries([*history, *answer]), self.status: progress}
+        try:
+            result = await answering.result()
+        except Exception:
             yield {self.question: question}  # to be asked again
-        result = answering.result()
+            raise
         update = await in_thread(self._update, talk)
         named = [piece.id.removeprefix("fact:") for piece in result.context.visible("forget")]
         fallback = result.decision.fallback
@@ -182,12 +179,6 @@ class QaTab(common.AgentTab):
         if named:
             status = note(f"{_FORGET} {', '.join(named)}.")
         yield {**update, self.status: status}
-
-    @on_event
-    def halt(self, workspace: Workspace) -> Update:
-        """Leave the question that is being answered, or the files that are being read."""
-        workspace.conversation.abandon()
-        return self._update(workspace.conversation)
 
     @on_event
     def restart(self, workspace: Workspace) -> Update:
@@ -205,30 +196,24 @@ class QaTab(common.AgentTab):
     async def add(self, workspace: Workspace, files: list[str] | None) -> Updates:
         """Read uploaded files into the tab's corpus, telling how far it is."""
         talk = workspace.conversation
-        steps = talk.add_files(files or ())
-        while (at := await in_thread(next, steps, None)) is not None:
-            if isinstance(at, Changes):
-                added = _added(at, talk.settings["corpus"])
-                yield {**await in_thread(self._update, talk), self.status: added}
-            else:
-                what, done, total = at
-                bar = macros("parts").progress(done, total)
-                line = common.working(f"{what}: {done} of {total}")
-                yield {self.status: line + bar, **self._busy()}
+        adding = Move("reading the files …", talk.add_files, files or ())
+        async for status in adding:
+            yield {self.status: status, self.send: gr.update(interactive=False)}
+        added = _added(await adding.result(), talk.settings["corpus"])
+        yield {**await in_thread(self._update, talk), self.status: added}
 
     def wire(self, opened: gr.Tab) -> None:
         """Connect; ``opened`` is the tab."""
         tab, outputs = self.app.tab, self.outputs
         opened.select(self.show, [tab], outputs, **QUIET)
         tab.change(self.show, [tab], outputs, **QUIET)
-        moves = [
-            self.send.click(self.ask, [tab, self.question], outputs, **QUIET),
-            self.question.submit(self.ask, [tab, self.question], outputs, **QUIET),
-            self.upload.upload(self.add, [tab, self.upload], outputs, **QUIET),
+        asks = [
+            puts(self.ask, [tab, self.question], outputs, **QUIET)
+            for puts in (self.send.click, self.question.submit)
         ]
-        self.stop.click(self.halt, [tab], outputs, cancels=[*moves], **QUIET)
+        self.upload.upload(self.add, [tab, self.upload], outputs, **QUIET)
         for begins in (self.chat.clear, self.fresh.click):
-            begins(self.restart, [tab], outputs, **QUIET)
+            begins(self.restart, [tab], outputs, cancels=[*asks], **QUIET)
         bar = [tab, self.corpus, self.context, self.actor]
         for box in (self.corpus, self.context, self.actor):
             box.input(self.choose, bar, [self.status], **QUIET)

@@ -1,4 +1,4 @@
-"""The state in the Episode tab: what it foresaw, and what the builder kept, at each step."""
+"""The state in the Episode tab: what it foresaw at each step."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,11 +6,9 @@ import gradio as gr
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from stategate.nodes.protocols import BuiltContext
 from stategate.nodes.update_state import unpacked
 from stategate.nodes.update_state.learned import StateUpdater
-from stategate.ui.app.context import shown_pieces
-from stategate.ui.app.tabs.common import QUIET, AgentTab, App, Update, column, frame, on_event
+from stategate.ui.app.tabs.common import QUIET, AgentTab, App, Update, frame, on_event
 from stategate.ui.app.workspace import Workspace
 
 
@@ -34,14 +32,6 @@ def foreseen(classes: Sequence[str], chances: Sequence[Mapping[str, float]]) -> 
     return shaded(pd.DataFrame(rows, names, columns))
 
 
-def allocation(contexts: Sequence[BuiltContext]) -> Styler:
-    """Return the table of the tokens kept of each chunk: a row a chunk, a column a step."""
-    steps = [{s.name: s.piece.tokens_after for s in shown_pieces(one)} for one in contexts]
-    names = dict.fromkeys(name for step in steps for name in step)
-    rows = [[step.get(name) for step in steps] for name in names]
-    return shaded(pd.DataFrame(rows, list(names), [str(step + 1) for step in range(len(steps))]))
-
-
 def shaded(table: pd.DataFrame) -> Styler:
     """Return a table whose cells are the darker the larger their number."""
     named = table.rename_axis("step").reset_index()
@@ -57,15 +47,10 @@ class StatePanel(AgentTab):
         title = "The state over this episode"
         with gr.Accordion(title, open=False, elem_id="sg-state", visible=False) as self.box:
             self.status = gr.HTML(elem_id="sg-state-status")
-            with gr.Row(elem_classes="sg-stage"):
-                with column():
-                    label = "Foreseen next action in %; above, the step and what was done"
-                    self.foresight = frame("foresight", label, ["step"])
-                with column():
-                    label = "Tokens kept of each chunk, step by step"
-                    self.allocation = frame("allocation", label, ["step"], max_height=760)
+            label = "Foreseen next action in %; above, the step and what was done"
+            self.foresight = frame("foresight", label, ["step"])
             self.is_open = gr.State(False)
-        self.outputs = [self.box, self.status, self.foresight, self.allocation]
+        self.outputs = [self.box, self.status, self.foresight]
 
     @on_event
     def show(self, workspace: Workspace, is_open: bool = True) -> Update:
@@ -82,7 +67,6 @@ class StatePanel(AgentTab):
         return {
             **drawer,
             self.foresight: foreseen(classes, [updater.predict(state) for state in states]),
-            self.allocation: allocation([step.context for step in steps]),
         }
 
     def wire(self, changed: gr.HTML) -> None:

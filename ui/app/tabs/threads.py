@@ -10,9 +10,7 @@ from stategate.envs.messages.needs import calls_in
 from stategate.evals.arms import NOTHING, ORACLE, Reading
 from stategate.evals.replay import BILLERS, Readable, Replay, replay
 from stategate.graph.exported import read_messages
-from stategate.nodes.build_context.messages.decisions import Row
 from stategate.stores.tokens import count_tokens
-from stategate.ui.app.context import cuts
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import short
 from stategate.ui.app.tabs import common
@@ -22,7 +20,7 @@ _KINDS = ["compress", "compress:need=", "window", "full", "query_rag"]
 _KINDS += ["last", "clear", "mask", "summary", ORACLE]
 _COLUMNS = ["builder", "tokens read", *BILLERS, "of nothing", "cuts", "calls over the budget"]
 _COLUMNS += ["needed values readable", "of results alone", "recalls that would mend it"]
-_MOST = 20_000  # characters of a message that are drawn
+_MOST = 300  # characters of a message that a cell shows
 _HINT = "A JSON file, or a checkpoint database and a thread (agent.sqlite#thread-1)"
 
 
@@ -33,19 +31,15 @@ class Opened:
     messages: list[BaseMessage]
     replays: list[Replay]
 
-    def history(self, number: int) -> list[BaseMessage]:
-        """Return the messages before call ``number`` (from 0), but for the system's."""
-        start = int(self.messages[0].type == "system")
-        return self.messages[start : calls_in(self.messages)[number]]
-
 
 class ThreadsTab(common.Tab):
     """The tab's components and what they do."""
 
-    def __init__(self, where: str = "") -> None:
+    def __init__(self) -> None:
         with gr.Row(elem_classes="sg-agentbar"):
-            label = "File, or database#thread"
-            self.where = common.box(label, "msg-where", 260, value=where, scale=3, info=_HINT)
+            self.where = common.box(
+                "File, or database#thread", "msg-where", 260, scale=3, info=_HINT
+            )
             self.kinds = choice(
                 "Builders to compare with none",
                 "msg-kinds",
@@ -61,25 +55,14 @@ class ThreadsTab(common.Tab):
         self.status = gr.HTML(elem_id="sg-msg-status")
         with gr.Column(visible=False) as self.panel:
             models = " and ".join(BILLERS.values())
-            self.summary = frame(
-                "msg-summary",
-                f"The whole thread, billed by the rules of prefix caching at the rates of {models}",
-                _COLUMNS,
+            label = (
+                f"The whole thread, billed by the rules of prefix caching at the rates of {models}"
             )
+            self.summary = frame("msg-summary", label, _COLUMNS)
             self.call = gr.Slider(1, 2, value=1, step=1, label="Call", elem_id="sg-msg-slider")
-            self.table = frame(
-                "msg-call", "Click a cell to read the message as that builder shows it", ["#"]
-            )
-            self.reading = gr.HighlightedText(
-                label="The message",
-                elem_id="sg-msg-reading",
-                show_inline_category=False,
-                show_legend=True,
-                color_map={"left out": "#e11d48"},
-            )
+            self.table = frame("msg-call", "Each message as each builder shows it", ["#"])
         self.state = gr.State(None)
-        self.outputs = [self.status, self.panel, self.summary, self.call, self.table]
-        self.outputs += [self.reading, self.state]
+        self.outputs = self.parts()
 
     def idle(self) -> Update:
         """Return what is drawn where no thread is open: nothing of the one before."""
@@ -96,12 +79,11 @@ class ThreadsTab(common.Tab):
         names = [NOTHING, *(kind for kind in kinds if kind != NOTHING)]
         opened = Opened(messages, [replay(messages, kind, int(budget)) for kind in names])
         count = len(opened.replays[0].readings)
-        slider = gr.update(maximum=max(count, 2), value=count, label=f"Call (of {count})")
         return {
             self.state: opened,
             self.panel: gr.update(visible=True),
             self.summary: [_bill(messages, one, opened.replays[0]) for one in opened.replays],
-            self.call: slider,
+            self.call: gr.update(maximum=max(count, 2), value=count, label=f"Call (of {count})"),
             **self.look(opened, count),
         }
 
@@ -111,57 +93,26 @@ class ThreadsTab(common.Tab):
         if opened is None:
             return {}
         call = min(max(int(number), 1), len(opened.replays[0].readings)) - 1
-        history = opened.history(call)
+        start = int(opened.messages[0].type == "system")
+        history = opened.messages[start : calls_in(opened.messages)[call]]
         readings = [one.readings[call] for one in opened.replays]
         heads = [
             f"{one.kind}: {reading.audit.tokens_after:,} tokens"
             for one, reading in zip(opened.replays, readings, strict=True)
         ]
         rows = [
-            [
-                place + 1,
-                message.type,
-                short(_text(message), 90),
-                *(_fate(reading, message, place) for reading in readings),
-            ]
+            [place + 1, message.type, *(_shown(reading, message, place) for reading in readings)]
             for place, message in enumerate(history)
         ]
-        return {
-            self.table: {"headers": ["#", "role", "text", *heads], "data": rows},
-            **self._read(opened, call, len(rows) - 1, len(readings) - 1),
-        }
+        return {self.table: {"headers": ["#", "role", *heads], "data": rows}}
 
-    @on_event
-    def pick(self, opened: Opened | None, number: float, event: gr.SelectData) -> Update:
-        """Show a message as the builder of the clicked column shows it."""
-        if opened is None:
-            return {}
-        builder = max(int(event.index[1]) - 3, 0)
-        return self._read(opened, int(number) - 1, int(event.row_value[0]) - 1, builder)
-
-    def _read(self, opened: Opened, call: int, place: int, builder: int) -> Update:
-        message, one = opened.history(call)[place], opened.replays[builder]
-        reading = one.readings[call]
-        whole = _text(message)[:_MOST]
-        visible = next((m for m in reading.messages if m.id == message.id), None)
-        parts = [(whole, True)] if visible is None else cuts(whole, _text(visible)[:_MOST])
-        row = _row(reading, message, place)
-        why = f" ({row.why})" if row is not None and row.why else ""
-        label = f"Message {place + 1} as {one.kind} shows it: {_fate(reading, message, place)}{why}"
-        value = [(text, "left out" if is_cut else None) for text, is_cut in parts]
-        return {self.reading: gr.update(value=value, label=label)}
-
-    def wire(self, blocks: gr.Blocks) -> None:
-        """Connect events; a thread that was named is opened as soon as the page is there."""
+    def wire(self) -> None:
+        """Connect events."""
         inputs = [self.where, self.kinds, self.budget]
         for opens in (self.open_button.click, self.where.submit):
             opens(self.open, inputs, self.outputs, **QUIET)
-        looked, thread_and_call = [self.table, self.reading, self.status], [self.state, self.call]
         for looks in (self.call.release, self.call.change):
-            looks(self.look, thread_and_call, looked, **QUIET)
-        self.table.select(self.pick, thread_and_call, looked, **QUIET)
-        if self.where.value:
-            blocks.load(self.open, inputs, self.outputs, **QUIET)
+            looks(self.look, [self.state, self.call], [self.table, self.status], **QUIET)
 
 
 def _bill(messages: list[BaseMessage], one: Replay, nothing: Replay) -> list[str]:
@@ -179,20 +130,18 @@ def _bill(messages: list[BaseMessage], one: Replay, nothing: Replay) -> list[str
     return [*bill, *map(str, counts), *readable, str(needs.recalls)]
 
 
-def _row(reading: Reading, message: BaseMessage, place: int) -> Row | None:
-    """Return what one call's audit says of a message, None where it says nothing."""
+def _shown(reading: Reading, message: BaseMessage, place: int) -> str:
+    """Return how much of a message one call showed, why, and the text itself, cut to a cell."""
     key = key_of(message, place)
-    return next((row for row in reading.audit.rows if row.key == key), None)
-
-
-def _fate(reading: Reading, message: BaseMessage, place: int) -> str:
-    """Return how much of a message one call showed."""
-    row = _row(reading, message, place)
-    if row is None:
-        return f"{tokens_of(message, count_tokens):,} tokens"
-    return f"{row.tokens_after:,} of {row.tokens_before:,}, {row.fate}"
+    row = next((row for row in reading.audit.rows if row.key == key), None)
+    fate = f"{tokens_of(message, count_tokens):,} tokens"
+    if row is not None:
+        why = f" ({row.why})" if row.why else ""
+        fate = f"{row.tokens_after:,} of {row.tokens_before:,} tokens, {row.fate}{why}"
+    visible = next((m for m in reading.messages if m.id == message.id), None)
+    return fate if visible is None else f"{fate}: {short(_text(visible), _MOST)}"
 
 
 def _text(message: BaseMessage) -> str:
     called = calls_text(message) if isinstance(message, AIMessage) else ""
-    return "\n".join(part for part in (text_of(message), called) if part) or "(nothing)"
+    return " ".join(part for part in (text_of(message), called) if part) or "(nothing)"
