@@ -96,7 +96,7 @@ def _jobs(
 
 def _serve(course: str, data: str, seed: int, serve: Callable[[Any], None]) -> None:
     plan = load_course(course, data, seed)
-    resources = make_resources("hashing", "none", plan.env)
+    resources = make_resources(plan.env)
     memory = {"budget": _BUDGET, "page_tokens": 250}
     serve(partial(_play, plan, Readers({"full": 1.0}, resources, _BUDGET, _BUDGET, memory)))
 
@@ -110,7 +110,7 @@ def _play(plan: Course, readers: Readers, job: Job) -> Trajectory:
         return actor(walk.look(page), walk.step).action
 
     played = record_episode(world, job.task, readers.chooser(reader, world, decide), _STEPS)
-    agent = {"kind": job.actor, "mode": job.world, **plan.facts(job.task)}
+    agent = {"kind": job.actor, "mode": job.world, "group": plan.group(job.task)}
     return played.trajectory(job.name, {"env": plan.env.kind, **job.task}, agent)
 
 

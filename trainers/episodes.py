@@ -1,7 +1,6 @@
 """Recorded episodes for training: split into sides, read decision by decision as an agent would.
 
-A :class:`Walk` builds the same contexts as ``graph.agent`` does from the same config (tested): the
-updater sees the events up to this page, the short-term memory those before it.
+A :class:`Walk` builds the same contexts as ``graph.agent`` does from the same config (tested).
 """
 
 import random
@@ -29,7 +28,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.files import read_yaml
 from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory, read_trajectories
-from stategate.trainers.settings import Named, RecordedSettings, files_of
+from stategate.trainers.settings import RecordedSettings, files_of
 
 #: Says which commands are good: of a world and session, what was (done, said), the page, and the
 #: recent events that memory holds.
@@ -43,8 +42,8 @@ class Course:
     """What to play in a world to learn from.
 
     ``worlds`` are the same world in its modes, by name; ``exams`` are tasks held out; ``teacher`` says
-    which commands are good. Episodes are recorded of ``actors`` (KIND or KIND:FIELD=VALUE,…), with the
-    ``facts`` of each task by which training and validation are kept apart.
+    which commands are good. Episodes are recorded of ``actors`` (KIND or KIND:FIELD=VALUE,…); tasks of
+    one ``group`` are never on both sides of a split.
     """
 
     env: EnvParams
@@ -54,7 +53,7 @@ class Course:
     exams: Sequence[Mapping[str, Any]]
     teacher: Teacher
     actors: Sequence[str]
-    facts: Callable[[Mapping[str, Any]], Mapping[str, str]]
+    group: Callable[[Mapping[str, Any]], str]
 
 
 #: Episodes to fit, to choose by, and to report on (perhaps none).
@@ -65,9 +64,7 @@ _PAGES = 4096  # pages that readers remember in chunks
 def read_sides(settings: RecordedSettings) -> Sides:
     """Read the trajectories and split them. Raises ``UserError`` where there are too few groups."""
     recorded = [t for path in files_of(settings.data) for t in read_trajectories(path)]
-    fitted, validation = split_by_group(
-        recorded, settings.validation, settings.seed, settings.group
-    )
+    fitted, validation = split_by_group(recorded, settings.validation, settings.seed)
     if not fitted or not validation:
         raise UserError(f"'{settings.data}' is too small to split: record more episodes")
     heldout_files = files_of(settings.heldout) if settings.heldout else []
@@ -75,28 +72,22 @@ def read_sides(settings: RecordedSettings) -> Sides:
 
 
 def split_by_group(
-    trajectories: Sequence[Trajectory], share: float, seed: int, group: str = ""
+    trajectories: Sequence[Trajectory], share: float, seed: int
 ) -> tuple[list[Trajectory], list[Trajectory]]:
-    """Split into (training, validation): about ``share`` of the groups validate.
-
-    Episodes of one group stay together: those whose agent has the same fact ``group`` (of several,
-    by comma, the first that it has); an episode without it is a group of its own.
-    """
-    groups = sorted({group_of(t, group) for t in trajectories})
+    """Split into (training, validation): about ``share`` of the groups validate."""
+    groups = sorted(set(map(group_of, trajectories)))
     random.Random(seed).shuffle(groups)
-    validation_groups = (
-        set(groups[: max(1, round(share * len(groups)))]) if len(groups) > 1 else set()
-    )
+    count = max(1, round(share * len(groups))) if len(groups) > 1 else 0
+    held = set(groups[:count])
     return (
-        [t for t in trajectories if group_of(t, group) not in validation_groups],
-        [t for t in trajectories if group_of(t, group) in validation_groups],
+        [t for t in trajectories if group_of(t) not in held],
+        [t for t in trajectories if group_of(t) in held],
     )
 
 
-def group_of(trajectory: Trajectory, group: str) -> str:
-    """Return what an episode hangs together with: its agent's fact ``group``, else itself."""
-    facts = (trajectory.agent.get(fact.strip()) for fact in group.split(","))
-    return str(next((value for value in facts if value), trajectory.episode_id))
+def group_of(trajectory: Trajectory) -> str:
+    """Return what an episode hangs together with: the group that its agent names, else itself."""
+    return str(trajectory.agent.get("group") or trajectory.episode_id)
 
 
 def views_of(settings: RecordedSettings, sides: Sides) -> Callable[[Trajectory], View]:
@@ -116,10 +107,10 @@ def embedder_of(settings: RecordedSettings) -> Embedder:
     return Resources(None, registry().parse("embedder", settings.embedder)).embedder  # type: ignore[arg-type]
 
 
-def make_resources(embedder: Named, updater: str, env: Params) -> Resources:
-    """Return resources without a language model."""
+def make_resources(env: EnvParams) -> Resources:
+    """Return resources without a model: words are hashed, no state is kept."""
     kinds = registry()
-    behind: Any = kinds.parse("embedder", embedder), kinds.parse("updater", updater), env
+    behind: Any = kinds.parse("embedder", "hashing"), kinds.parse("updater", "none"), env
     return Resources(None, *behind)
 
 
@@ -163,10 +154,6 @@ class Readers:
         (params,) = rng.choices(self._kinds, self._weights)
         return Reader(params, round(self._low * (self._high / self._low) ** rng.random()))
 
-    def start(self, reader: Reader, instruction: str) -> "Walk":
-        """Return an episode that nothing has happened in yet."""
-        return Walk(self, reader, instruction)
-
     def chooser(self, reader: Reader, world: World, decide: Decide) -> Choose:
         """Return what plays one episode of ``world`` by ``decide``, and remembers it as it goes."""
         walk: Walk | None = None
@@ -174,7 +161,7 @@ class Readers:
 
         def choose(session: Session, page: Observation) -> str:
             nonlocal walk, last
-            walk = walk or self.start(reader, world.instruction(session))
+            walk = walk or Walk(self, reader, world.instruction(session))
             if last is not None:
                 walk.took(*last, page)
             last = page, decide(walk, session, page)
@@ -206,43 +193,30 @@ class Walk:
         self._readers = readers
         self._build = readers.resources.get(reader.context)
         self._remember = readers.remember
-        updater = readers.resources.updater_params
-        is_stateful = updater is not None and bool(reader.context.checkpoints(updater.kind))
-        self._updater = readers.resources.updater if is_stateful else None
-        self._state = self._updater.initial() if self._updater is not None else None
         self.events: tuple[Event, ...] = ()
         #: Every action so far with the page that it led to, the first page with "".
         self.past: list[tuple[str, str]] = []
         self.step = 0
 
     def look(self, observation: Observation) -> BuiltContext:
-        """Return what the actor reads of ``observation``; call once a step."""
-        context: BuiltContext = self._build(self.request(observation))
-        return context
-
-    def request(self, observation: Observation) -> ContextRequest:
-        """Return what the builder is asked at ``observation``; call once a step."""
-        instruction = self.instruction
+        """Return what the actor reads of ``observation``."""
         if not self.past:
             self.past.append(("", observation.text))
-        if self._updater is not None:
-            last = self.past[-1][0]
-            seen = [Event("ACT", last, self.step - 1, instruction)] if last else []
-            seen.append(Event("OBS", observation.text, self.step, instruction))
-            self._state = self._updater.update(self._state, seen)
         resources = self._readers.resources
         source = self._readers.source(observation)
         if resources.partially_observed:
             source = source.after(self.events)
-        return ContextRequest(
-            instruction=instruction,
+        request = ContextRequest(
+            instruction=self.instruction,
             observation=observation,
             source=source,
             events=self.events,
             budget=self.reader.budget,
-            state=self._state,
+            state=None,
             profile=resources.profile,
         )
+        context: BuiltContext = self._build(request)
+        return context
 
     def took(self, observation: Observation, action: str, outcome: Observation) -> None:
         """Remember that ``action`` was taken on ``observation`` and led to ``outcome``."""

@@ -48,11 +48,6 @@ class RecordedSettings(Settings):
     heldout: Files = Field(default="", description="the same, of episodes to report on")
     embedder: Named = "minilm"
     validation: float = Field(default=0.1, gt=0, lt=1, description="share of groups held back")
-    group: str = Field(
-        default="",
-        description="fact about an episode's agent that no two sides may share (or facts, by comma: "
-        "the first that it has)",
-    )
 
 
 class StateSettings(RecordedSettings):
@@ -87,9 +82,6 @@ class DaggerSettings(Settings):
         default={"full": 1, "window": 1, "compress": 1},
         description="what makes the contexts, KIND or KIND:FIELD=VALUE,…, and how often",
     )
-    updater: str = Field(
-        default="none", description="whose state the builders read: none, gru or ssm"
-    )
     memory: dict[str, int] = Field(
         default={}, description="of short_term, as the preset of the world has it"
     )
@@ -102,7 +94,6 @@ class DaggerSettings(Settings):
         le=1,
         description="share of the last epoch's weights in the result, the best epoch's being the rest",
     )
-    embedder: Named = Field(default="hashing", description="that of the builders")
     hidden: int = Field(default=128, ge=8)
     games: int = Field(default=300, ge=1, description="episodes an epoch")
     passes: int = Field(default=3, ge=1, description="over the decisions that are learned from")

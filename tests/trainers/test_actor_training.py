@@ -13,7 +13,7 @@ from stategate.graph import build_graph, load_config
 from stategate.nodes.act.policy import load_scorer, make_scorer
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.stores.errors import UserError
-from stategate.trainers.episodes import Readers, make_resources, parse_kind
+from stategate.trainers.episodes import Readers, Walk, make_resources, parse_kind
 from stategate.trainers.policy.rollout import Player, Start, collate, sized_batches
 from stategate.trainers.webshop.course import good_actions, invent, weight, with_lookalikes
 from stategate.trainers.webshop.goals import practice
@@ -30,7 +30,7 @@ def plan(shop):
 
 
 def readers_of(builders, *budgets):
-    return Readers(builders, make_resources("hashing", "none", WebShopEnv()), *budgets)
+    return Readers(builders, make_resources(WebShopEnv()), *budgets)
 
 
 def test_practice_goals_are_of_no_product_that_an_earlier_goal_or_the_other_side_uses(shop, plan):
@@ -52,7 +52,7 @@ def test_practice_goals_are_of_no_product_that_an_earlier_goal_or_the_other_side
 
 def test_a_walk_builds_the_contexts_that_the_graph_builds(shop):
     readers = readers_of({"window:events=4": 1.0}, 220, 220)
-    walk = readers.start(readers.draw(random.Random(0)), shop.goals[2]["instruction_text"])
+    walk = Walk(readers, readers.draw(random.Random(0)), shop.goals[2]["instruction_text"])
     overrides = [
         "updater.kind=none",
         "embedder.kind=hashing",
@@ -80,7 +80,8 @@ def test_a_rollout_is_the_episode_that_the_graph_plays(shop):
     scorer, reading, _ = load_scorer("policy")
     readers = readers_of({"full": 1.0}, 2000, 2000)
     starts = [Start({"goal": g}, "rich", readers.draw(random.Random(0))) for g in range(4)]
-    played = Player({"rich": shop}, readers, reading, scorer).play(starts)
+    player = Player({"rich": shop}, readers, reading, scorer)
+    played = [player.play(start) for start in starts]
     overrides = [
         "updater.kind=none",
         "actor.kind=policy",
@@ -89,7 +90,7 @@ def test_a_rollout_is_the_episode_that_the_graph_plays(shop):
     graph = build_graph(load_config("webshop", overrides), checkpointer=False)
     for goal, one in enumerate(played):
         out = graph.invoke({"task": {"goal": goal}}, {"configurable": {"thread_id": str(goal)}})
-        assert (out["reward"], out["done"], out["steps"]) == (one.reward, one.done, one.steps)
+        assert (out["reward"], out["steps"]) == (one.reward, one.steps)
 
 
 def test_readers_are_drawn_by_their_weights_at_budgets_within_bounds():
@@ -110,7 +111,7 @@ def test_the_teacher_reads_features_leaves_what_is_wrong_and_buys_what_is_right(
     for goal in range(30):
         session, page = shop.reset(goal=goal)
         past = [("", page.text)]
-        walk = readers.start(readers.draw(random.Random(0)), shop.instruction(session))
+        walk = Walk(readers, readers.draw(random.Random(0)), shop.instruction(session))
         rng = random.Random(goal)
         while not page.done and len(past) <= 20:
             good = good_actions(shop, session, past, page, walk.events)
@@ -136,7 +137,8 @@ def test_batches_hold_every_page_once(shop):
     readers = readers_of({"full": 1.0})
     starts = [Start({"goal": g}, "rich", readers.draw(random.Random(0))) for g in range(6)]
     scorer, reading, _ = load_scorer("policy")
-    played = Player({"rich": shop}, readers, reading, scorer).play(starts)
+    player = Player({"rich": shop}, readers, reading, scorer)
+    played = [player.play(start) for start in starts]
     seen = [page for one in played for page in one.seen]
     generator = torch.Generator().manual_seed(1)
     places = [i for batch in sized_batches(seen, 7, generator) for i in batch]

@@ -92,7 +92,7 @@ def test_it_learns_in_several_worlds_at_once(tmp_path):
 
 def test_a_teacher_helps_where_it_is_asked_to_and_is_noted_at_every_decision():
     plan = course("sample", 0)
-    readers = Readers({"full": 1}, make_resources("hashing", "none", plan.env), 2000, 2000)
+    readers = Readers({"full": 1}, make_resources(plan.env), 2000, 2000)
     reading = shipped_encoder()
     torch.manual_seed(0)
     scorer = make_scorer(len(reading.row_features), len(reading.page_features), 8)
@@ -101,9 +101,9 @@ def test_a_teacher_helps_where_it_is_asked_to_and_is_noted_at_every_decision():
     ]
     generator = torch.Generator().manual_seed(0)
     player = Player(plan.worlds, readers, reading, scorer, 30)
-    helped = player.play(starts, generator, plan.teacher)
+    helped = [player.play(start, generator, plan.teacher) for start in starts]
     assert all(one.reward == 1 for one in helped)
     assert all(len(one.good) == len(one.picks) and all(one.good) for one in helped)
-    alone = player.play(starts, generator)
+    alone = [player.play(start, generator) for start in starts]
     assert not any(one.good for one in alone)
     assert sum(one.reward for one in alone) < 3

@@ -39,8 +39,8 @@ def folder(tmp_path_factory):
 def test_sides_share_no_product_and_no_wording(folder):
     played = read_trajectories(folder / "train.jsonl")
     reported = read_trajectories(folder / "heldout.jsonl")
-    sides = [*split_by_group(played, 0.2, 0, "asin"), reported]
-    products = [{t.agent["asin"] for t in side} for side in sides]
+    sides = [*split_by_group(played, 0.2, 0), reported]
+    products = [{t.agent["group"] for t in side} for side in sides]
     assert all(products)
     assert not products[0] & products[1]
     assert not products[0] & products[2]
@@ -108,7 +108,7 @@ def test_one_state_and_retriever_of_two_worlds_are_reported_on_each(folder, tmp_
         played = read_trajectories(folder / f"{side}.jsonl")[:count]
         write_trajectories(tmp_path / f"{side}.jsonl", played)
         places[side] = [str(tmp_path / f"{side}.jsonl"), str(tmp_path / "rooms" / f"{side}.jsonl")]
-    common = [f"heldout={places['heldout']}", "epochs=1", "group=asin, room"]
+    common = [f"heldout={places['heldout']}", "epochs=1"]
     sizes = ("d_state=16", "d_event=8")
     alone = trained(tmp_path, "state", *common, f"data={places['train'][1]}", *sizes)
     learnt = {row["agent"] for row in alone["rows"]}  # nothing simple can be learned of the other

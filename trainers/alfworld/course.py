@@ -120,7 +120,7 @@ def course(data: str, seed: int) -> Course:
         [{"game": g} for g in world.splits["train"] if room_of(g) in held_out],
         good_commands,
         ("search_heuristic", "noisy:inner=search_heuristic"),
-        lambda task: {"room": room_of(task["game"])},
+        lambda task: room_of(task["game"]),
     )
 
 

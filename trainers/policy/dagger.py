@@ -37,45 +37,46 @@ _HELPED = 0.5  # of an epoch's episodes the teacher helps, at this share of thei
 
 
 class School:
-    """A world's course, how contexts are made of its episodes, and its teacher's word."""
+    """A world's course, and who plays it as ``settings`` say."""
 
-    def __init__(self, settings: DaggerSettings, reading: Encoder, device: torch.device) -> None:
+    def __init__(self, settings: DaggerSettings, reading: Encoder, scorer: nn.Module) -> None:
         self.course = load_course(settings.course, settings.data, settings.seed)
-        self.resources = make_resources(settings.embedder, settings.updater, self.course.env)
+        self.name, self._games = self.course.env.view().name, settings.games
         self._readers = Readers(
-            settings.builders, self.resources, settings.low, settings.high, settings.memory
+            settings.builders,
+            make_resources(self.course.env),
+            settings.low,
+            settings.high,
+            settings.memory,
         )
-        self._settings, self._reading, self._device = settings, reading, device
-        self._modes = sorted(self.course.worlds)
-        rng = random.Random(settings.seed)
-        exams = self.course.exams
-        self.exam = self._starts(rng.sample(exams, min(settings.exam, len(exams))), rng, 0.0)
-
-    def draw_epoch(self, rng: random.Random) -> list[Start]:
-        """Return an epoch's episodes."""
-        training = list(self.course.training)
-        return self._starts(rng.sample(training, min(self._settings.games, len(training))), rng)
+        self._player = Player(
+            self.course.worlds, self._readers, reading, scorer, settings.max_steps
+        )
+        rng, exams = random.Random(settings.seed), self.course.exams
+        self._exam = self._starts(rng.sample(exams, min(settings.exam, len(exams))), rng, 0.0)
 
     def _starts(
         self, tasks: Sequence[Mapping[str, Any]], rng: random.Random, helped: float = _HELPED
     ) -> list[Start]:
+        modes = sorted(self.course.worlds)
+
         def help_of() -> float:
             return helped * (rng.random() < helped) if helped else 0.0
 
         return [
-            Start(task, self._modes[i % len(self._modes)], self._readers.draw(rng), help_of())
+            Start(task, modes[i % len(modes)], self._readers.draw(rng), help_of())
             for i, task in enumerate(tasks)
         ]
 
-    def play(
-        self, scorer: nn.Module, starts: Sequence[Start], generator: Generator | None
-    ) -> list[Rollout]:
-        """Play; where actions are drawn by ``generator``, the teacher looks on."""
-        course, settings = self.course, self._settings
-        player = Player(
-            course.worlds, self._readers, self._reading, scorer, settings.max_steps, self._device
-        )
-        return player.play(starts, generator, course.teacher if generator else None)
+    def practise(self, rng: random.Random, generator: Generator) -> list[Rollout]:
+        """Play an epoch's episodes; actions are drawn, and the teacher looks on."""
+        tasks = list(self.course.training)
+        starts = self._starts(rng.sample(tasks, min(self._games, len(tasks))), rng)
+        return [self._player.play(start, generator, self.course.teacher) for start in starts]
+
+    def examine(self) -> list[Rollout]:
+        """Play the tasks held out."""
+        return [self._player.play(start) for start in self._exam]
 
 
 #: Pages, and the places of the good candidates on each.
@@ -88,18 +89,18 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     reading = shipped_encoder()
     every = [settings, *(read_settings(DaggerSettings, *one) for one in settings.also.items())]
     is_joint = len(every) > 1
-    schools = [School(one, reading, device) for one in every]
-    names = [school.resources.view.name for school in schools]
+    scorer, sizes = _scorer(settings, reading, device)
+    schools = [School(one, reading, scorer) for one in every]
+    names = [school.name for school in schools]
     hashes = [school.course.fingerprint for school in schools]
     data = {"sha256": hashes if is_joint else hashes[0]}
     run = open_run(settings, {"data": data})
-    scorer, sizes = _scorer(settings, reading, device)
     recent: deque[list[Rollout]] = deque(maxlen=settings.keep)
 
     def batches(generator: Generator) -> Iterator[Batch]:
         own = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
         scorer.eval()
-        rollouts = [x for s in schools for x in s.play(scorer, s.draw_epoch(own), generator)]
+        rollouts = [one for school in schools for one in school.practise(own, generator)]
         trainer.figures |= {
             "train_success": [float(one.reward == 1) for one in rollouts],
             "agreement": [float(p in good) for one in rollouts for p, good in _taught(one)],
@@ -110,7 +111,7 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
 
     def examined() -> list[list[Rollout]]:
         scorer.eval()
-        return [school.play(scorer, school.exam, None) for school in schools]
+        return [school.examine() for school in schools]
 
     def metric() -> dict[str, float]:
         won = [mean([float(one.reward == 1) for one in rollouts]) for rollouts in examined()]

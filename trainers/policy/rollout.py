@@ -40,7 +40,7 @@ def sized_batches(
 
 @dataclass(frozen=True)
 class Start:
-    """An episode to play: a task, in which of the worlds (by name), and how it is read.
+    """An episode to play: a task, in which of a course's worlds (by name), and how it is read.
 
     Where a teacher looks on, a step is its own with the chance ``helped``.
     """
@@ -59,42 +59,34 @@ class Rollout:
     them in place of what was chosen.
     """
 
-    start: Start
     seen: list[Encoded] = field(default_factory=list)
     picks: list[int] = field(default_factory=list)
     good: list[tuple[int, ...]] = field(default_factory=list)
     reward: float = 0.0
     steps: int = 0
-    done: bool = False
 
 
 @dataclass(frozen=True)
 class Player:
-    """Plays episodes with a scorer: worlds by name, how pages are read, and limits."""
+    """Plays episodes with a scorer: worlds by name, how pages are read, and a limit."""
 
     worlds: Mapping[str, World]
     readers: Readers
     reading: Encoder
     scorer: nn.Module
     max_steps: int = 20
-    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     def play(
         self,
-        starts: Sequence[Start],
+        start: Start,
         generator: torch.Generator | None = None,
         teacher: Teacher | None = None,
-    ) -> list[Rollout]:
-        """Return the episodes; actions are drawn by ``generator``, or the most probable without one.
-
-        ``teacher`` says at each decision which candidates are good, and helps as ``starts`` say.
-        """
-        return [self._play(start, generator, teacher) for start in starts]
-
-    def _play(
-        self, start: Start, generator: torch.Generator | None, teacher: Teacher | None
     ) -> Rollout:
-        world, rollout = self.worlds[start.world], Rollout(start)
+        """Return the episode; actions are drawn by ``generator``, or the most probable without one.
+
+        ``teacher`` says at each decision which candidates are good, and helps as ``start`` says.
+        """
+        world, rollout = self.worlds[start.world], Rollout()
         profile = self.readers.resources.profile
 
         def decide(walk: Walk, session: Session, page: Observation) -> str:
@@ -115,14 +107,14 @@ class Player:
 
         choose = self.readers.chooser(start.reader, world, decide)
         played = record_episode(world, start.task, choose, self.max_steps)
-        rollout.steps, rollout.done = played.steps, played.page.done
-        rollout.reward = played.page.reward
+        rollout.steps, rollout.reward = played.steps, played.page.reward
         return rollout
 
     def _pick(self, seen: Encoded, generator: torch.Generator | None) -> int:
         """Return the place of a drawn candidate, or of the most probable one."""
+        device = next(self.scorer.parameters()).device
         with torch.inference_mode():
-            logits: Tensor = self.scorer(*collate([seen], self.device))[0].cpu()
+            logits: Tensor = self.scorer(*collate([seen], device))[0].cpu()
         if generator is None:
             return int(logits.argmax())
         return int(torch.multinomial(logits.softmax(-1), 1, generator=generator))

@@ -17,7 +17,7 @@ from stategate.envs.protocols import View
 from stategate.nodes.update_state.learned import make_model
 from stategate.nodes.update_state.state_models import StateModel
 from stategate.stores.assets.weights import save_weights
-from stategate.trainers.episodes import embedder_of, group_of, read_sides, views_of
+from stategate.trainers.episodes import embedder_of, group_of
 from stategate.trainers.settings import StateSettings, open_run, result
 from stategate.trainers.state.data import (
     Batch,
@@ -25,7 +25,7 @@ from stategate.trainers.state.data import (
     TextTable,
     batches,
     error_over_groups,
-    sequence,
+    read_sequences,
 )
 from stategate.trainers.trainer import Trainer, pick_device
 
@@ -33,11 +33,9 @@ from stategate.trainers.trainer import Trainer, pick_device
 def train(settings: StateSettings) -> dict[str, Any]:
     """Train, report, and write the checkpoint; return the summary."""
     device = pick_device(settings.device)
-    sides = read_sides(settings)
-    embedder, view_of = embedder_of(settings), views_of(settings, sides)
+    embedder = embedder_of(settings)
+    table, sets = read_sequences(settings)
     run = open_run(settings)
-    table = TextTable()
-    sets = [[sequence(t, table, view_of(t)) for t in side] for side in sides]
     table.embed(embedder)
     worlds = {episode.view.name: episode.view for side in sets for episode in side}
     classes = classes_of(worlds, [episode for side in sets for episode in side])
@@ -71,9 +69,9 @@ def train(settings: StateSettings) -> dict[str, Any]:
         learnt = [e for e in (*sets[0], *sets[1]) if e.view.name == name]
         if not own:
             continue
-        rows.append(scored(settings.model + of, guessed(own), settings.group))
+        rows.append(scored(settings.model + of, guessed(own)))
         if learnt:
-            row = majority(learnt, own, classes, settings.group)
+            row = majority(learnt, own, classes)
             rows.append({**row, "agent": row["agent"] + of})
     meta = {"kind": "state", "architecture": model.architecture, "embedder": embedder.name}
     meta |= {"world": ", ".join(worlds), "classes": list(classes)}
@@ -86,14 +84,14 @@ def classes_of(worlds: Mapping[str, View], episodes: Sequence[Sequenced]) -> tup
     """Return the classes of all ``worlds``; one that does not count them has those seen."""
     classes: dict[str, None] = {}
     for name, view in worlds.items():
-        seen = {label for e in episodes if e.view.name == name for label in e.labels}
+        seen = {c.label for e in episodes if e.view.name == name for c in e.choices}
         classes |= dict.fromkeys(tuple(view.actions.classes) or sorted(seen))
     return tuple(classes)
 
 
 def truth(episode: Sequenced, classes: Sequence[str]) -> "Labels":
     """Return the class (its place in ``classes``) of each decision."""
-    return np.array([classes.index(label) for label in episode.labels], dtype=np.int64)
+    return np.array([classes.index(choice.label) for choice in episode.choices], dtype=np.int64)
 
 
 Labels = NDArray[np.int64]  # of one episode's decisions
@@ -119,11 +117,11 @@ def predictions(
     return labelled
 
 
-def scored(name: str, predicted: Sequence[Predicted], group: str) -> dict[str, Any]:
+def scored(name: str, predicted: Sequence[Predicted]) -> dict[str, Any]:
     """Return a summary row: accuracy and macro-F1, standard errors over groups (bootstrap)."""
     row: dict[str, Any] = {"agent": name, "n": len(predicted)}
     row["decisions"] = sum(len(labels) for _, _, labels in predicted)
-    groups = [group_of(episode.trajectory, group) for episode, _, _ in predicted]
+    groups = [group_of(episode.trajectory) for episode, _, _ in predicted]
     row["groups"] = len(set(groups))
     for metric, measure in (("accuracy", _accuracy), ("macro_f1", _macro_f1)):
         row[metric] = measure(predicted)
@@ -135,13 +133,13 @@ def scored(name: str, predicted: Sequence[Predicted], group: str) -> dict[str, A
 
 
 def majority(
-    training: Sequence[Sequenced], reported: Sequence[Sequenced], classes: Sequence[str], group: str
+    training: Sequence[Sequenced], reported: Sequence[Sequenced], classes: Sequence[str]
 ) -> dict[str, Any]:
     """Return the row of the baseline that always predicts the commonest class of ``training``."""
     counts = np.bincount(np.concatenate([truth(e, classes) for e in training]))
-    labelled = [(e, truth(e, classes)) for e in reported if e.labels]
+    labelled = [(e, truth(e, classes)) for e in reported if e.choices]
     guessed = [(e, np.full_like(true, counts.argmax()), true) for e, true in labelled]
-    return scored("majority class", guessed, group)
+    return scored("majority class", guessed)
 
 
 def _accuracy(predicted: Sequence[Predicted]) -> float:

@@ -6,34 +6,80 @@ at each decision has seen that decision's own page, as it has when a context is 
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import dropout
+from torch.nn.utils.rnn import pad_sequence
 
-from stategate.nodes.build_context.heads import make_projection
-from stategate.nodes.retrieval.align import FEATURES
-from stategate.stores.assets.weights import save_weights
+from stategate.nodes.build_context.heads import done_in, make_projection
+from stategate.nodes.protocols import Embedder
+from stategate.nodes.retrieval.align import FEATURES, match
+from stategate.nodes.retrieval.page import describe
+from stategate.nodes.update_state.learned import load_model
+from stategate.nodes.update_state.state_models import StateModel
+from stategate.stores.assets.weights import require_match, save_weights
+from stategate.stores.errors import UserError
 from stategate.stores.runs import mean
-from stategate.trainers.settings import RetrieverSettings, result
-from stategate.trainers.state.data import Decisions, TextTable, error_over_groups, freeze
-from stategate.trainers.trainer import Trainer
+from stategate.trainers.episodes import embedder_of, group_of
+from stategate.trainers.settings import RetrieverSettings, open_run, result
+from stategate.trainers.state.data import (
+    Sequenced,
+    TextTable,
+    batches,
+    error_over_groups,
+    read_sequences,
+)
+from stategate.trainers.trainer import Trainer, pick_device
 
 _MARGIN, _NEGATIVES = 0.2, 16
 _DROPPED = 0.1  # share of the readout's numbers zeroed
 
 
+@dataclass(frozen=True)
+class Decisions:
+    """Decisions as tensors: ``readouts`` (n, d_state), ``wishes`` (n, d_text), ``pages`` (n, m).
+
+    A row of ``pages`` names rows of the text table, the right chunk first, -1 behind; ``features``
+    (n, m, k) are what each chunk and the wish have in common (``nodes.retrieval.align``); ``groups``
+    are what each decision's episode hangs together with.
+    """
+
+    readouts: Tensor
+    wishes: Tensor
+    pages: Tensor
+    features: Tensor
+    groups: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.readouts)
+
+
 def train(settings: RetrieverSettings) -> dict[str, Any]:
     """Train, report, write the checkpoint; return the summary."""
-    frozen = freeze(settings)
-    table, device, fitted = frozen.table, frozen.device, frozen.fitted
+    device = pick_device(settings.device)
+    model, state = load_model(settings.state)
+    embedder = embedder_of(settings)
+    require_match(settings.state, state, "embedder", embedder.name, "set its embedder")
+    table, sides = read_sequences(settings)
+    run = open_run(settings)
+    table.embed(embedder)
+    model.to(device)
+
+    def decisions_of(side: Sequence[Sequenced], world: str = "") -> Decisions | None:
+        own = [episode for episode in side if world in ("", episode.view.name)]
+        return _decisions(own, model, table, embedder, device)
+
+    fitted, validation = decisions_of(sides[0]), decisions_of(sides[1])
+    if fitted is None or validation is None:
+        raise UserError(
+            f"'{settings.data}' holds no decision on a page whose actions are known, or too few: "
+            "record more episodes"
+        )
     torch.manual_seed(settings.seed)
-    sizes = {
-        "d_state": frozen.model.d_state,
-        "d_text": frozen.embedder.dimension,
-        "features": len(FEATURES),
-    }
+    sizes = {"d_state": model.d_state, "d_text": embedder.dimension, "features": len(FEATURES)}
     projection = make_projection(**sizes).to(device)
 
     def data(generator: Generator) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -49,20 +95,79 @@ def train(settings: RetrieverSettings) -> dict[str, Any]:
         return (_MARGIN + scores[:, 1:] - scores[:, :1]).relu().mean()
 
     def metric() -> dict[str, float]:
-        ranks = _ranks(projection, frozen.validation, table, device)
+        ranks = _ranks(projection, validation, table, device)
         return {"rank_accuracy": float((ranks < 1).float().mean())}
 
     history = Trainer(data, projection, loss, metric, clip=None).fit(settings)
     rows: list[dict[str, Any]] = []
-    for world, decisions in frozen.reported.items():
-        of = f" on {world}" if len(frozen.reported) > 1 else ""
-        ranks = _ranks(projection, decisions, table, device)
-        rows.append(_recalled(f"trained{of}", ranks, decisions.groups))
-        rows.append(_recalled(f"instruction{of}", _alike(decisions, table), decisions.groups))
-    meta = {"kind": "retriever", "architecture": sizes, **frozen.facts}
+    reported = sides[2] or sides[1]
+    names = list(dict.fromkeys(episode.view.name for episode in reported))
+    for world in names:
+        decisions = decisions_of(reported, world)
+        if decisions is not None:
+            of = f" on {world}" if len(names) > 1 else ""
+            ranks = _ranks(projection, decisions, table, device)
+            rows.append(_recalled(f"trained{of}", ranks, decisions.groups))
+            rows.append(_recalled(f"instruction{of}", _alike(decisions, table), decisions.groups))
+    meta = {"kind": "retriever", "architecture": sizes, "embedder": embedder.name}
+    meta |= {"world": ", ".join(dict.fromkeys(episode.view.name for episode in sides[0]))}
+    meta |= {"state_sha256": state["sha256"], "state": state["architecture"]["kind"]}
     meta |= result(settings, len(history) - 1, rows[0])
     save_weights(settings.checkpoint, projection.state_dict(), meta)
-    return frozen.run.summarise(rows, [])
+    return run.summarise(rows, [])
+
+
+def _decisions(
+    episodes: Sequence[Sequenced],
+    model: StateModel,
+    table: TextTable,
+    embedder: Embedder,
+    device: torch.device,
+) -> Decisions | None:
+    """Run the frozen state model; return what it knew at each decision, None without any."""
+    readouts: list[Tensor] = []
+    wishes: list[int] = []
+    pages: list[list[int]] = []
+    features: list[Tensor] = []
+    groups: list[str] = []
+    with torch.inference_mode():
+        for batch in batches(episodes, table, 64, device):
+            states = model(batch.texts, batch.types)
+            for i, episode in enumerate(batch.episodes):
+                for place, page, matched in _candidates(episode, table):
+                    readouts.append(states[i, place].cpu())
+                    wishes.append(table.add(episode.trajectory.instruction))
+                    pages.append(page)
+                    features.append(matched)
+                    groups.append(group_of(episode.trajectory))
+    if not pages:
+        return None
+    table.embed(embedder)
+    width = max(map(len, pages))
+    padded = torch.tensor([[*page, *[-1] * (width - len(page))] for page in pages])
+    matches = pad_sequence(features, batch_first=True)
+    tensors = torch.stack(readouts).clone(), table.vectors[wishes], padded, matches
+    return Decisions(*tensors, tuple(groups))
+
+
+def _candidates(episode: Sequenced, table: TextTable) -> Iterator[tuple[int, list[int], Tensor]]:
+    """Yield the decisions for an action that a chunk of its page carries.
+
+    Each is the place of its input, the chunks' rows with the right one first, their features (m, k).
+    """
+    trajectory, view = episode.trajectory, episode.view
+    for choice in episode.choices:
+        if choice.action not in choice.page.actions:
+            continue
+        chunks = [c for c in view.chunks(choice.page) if c.role != "frame" and describe(view, c)]
+        right = next((j for j, c in enumerate(chunks) if choice.action in c.actions), None)
+        if right is None:
+            continue
+        done = done_in(trajectory.events[: choice.before])
+        features = match(view, trajectory.instruction, chunks, done)
+        order = [right, *(j for j in range(len(chunks)) if j != right)]
+        rows = [table.add(describe(view, chunks[j])) for j in order]
+        yield choice.place, rows, torch.from_numpy(features[order])
 
 
 def scored(

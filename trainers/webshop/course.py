@@ -293,5 +293,5 @@ def course(data: str, seed: int) -> Course:
         [{"goal": goal} for goal in (*plan.heldout, *plan.made_heldout, *shown_goals)],
         good_actions,
         _ACTORS,
-        lambda task: {"asin": plan.world.group_of(task["goal"])},
+        lambda task: plan.world.group_of(task["goal"]),
     )
