@@ -7,7 +7,7 @@ from pydantic import Field
 from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.stores.home import home
-from stategate.stores.traces import ContextPiece, Event
+from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
 
 
@@ -33,8 +33,7 @@ class TraceWriter:
         self.store = store
 
     def __call__(self, record: StepRecord) -> None:
-        """Keep the step, with what became of each chunk of its context (a document and its weight)."""
-        pieces = record.context.pieces if record.context is not None else ()
+        """Keep the step."""
         self.store.write_step(
             record.episode_id,
             record.step,
@@ -44,17 +43,6 @@ class TraceWriter:
             instruction=record.instruction,
             reward=record.outcome.reward if _is_scored(record) else None,
             done=record.outcome.done,
-            pieces=[
-                ContextPiece(
-                    record.step,
-                    piece.id,
-                    piece.kind,
-                    None if piece.score is None else float(piece.score),
-                    piece.tokens_before,
-                    piece.tokens_after,
-                )
-                for piece in pieces
-            ],
         )
 
     def fork(self, source: str, target: str, steps: int, thread_id: str = "") -> None:

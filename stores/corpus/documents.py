@@ -1,11 +1,10 @@
-"""Files to documents: txt, md, html, pdf, logs, articles in json and jsonl, read as text.
+"""Files to documents: txt, md, html, pdf, and articles in json, read as text.
 
 What cannot be read is told with its reason and harms nothing else. Document text is data: nothing
 in it is ever run, rendered or followed.
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from stategate.stores.text import without_line_breaks
 from stategate.stores.workers import Crew, Solve, in_order
 
 MAX_BYTES = 20_000_000
-SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".jsonl", ".log")
+SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json")
 
 
 @dataclass(frozen=True)
@@ -80,10 +79,9 @@ def read_folder(
             jobs.append((path, id_, str(root), max_bytes))
     if crew is None:
         for job in jobs:
-            yield from read_documents(*job)
-        return
-    for documents in in_order(_serve, jobs, crew, "read"):
-        yield from documents
+            yield read_document(*job)
+    else:
+        yield from in_order(_serve, jobs, crew, "read")
 
 
 def _id_of(name: str) -> str:
@@ -96,52 +94,23 @@ def _id_of(name: str) -> str:
 
 
 def _serve(serve: Callable[[Solve], None]) -> None:
-    serve(lambda job: read_documents(*job))
+    serve(lambda job: read_document(*job))
 
 
-def read_documents(
+def read_document(
     path: Path, id_: str, origin: str, max_bytes: int = MAX_BYTES
-) -> list[Document | Skipped]:
-    """Read one file: a document, or one for each article of a file that holds several.
-
-    Those are JSON lines, a JSON list, and ``{"documents": [...]}``; ids are such as ``notes.jsonl#2``.
-    Every fault of the file becomes a reason, never a traceback.
-    """
+) -> Document | Skipped:
+    """Read one file. Every fault of it becomes a reason, never a traceback."""
     try:
         size = path.stat().st_size
         if size > max_bytes:
             why = f"{size / 1e6:.0f} MB, over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)"
-            return [Skipped(id_, why)]
+            return Skipped(id_, why)
         raw = path.read_bytes()
     except OSError as error:
-        return [Skipped(id_, str(error.strerror or error))]
-    suffix, title = path.suffix.lower(), " ".join(path.stem.replace("_", " ").split())
-    articles = _articles_in(raw, suffix)
-    if suffix == ".jsonl" and not articles:
-        return [Skipped(id_, 'no JSON lines: write {"title": …, "text": …}, one a line')]
-    if not articles:
-        return [from_bytes(raw, suffix, id_, origin, title)]
-    return [
-        from_bytes(json.dumps(article).encode(), ".json", f"{id_}#{number}", origin, title)
-        for number, article in enumerate(articles, 1)
-    ]
-
-
-def _articles_in(raw: bytes, suffix: str) -> list[Any]:
-    """Return the articles of a file that holds several, [] of any other."""
-    if suffix not in (".json", ".jsonl"):
-        return []
-    try:
-        content = raw.decode("utf-8-sig")
-        articles: Any
-        if suffix == ".jsonl":
-            articles = [parse_json(line) for line in content.split("\n") if line.strip()]
-        else:
-            value = parse_json(content)
-            articles = value.get("documents") if isinstance(value, dict) else value
-        return [{"text": item} if isinstance(item, str) else item for item in articles]
-    except (ValueError, TypeError):
-        return []  # reading it whole says why
+        return Skipped(id_, str(error.strerror or error))
+    title = " ".join(path.stem.replace("_", " ").split())
+    return from_bytes(raw, path.suffix.lower(), id_, origin, title)
 
 
 def from_bytes(

@@ -1,6 +1,5 @@
-"""Pages from the web and Wikipedia articles (through its API), each kept once fetched."""
+"""Pages from the web, and Wikipedia articles through its API."""
 
-import hashlib
 import os
 import re
 from collections.abc import Callable
@@ -10,13 +9,12 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from stategate.stores.corpus.documents import MAX_BYTES, Document, Skipped, from_bytes
 from stategate.stores.errors import describe_error
-from stategate.stores.files import parse_json, write_json
-from stategate.stores.home import cache
+from stategate.stores.files import parse_json
 from stategate.stores.http import limited_answers, on_loopback
 
 #: Another Wikipedia, or a mirror: ``STATEGATE_WIKIPEDIA=https://de.wikipedia.org/w/api.php``.
 API_VARIABLE, API = "STATEGATE_WIKIPEDIA", "https://en.wikipedia.org/w/api.php"
-_AGENT = "stategate (a research agent; it keeps the pages it has read)"
+_AGENT = "stategate (a research agent; its corpora keep the pages it has read)"
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _PATIENCE = 120.0  # seconds that a page may take to come
 Fetch = Callable[[str, dict[str, str]], tuple[str, bytes]]
@@ -28,17 +26,13 @@ def is_web(name: str) -> bool:
 
 
 def read_web(
-    name: str, fresh: bool = False, fetch: Fetch | None = None, max_bytes: int = MAX_BYTES
+    name: str, fetch: Fetch | None = None, max_bytes: int = MAX_BYTES
 ) -> Document | Skipped:
-    """Return the document at a URL or of a Wikipedia title, from the cache unless ``fresh``.
+    """Return the document at a URL or of a Wikipedia title.
 
-    A page that cannot be fetched is ``Skipped`` with the reason; an old copy stays as it is.
+    A page that cannot be fetched is ``Skipped`` with the reason: a corpus keeps its earlier text.
     """
     get = fetch or _fetch
-    cached = _cache_file(name)
-    if cached.exists() and not fresh:
-        page = parse_json(cached.read_text("utf-8"))
-        return Document(name, name, page["title"], page["text"], page["url"])
     try:
         read = _wikipedia if name.lower().startswith("wikipedia:") else _page
         document = read(name, get)
@@ -48,19 +42,7 @@ def read_web(
         return document
     if len(document.text.encode("utf-8", "replace")) > max_bytes:
         return Skipped(name, f"over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)")
-    write_json(cached, {"title": document.title, "text": document.text, "url": document.url})
     return document
-
-
-def _cache_file(name: str) -> Path:
-    # One title means other articles in other Wikipedias.
-    is_elsewhere = _api() != API and name.lower().startswith("wikipedia:")
-    identity = f"{_api()} {name}" if is_elsewhere else name
-    return (
-        cache()
-        / "pages"
-        / f"{hashlib.sha256(identity.encode('utf-8', 'replace')).hexdigest()[:32]}.json"
-    )
 
 
 def _api() -> str:

@@ -1,4 +1,4 @@
-"""What happens in an episode: events, and what became of each context (kept by ``traces.store``)."""
+"""What happens in an episode: events (kept by ``traces.store``)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,19 +29,3 @@ class Event:
     def from_list(cls, row: Sequence[Any]) -> "Event":
         """Read :meth:`to_list` back."""
         return cls(row[0], str(row[1]), int(row[2]))
-
-
-@dataclass(frozen=True)
-class ContextPiece:
-    """What became of one chunk in the context that step ``t`` was decided from, without its text.
-
-    ``score`` is the builder's own, such as a document's weight (None if it does not score).
-    ``tokens_before`` is the chunk's size, ``tokens_after`` what was shown of it (0: nothing).
-    """
-
-    t: int
-    id: str
-    kind: str
-    score: float | None
-    tokens_before: int
-    tokens_after: int

@@ -1,13 +1,8 @@
-"""Every event of every episode: written as it happens, idempotent by episode and step.
-
-Beside the events of a step stands what became of each chunk in its context, with the builder's score
-(:class:`~stores.traces.ContextPiece`); the context's text is not kept.
-"""
+"""Every event of every episode: written as it happens, idempotent by episode and step."""
 
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -15,7 +10,7 @@ import sqlalchemy as sa
 
 from stategate.stores.files import write_lines
 from stategate.stores.sql import Database, Json, Real, Schema, Text, Whole, create_tables
-from stategate.stores.traces import ContextPiece, Event
+from stategate.stores.traces import Event
 
 _metadata = sa.MetaData()
 _episodes = sa.Table(
@@ -31,26 +26,16 @@ _episodes = sa.Table(
     sa.Column("done", Whole),
     sa.Column("steps", Whole),
 )
-_STEP = ("episode_id", "step", "place")
-
-
-def _step_table(name: str, *columns: sa.schema.SchemaItem) -> sa.Table:
-    keys = (
-        sa.Column(key, Text if key == "episode_id" else Whole, primary_key=True) for key in _STEP
-    )
-    return sa.Table(name, _metadata, *keys, *columns)
-
-
-_events = _step_table("events", sa.Column("kind", Text), sa.Column("text", Text))
-_pieces = _step_table(
-    "pieces",
-    sa.Column("id", Text),
+_events = sa.Table(
+    "events",
+    _metadata,
+    sa.Column("episode_id", Text, primary_key=True),
+    sa.Column("step", Whole, primary_key=True),
+    sa.Column("place", Whole, primary_key=True),
     sa.Column("kind", Text),
-    sa.Column("score", Real),
-    sa.Column("tokens_before", Whole),
-    sa.Column("tokens_after", Whole),
+    sa.Column("text", Text),
 )
-_TRACES = Schema("traces", (create_tables(_episodes, _events, _pieces),))
+_TRACES = Schema("traces", (create_tables(_episodes, _events),))
 
 
 class EpisodeFacts(TypedDict, total=False):
@@ -80,21 +65,17 @@ class TraceStore:
         episode_id: str,
         step: int,
         events: Sequence[Event],
-        pieces: Sequence[ContextPiece] = (),
         **facts: Unpack[EpisodeFacts],
     ) -> None:
-        """Keep ``events`` and ``pieces`` as step ``step``, instead of this and later steps' old ones.
+        """Keep ``events`` as step ``step``, instead of this and later steps' old ones.
 
         Later steps go because a step written again was stepped back to: its old future is gone.
         """
         key = {"episode_id": episode_id, "step": step}
-        rows = {
-            _events: [
-                {**key, "place": i, "kind": event.kind, "text": event.text}
-                for i, event in enumerate(events)
-            ],
-            _pieces: [{**key, "place": i, **_without_step(p)} for i, p in enumerate(pieces)],
-        }
+        rows = [
+            {**key, "place": i, "kind": event.kind, "text": event.text}
+            for i, event in enumerate(events)
+        ]
         values: dict[str, object] = {
             "thread_id": facts.get("thread_id", ""),
             "task": facts.get("task") or {},
@@ -108,11 +89,10 @@ class TraceStore:
             episode_id=episode_id, started=time.time(), **values
         )
         with self._db.write() as db:
-            for table, new in rows.items():
-                old = table.c.step >= step
-                db.execute(table.delete().where(table.c.episode_id == episode_id, old))
-                if new:
-                    db.execute(table.insert(), new)
+            old = (_events.c.episode_id == episode_id, _events.c.step >= step)
+            db.execute(_events.delete().where(*old))
+            if rows:
+                db.execute(_events.insert(), rows)
             db.execute(upsert.on_conflict_do_update(index_elements=["episode_id"], set_=values))
 
     def steps_with(self, texts: Sequence[str]) -> list[tuple[str, int, str]]:
@@ -152,10 +132,8 @@ class TraceStore:
         with self._db.write() as db:
             doomed = [*steps, *((row[0], row[1]) for row in db.execute(of_threads))]
             for episode, step in dict.fromkeys(doomed):
-                for table in (_pieces, _events):
-                    here = table.c.episode_id == episode, table.c.step == step
-                    gone = db.execute(table.delete().where(*here))
-                count += bool(gone.rowcount)
+                here = _events.c.episode_id == episode, _events.c.step == step
+                count += bool(db.execute(_events.delete().where(*here)).rowcount)
                 own = _episodes.c.episode_id == episode
                 db.execute(_episodes.update().where(own).values(instruction="", task={}))
                 is_left = sa.exists().where(_events.c.episode_id == episode)
@@ -178,7 +156,7 @@ class TraceStore:
             "steps": steps,
         }
         with self._db.write() as db:
-            for table in (_events, _pieces, _episodes):
+            for table in (_events, _episodes):
                 db.execute(table.delete().where(table.c.episode_id == target))
                 changed = new if table is _episodes else {"episode_id": target}
                 copied = [
@@ -207,39 +185,24 @@ class TraceStore:
 
     def events(self, episode_id: str) -> list[Event]:
         """Return an episode's events in order ([] if there is no such episode)."""
-        return [Event(*row) for row in self._steps_of(_events, episode_id, "kind", "text", "step")]
-
-    def pieces(self, episode_id: str) -> list[ContextPiece]:
-        """Return what became of the chunks of an episode's contexts, in order ([] if unknown)."""
-        names = ("step", "id", "kind", "score", "tokens_before", "tokens_after")
-        return [ContextPiece(*row) for row in self._steps_of(_pieces, episode_id, *names)]
+        e = _events.c
+        query = sa.select(e.kind, e.text, e.step).where(e.episode_id == episode_id)
+        return [Event(*row) for row in self._db.rows(query.order_by(e.step, e.place))]
 
     def export_jsonl(self, path: str | Path) -> int:
         """Write all episodes, oldest first, one JSON object a line; returns how many.
 
         Each line is ``{"episode_id", "events": [{"event_type", "text", "t"}], "reward"}`` and the
-        episode's other facts, with ``pieces`` where contexts were kept. Nothing is left at ``path``
-        if writing fails.
+        episode's other facts. Nothing is left at ``path`` if writing fails.
         """
         return write_lines(path, map(self.exported, reversed(self.episodes())))
 
     def exported(self, episode: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an episode, a row of :meth:`episodes`, with its events and pieces as plain values."""
+        """Return an episode, a row of :meth:`episodes`, with its events as plain values."""
         name = episode["episode_id"]
         row: dict[str, Any] = {
             "episode_id": name,
             "events": [{"event_type": e.kind, "text": e.text, "t": e.t} for e in self.events(name)],
             "reward": episode["reward"],
         }
-        if pieces := self.pieces(name):
-            row["pieces"] = [asdict(piece) for piece in pieces]
         return {**row, **{k: v for k, v in episode.items() if k not in row}}
-
-    def _steps_of(self, table: sa.Table, episode_id: str, *names: str) -> Sequence[Any]:
-        query = sa.select(*(table.c[name] for name in names))
-        query = query.where(table.c.episode_id == episode_id)
-        return self._db.rows(query.order_by(table.c.step, table.c.place))
-
-
-def _without_step(piece: ContextPiece) -> dict[str, object]:
-    return {name: value for name, value in asdict(piece).items() if name != "t"}

@@ -215,7 +215,7 @@ def test_a_packed_answer_unpacks_to_no_more_than_it_may(server, call, packing):
     plan += [lambda h: answer(h, BOMBS[packing], content_encoding=packing)]
     with pytest.raises(ModelUnavailable, match="over 34 MB|packed by"):
         call(resources(url, timeout=30))
-    skipped = read_web(url, fresh=True)
+    skipped = read_web(url)
     assert "over 20 MB" in skipped.why or "packed by" in skipped.why
 
 
@@ -233,4 +233,4 @@ def test_a_page_that_drips_is_given_up(server, monkeypatch):
     monkeypatch.setattr(web_pages, "_PATIENCE", 0.3)
     url, plan, _ = server
     plan.append(drip)
-    assert "within 0 s" in read_web(url, fresh=True).why
+    assert "within 0 s" in read_web(url).why

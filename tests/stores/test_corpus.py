@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stategate.stores.corpus.chunking import Chunking, contains_evidence, cut_passages
 from stategate.stores.corpus.corpus import Corpus, open_corpus, prepare, prepared_key
-from stategate.stores.corpus.documents import Document, Skipped, read_documents, read_folder
+from stategate.stores.corpus.documents import Document, Skipped, read_document, read_folder
 from stategate.stores.corpus.web_pages import read_web
 from stategate.stores.errors import UserError
 from tests.kit import DATA, http_server
@@ -21,7 +21,7 @@ needs_data = pytest.mark.skipif(
 
 
 def read_file(path):
-    return read_documents(path, path.name, "here")[0]
+    return read_document(path, path.name, "here")
 
 
 @needs_data
@@ -182,18 +182,6 @@ def test_a_servers_charset_goes_before_the_pages_own():
         return 'text/html; charset="windows-1251"', raw
 
     assert read_web("https://example.org/x", fetch=fetch).text == RUSSIAN
-
-
-def test_a_page_is_fetched_once_until_it_is_asked_for_anew():
-    calls = []
-
-    def fetch(url, query):
-        calls.append(url)
-        return "text/html", b"<p>Words here."
-
-    for fresh, count in ((False, 1), (False, 1), (True, 2)):
-        assert read_web("https://example.org/x", fresh=fresh, fetch=fetch).text == "Words here."
-        assert len(calls) == count
 
 
 _ARTICLE = {"title": "Moor", "extract": "A wet place.", "fullurl": "https://w/Moor"}

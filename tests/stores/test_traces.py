@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from stategate.stores.errors import UserError
-from stategate.stores.traces import ContextPiece, Event
+from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
 from stategate.stores.traces.trajectories import read_trajectories
 from tests.kit import run_processes
@@ -48,30 +48,6 @@ def test_stepping_back_forgets_the_old_future(store):
     assert (episode["steps"], episode["done"], episode["reward"]) == (2, False, 0.0)
 
 
-def weighed(step):
-    return [
-        ContextPiece(step, "passage:a", "passage", 0.25, 40, 0),
-        ContextPiece(step, "question", "question", None, 9, 9),
-    ]
-
-
-def test_what_became_of_a_context_is_kept_with_its_step(store, tmp_path):
-    for step in range(3):
-        store.write_step("e", step, events(step), pieces=weighed(step))
-    store.write_step("e", 2, events(2), pieces=weighed(2))
-    assert store.pieces("e") == [*weighed(0), *weighed(1), *weighed(2)]
-    store.fork("e", "f", 2)
-    assert store.pieces("f") == [*weighed(0), *weighed(1)]
-    store.write_step("f", 2, [Event("ACT", "elsewhere", 2)])
-    assert store.events("e")[-1] == events(2)[-1]
-    store.write_step("e", 1, events(1))
-    assert store.pieces("e") == weighed(0), "the old future's pieces go with its events"
-    assert store.pieces("no such episode") == []
-    store.export_jsonl(tmp_path / "all.jsonl")
-    rows = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
-    assert [ContextPiece(**piece) for piece in rows[0]["pieces"]] == store.pieces("e")
-
-
 def test_episodes_are_filtered(store):
     write(store, "won")
     store.write_step("going", 0, events(0))
@@ -105,7 +81,7 @@ def test_separators_and_half_an_emoji_survive_a_round_trip(store, tmp_path):
 
 _FORKED = """
 import os, sys
-from stategate.stores.traces import ContextPiece, Event
+from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
 
 store = TraceStore(sys.argv[1])

@@ -12,7 +12,7 @@ from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session, StepResult
 from stategate.nodes.observe.qa import QaEnv
 from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names
-from stategate.stores.corpus.documents import read_documents
+from stategate.stores.corpus.documents import read_document
 from stategate.stores.errors import UserError
 from stategate.stores.home import this_user
 from stategate.stores.progress import Progress
@@ -104,7 +104,7 @@ class Conversation:
         changes = Changes()
         for path in Progress([Path(file) for file in files], "read", unit="file"):
             origin = f"upload:{path.name}"
-            changes.extend(corpus.sync(origin, read_documents(path, path.name, origin)))
+            changes.extend(corpus.sync(origin, [read_document(path, path.name, origin)]))
         if not changes.read:
             why = "; ".join(f"{s.id}: {s.why}" for s in changes.skipped) or "no file"
             raise UserError(f"nothing could be read ({why})")

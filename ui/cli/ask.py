@@ -316,7 +316,7 @@ class RankSettings(Settings):
 @command(
     rank_app,
     """stategate rank "Who wrote the song Counterparts?" --corpus notes/ --top 3""",
-    """stategate rank "Which film is older?" --corpus films.json --json -""",
+    """stategate rank "Which film is older?" --corpus films/ --json -""",
 )
 def rank(settings: RankSettings) -> None:
     """Weigh documents for a question by how much attending to them would help predict it."""

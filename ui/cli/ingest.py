@@ -37,7 +37,6 @@ class IngestSettings(Shared):
     corpus: str = option(..., "The corpus to fill.", metavar="NAME|$STATEGATE_POSTGRES#NAME")
     chunking: str = option("fixed-256-50", "Tokens of a passage, and of an overlap.")
     embedder: str = option("minilm", "Kind of embedder: minilm, openai, hashing.")
-    fresh: bool = option(False, "Fetch pages again.")
     max_mb: float = option(20, "Skip larger files.", ge=0.001)
     vectors: str | None = option(None, "A Chroma server; else a folder.", metavar="URL")
     overrides: Overrides = ()
@@ -98,7 +97,7 @@ def _read(corpus: Corpus, settings: IngestSettings, crew: Crew | None) -> Change
                 total.extend(corpus.sync(str(folders[name].resolve()), documents))
                 bar.update(len(listed[name]))
             else:
-                page = read_web(name, settings.fresh, max_bytes=max_bytes)
+                page = read_web(name, max_bytes=max_bytes)
                 total.extend(corpus.sync(name, [page]))
                 bar.update(1)
     if total.read or total.removed:

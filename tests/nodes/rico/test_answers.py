@@ -12,7 +12,6 @@ from stategate.nodes.build_context.rico import documents_of
 from stategate.nodes.conformance import check_actor
 from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
-from stategate.stores.traces.store import TraceStore
 from stategate.ui.cli.main import app
 
 #: A trained model of keys and values: its gradient finds the document that has the pairs.
@@ -67,17 +66,6 @@ def asked(values, question=QUESTION):
         for update in change.values():
             made.update(update or {})
     return made
-
-
-def test_the_trace_store_keeps_every_weight(settings, tmp_path):
-    settings["memory"].append({"kind": "trace", "path": str(tmp_path / "traces.sqlite")})
-    made = asked(settings)
-    store = TraceStore(tmp_path / "traces.sqlite")
-    (episode,) = store.episodes()
-    kept = [p for p in store.pieces(episode["episode_id"]) if p.kind == "passage"]
-    passages = [piece for piece in made["context"].pieces if piece.kind == "passage"]
-    assert [(p.id, p.score) for p in kept] == [(p.id, p.score) for p in passages]
-    assert [p.tokens_after > 0 for p in kept] == [False, True, True]
 
 
 def test_every_candidate_has_its_weight_and_the_best_is_last(settings):

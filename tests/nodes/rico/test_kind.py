@@ -30,13 +30,10 @@ def test_it_keeps_the_rules(resources, llama_folder):
 def test_documents_from_files(tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "a_note.txt").write_text("one")
-    (tmp_path / "b.json").write_text(
-        json.dumps({"documents": [{"title": "t", "text": "two"}, "x"]})
-    )
-    (tmp_path / "c.jsonl").write_text('{"text": "three"}\n\n{"title": "u", "text": "four"}\n')
+    (tmp_path / "b.json").write_text(json.dumps({"title": "t", "text": "two"}))
     (tmp_path / "d.png").write_bytes(b"\x89")
     found = [(d.title, d.text) for d in documents_of(str(tmp_path))]
-    assert found == [("t", "two"), ("b", "x"), ("c", "three"), ("u", "four"), ("a note", "one")]
+    assert found == [("t", "two"), ("a note", "one")]
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "e.json").write_text("{")
     for place in ("none", "bad"):
