@@ -137,7 +137,7 @@ def _order(
     for i in newest_first:
         kind = pieces[i].kind
         used = queues.get(kind, {})
-        for unit in ladders[i].units:
+        for unit in sorted(ladders[i].units):
             used[unit.tier] = used.get(unit.tier, 0.0) + unit.cost
             time = used[unit.tier] / weight.get(kind, 1)
             order.append((unit.tier, time, unit.cost, i, unit.place))

@@ -21,7 +21,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from stategate.envs.protocols import Chunk, Fragment, View
+from stategate.envs.protocols import Chunk, Fragment, FragmentRole, View
 from stategate.nodes.protocols import Piece
 from stategate.nodes.retrieval.align import Focus, headed, parts_of, stretches
 from stategate.nodes.retrieval.page import ARROW, BREAK, render, text_of
@@ -33,42 +33,48 @@ _WORD = re.compile(r"\s*\S+")
 _LONG, _WORDS = 48, 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Unit:
-    """A stretch of a piece that is shown whole or not at all. ``cost`` is in tokens."""
+    """A stretch of a piece that is shown whole or not at all; ``cost`` is in tokens."""
 
-    place: int
     tier: float
+    place: int
     cost: int
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A stretch in page order. ``group`` ties separators to the words that they lead."""
-
-    fragment: Fragment
-    unit: int | None = None
-    group: int | None = None
-
-
 class Ladder:
-    """One piece between its bare affordances and all of its text.
+    """One piece between its bare affordances and all of its text: fragments, and the units to show.
 
-    ``units`` come in the order in which they are to be shown within the piece.
+    A fragment belongs to a unit, or is tied to its group: it is shown with the first of the group's
+    units. Affordances are always shown.
     """
 
-    def __init__(self, parts: Sequence[_Part], units: Sequence[Unit]) -> None:
-        self._parts = tuple(parts)
-        self.units = tuple(units)
+    def __init__(self) -> None:
+        self.units: list[Unit] = []
+        self._parts: list[tuple[Fragment, int | None, int]] = []
+        self._group = 0
+
+    def unit(self, tier: float, cost: int) -> int:
+        """Add a unit; return its place."""
+        self.units.append(Unit(tier, len(self.units), cost))
+        return len(self.units) - 1
+
+    def add(self, fragment: Fragment, unit: int | None = None) -> None:
+        """Add a fragment of the unit at a place, or one that is tied to its group."""
+        self._parts.append((fragment, unit, self._group))
+
+    def next_group(self) -> None:
+        """Begin another group."""
+        self._group += 1
 
     def show(self, places: Collection[int]) -> list[Fragment]:
         """Return the fragments with the units at the places ``places`` (and all affordances)."""
-        alive = {p.group for p in self._parts if p.unit in places and p.group is not None}
-        visible: list[Fragment] = []
-        for part in self._parts:
-            is_visible = part.unit in places if part.unit is not None else part.group in alive
-            if part.fragment.action is not None or is_visible:
-                visible.append(part.fragment)
+        groups = {group for _, unit, group in self._parts if unit in places}
+        visible = [
+            fragment
+            for fragment, unit, group in self._parts
+            if fragment.action is not None or (group in groups if unit is None else unit in places)
+        ]
         if not visible:
             return []
         visible[0] = replace(visible[0], text=visible[0].text.lstrip())
@@ -79,92 +85,74 @@ def chunk_ladder(view: View, chunk: Chunk, focus: Focus) -> Ladder:
     """Return the ladder of a chunk's rendering, each fragment split as its role allows."""
     if chunk.role == "past":
         return _past_ladder(chunk, focus)
-    builder = _Builder(chunk, focus)
+    ladder = Ladder()
+    title_words: set[int] = set()
     for fragment in render(view, chunk):
         if fragment.action is not None:
-            builder.parts.append(_Part(fragment))
+            ladder.add(fragment)
             continue
         for text in fragment.text.splitlines(keepends=True):
-            if text.strip():
-                builder.add_line(replace(fragment, text=text))
-    return builder.ladder()
-
-
-class _Builder:
-    """Takes the lines of one chunk apart; parts of one group are shown with the first of its units."""
-
-    def __init__(self, chunk: Chunk, focus: Focus) -> None:
-        self._chunk, self._focus = chunk, focus
-        self.parts: list[_Part] = []
-        self._units: list[Unit] = []
-        self._group = 0
-        self._title_words: set[int] = set()
-
-    def add_line(self, line: Fragment) -> None:
-        """Add one line of a fragment: a lead stays whole, others come word by word or by stretches."""
-        self._group += 1
-        if line.role == "lead":
-            self.parts.append(_Part(line, unit=len(self._units)))
-            self._units.append(Unit(len(self._units), -1, _cost(line.text)))
-        elif self._chunk.role == "entry":
-            self._add_segments(line)
-        else:
-            self._add_headed(line)
-
-    def ladder(self) -> Ladder:
-        """Return the chunk between its affordances and all of its lines."""
-        if self.parts and not self.parts[-1].fragment.text.endswith("\n"):
-            self._tie(BREAK)
-        return Ladder(self.parts, _in_order(self._units))
-
-    def _tie(self, fragment: Fragment) -> None:
-        self.parts.append(_Part(fragment, group=self._group))
-
-    def _add(self, fragment: Fragment, tier: float, cost: int) -> None:
-        self.parts.append(_Part(fragment, len(self._units), self._group))
-        self._units.append(Unit(len(self._units), tier, cost))
-
-    def _add_segments(self, fragment: Fragment) -> None:
-        """Add " | title | $12" of an entry: a segment's bar is shown with the first of its words."""
-        focus = self._focus
-        is_first = True
-        for i, segment in enumerate(fragment.text.rstrip("\n").split(" | ")):
-            if not segment.strip() and i == 0:
+            line = replace(fragment, text=text)
+            ladder.next_group()
+            if not text.strip():
                 continue
-            self._group += 1
-            self._tie(Fragment(" |" if i else "", role="lead" if is_first else fragment.role))
-            is_first = False
-            text = f" {segment}" if i else segment
-            if fragment.role in ("quantity", "fact"):
-                amount = focus.amount_tier(fragment) if fragment.role == "quantity" else 3
-                self._add(replace(fragment, text=text), amount, _cost(" | " + segment))
-                continue
-            lead = 1 if i else 0  # the bar's token is paid by the segment's first word
-            for word in _WORD.findall(text):
-                tier = focus.title_tier(self._chunk, word, self._title_words)
-                self._add(replace(fragment, text=word), tier, _cost(word) + lead)
+            if line.role == "lead":
+                ladder.add(line, ladder.unit(-1, _cost(text)))
+            elif chunk.role == "entry":
+                _add_segments(ladder, chunk, focus, line, title_words)
+            else:
+                _add_headed(ladder, chunk, focus, line, title_words)
+    return ladder
 
-    def _add_headed(self, fragment: Fragment) -> None:
-        """Add a "Head: words" line; its head and line break come with the first of its words."""
-        focus, line = self._focus, fragment.text
-        head, body = headed(line)
-        if head:
-            self._tie(Fragment(f"{head}:", role="lead" if fragment.label else fragment.role))
-        lead = _cost(f"{head}:\n") if head else 1
-        words = body.rstrip("\n")
-        if fragment.role in ("quantity", "fact"):
-            amount = min(focus.amount_tier(fragment), 2) if fragment.role == "quantity" else 3
-            self._add(replace(fragment, text=words), amount, _cost(body) + lead)
-        elif fragment.role == "title":
-            for word in _WORD.findall(body):
-                tier = focus.title_tier(self._chunk, word, self._title_words)
-                self._add(replace(fragment, text=word), tier, _cost(word) + lead)
-        else:
-            for stretch in stretches(words):
-                cost = _cost(stretch) + lead
-                self._add(replace(fragment, text=stretch), focus.stretch_tier(stretch), cost)
-        if line.endswith("\n"):
-            self._tie(BREAK)
+
+def _add_segments(
+    ladder: Ladder, chunk: Chunk, focus: Focus, line: Fragment, title_words: set[int]
+) -> None:
+    """Add " | title | $12" of an entry: a segment's bar is shown with the first of its words."""
+    role: FragmentRole = "lead"
+    for i, segment in enumerate(line.text.rstrip("\n").split(" | ")):
+        if not segment.strip() and i == 0:
+            continue
+        ladder.next_group()
+        ladder.add(Fragment(" |" if i else "", role=role))
+        role = line.role
+        text = f" {segment}" if i else segment
+        if line.role in ("quantity", "fact"):
+            tier = focus.amount_tier(line) if line.role == "quantity" else 3
+            ladder.add(replace(line, text=text), ladder.unit(tier, _cost(" | " + segment)))
+        else:  # the bar's token is paid by the segment's words
+            _add_words(ladder, chunk, focus, replace(line, text=text), 1 if i else 0, title_words)
+
+
+def _add_headed(
+    ladder: Ladder, chunk: Chunk, focus: Focus, line: Fragment, title_words: set[int]
+) -> None:
+    """Add a "Head: words" line; its head and line break come with the first of its words."""
+    head, body = headed(line.text)
+    if head:
+        ladder.add(Fragment(f"{head}:", role="lead" if line.label else line.role))
+    lead = _cost(f"{head}:\n") if head else 1
+    words = replace(line, text=body.rstrip("\n"))
+    if line.role in ("quantity", "fact"):
+        tier = min(focus.amount_tier(line), 2) if line.role == "quantity" else 3
+        ladder.add(words, ladder.unit(tier, _cost(body) + lead))
+    elif line.role == "title":
+        _add_words(ladder, chunk, focus, words, lead, title_words)
+    else:
+        for stretch in stretches(words.text):
+            unit = ladder.unit(focus.stretch_tier(stretch), _cost(stretch) + lead)
+            ladder.add(replace(line, text=stretch), unit)
+    if line.text.endswith("\n"):
+        ladder.add(BREAK)
+
+
+def _add_words(
+    ladder: Ladder, chunk: Chunk, focus: Focus, line: Fragment, lead: int, title_words: set[int]
+) -> None:
+    """Add the words of a title, a unit each; ``lead`` is what stands before them, in tokens."""
+    for word in _WORD.findall(line.text):
+        tier = focus.title_tier(chunk, word, title_words)
+        ladder.add(replace(line, text=word), ladder.unit(tier, _cost(word) + lead))
 
 
 def _past_ladder(chunk: Chunk, focus: Focus) -> Ladder:
@@ -183,37 +171,30 @@ def _past_ladder(chunk: Chunk, focus: Focus) -> Ladder:
         first = [i for i, words in enumerate(shows) if words & things]
         news = [] if step_words & things else first or [i for i, words in enumerate(shows) if words]
         tier = 1 if step_words & things or first else 2 if news else 3
-    parts = [
-        _Part(Fragment(number, role="lead"), unit=0),
-        _Part(Fragment(action, role="action"), unit=0),
-        _Part(Fragment(ARROW.rstrip(), role="lead"), group=0),
-    ]
-    head = step + "".join(outcome[i] for i in news)
-    units = [Unit(0, tier, _cost(head) + 1 + bool(news))]
+    ladder = Ladder()
+    head = ladder.unit(tier, _cost(step + "".join(outcome[i] for i in news)) + 1 + bool(news))
+    ladder.add(Fragment(number, role="lead"), head)
+    ladder.add(Fragment(action, role="action"), head)
+    ladder.next_group()  # the arrow leads what is shown of the outcome
+    ladder.add(Fragment(ARROW.rstrip(), role="lead"))
     for i, text in enumerate(outcome):
         line = " " + text.lstrip()
-        place = 0 if i in news else len(units)
-        parts.append(_Part(Fragment(line, role="outcome"), unit=place, group=0))
-        if place:
-            units.append(Unit(place, 3, _cost(line) + 1))
-    parts.append(_Part(BREAK, unit=0))
-    return Ladder(parts, _in_order(units))
+        unit = head if i in news else ladder.unit(3, _cost(line) + 1)
+        ladder.add(Fragment(line, role="outcome"), unit)
+    return ladder
 
 
 def instruction_ladder(piece: Piece) -> Ladder:
     """Return the ladder of the instruction: only parts that the aligner takes for talk may go."""
     lead, instruction = piece.fragments[0].text, piece.fragments[1].text
-    parts: list[_Part] = []
-    units: list[Unit] = []
+    ladder = Ladder()
+    ladder.add(Fragment(lead.rstrip(), role="lead"))
     for start, stop, is_talk in parts_of(instruction):
-        clause = " " * (start == 0) + instruction[start:stop]
-        for stretch in _stretches_of(clause):
-            units.append(Unit(len(units), 3 if is_talk else -2, _cost(stretch) + (not parts)))
+        for stretch in _stretches_of(" " * (start == 0) + instruction[start:stop]):
+            cost = _cost(stretch) + (not ladder.units)
             fragment = Fragment(stretch, role="instruction")
-            parts.append(_Part(fragment, unit=len(units) - 1, group=0))
-    first = _Part(Fragment(lead.rstrip(), role="lead"), group=0)
-    parts = [first, *parts, _Part(BREAK, group=0)]
-    return Ladder(parts, _in_order(units))
+            ladder.add(fragment, ladder.unit(3 if is_talk else -2, cost))
+    return ladder
 
 
 def _stretches_of(clause: str) -> list[str]:
@@ -231,11 +212,12 @@ def plain_ladder(fragments: Sequence[Fragment], *tiers: int) -> Ladder:
         if lines[-1] and lines[-1][-1].text.endswith("\n"):
             lines.append([])
         lines[-1].append(fragment)
-    parts = [_Part(fragment, unit=i) for i, line in enumerate(lines) for fragment in line]
-    units = [
-        Unit(i, tiers[min(i, len(tiers) - 1)], _cost(text_of(line))) for i, line in enumerate(lines)
-    ]
-    return Ladder(parts, _in_order(units))
+    ladder = Ladder()
+    for i, line in enumerate(lines):
+        unit = ladder.unit(tiers[min(i, len(tiers) - 1)], _cost(text_of(line)))
+        for fragment in line:
+            ladder.add(fragment, unit)
+    return ladder
 
 
 def echo_ladder(piece: Piece, tier: int) -> Ladder:
@@ -243,17 +225,13 @@ def echo_ladder(piece: Piece, tier: int) -> Ladder:
     number, action, *others = piece.fragments
     match = _WORD.match(action.text)
     head = replace(action, text=match[0] if match else action.text)
-    more = replace(action, text=action.text[len(head.text) :])
-    parts = [_Part(number, unit=0), _Part(head, unit=0)]
-    units = [Unit(0, tier, _cost(number.text + head.text))]
-    if text := text_of((more, *others)):
-        parts += [_Part(fragment, unit=1) for fragment in (more, *others)]
-        units.append(Unit(1, 3, _cost(text)))
-    return Ladder(parts, units)
-
-
-def _in_order(units: Sequence[Unit]) -> list[Unit]:
-    return sorted(units, key=lambda unit: (unit.tier, unit.place))
+    more = (replace(action, text=action.text[len(head.text) :]), *others)
+    ladder = Ladder()
+    for fragments, own_tier in (((number, head), tier), (more, 3)):
+        unit = ladder.unit(own_tier, _cost(text_of(fragments)))
+        for fragment in fragments:
+            ladder.add(fragment, unit)
+    return ladder
 
 
 @lru_cache(maxsize=65536)
