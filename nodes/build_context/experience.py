@@ -10,9 +10,9 @@ advice by rule; a language model reads the sentence.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -20,9 +20,10 @@ from pydantic import Field
 
 from stategate.envs.protocols import Fragment
 from stategate.nodes.build_context.assemble import line_piece, with_pieces
+from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import online_state, situation
 from stategate.nodes.experience.grow import make_of, trust_of, untrusted
-from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Piece, Vector
+from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Piece
 from stategate.nodes.registry import InnerContext
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import BREAK
@@ -34,16 +35,18 @@ from stategate.stores.tokens import truncate
 LEAD = "Experience: "
 NEXT = "Suggested next: "
 PLAN = "Suggested plan: "
+#: A line of advice.
+Line = tuple[Fragment, ...]
 
 
 @dataclass(frozen=True)
 class Advice:
     """Lines to show, the ids of the rows behind them, their likeness, and why others do not advise."""
 
-    lines: tuple[tuple[Fragment, ...], ...] = ()
-    rows: tuple[str, ...] = ()
+    lines: Sequence[Line] = ()
+    rows: Sequence[str] = ()
     score: float | None = None
-    fallbacks: tuple[str, ...] = ()
+    fallbacks: Sequence[str] = ()
 
     def pieces(self, room: int) -> list[Piece]:
         """Return the lines that fit ``room`` tokens (the first is cut), and fallbacks (no text)."""
@@ -118,99 +121,80 @@ class Experience(AdvisedContext):
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
-        return self.advised(resources, _StateAdvisor(self, resources).advise)
+        embedder, adapter = resources.embedder, resources.experience
+        make = make_of(embedder)
+        bank = StateBank(seeded(bank_place(self.bank), resources.view.name, make), make)
+        untrusted_rows = lru_cache(maxsize=1)(lambda version: untrusted(bank.bank, self.min_trust))
+        situation_of = lru_cache(maxsize=None)(partial(situation, adapter))  # a text never changes
+
+        def advise(request: ContextRequest) -> Advice:
+            """Return the best advice that passes the filters: pure, unless the bank grows."""
+            state = online_state(adapter, request)
+            query, now = embedder.embed([state])[0], situation_of(state)
+            hidden = untrusted_rows(bank.bank.meta("version"))
+
+            def alike(k: int) -> list[Hit]:
+                """Return those in the same situation among the nearest ``k`` states."""
+                hits = bank.search(query, k, hidden=hidden)
+                return [h for h in hits if situation_of(str(h.row.data.get("state", ""))) == now]
+
+            is_gated = self.gate == "proven"
+            if is_gated:
+                hits = alike(self.top_k * _WIDER)[: self.top_k]
+            else:
+                hits = bank.search(query, self.top_k, hidden=hidden)
+            notes: list[str] = []
+            if hidden and (nearest := bank.search(query, 1)) and nearest[0].row.n in hidden:
+                notes.append(self.distrusted(nearest[0]))
+            passed = [
+                hit
+                for hit in hits
+                if hit.row.q >= self.min_q and hit.score >= self.min_score
+                if hit.row.data.get("experience")
+            ]
+            if is_gated:
+                proven = _proven(hits)
+                is_offered = proven != "" and adapter.offers(proven, request.observation)
+                passed = [hit for hit in passed if _move(hit) == proven and is_offered]
+                if passed and (doubt := _doubt(proven, alike(_WIDEST))):
+                    passed, notes = [], [*notes, doubt]
+            if not passed:
+                return Advice(fallbacks=notes)
+            # Decisions of one past state are equally near: among those the one of most worth.
+            best = min(passed, key=lambda hit: (-round(hit.score, 4), -hit.row.q, hit.row.n))
+            line = _suggestion(adapter, request.instruction, best)
+            return Advice([line], [best.row.id], best.score, notes)
+
+        return self.advised(resources, advise)
 
 
-class _StateAdvisor:
-    """Finds advice for a step. Pure as long as the bank does not grow."""
+def _suggestion(adapter: ExperienceAdapter, instruction: str, hit: Hit) -> Line:
+    """Return the line that gives a row's experience and suggests its move.
 
-    def __init__(self, params: Experience, resources: Resources) -> None:
-        self._params = params
-        self._embedder = resources.embedder
-        make = make_of(self._embedder)
-        place = seeded(bank_place(params.bank), resources.view.name, make)
-        self._bank = StateBank(place, make)
-        self._adapter = resources.experience
-        min_trust = params.min_trust
-        self._untrusted = lru_cache(maxsize=1)(
-            lambda version: untrusted(self._bank.bank, min_trust)
-        )
-        self._situation = lru_cache(maxsize=None)(situation)  # a row's text never changes
-
-    def advise(self, request: ContextRequest) -> Advice:
-        """Return the best advice that passes the filters."""
-        params = self._params
-        state = online_state(self._adapter, request)
-        query, now = self._embedder.embed([state])[0], self._situation(self._adapter, state)
-        is_gated = params.gate == "proven"
-        hidden = self._untrusted(self._bank.bank.meta("version"))
-        if is_gated:
-            hits = self._alike(query, now, hidden, params.top_k * _WIDER)[: params.top_k]
-        else:
-            hits = self._search(query, params.top_k, hidden)
-        notes: tuple[str, ...] = ()
-        if hidden and (nearest := self._search(query, 1)) and nearest[0].row.n in hidden:
-            notes = (params.distrusted(nearest[0]),)
-        passed = [hit for hit in hits if self._passes(hit, request)]
-        # Decisions of one past state are equally near: among those the one of most worth.
-        passed.sort(key=lambda hit: (-round(hit.score, 4), -hit.row.q, hit.row.n))
-        if is_gated:
-            proven = _proven(hits)
-            passed = [hit for hit in passed if _move(hit) == proven]
-            if passed:
-                every = self._alike(query, now, hidden, _WIDEST)
-                if doubt := _doubt(_move(passed[0]), every):
-                    passed, notes = [], (*notes, doubt)
-        if not passed:
-            return Advice(fallbacks=notes)
-        best, move = passed[0], _move(passed[0])
-        words = self._spelled(request, str(best.row.data["experience"]), move)
-        first, stop, tail = one_line(words).partition(". ")
-        action = self._adapter.general(str(best.row.data.get("action", "")))
-        lesson = Fragment(first, role="lesson", name=action if first.lower() == action else "")
-        suggested = Fragment(one_line(move), role="move")
-        line = (_lead(LEAD), lesson, _lead(f"{stop}{tail} {NEXT}"), suggested)
-        return Advice((line,), (best.row.id,), best.score, notes)
-
-    def _search(self, query: Vector, k: int, hidden: frozenset[int] = frozenset()) -> list[Hit]:
-        """Return the nearest rows that are not ``hidden``."""
-        return self._bank.search(query, k, hidden=hidden)
-
-    def _alike(self, query: Vector, now: Hashable, hidden: frozenset[int], k: int) -> list[Hit]:
-        """Return those in the situation ``now`` among the nearest ``k`` states."""
-        return [
-            hit
-            for hit in self._search(query, k, hidden)
-            if self._situation(self._adapter, str(hit.row.data.get("state", ""))) == now
-        ]
-
-    def _passes(self, hit: Hit, request: ContextRequest) -> bool:
-        params = self._params
-        is_worth = hit.row.q >= params.min_q and hit.score >= params.min_score
-        if not is_worth or not hit.row.data.get("experience"):
-            return False
-        return params.gate == "none" or self._adapter.offers(_move(hit), request.observation)
-
-    def _spelled(self, request: ContextRequest, words: str, move: str) -> str:
-        """Return advice whose first sentence ends in the move's action for this task.
-
-        A small model would copy a description of the text instead of writing the text.
-        """
-        action = self._adapter.action_of(move, request.instruction)
-        first, stop, tail = words.partition(". ")
-        is_general = first.lower() == self._adapter.moves.get(move, "").lower()
-        return f"{first}: {action}. {tail}" if action and stop and is_general else words
+    The first sentence of a move's own words ends in its action for this task: a small model would copy
+    a description of the text instead of writing the text.
+    """
+    move, words = _move(hit), str(hit.row.data["experience"])
+    action = adapter.action_of(move, instruction)
+    first, stop, tail = words.partition(". ")
+    if action and stop and first.lower() == adapter.moves.get(move, "").lower():
+        words = f"{first}: {action}. {tail}"
+    first, stop, tail = one_line(words).partition(". ")
+    general = adapter.general(str(hit.row.data.get("action", "")))
+    lesson = Fragment(first, role="lesson", name=general if first.lower() == general else "")
+    suggested = Fragment(one_line(move), role="move")
+    return (_lead(LEAD), lesson, _lead(f"{stop}{tail} {NEXT}"), suggested)
 
 
-def _proven(hits: Iterable[Hit]) -> str | None:
-    """Return the move whose worth (less its standard error) most beats its rivals, by the margin."""
+def _proven(hits: Iterable[Hit]) -> str:
+    """Return the move whose worth (less its standard error) beats its rivals by the margin, or ""."""
     lower = {}
     for move, gains in _contrasts(hits).items():
         if len(gains) >= _PROOFS:
             error = float(np.std(gains, ddof=1)) / len(gains) ** 0.5
             lower[move] = float(np.mean(gains)) - error
     move = max(lower, key=lambda name: (lower[name], name), default="")
-    return move if lower and lower[move] >= _MARGIN else None
+    return move if lower and lower[move] >= _MARGIN else ""
 
 
 def _doubt(move: str, hits: Iterable[Hit]) -> str:
@@ -290,13 +274,13 @@ class ExperienceTrace(AdvisedContext):
         """Return the advice of the similar tasks among ``candidates``, best first."""
         eligible = [h for h in candidates if h.score >= self.min_score and h.row.q >= self.min_q]
         hits = [hit for hit in eligible if trust_of(hit.row) >= self.min_trust]
-        notes = tuple(self.distrusted(hit) for hit in eligible if hit not in hits)
+        notes = [self.distrusted(hit) for hit in eligible if hit not in hits]
         if not any(hit.row.data.get("lessons") for hit in hits):
             hits = hits[:_SHOWN]
         if not hits:
             return Advice(fallbacks=notes)
         lines = _lessons(question, hits) or _plan(hits)
-        return Advice(tuple(lines), tuple(hit.row.id for hit in hits), hits[0].score, notes)
+        return Advice(lines, [hit.row.id for hit in hits], hits[0].score, notes)
 
 
 def _lead(text: str) -> Fragment:
@@ -308,7 +292,7 @@ def _listed(fragments: Iterable[Fragment]) -> list[Fragment]:
     return [part for one in fragments for part in (_lead(", "), one)][1:]
 
 
-def _lessons(question: str, hits: Sequence[Hit]) -> list[tuple[Fragment, ...]]:
+def _lessons(question: str, hits: Sequence[Hit]) -> list[Line]:
     """Return the line of lessons about the question's words, most frequent first; [] without any."""
     question_words = frozenset(words_of(question))
     taught = [str(lesson) for hit in hits for lesson in hit.row.data.get("lessons", ())]
@@ -322,7 +306,7 @@ def _lessons(question: str, hits: Sequence[Hit]) -> list[tuple[Fragment, ...]]:
     return [(_lead(f"{LEAD}In like tasks: "), *_listed(lessons), _lead("."))] if lessons else []
 
 
-def _plan(hits: Sequence[Hit]) -> list[tuple[Fragment, ...]]:
+def _plan(hits: Sequence[Hit]) -> list[Line]:
     """Return a line for each similar task: its moves and how it ended; the best one's plan."""
     plan = (Fragment(one_line(move), role="move") for move in hits[0].row.data.get("plan", ()))
     first, *others = ((_lead(LEAD + one_line(_attempt(hit))),) for hit in hits)
