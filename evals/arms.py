@@ -22,7 +22,7 @@ from stategate.nodes.build_context.messages.planner import HistoryPlanner
 from stategate.nodes.retrieval.history import chunks_of, visible_text
 from stategate.stores.errors import UserError
 from stategate.stores.files import read_yaml
-from stategate.stores.tokens import count_tokens, truncate
+from stategate.stores.tokens import truncate
 
 NOTHING, LAST, CLEAR, MASK, SUMMARY, ORACLE = "nothing last clear mask summary oracle".split()
 SUMMARY_TOKENS = 300
@@ -76,7 +76,7 @@ def make_arm(name: str, budget: int, thread: Messages = ()) -> Arm:
 
 def sizes(messages: Messages) -> int:
     """Return the tokens of messages together."""
-    return sum(tokens_of(message, count_tokens) for message in messages)
+    return sum(tokens_of(message) for message in messages)
 
 
 def _reading(
@@ -161,7 +161,7 @@ def _oracle(budget: int, thread: Messages) -> Arm:
             text = text_of(message)
             chunks = chunks_of(str(place), text)
             shown = {chunks[i].id: visible_text(chunks[i]) for i in chosen.get(place, ())}
-            rendering = rendered("", text, chunks, shown, "", count_tokens)
+            rendering = rendered("", text, chunks, shown, "")
             reduced[place] = with_text(message, rendering.text)
 
     def read(history: list[BaseMessage], system: SystemMessage | None) -> Reading:

@@ -31,7 +31,6 @@ from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_text
 from stategate.stores.runs import new_plot, public_path, save_plot
-from stategate.stores.tokens import count_tokens
 
 _TESTED = ("readable", "readable_tool", "tokens_per_call", "dollars_anthropic")
 #: Metric, numerator, denominator, and whether that is the first arm's.
@@ -64,13 +63,13 @@ class Bill:
 
     def call(self, messages: Sequence[BaseMessage], answer: BaseMessage) -> None:
         """Add one call."""
-        rows = [(_face(message), tokens_of(message, count_tokens)) for message in messages]
+        rows = [(_face(message), tokens_of(message)) for message in messages]
         equal = 0
         while equal < min(len(rows), len(self._last)) and rows[equal][0] == self._last[equal][0]:
             equal += 1
         tokens = sum(size for _, size in rows)
         shared = sum(size for _, size in rows[:equal])
-        out = tokens_of(answer, count_tokens)
+        out = tokens_of(answer)
         blocks = shared if shared >= _LEAST else 0
         self.dollars["anthropic"] += _dollars("anthropic", tokens, out, blocks, tokens - blocks)
         self.dollars["openai"] += _dollars("openai", tokens, out, blocks - blocks % _STEP, 0)

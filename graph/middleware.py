@@ -34,7 +34,6 @@ from langgraph.types import Command, TracePolicy
 from stategate.envs.messages.history import (
     LARGEST,
     bounded,
-    bounded_count,
     key_of,
     name_of,
     text_of,
@@ -54,7 +53,6 @@ from stategate.nodes.build_context.messages.decisions import (
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
 from stategate.nodes.models.asking import cached_of, cost_of, usage_of
 from stategate.stores.errors import UserError, describe_error, warn_once
-from stategate.stores.tokens import count_tokens
 
 _KEY = "stategate"
 __all__ = ["ContextMiddleware", "HistorySettings"]
@@ -217,8 +215,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         warn_once(f"context {settings.kind}: messages pass untouched: {problem}")
         tokens = 0
         with suppress(Exception):  # what the builder could not read may not be countable either
-            count = bounded_count(count_tokens)
-            tokens = sum(tokens_of(message, count) for message in messages)
+            tokens = sum(tokens_of(message) for message in messages)
         audit = Audit(settings.kind, settings.budget, tokens, tokens, problem=problem[:300])
         return PreparedCall(tuple(map(_bounded, messages)), None, audit)
 

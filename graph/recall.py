@@ -7,11 +7,11 @@ from langchain_core.messages import BaseMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.prebuilt import InjectedState
 
-from stategate.envs.messages.history import bounded, bounded_count, name_of
+from stategate.envs.messages.history import bounded, name_of, tokens_in
 from stategate.envs.messages.needs import readable_text
 from stategate.nodes.build_context.messages.decisions import OTHER_RECALL, RECALL
 from stategate.nodes.retrieval.history import HistorySource, excerpt
-from stategate.stores.tokens import count_tokens, truncate
+from stategate.stores.tokens import truncate
 
 _FOUND = 12  # parts that a search shows
 
@@ -60,8 +60,7 @@ def recalled(query: str, messages: Sequence[BaseMessage], budget: int) -> str:
 
 
 def _fitting(text: str, budget: int) -> str:
-    count = bounded_count(count_tokens)
-    if count(text) <= budget:
+    if tokens_in(text) <= budget:
         return text
     head = truncate(text[: 12 * budget], budget)
-    return f"{head}\n… ({count(text) - budget} more tokens; recall words)"
+    return f"{head}\n… ({tokens_in(text) - budget} more tokens; recall words)"

@@ -5,16 +5,17 @@ All functions are pure, and none changes a message: one that must differ is a co
 
 import json
 import zlib
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
+from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from stategate.stores.tokens import count_tokens
+
 #: A part of a message: text, or a mapping with a "type".
 Block: TypeAlias = str | dict[str, Any]
-#: Tokens of one text.
-Count = Callable[[str], int]
 #: Characters of a result that are read; of a larger one its beginning and its end.
 LARGEST = 200_000
 _BEGINNING, _END = 80_000, 20_000
@@ -58,15 +59,15 @@ def bounded(text: str) -> str:
     return f"{start[: start.rfind(chr(10)) + 1] or start}…\n{end[end.find(chr(10)) + 1 :]}"
 
 
-def bounded_count(count: Count) -> Count:
-    """Return a token counter for texts of any size, which estimates large ones by their beginning."""
+@lru_cache(maxsize=4096)
+def tokens_in(text: str) -> int:
+    """Return the tokens of a text of any size; of a large one they are estimated by its beginning.
 
-    def tokens(text: str) -> int:
-        if len(text) <= LARGEST:
-            return count(text)
-        return round(count(text[:_BEGINNING]) * len(text) / _BEGINNING)
-
-    return tokens
+    Histories repeat themselves: each text is counted once.
+    """
+    if len(text) <= LARGEST:
+        return count_tokens(text)
+    return round(count_tokens(text[:_BEGINNING]) * len(text) / _BEGINNING)
 
 
 def with_text(message: BaseMessage, text: str) -> BaseMessage:
@@ -100,24 +101,25 @@ def _block_text(block: Block) -> str | None:
     return None
 
 
-def tokens_of(message: BaseMessage, count: Count) -> int:
+def tokens_of(message: BaseMessage) -> int:
     """Return what ``message`` costs to read: text, calls, reasoning, images and files."""
-    total = MESSAGE_TOKENS + count(text_of(message))
+    total = MESSAGE_TOKENS + tokens_in(text_of(message))
     if isinstance(message.content, list):
-        total += sum(_block_tokens(block, count) for block in message.content)
+        total += sum(_block_tokens(block) for block in message.content)
     if isinstance(message, AIMessage):
         for call in (*message.tool_calls, *message.invalid_tool_calls):
             args = call.get("args")
             body = (
                 args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, default=str)
             )
-            total += MESSAGE_TOKENS + count(f"{call.get('name')}{call.get('id')}") + count(body)
+            name = f"{call.get('name')}{call.get('id')}"
+            total += MESSAGE_TOKENS + tokens_in(name) + tokens_in(body)
     if isinstance(message, ToolMessage):
-        total += count(message.tool_call_id)
+        total += tokens_in(message.tool_call_id)
     return total
 
 
-def _block_tokens(block: Block, count: Count) -> int:
+def _block_tokens(block: Block) -> int:
     if isinstance(block, str) or _block_text(block) is not None:
         return 0
     kind = str(block.get("type", ""))
@@ -127,7 +129,7 @@ def _block_tokens(block: Block, count: Count) -> int:
         return IMAGE_TOKENS
     reasoning = block.get("thinking") or block.get("reasoning")
     if isinstance(reasoning, str):
-        return count(reasoning)
+        return tokens_in(reasoning)
     size = len(json.dumps(block, default=str))
     return min(size // 4, IMAGE_TOKENS * max(1, size // 200_000)) if size > 8000 else size // 4
 

@@ -34,7 +34,7 @@ def context_of(kind: str, budget: int, **extra: Any) -> HistoryPlanner:
 
 
 def size_of(messages: Any) -> int:
-    return sum(tokens_of(message, count_tokens) for message in messages)
+    return sum(tokens_of(message) for message in messages)
 
 
 def open_calls(messages: list[BaseMessage]) -> set[str]:

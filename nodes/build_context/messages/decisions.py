@@ -7,7 +7,6 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stategate.envs.messages.history import Count
 from stategate.stores.errors import UserError
 
 #: The tool that shows a shortened result whole.
@@ -20,9 +19,9 @@ _MIN_NEW_RESULT = 150  # tokens of a new result that are always shown
 
 
 class HistorySettings(BaseModel):
-    """The settings of ``ContextMiddleware``; other names are ``parameters`` of the context kind."""
+    """The settings of ``ContextMiddleware``; others are parameters of the context kind."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="allow")
 
     kind: str = Field("compress", description="context kind (`stategate kinds context`)")
     budget: int = Field(
@@ -51,20 +50,12 @@ class HistorySettings(BaseModel):
         frozenset(), description="tools whose new results are shown whole until a cut"
     )
     recall: bool = Field(True, description="give the agent a tool that shows a result whole")
-    token_counter: Count | None = Field(None, description="counts tokens in place of cl100k")
-    parameters: dict[str, Any] = Field(default_factory=dict, description="of the context kind")
 
     @classmethod
     def of(cls, kind: str, budget: int, settings: Mapping[str, Any]) -> "HistorySettings":
-        """Return the settings; names that are not ours are parameters of the kind.
-
-        Raises ``UserError`` for a wrong value.
-        """
-        ours = {name: value for name, value in settings.items() if name in cls.model_fields}
-        others = {name: value for name, value in settings.items() if name not in ours}
-        parameters = {**ours.pop("parameters", {}), **others}
+        """Return the settings. Raises ``UserError`` for a wrong value."""
         try:
-            return cls(kind=kind, budget=budget, parameters=parameters, **ours)
+            return cls(kind=kind, budget=budget, **settings)
         except ValidationError as error:
             wrong = error.errors()[0]
             name = ".".join(map(str, wrong["loc"]))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stategate.envs.messages.history import Count
+from stategate.envs.messages.history import tokens_in
 from stategate.envs.protocols import Chunk
 from stategate.nodes.protocols import Vector
 from stategate.nodes.retrieval.history import visible_text, with_leads, word_scores
@@ -82,14 +82,13 @@ def select(
     results: Mapping[str, Sequence[Chunk]],
     chances: Mapping[str, Vector],
     budget: int,
-    count: Count,
 ) -> Shown:
     """Return what to show of ``results``, at most ``budget`` tokens, by worth per token.
 
     A row's values come first, its prose after every row's values: a part is offered without its prose,
     and the prose as an addition.
     """
-    offers = [o for name, parts in results.items() for o in _offers(parts, chances[name], count)]
+    offers = [o for name, parts in results.items() for o in _offers(parts, chances[name])]
     offers.sort(key=lambda offer: -offer.chance / offer.size)
     shown: dict[str, str] = {}
     room = budget
@@ -106,7 +105,7 @@ def select(
     return shown | _holes(results, shown)
 
 
-def _offers(parts: Sequence[Chunk], chances: Vector, count: Count) -> list[Offer]:
+def _offers(parts: Sequence[Chunk], chances: Vector) -> list[Offer]:
     """Return the ways to show each part."""
     offers = []
     for chunk, chance in zip(parts, chances, strict=True):
@@ -116,7 +115,7 @@ def _offers(parts: Sequence[Chunk], chances: Vector, count: Count) -> list[Offer
         chance = float(chance)
         # Without its stretches of plain words: ids, amounts, dates and paths stay.
         short = _PROSE.sub(ELISION, whole) if size > 12 else whole
-        short_size = count(short) if short != whole else size
+        short_size = tokens_in(short) if short != whole else size
         if short_size <= _WORTH_A_CUT * size:
             offers.append(Offer(chunk, short, short_size + _GAP_TOKENS, chance))
             chance *= _PROSE_CHANCE
@@ -151,15 +150,13 @@ def note(tokens: int, name: str, recall: str) -> str:
     return f"[cut {tokens} tokens{way_back}]"
 
 
-def rendered(
-    name: str, text: str, chunks: Sequence[Chunk], shown: Shown, recall: str, count: Count
-) -> Rendering:
+def rendered(name: str, text: str, chunks: Sequence[Chunk], shown: Shown, recall: str) -> Rendering:
     """Return the text made of the parts that are ``shown``, and of those that lead them.
 
     It is ``text`` itself where everything is shown, or where the note would cost more than it saves.
     """
     places = with_leads(chunks, [i for i, c in enumerate(chunks) if shown.get(c.id, "").strip()])
-    size = count(text)
+    size = tokens_in(text)
     body = ""
     last = -1
     is_whole = len(places) == len(chunks)
@@ -179,9 +176,9 @@ def rendered(
         else:
             body += visible.rstrip() + " " + _GAP
         last = i
-    gone = max(size - count(body), 1)
+    gone = max(size - tokens_in(body), 1)
     shortened = _broken(body.rstrip()) + note(gone, name, recall)
-    shortened_size = count(shortened)
+    shortened_size = tokens_in(shortened)
     if is_whole or shortened_size >= size:
         return Rendering(text, size)
     return Rendering(shortened, shortened_size, is_note=not places)

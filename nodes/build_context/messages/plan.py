@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from stategate.envs.messages.history import (
-    Count,
     bounded,
     calls_of,
     digest,
@@ -19,6 +18,7 @@ from stategate.envs.messages.history import (
     repaired,
     rounds_of,
     text_of,
+    tokens_in,
     tokens_of,
     tool_of,
     tools_called,
@@ -97,10 +97,10 @@ class Slot:
         """Whether it came shortened, as its metadata says; what its text says of that is only text."""
         return bool(self.message.response_metadata.get(SHORTENED))
 
-    def note(self, recall: str, count: Count, why: str) -> Rendering:
+    def note(self, recall: str, why: str) -> Rendering:
         """Return the shortest rendering of a result: the note alone, or a text that is shorter."""
         text = note(self.text_size, self.name, recall)
-        size = count(text)
+        size = tokens_in(text)
         if size >= self.text_size:
             return Rendering(self.text, self.text_size, why)
         return Rendering(text, size, why, is_note=True)
@@ -147,7 +147,6 @@ class History:
     rounds: Sequence[Sequence[Slot]]
     orphans: Sequence[int]
     fixed: int
-    count: Count
     recall: str = ""
     state: Vector | None = None
 
@@ -157,7 +156,6 @@ class History:
         messages: Sequence[BaseMessage],
         previous: Decisions,
         fixed: int,
-        count: Count,
         settings: HistorySettings,
     ) -> "History":
         """Return the history of ``messages``, of which earlier calls decided ``previous``."""
@@ -179,9 +177,9 @@ class History:
                     key=key,
                     name=name_of(messages[place], place),
                     message=message,
-                    size=tokens_of(message, count),
+                    size=tokens_of(message),
                     text=text,
-                    text_size=count(whole) if is_result else 0,
+                    text_size=tokens_in(whole) if is_result else 0,
                     tool=tool_of(message, names),
                     frozen=frozen,
                     is_new=is_result and frozen is None and round_ is every[-1],
@@ -192,13 +190,13 @@ class History:
             rounds.append([replace(slot, stays=stays) for slot in slots])
         orphans = sorted(set(range(len(messages))) - set(places))
         slots = [slot for round_slots in rounds for slot in round_slots]
-        return cls(messages, slots, rounds, orphans, fixed, count)
+        return cls(messages, slots, rounds, orphans, fixed)
 
     def size(self, plan: Plan) -> int:
         """Return the tokens of the whole prompt under ``plan``."""
         left_out = note_of(self, plan)
         size = self.fixed + sum(plan.size_of(slot) for slot in self.slots)
-        return size + (tokens_of(left_out, self.count) if left_out else 0)
+        return size + (tokens_of(left_out) if left_out else 0)
 
     def left_out_within(self, room: int) -> dict[int, str]:
         """Return the places of messages to leave out, and why: the others fit ``room`` tokens.
@@ -269,7 +267,7 @@ def apply(
         cuts=previous.cuts + plan.is_cut,
     )
     rows = tuple(_rows(history, plan))
-    lost = sum(tokens_of(history.messages[place], history.count) for place in history.orphans)
+    lost = sum(tokens_of(history.messages[place]) for place in history.orphans)
     audit = Audit(
         settings.kind,
         settings.budget,
@@ -312,5 +310,5 @@ def _rows(history: History, plan: Plan) -> Iterator[Row]:
         message = history.messages[place]
         key, name = key_of(message, place), name_of(message, place)
         why = "a call without its result, or a result without its call"
-        size = tokens_of(message, history.count)
+        size = tokens_of(message)
         yield Row(key, name, message.type, "orphan", size, 0, why)

@@ -13,7 +13,6 @@ excess.
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -21,11 +20,10 @@ from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolM
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from stategate.envs.messages.history import (
-    Count,
-    bounded_count,
     calls_text,
     instruction_of,
     text_of,
+    tokens_in,
     tokens_of,
 )
 from stategate.envs.messages.needs import readable_text
@@ -61,7 +59,6 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.history import HistorySource, visible_text
 from stategate.nodes.update_state import packed, unpacked
 from stategate.stores.errors import UserError, warn_once
-from stategate.stores.tokens import count_tokens
 from stategate.stores.traces import Event
 
 #: Kinds of ours that add to a prompt, or read what no history of messages has.
@@ -70,7 +67,7 @@ _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
 _SOME_RESULTS = 150  # tokens that a cut leaves for the parts of old results, at least
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
 _ANY_PART = 0.0005  # chance of every part where no scorer tells them apart
-_CACHED = 4096  # texts whose size is remembered, and schemas of tools
+_CACHED = 4096  # tools whose schemas are remembered
 
 
 class HistoryPlanner:
@@ -85,11 +82,8 @@ class HistoryPlanner:
         self.settings = HistorySettings.of(kind, budget, settings)
         embedder = registry().parse("embedder", self.settings.embedder)
         self._resources = Resources(embedder=embedder)  # type: ignore[arg-type]
-        self._params = _params(kind, budget, self.settings.parameters)
+        self._params = _params(kind, budget, self.settings.model_extra or {})
         self._schemas: dict[int, tuple[Any, str]] = {}
-        # Histories repeat themselves: a text is counted once.
-        count = bounded_count(self.settings.token_counter or count_tokens)
-        self._count: Count = lru_cache(_CACHED)(count)
 
     def __call__(
         self,
@@ -103,11 +97,10 @@ class HistoryPlanner:
 
         ``recall`` is the name of the tool that shows a message whole.
         """
-        count = self._count
-        fixed = 0 if system is None else tokens_of(system, count)
-        fixed += sum(count(self._schema(tool)) for tool in tools)
+        fixed = 0 if system is None else tokens_of(system)
+        fixed += sum(tokens_in(self._schema(tool)) for tool in tools)
         decisions, state = self._read(messages, decisions)
-        history = History.of(messages, decisions, fixed, count, self.settings)
+        history = History.of(messages, decisions, fixed, self.settings)
         name = recall if self.settings.recall else ""
         history = replace(history, state=state, recall=name)
         return apply(history, self.plan(history, decisions), decisions, self.settings)
@@ -162,7 +155,7 @@ class HistoryPlanner:
             if over <= 0:
                 return replace(rendering, why=why)
             budget -= over + 8
-        return slot.note(history.recall, history.count, why)
+        return slot.note(history.recall, why)
 
     def _cut(self, history: History, plan: Plan) -> Plan:
         """Plan everything anew, down to the low watermark."""
@@ -192,7 +185,7 @@ class HistoryPlanner:
             if slot.place in chosen:
                 rendering = replace(chosen[slot.place], why=f"by {self.settings.kind}")
             else:
-                rendering = slot.note(history.recall, history.count, why)
+                rendering = slot.note(history.recall, why)
             if rendering.text != slot.text:
                 shortened[slot.place] = rendering
         return self._within_budget(history, replace(plan, renderings=shortened), results)
@@ -209,7 +202,7 @@ class HistoryPlanner:
                 room = plan.text_size_of(slot) - over
                 plan = plan.showing(slot, self._fitted(history, slot, room, why))
             else:
-                plan = plan.showing(slot, slot.note(history.recall, history.count, why))
+                plan = plan.showing(slot, slot.note(history.recall, why))
         return plan
 
     def _chosen(
@@ -222,13 +215,12 @@ class HistoryPlanner:
         source = HistorySource(results, lambda: self._resources.embedder, query)
         if isinstance(self._params, Compress):
             chances = adjusted(self._chances(history, slots), source.by_result, query)
-            shown = select(source.by_result, chances, budget, history.count)
+            shown = select(source.by_result, chances, budget)
         else:
             builder = cast(ContextBuilder, self._resources.get(self._params))
             shown = _shown(builder, _request(history, source, before, budget))
-        recall, count = history.recall, history.count
         return {
-            s.place: rendered(s.name, s.text, source.by_result[s.key], shown, recall, count)
+            s.place: rendered(s.name, s.text, source.by_result[s.key], shown, history.recall)
             for s in slots
         }
 
@@ -286,7 +278,7 @@ def _repeated(history: History, previous: Decisions) -> Plan:
     gone = set(previous.left_out)
     left_out = {slot.place: "as before" for slot in history.slots if slot.key in gone}
     renderings = {
-        slot.place: Rendering(slot.frozen, history.count(slot.frozen), "as before")
+        slot.place: Rendering(slot.frozen, tokens_in(slot.frozen), "as before")
         for slot in history.slots
         if slot.frozen is not None and slot.place not in left_out and not slot.is_pinned
     }
@@ -298,7 +290,7 @@ def _request(
 ) -> ContextRequest:
     """Return the request for parts of ``source``, after the messages ``before``."""
     instruction = instruction_of(history.messages)
-    lead = history.count(f"Instruction: {' '.join(instruction.split())}\n")
+    lead = tokens_in(f"Instruction: {' '.join(instruction.split())}\n")
     start = max(len(before) - 6, 0)
     events = tuple(
         Event("ACT", readable_text(message), place, instruction)

@@ -10,7 +10,6 @@ from stategate.envs.messages.needs import calls_in
 from stategate.evals.arms import NOTHING, ORACLE, Reading
 from stategate.evals.replay import BILLERS, Readable, Replay, replay
 from stategate.graph.exported import read_messages
-from stategate.stores.tokens import count_tokens
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import short
 from stategate.ui.app.tabs import common
@@ -134,7 +133,7 @@ def _shown(reading: Reading, message: BaseMessage, place: int) -> str:
     """Return how much of a message one call showed, why, and the text itself, cut to a cell."""
     key = key_of(message, place)
     row = next((row for row in reading.audit.rows if row.key == key), None)
-    fate = f"{tokens_of(message, count_tokens):,} tokens"
+    fate = f"{tokens_of(message):,} tokens"
     if row is not None:
         why = f" ({row.why})" if row.why else ""
         fate = f"{row.tokens_after:,} of {row.tokens_before:,} tokens, {row.fate}{why}"
