@@ -11,6 +11,7 @@ Rates come from the public list (``cost_of``).
 """
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,11 +107,6 @@ class Replay:
     bill: Bill = field(default_factory=Bill)
     seconds: float = 0.0
 
-    @property
-    def tokens(self) -> int:
-        """Tokens that all calls together read."""
-        return sum(reading.audit.tokens_after for reading in self.readings)
-
 
 def replay(messages: Sequence[BaseMessage], name: str, budget: int) -> Replay:
     """Return what arm ``name`` would have shown at each call of the thread.
@@ -134,48 +130,33 @@ def replay(messages: Sequence[BaseMessage], name: str, budget: int) -> Replay:
     return done
 
 
-@dataclass
-class Readable:
-    """How many needed values of a thread's calls their prompts still show.
+def needs_shown(messages: Sequence[BaseMessage], readings: Sequence[Reading]) -> Row:
+    """Count the values that a thread's calls need, and those that their prompts still show.
 
     ``tool_needs`` stand in results alone. ``recalls`` would bring back what is lost, ``losses`` says
     where it stood.
     """
-
-    needs: int = 0
-    readable_needs: int = 0
-    tool_needs: int = 0
-    tool_readable: int = 0
-    recalls: int = 0
-    losses: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, messages: Sequence[BaseMessage], done: Replay) -> "Readable":
-        """Count the needs of every call of a replay."""
-        counts = cls()
-        system = messages[:1] if messages[0].type == "system" else []
-        for number, (place, reading) in enumerate(
-            zip(calls_in(messages), done.readings, strict=True)
-        ):
-            prompt = "\n".join(map(readable_text, [*system, *reading.messages]))
-            lost = []
-            for need in needs_of(messages[place], messages[:place]):
-                is_shown = stands_in(need.value, prompt)
-                counts.needs += 1
-                counts.readable_needs += is_shown
-                counts.tool_needs += need.tool_only
-                counts.tool_readable += need.tool_only and is_shown
-                if need.tool_only and not is_shown:
-                    lost.append(need.value)
-            counts.recalls += _recalls(lost, messages[:place])
-            counts.losses += [_loss(value, number + 1, messages[:place]) for value in lost]
-        return counts
+    counts: Counter[str] = Counter(needs=0, readable_needs=0, tool_needs=0, tool_readable=0)
+    losses: list[str] = []
+    system = messages[:1] if messages[0].type == "system" else []
+    for number, (place, reading) in enumerate(zip(calls_in(messages), readings, strict=True), 1):
+        prompt = "\n".join(map(readable_text, [*system, *reading.messages]))
+        lost = []
+        for need in needs_of(messages[place], messages[:place]):
+            is_shown = stands_in(need.value, prompt)
+            counts.update(needs=1, readable_needs=is_shown)
+            if need.tool_only:
+                counts.update(tool_needs=1, tool_readable=is_shown)
+                lost += [] if is_shown else [need.value]
+        counts["recalls"] += _recalls(lost, messages[:place])
+        losses += [_loss(value, number, messages[:place]) for value in lost]
+    return {**counts, "losses": losses}
 
 
 def measure(messages: Sequence[BaseMessage], arm: str, budget: int) -> Row:
     """Return the metrics of one thread under one arm; no shares where no call needs anything."""
     done = replay(messages, arm, budget)
-    counts, calls = Readable.of(messages, done), len(done.readings)
+    counts, calls = needs_shown(messages, done.readings), len(done.readings)
     row: Row = {
         "calls": float(calls),
         "orphans": float(sum(orphans_in(reading.messages) for reading in done.readings)),
@@ -186,14 +167,14 @@ def measure(messages: Sequence[BaseMessage], arm: str, budget: int) -> Row:
         "cached_tokens": float(done.bill.cached),
         "decide_total_ms": 1000 * done.seconds,
         "decide_ms": 1000 * done.seconds / calls,
-        **vars(counts),
-        "losses": counts.losses[:_LOSSES],
+        **counts,
+        "losses": counts["losses"][:_LOSSES],
         "over_budget": sum(bool(reading.audit.over_by) for reading in done.readings),
     }
-    if counts.needs:
-        row["readable"] = counts.readable_needs / counts.needs
-    if counts.tool_needs:
-        row["readable_tool"] = counts.tool_readable / counts.tool_needs
+    if counts["needs"]:
+        row["readable"] = counts["readable_needs"] / counts["needs"]
+    if counts["tool_needs"]:
+        row["readable_tool"] = counts["tool_readable"] / counts["tool_needs"]
     return row
 
 

@@ -7,7 +7,7 @@ caller's per-call context. Models and worlds are built once and shared.
 import asyncio
 import itertools
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -16,6 +16,7 @@ from typing import Any
 from langchain_core.runnables import RunnableLambda
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
@@ -165,17 +166,23 @@ def _make_builder(agent: Agent) -> StateGraph[Any, Any, Any, Any]:
         State, context_schema=context_schema(), input_schema=Input, output_schema=Output
     )
 
-    def act(state: State) -> Update:
-        return choose_action(agent, state, get_runtime())
+    def of_call() -> Agent:
+        return agent.for_call(get_runtime().context, get_config().get("configurable"))
+
+    def bound(node: Callable[[Agent, State], Update]) -> Any:
+        def run(state: State) -> Update:
+            return node(of_call(), state)
+
+        return run
 
     async def aact(state: State) -> Update:
-        return await achoose_action(agent, state, get_runtime())
+        return await achoose_action(of_call(), state)
 
-    builder.add_node("observe", partial(observe_world, agent))
-    builder.add_node("update_state", partial(update_state, agent))
-    builder.add_node("build_context", partial(build_context, agent))
-    builder.add_node("act", RunnableLambda(act, aact, name="act"))
-    builder.add_node("write_memory", partial(write_memory, agent))
+    builder.add_node("observe", bound(observe_world))
+    builder.add_node("update_state", bound(update_state))
+    builder.add_node("build_context", bound(build_context))
+    builder.add_node("act", RunnableLambda(bound(choose_action), aact, name="act"))
+    builder.add_node("write_memory", bound(write_memory))
     for name, following in itertools.pairwise((START, *NODES)):
         if name != "observe":
             builder.add_edge(name, following)

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from langchain_core.runnables import RunnableConfig
@@ -53,14 +53,6 @@ class Busy(UserError):
         )
 
 
-@runtime_checkable
-class LocksThreads(Protocol):
-    """A checkpoint saver whose threads can be locked across processes."""
-
-    def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
-        """Return the lock of ``thread``; to enter it raises :class:`Busy` after ``patience`` s."""
-
-
 #: This process's locks by saver and thread, as long as somebody holds or awaits one.
 _locks: "WeakValueDictionary[tuple[int, str], threading.Lock]" = WeakValueDictionary()
 _guard = threading.Lock()
@@ -75,7 +67,7 @@ def thread_name(thread: object) -> str:
 
 def lock_of(saver: object, thread: str) -> AbstractContextManager[None]:
     """Return the lock of a thread: the saver's own, else one of this process."""
-    if isinstance(saver, LocksThreads):
+    if isinstance(saver, LockedSaver):
         return saver.thread_lock(thread, PATIENCE)
     return _local_lock(saver, thread, PATIENCE)
 
@@ -156,8 +148,15 @@ def _in_thread(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
     return call
 
 
-class InThreads(BaseCheckpointSaver[Any]):
-    """Async methods of a saver that has only sync ones; ids that sort after those already there."""
+class LockedSaver(BaseCheckpointSaver[Any]):
+    """A saver whose threads can be locked across processes.
+
+    It has async methods for one with only sync ones, and ids that sort after those already there.
+    """
+
+    def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
+        """Return the lock of ``thread``; to enter it raises :class:`Busy` after ``patience`` s."""
+        raise NotImplementedError
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """See LangGraph."""
@@ -198,7 +197,7 @@ _file_errors = partial(
 )
 
 
-class SqliteCheckpoints(InThreads, SqliteSaver):
+class SqliteCheckpoints(LockedSaver, SqliteSaver):
     """LangGraph's SQLite saver, sync and async; threads are locked by files beside the database."""
 
     def __init__(self, conn: sqlite3.Connection, path: Path) -> None:
@@ -206,7 +205,7 @@ class SqliteCheckpoints(InThreads, SqliteSaver):
         self._path = path
 
     def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
-        """Return the lock of ``thread``, to be held with ``with``."""
+        """See :class:`LockedSaver`."""
         return _file_lock(self._path.with_name(f"{self._path.name}.locks"), thread, patience)
 
     @contextmanager
@@ -281,7 +280,7 @@ def _open_postgres(url: str) -> BaseCheckpointSaver[Any]:
             with suppress(RuntimeError):  # its last user may be a thread of its own
                 super().__del__()
 
-    class PostgresCheckpoints(InThreads, PostgresSaver):
+    class PostgresCheckpoints(LockedSaver, PostgresSaver):
         """LangGraph's PostgreSQL saver, sync and async, over a pool that reconnects."""
 
         @contextmanager
@@ -290,7 +289,7 @@ def _open_postgres(url: str) -> BaseCheckpointSaver[Any]:
                 yield cursor
 
         def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
-            """Return the lock of ``thread``, to be held with ``with``."""
+            """See :class:`LockedSaver`."""
             return _advisory_lock(locks, thread, patience)
 
     check, autocommit = ConnectionPool.check_connection, {"autocommit": True}

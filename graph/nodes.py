@@ -1,7 +1,7 @@
 """The graph's five nodes: each takes the state and returns the channels that it changes.
 
-``agent`` is the graph's own; the call's thread and swapped nodes come with ``runtime``. A node runs
-from its start again when a killed run is resumed, so every effect is idempotent by (episode, step).
+``agent`` is the call's: its thread, with the nodes that the caller swapped. A node runs from its start
+again when a killed run is resumed, so every effect is idempotent by (episode, step).
 ``observation``, ``context`` and ``outcome`` may be missing then: they are computed again.
 """
 
@@ -10,9 +10,7 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
-from langgraph.config import get_config
-from langgraph.runtime import Runtime
-from pydantic import BaseModel
+from langgraph.config import get_stream_writer
 
 from stategate.graph.agent import Agent
 from stategate.graph.state import (
@@ -34,17 +32,15 @@ from stategate.stores.traces import Event
 
 NODES = ("observe", "update_state", "build_context", "act", "write_memory")
 Update = dict[str, Any]
-Call = Runtime[BaseModel | None]
 
 
-def observe_world(agent: Agent, state: State, runtime: Call) -> Update:
+def observe_world(agent: Agent, state: State) -> Update:
     """Begin the task that was passed, or return the page that the last step led to."""
-    agent = _of_call(agent, runtime)
     talks = agent.config.env.conversational
     task = state.get("task") or (pending_question(state) if talks else None)
     if task is None and state.get("session") is not None:
         observation = state.get("outcome") or agent.world.observe(state["session"])
-        _progress(runtime, "observe", state, page=observation.text[:200])
+        _progress("observe", state, page=observation.text[:200])
         return {"observation": observation}
     task = to_plain(require_task(task, agent.config.env))
     session, observation = agent.world.reset({k: v for k, v in task.items() if k != "env"})
@@ -71,15 +67,14 @@ def observe_world(agent: Agent, state: State, runtime: Call) -> Update:
         "info": {},
         "observation": observation,
     }
-    _progress(runtime, "observe", started, page=observation.text[:200])
+    _progress("observe", started, page=observation.text[:200])
     return dict(started)
 
 
-def update_state(agent: Agent, state: State, runtime: Call) -> Update:
+def update_state(agent: Agent, state: State) -> Update:
     """Fold the last action and this observation into the recurrent state."""
-    agent = _of_call(agent, runtime)
     update, count = fold_events(agent, state)
-    _progress(runtime, "update_state", state, events=count)
+    _progress("update_state", state, events=count)
     return update
 
 
@@ -93,9 +88,8 @@ def fold_events(agent: Agent, state: State) -> tuple[Update, int]:
     return {"recurrent": packed(vector)}, len(events)
 
 
-def build_context(agent: Agent, state: State, runtime: Call) -> Update:
+def build_context(agent: Agent, state: State) -> Update:
     """Build the context that the model reads."""
-    agent = _of_call(agent, runtime)
     context = agent.context(state)
     recalled = [
         {"id": piece.id, "score": piece.score, "left_out": piece.reason}
@@ -104,20 +98,18 @@ def build_context(agent: Agent, state: State, runtime: Call) -> Update:
     ]
     facts = {"recalled": recalled} if recalled else {}
     kind = agent.config.context.kind
-    _progress(runtime, "build_context", state, kind=kind, tokens=context.tokens, **facts)
+    _progress("build_context", state, kind=kind, tokens=context.tokens, **facts)
     return {"context": context}
 
 
-def choose_action(agent: Agent, state: State, runtime: Call) -> Update:
+def choose_action(agent: Agent, state: State) -> Update:
     """Choose an action from the built context, and take it."""
-    agent = _of_call(agent, runtime)
     context = state.get("context") or agent.context(state)
-    return _act(agent, state, runtime, context, agent.actor(context, state["steps"]))
+    return _act(agent, state, context, agent.actor(context, state["steps"]))
 
 
-async def achoose_action(agent: Agent, state: State, runtime: Call) -> Update:
+async def achoose_action(agent: Agent, state: State) -> Update:
     """Do as :func:`choose_action` does; an actor that waits for a server keeps no thread meanwhile."""
-    agent = _of_call(agent, runtime)
     context = state.get("context")
     if context is None:
         context = await asyncio.to_thread(agent.context, state)
@@ -126,12 +118,10 @@ async def achoose_action(agent: Agent, state: State, runtime: Call) -> Update:
         decision = await actor.adecide(context, state["steps"])
     else:
         decision = await asyncio.to_thread(actor, context, state["steps"])
-    return await asyncio.to_thread(_act, agent, state, runtime, context, decision)
+    return await asyncio.to_thread(_act, agent, state, context, decision)
 
 
-def _act(
-    agent: Agent, state: State, runtime: Call, context: BuiltContext, decision: Decision
-) -> Update:
+def _act(agent: Agent, state: State, context: BuiltContext, decision: Decision) -> Update:
     if not isinstance(decision, Decision) or not isinstance(decision.action, str):
         kind = agent.config.actor.kind
         raise UserError(
@@ -143,7 +133,7 @@ def _act(
         decision = replace(decision, action=action, fallback=f"refused: {refusal}")
     if decision.fallback is None and not actions.accepts(decision.action, observation):
         decision = replace(decision, fallback="illegal action: nothing happened")
-    _progress(runtime, "act", state, action=decision.action, fallback=decision.fallback)
+    _progress("act", state, action=decision.action, fallback=decision.fallback)
     return apply_decision(agent, state, decision, context)
 
 
@@ -168,16 +158,15 @@ def apply_decision(agent: Agent, state: State, decision: Decision, context: Buil
     }
 
 
-def write_memory(agent: Agent, state: State, runtime: Call) -> Update:
+def write_memory(agent: Agent, state: State) -> Update:
     """Give the finished step to every memory writer, and count it."""
-    agent = _of_call(agent, runtime)
     record = _step_record(agent, state)
     events = read_events(state)
     for params in agent.config.memory:
         with owned_by(agent.owner):
             recent = agent.resources.get(params)(record)
         events = events if recent is None else tuple(recent)
-    _progress(runtime, "write_memory", state, reward=state["reward"], done=state["done"])
+    _progress("write_memory", state, reward=state["reward"], done=state["done"])
     messages = conversation_update(record, state) if agent.config.env.conversational else {}
     return {
         **messages,
@@ -208,10 +197,6 @@ def _step_record(agent: Agent, state: State) -> StepRecord:
     )
 
 
-def _of_call(agent: Agent, runtime: Call) -> Agent:
-    return agent.for_call(runtime.context, get_config().get("configurable"))
-
-
-def _progress(runtime: Call, node: str, state: State, **facts: object) -> None:
+def _progress(node: str, state: State, **facts: object) -> None:
     """Stream one line of progress to whoever listens with ``stream_mode="custom"``."""
-    runtime.stream_writer({"node": node, "step": state.get("steps", 0), **facts})
+    get_stream_writer()({"node": node, "step": state.get("steps", 0), **facts})

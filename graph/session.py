@@ -138,10 +138,7 @@ class Session:
 
     def start(self, task: Mapping[str, Any]) -> "Session":
         """Set the task that the next step begins, such as ``{"goal": 3}``."""
-        inner = task.get("task", task)
-        if not isinstance(inner, Mapping):
-            raise UserError('give a task, such as {"goal": 3}')
-        self._task = dict(inner)
+        self._task = dict(task.get("task", task))
         return self
 
     def step(self, on_text: Callable[[str], object] | None = None) -> StepResult:

@@ -29,7 +29,6 @@ from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Tas
 from stategate.evals.memory.published import (
     Conversation,
     Question,
-    Session,
     Utterance,
     read_locomo,
     read_longmemeval,
@@ -100,8 +99,15 @@ def evidence_task(settings: Evidence) -> Task:
 
     def solver(name: str) -> Solver:
         def solve(sample: Sample, attempt: Attempt) -> None:
+            talk: Conversation = sample.data
+            lines = {turn.id: _line(turn) for turn in talk.turns}
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-                _solve(ranking_by(name, sample.data, embedder, folder), sample.data, attempt.rows)
+                ranking = ranking_by(name, talk, embedder, folder)
+                for row, question in zip(attempt.rows, talk.questions, strict=True):
+                    turns, best, passages = ranking(question.text, question.at)
+                    within = _within(turns, {**lines, **passages})
+                    row |= _facts_of(question, talk.id)
+                    row |= {"score": best, **measured(talk, question, turns, within)}
 
         return solve
 
@@ -109,15 +115,6 @@ def evidence_task(settings: Evidence) -> Task:
         return summarise(rows, agents, settings.seed)
 
     return Task(agents, samples, solver, scorer, args, "questions", "conversation")
-
-
-def _solve(ranking: Ranking, conversation: Conversation, rows: Sequence[Row]) -> None:
-    lines = {turn.id: _line(turn, s) for s in conversation.sessions for turn in s.turns}
-    for row, question in zip(rows, conversation.questions, strict=True):
-        turns, best, passages = ranking(question.text, question.at)
-        within = _within(turns, {**lines, **passages})
-        row |= _facts_of(question, conversation.id)
-        row |= {"score": best, **measured(conversation, question, turns, within)}
 
 
 def _facts_of(question: Question, conversation: str) -> dict[str, Any]:
@@ -135,10 +132,7 @@ def ranking_by(name: str, conversation: Conversation, embedder: Embedder, folder
     """Return the ranking of a conversation's turns by the ranker ``name``."""
     if name == "memory":
         return _remembered(conversation, embedder, folder)
-    texts_by_id = {
-        turn.id: f"{turn.speaker}: {turn.text}" for s in conversation.sessions for turn in s.turns
-    }
-    ids, texts = list(texts_by_id), list(texts_by_id.values())
+    texts = [f"{turn.speaker}: {turn.text}" for turn in conversation.turns]
     words = bm25_over(texts, stemmed=True)
     index = None if name == "bm25" else TextIndex(texts, embedder)
 
@@ -151,7 +145,8 @@ def ranking_by(name: str, conversation: Conversation, embedder: Embedder, folder
         else:
             how: Any = "dense" if name == "minilm" else name
             ranked = index.find(question, len(texts), how)
-        return [ids[i] for i, _ in ranked], ranked[0][1] if ranked else None, {}
+        ids = [conversation.turns[i].id for i, _ in ranked]
+        return ids, ranked[0][1] if ranked else None, {}
 
     return ranking
 
@@ -167,12 +162,11 @@ def _remembered(conversation: Conversation, embedder: Embedder, folder: str) -> 
         {
             "text": turn.text,
             "speaker": turn.speaker,
-            "at": session.at,
-            "thread": session.id,
+            "at": turn.at,
+            "thread": turn.session,
             "id": turn.id,
         }
-        for session in conversation.sessions
-        for turn in session.turns
+        for turn in conversation.turns
     )
 
     def ranking(
@@ -188,9 +182,9 @@ def _remembered(conversation: Conversation, embedder: Embedder, folder: str) -> 
     return ranking
 
 
-def _line(turn: Utterance, session: Session) -> str:
+def _line(turn: Utterance) -> str:
     """Return a turn as a prompt shows it, with its day: what the token budget counts."""
-    day = "" if session.at is None else f"{datetime.fromtimestamp(session.at, UTC):%Y-%m-%d} "
+    day = "" if turn.at is None else f"{datetime.fromtimestamp(turn.at, UTC):%Y-%m-%d} "
     return f"{day}{' '.join(f'{turn.speaker}: {turn.text}'.split())}"
 
 
@@ -209,7 +203,7 @@ def measured(
     conversation: Conversation, question: Question, turns: Sequence[str], within: Sequence[str]
 ) -> dict[str, float]:
     """Return every metric of one question's ranking; none for a question without evidence."""
-    owner = {turn.id: s.id for s in conversation.sessions for turn in s.turns}
+    owner = {turn.id: turn.session for turn in conversation.turns}
     sessions = list(dict.fromkeys(owner[id_] for id_ in turns))
     values: dict[str, float] = {}
     units = (("turn", turns, question.turns), ("session", sessions, question.sessions))

@@ -39,20 +39,16 @@ _DATES = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m
 
 @dataclass(frozen=True)
 class Utterance:
-    """One turn: what ``speaker`` said, and in brackets what the picture shows that was sent with it."""
+    """One turn: what ``speaker`` said, and in brackets what the picture shows that was sent with it.
+
+    ``at`` is when its session was, in Unix seconds (UTC), None where the file says nothing.
+    """
 
     id: str
+    session: str
+    at: float | None
     speaker: str
     text: str
-
-
-@dataclass(frozen=True)
-class Session:
-    """Turns said in one sitting; ``at`` in Unix seconds (UTC), None where the file says nothing."""
-
-    id: str
-    at: float | None
-    turns: tuple[Utterance, ...]
 
 
 @dataclass(frozen=True)
@@ -73,10 +69,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Conversation:
-    """Sessions in order, and what is asked about them."""
+    """Turns in order, and what is asked about them."""
 
     id: str
-    sessions: tuple[Session, ...]
+    turns: tuple[Utterance, ...]
     questions: tuple[Question, ...]
 
 
@@ -98,20 +94,17 @@ def read_locomo(path: str | Path) -> list[Conversation]:
 
 def _sample(value: Any, name: str) -> Conversation:
     transcript = value["conversation"]
-    sessions = []
+    turns = []
     for number in sorted(int(m[1]) for key in transcript if (m := _SESSION.fullmatch(key))):
         at = moment(str(transcript.get(f"session_{number}_date_time", "")))
-        turns = tuple(map(_utterance, transcript[f"session_{number}"] or ()))
-        sessions += [Session(f"S{number}", at, turns)] if turns else []
-    session_of = {turn.id: session.id for session in sessions for turn in session.turns}
+        for turn in transcript[f"session_{number}"] or ():
+            text, caption = str(turn.get("text") or ""), turn.get("blip_caption")
+            text += f" [{caption}]" if caption else ""
+            id_ = _turn_ids(str(turn["dia_id"]))[0]
+            turns.append(Utterance(id_, f"S{number}", at, str(turn["speaker"]), text))
+    session_of = {turn.id: turn.session for turn in turns}
     questions = tuple(_question(qa, f"{name}/{n}", session_of) for n, qa in enumerate(value["qa"]))
-    return Conversation(name, tuple(sessions), questions)
-
-
-def _utterance(turn: Mapping[str, Any]) -> Utterance:
-    text, caption = str(turn.get("text") or ""), turn.get("blip_caption")
-    text += f" [{caption}]" if caption else ""
-    return Utterance(_turn_ids(str(turn["dia_id"]))[0], str(turn["speaker"]), text)
+    return Conversation(name, tuple(turns), questions)
 
 
 def _turn_ids(text: str) -> list[str]:
@@ -144,19 +137,17 @@ def read_longmemeval(path: str | Path) -> list[Conversation]:
 
 def _history(value: Any) -> Conversation:
     golden = {str(id_) for id_ in value.get("answer_session_ids") or ()}
-    sessions, evidence, of_answer = [], [], []
+    turns, evidence, of_answer = [], [], []
     columns = ("haystack_session_ids", "haystack_dates", "haystack_sessions")
-    for number, (id_, date, turns) in enumerate(zip(*map(value.get, columns), strict=True)):
+    for number, (id_, date, session) in enumerate(zip(*map(value.get, columns), strict=True)):
         own = f"S{number}"  # a file may hold a session twice
-        utterances = tuple(
-            Utterance(f"{own}:{n}", str(turn["role"]), str(turn["content"] or ""))
-            for n, turn in enumerate(turns)
-        )
-        sessions += [Session(own, moment(str(date)), utterances)] if utterances else []
-        evidence += [f"{own}:{n}" for n, turn in enumerate(turns) if turn.get("has_answer")]
+        for n, turn in enumerate(session):
+            said = str(turn["role"]), str(turn["content"] or "")
+            turns.append(Utterance(f"{own}:{n}", own, moment(str(date)), *said))
+            evidence += [f"{own}:{n}"] if turn.get("has_answer") else []
         of_answer += [own] * (str(id_) in golden)
     # Histories of the "oracle" file are not in order of time.
-    sessions.sort(key=lambda session: session.at or 0.0)
+    turns.sort(key=lambda turn: turn.at or 0.0)
     name = str(value["question_id"])
     is_abstention = name.endswith("_abs")
     question = Question(
@@ -168,7 +159,7 @@ def _history(value: Any) -> Conversation:
         answerable=not is_abstention,
         at=moment(str(value.get("question_date", ""))),
     )
-    return Conversation(name, tuple(sessions), (question,))
+    return Conversation(name, tuple(turns), (question,))
 
 
 def text_of(path: str | Path) -> str:

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from stategate.envs.messages.history import calls_text, key_of, text_of, tokens_of
 from stategate.envs.messages.needs import calls_in
 from stategate.evals.arms import NOTHING, ORACLE, Reading
-from stategate.evals.replay import BILLERS, Readable, Replay, replay
+from stategate.evals.replay import BILLERS, Replay, needs_shown, replay
 from stategate.graph.exported import read_messages
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import short
@@ -120,13 +120,13 @@ def _bill(messages: list[BaseMessage], one: Replay, nothing: Replay) -> list[str
     dollars = [f"${one.bill.dollars[biller]:.4f}" for biller in BILLERS]
     audits = [reading.audit for reading in one.readings]
     counts = [sum(a.is_cut for a in audits), sum(bool(a.over_by) for a in audits)]
-    needs = Readable.of(messages, one)
+    needs = needs_shown(messages, one.readings)
     readable = [
-        f"{needs.readable_needs} of {needs.needs}",
-        f"{needs.tool_readable} of {needs.tool_needs}",
+        f"{needs['readable_needs']} of {needs['needs']}",
+        f"{needs['tool_readable']} of {needs['tool_needs']}",
     ]
-    bill = [one.kind, f"{one.tokens:,}", *dollars, f"{100 * share:.0f} %"]
-    return [*bill, *map(str, counts), *readable, str(needs.recalls)]
+    bill = [one.kind, f"{one.bill.read:,}", *dollars, f"{100 * share:.0f} %"]
+    return [*bill, *map(str, counts), *readable, str(needs["recalls"])]
 
 
 def _shown(reading: Reading, message: BaseMessage, place: int) -> str:
