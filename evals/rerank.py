@@ -60,18 +60,10 @@ class Question:
 
 
 def data_folder(folder_name: str | None = None) -> Path:
-    """Return the folder of the files: ``folder_name``, ``$STATEGATE_DATA``, or ``../shared/data``.
-
-    Raises ``UserError`` if there is none.
-    """
-    root = Path(folder_name or os.environ.get("STATEGATE_DATA") or "../shared/data").expanduser()
-    for folder in (root / "qa" / "multihop", root):
-        if list(folder.glob("*.jsonl.gz")):
-            return folder
-    raise UserError(
-        f"no multi-hop questions in '{folder_name or root.name}': give their folder with --data, "
-        "files named hotpotqa.dev.jsonl.gz and so on"
-    )
+    """Return the folder of the files: in ``folder_name``, or in ``$STATEGATE_DATA``."""
+    root = Path(folder_name or os.environ.get("STATEGATE_DATA", ".")).expanduser()
+    inner = root / "qa" / "multihop"
+    return inner if inner.is_dir() else root
 
 
 def load_questions(
@@ -85,7 +77,8 @@ def load_questions(
     for name in datasets:
         path = folder / f"{name}.{split}.jsonl.gz"
         if not path.is_file():
-            raise UserError(f"no file {path.name} in '{folder.name}': known are {DATASETS}")
+            why = f"no file {path.name} in '{folder.name}': give the folder with --data"
+            raise UserError(f"{why}; datasets are {', '.join(DATASETS)}")
         with user_error_context(f"{path.name} is damaged", "fetch it again"):
             columns.append([_question(name, row) for row in read_rows(path)[:limit]])
     return [q for group in zip_longest(*columns) for q in group if q is not None]

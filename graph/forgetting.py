@@ -10,6 +10,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ from stategate.stores.traces.store import TraceStore
 
 #: Shorter texts ("Yes.") stand everywhere and prove nothing.
 _TELLING = 12
-_PART = 1 << 22  # bytes of a file that are read at once
 
 
 @dataclass(frozen=True)
@@ -185,12 +185,8 @@ def traces_left(text: str, folders: Sequence[Path]) -> list[str]:
 
 
 def _holds(path: Path, needles: set[bytes]) -> bool:
-    """Say whether a file holds one of ``needles``; it is read in parts that overlap."""
-    overlap = max(map(len, needles)) - 1
-    tail = b""
     with user_error_context(f"cannot read '{path}'"), path.open("rb") as file:
-        while part := file.read(_PART):
-            if any(needle in tail + part for needle in needles):
-                return True
-            tail = (tail + part)[-overlap:] if overlap else b""
-    return False
+        if not path.stat().st_size:
+            return False
+        with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+            return any(content.find(needle) >= 0 for needle in needles)

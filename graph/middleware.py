@@ -29,7 +29,7 @@ from langchain.agents.middleware.types import (
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, SystemMessage, ToolMessage
 from langgraph.config import get_config, get_stream_writer
-from langgraph.types import Command, TracePolicy
+from langgraph.types import Command, TracePolicy, omit_payload
 
 from stategate.envs.messages.history import (
     LARGEST,
@@ -51,17 +51,10 @@ from stategate.nodes.build_context.messages.decisions import (
     PreparedCall,
 )
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
-from stategate.nodes.models.asking import cached_of, cost_of, usage_of
 from stategate.stores.errors import UserError, describe_error, warn_once
 
 _KEY = "stategate"
 __all__ = ["ContextMiddleware", "HistorySettings"]
-
-
-def _without_history(inputs: Any) -> dict[str, Any]:
-    """Return a hook's input for traces: the number of its messages alone."""
-    messages = inputs.get("messages", ()) if isinstance(inputs, Mapping) else ()
-    return {"messages": len(messages)}
 
 
 class ContextState(AgentState[Any]):
@@ -90,7 +83,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     """
 
     state_schema = ContextState
-    trace_policy = TracePolicy(process_inputs=_without_history)
+    trace_policy = TracePolicy(process_inputs=omit_payload)  # else traces repeat the history
 
     def __init__(
         self, kind: str = "compress", budget: int = 16_000, *, timeout: float = 5.0, **settings: Any
@@ -235,30 +228,10 @@ def _bounded(message: BaseMessage) -> BaseMessage:
     return with_text(message, bounded(text)) if is_huge else message
 
 
-def _tell_bill(model: Any, response: ModelResponse[Any]) -> None:
-    """Stream the call's cost, where the model's server reports its usage."""
-    for message in response.result:
-        with suppress(Exception):  # outside of a graph nobody listens; servers say what they like
-            tokens_in, tokens_out = usage_of(message)
-            if not tokens_in and not tokens_out:
-                continue
-            cached, written = cached_of(message)
-            bill = {
-                "type": "stategate.bill",
-                "tokens_in": tokens_in,
-                "tokens_out": tokens_out,
-                "cache_read": cached,
-                "cache_write": written,
-                "dollars": cost_of(model, tokens_in, tokens_out, cached, written),
-            }
-            get_stream_writer()(bill)
-
-
 def _with_decisions(
     response: ModelResponse[Any], request: ModelRequest[Any], prepared: PreparedCall
 ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
-    """Stream the bill, and add the new decisions to the response where they changed."""
-    _tell_bill(request.model, response)
+    """Add the new decisions to the response where they changed."""
     if prepared.decisions is None:
         return response
     state: Mapping[str, Any] = request.state

@@ -24,7 +24,7 @@ from stategate.evals.settings import Memory
 from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
 from stategate.stores.errors import UserError
-from stategate.stores.runs import mean, public_config, public_path
+from stategate.stores.runs import public_config, public_path
 
 #: Config overrides of the four memory policies.
 POLICIES: dict[str, tuple[str, ...]] = {
@@ -117,19 +117,14 @@ def _failure(turn: DialogueTurn) -> dict[str, Any]:
 
 def summarise(turns: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summary:
     """Return right answers by kind of turn, cost, and paired tests by dialogue."""
-    rows = []
-    by_dialogue: dict[str, dict[str, dict[str, float]]] = {name: {} for name in agents}
-    for name in agents:
-        own = [row for row in turns if "right" in row and row["agent"] == name]
-        units = {i: _measured(row) for i, row in enumerate(own)}
-        rows.append(summary_row(name, units, (*_RIGHT, "readable", *_COST)))
-        for dialogue in dict.fromkeys(row["dialogue"] for row in own):
-            part = [units[i] for i, row in enumerate(own) if row["dialogue"] == dialogue]
-            values = {m: [unit[m] for unit in part if m in unit] for m in _RIGHT}
-            by_dialogue[name][dialogue] = {
-                m: mean(numbers) for m, numbers in values.items() if numbers
-            }
-    return rows, paired_tests(by_dialogue, _PAIRS, _RIGHT, seed)
+    units: dict[str, dict[int, dict[str, float]]] = {}
+    groups: dict[int, str] = {}
+    for name in agents:  # the same turns in the same order
+        scored = [row for row in turns if "right" in row and row["agent"] == name]
+        units[name] = dict(enumerate(map(_measured, scored)))
+        groups |= {number: row["dialogue"] for number, row in enumerate(scored)}
+    rows = [summary_row(name, own, (*_RIGHT, "readable", *_COST)) for name, own in units.items()]
+    return rows, paired_tests(units, _PAIRS, _RIGHT, seed, groups)
 
 
 def _measured(row: Mapping[str, Any]) -> dict[str, float]:

@@ -54,7 +54,7 @@ def test_questions_alternate_between_sets(data, tmp_path):
     with pytest.raises(UserError, match="no file musique.test"):
         load_questions(data, "test", ("musique",))
     with pytest.raises(UserError, match="--data"):
-        data_folder(str(tmp_path / "none"))
+        load_questions(data_folder(str(tmp_path / "none")), "dev")
     (data / "hotpotqa.dev.jsonl.gz").write_bytes(b"no gzip")
     with pytest.raises(UserError, match="damaged"):
         load_questions(data, "dev", ("hotpotqa",))

@@ -202,28 +202,3 @@ def test_as_a_hook_decisions_are_kept_where_the_state_has_room_for_them() -> Non
     assert out["stategate"]["cuts"] >= 2
     same = [begins_with(after, before) for before, after in itertools.pairwise(model.prompts)]
     assert sum(same) >= len(same) - out["stategate"]["cuts"]
-
-
-class Billed(Recorder):
-    """Names a model of the public list, and says what its server counted."""
-
-    model_name: str = "claude-sonnet-4-5"
-
-    def _generate(self, messages: list[BaseMessage], *args: Any, **extra: Any) -> ChatResult:
-        result = super()._generate(messages)
-        details = {"cache_read": 600, "cache_creation": 300}
-        result.generations[0].message.usage_metadata = {  # type: ignore[attr-defined]
-            "input_tokens": 1000,
-            "output_tokens": 50,
-            "total_tokens": 1050,
-            "input_token_details": details,
-        }
-        return result
-
-
-def test_the_bill_counts_cache_reads_and_writes() -> None:
-    agent = agent_of(Billed(calls=1, prompts=[]), [ContextMiddleware(budget=4000)])
-    bills = [e for e in agent.stream(ASK, stream_mode="custom") if e["type"] == "stategate.bill"]
-    assert len(bills) == 2
-    dollars = 100 * 3.0 + 600 * 0.3 + 300 * 3.75 + 50 * 15.0  # fresh, read, written, out
-    assert bills[0]["dollars"] == pytest.approx(dollars / 1e6)
