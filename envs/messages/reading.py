@@ -57,9 +57,11 @@ class Span:
 def format_of(text: str) -> Format:
     """Say what ``text`` is; "text" where it is nothing else."""
     body = text.strip()
-    if body[:1] in ("{", "[") and _is_json(body):
-        return "json"
     lines = [line for line in body.splitlines() if line.strip()]
+    if body[:1] in ("{", "[") and (
+        _is_json(body) or (len(lines) > 1 and all(map(_is_json, lines)))  # one object a line
+    ):
+        return "json"
     if re.match(r"<!doctype html|<html\b", body, re.I) or len(_TAG.findall(body[:20_000])) >= max(
         4, len(body[:20_000]) // 400
     ):
@@ -118,24 +120,12 @@ def readable(text: str) -> str:
 # Each format --------------------------------------------------------------------------------------
 
 
-def _is_json(body: str) -> bool:
+def _is_json(text: str) -> bool:
     try:
-        _, end = _DECODER.raw_decode(body)
+        json.loads(text)
     except (ValueError, RecursionError):
         return False
-    tail = body[end:].strip()
-    if not tail:
-        return True
-    lines = body.splitlines()  # one object a line
-    return len(lines) > 1 and all(_is_value(line) for line in lines if line.strip())
-
-
-def _is_value(line: str) -> bool:
-    try:
-        _, end = _DECODER.raw_decode(line.strip())
-    except (ValueError, RecursionError):
-        return False
-    return end == len(line.strip())
+    return True
 
 
 def _after(pattern: re.Pattern[str], text: str, at: int) -> int:

@@ -26,7 +26,7 @@ from stategate.nodes.protocols import (
     ContextRequest,
     Piece,
 )
-from stategate.nodes.retrieval.page import BREAK, render, text_of
+from stategate.nodes.retrieval.page import BREAK, lead, render, text_of
 from stategate.stores.text import one_line, without_line_breaks
 from stategate.stores.tokens import count_tokens, truncate
 from stategate.stores.traces import Event
@@ -80,9 +80,9 @@ def assemble(
 
 def instruction_piece(request: ContextRequest) -> Piece:
     """Return the line of the instruction, within the budget."""
-    lead = Fragment("Instruction: ", role="lead")
     text = Fragment(one_line(request.instruction), role="instruction")
-    return line_piece("instruction", "instruction", (lead, text, BREAK), request.budget)
+    line = (lead("Instruction: "), text, BREAK)
+    return line_piece("instruction", "instruction", line, request.budget)
 
 
 def built(pieces: Sequence[Piece], over_budget: bool = False) -> BuiltContext:
@@ -233,8 +233,7 @@ def _status(line: StatusLine) -> list[Fragment]:
     text, value = without_line_breaks(line.text), without_line_breaks(line.value)
     if not value or not text.endswith(value):
         return [Fragment(f"{text}\n", role="fact")]
-    lead = Fragment(text.removesuffix(value), role="lead")
-    return [lead, Fragment(value, role="value", name=line.name), BREAK]
+    return [lead(text.removesuffix(value)), Fragment(value, role="value", name=line.name), BREAK]
 
 
 def history_pieces(events: Sequence[Event], count: int, budget: int) -> list[Piece]:
@@ -244,11 +243,10 @@ def history_pieces(events: Sequence[Event], count: int, budget: int) -> list[Pie
     notes = {event.t - 1: one_line(event.text) for event in events if event.kind == "NOTE"}
     lines = []
     for e in acts:
-        number = Fragment(f"{e.t + 1}. ", role="lead")
-        line = [number, Fragment(one_line(e.text), role="action"), BREAK]
+        line = [lead(f"{e.t + 1}. "), Fragment(one_line(e.text), role="action"), BREAK]
         # A page that says what it said one step before needs no second note.
         if e.t in notes and notes[e.t] != notes.get(e.t - 1):
-            line += [Fragment(NOTE, role="lead"), Fragment(notes[e.t], role="note"), BREAK]
+            line += [lead(NOTE), Fragment(notes[e.t], role="note"), BREAK]
         lines.append(line_piece(f"history:{e.t}", "history", line, 60))
     return headed(header, lines, budget)
 
@@ -268,7 +266,7 @@ def line_piece(
     score: float | None = None,
 ) -> Piece:
     """Make a piece of the frame, cut to ``budget`` tokens (None: whole); a plain text is a lead."""
-    whole = (Fragment(line, role="lead"),) if isinstance(line, str) else tuple(line)
+    whole = (lead(line),) if isinstance(line, str) else tuple(line)
     visible = whole if budget is None else tuple(fit(whole, budget))
     before, text = count_tokens(text_of(whole)), text_of(visible)
     return Piece(id_, kind, text, (), before, count_tokens(text), score, fragments=visible)

@@ -12,7 +12,7 @@ from stategate.nodes.build_context.assemble import FramedContext, assemble, head
 from stategate.nodes.models.asking import ask
 from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.page import ARROW, BREAK, past_chunk, text_of
+from stategate.nodes.retrieval.page import ARROW, BREAK, lead, past_chunk, text_of
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
 from stategate.stores.tokens import count_tokens, truncate
@@ -57,8 +57,7 @@ class Window(FramedContext):
             recent = seen_or_done[-self.events :] if self.events else ()
             seen = []
             for event in (event for event in recent if event.kind == "OBS"):
-                lead = Fragment(f"Page seen at step {event.t + 1}: ", role="lead")
-                page = (lead, Fragment(one_line(event.text)))
+                page = (lead(f"Page seen at step {event.t + 1}: "), Fragment(one_line(event.text)))
                 text = truncate(text_of(page), self.event_tokens).rstrip()
                 piece = line_piece(f"event:{event.t}", "event", (*head_of(page, len(text)), BREAK))
                 seen.append(replace(piece, tokens_before=count_tokens(text_of(page))))

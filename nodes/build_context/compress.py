@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from stategate.envs.protocols import Chunk, Fragment
+from stategate.envs.protocols import Chunk
 from stategate.nodes.build_context.assemble import (
     FramedContext,
     assemble,
@@ -27,7 +27,7 @@ from stategate.nodes.build_context.detail import (
 )
 from stategate.nodes.protocols import FRAME, BuiltContext, ContextBuilder, ContextRequest, Piece
 from stategate.nodes.retrieval.align import Focus, clarity, focus_on
-from stategate.nodes.retrieval.page import LEGEND, done_before, marked, render, text_of
+from stategate.nodes.retrieval.page import LEGEND, done_before, lead, marked, render, text_of
 from stategate.nodes.retrieval.quoting import shielded
 from stategate.stores.text import without_line_breaks
 from stategate.stores.tokens import count_tokens
@@ -157,7 +157,7 @@ def _ladder(
     if piece.id in chunks:
         return chunk_ladder(view, chunks[piece.id], focus)
     if piece.kind == "past":
-        return plain_ladder([Fragment(LEGEND, role="lead")], -1)
+        return plain_ladder([lead(LEGEND)], -1)
     if piece.kind == "history":
         if piece.step is None:
             return plain_ladder(piece.fragments, -1)

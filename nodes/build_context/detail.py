@@ -24,7 +24,7 @@ from functools import lru_cache
 from stategate.envs.protocols import Chunk, Fragment, FragmentRole, View
 from stategate.nodes.protocols import Piece
 from stategate.nodes.retrieval.align import Focus, headed, parts_of, stretches
-from stategate.nodes.retrieval.page import ARROW, BREAK, render, text_of
+from stategate.nodes.retrieval.page import ARROW, BREAK, lead, render, text_of
 from stategate.stores.text import words_of
 from stategate.stores.tokens import count_tokens
 
@@ -131,28 +131,28 @@ def _add_headed(
     head, body = headed(line.text)
     if head:
         ladder.add(Fragment(f"{head}:", role="lead" if line.label else line.role))
-    lead = _cost(f"{head}:\n") if head else 1
+    before = _cost(f"{head}:\n") if head else 1
     words = replace(line, text=body.rstrip("\n"))
     if line.role in ("quantity", "fact"):
         tier = min(focus.amount_tier(line), 2) if line.role == "quantity" else 3
-        ladder.add(words, ladder.unit(tier, _cost(body) + lead))
+        ladder.add(words, ladder.unit(tier, _cost(body) + before))
     elif line.role == "title":
-        _add_words(ladder, chunk, focus, words, lead, title_words)
+        _add_words(ladder, chunk, focus, words, before, title_words)
     else:
         for stretch in stretches(words.text):
-            unit = ladder.unit(focus.stretch_tier(stretch), _cost(stretch) + lead)
+            unit = ladder.unit(focus.stretch_tier(stretch), _cost(stretch) + before)
             ladder.add(replace(line, text=stretch), unit)
     if line.text.endswith("\n"):
         ladder.add(BREAK)
 
 
 def _add_words(
-    ladder: Ladder, chunk: Chunk, focus: Focus, line: Fragment, lead: int, title_words: set[int]
+    ladder: Ladder, chunk: Chunk, focus: Focus, line: Fragment, before: int, title_words: set[int]
 ) -> None:
-    """Add the words of a title, a unit each; ``lead`` is what stands before them, in tokens."""
+    """Add the words of a title, a unit each; ``before`` is what stands before one, in tokens."""
     for word in _WORD.findall(line.text):
         tier = focus.title_tier(chunk, word, title_words)
-        ladder.add(replace(line, text=word), ladder.unit(tier, _cost(word) + lead))
+        ladder.add(replace(line, text=word), ladder.unit(tier, _cost(word) + before))
 
 
 def _past_ladder(chunk: Chunk, focus: Focus) -> Ladder:
@@ -173,10 +173,10 @@ def _past_ladder(chunk: Chunk, focus: Focus) -> Ladder:
         tier = 1 if step_words & things or first else 2 if news else 3
     ladder = Ladder()
     head = ladder.unit(tier, _cost(step + "".join(outcome[i] for i in news)) + 1 + bool(news))
-    ladder.add(Fragment(number, role="lead"), head)
+    ladder.add(lead(number), head)
     ladder.add(Fragment(action, role="action"), head)
     ladder.next_group()  # the arrow leads what is shown of the outcome
-    ladder.add(Fragment(ARROW.rstrip(), role="lead"))
+    ladder.add(lead(ARROW.rstrip()))
     for i, text in enumerate(outcome):
         line = " " + text.lstrip()
         unit = head if i in news else ladder.unit(3, _cost(line) + 1)
@@ -186,9 +186,9 @@ def _past_ladder(chunk: Chunk, focus: Focus) -> Ladder:
 
 def instruction_ladder(piece: Piece) -> Ladder:
     """Return the ladder of the instruction: only parts that the aligner takes for talk may go."""
-    lead, instruction = piece.fragments[0].text, piece.fragments[1].text
+    first, instruction = piece.fragments[0].text, piece.fragments[1].text
     ladder = Ladder()
-    ladder.add(Fragment(lead.rstrip(), role="lead"))
+    ladder.add(lead(first.rstrip()))
     for start, stop, is_talk in parts_of(instruction):
         for stretch in _stretches_of(" " * (start == 0) + instruction[start:stop]):
             cost = _cost(stretch) + (not ladder.units)

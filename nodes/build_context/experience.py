@@ -26,7 +26,7 @@ from stategate.nodes.experience.grow import make_of, trust_of, untrusted
 from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Piece
 from stategate.nodes.registry import InnerContext
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.page import BREAK
+from stategate.nodes.retrieval.page import BREAK, lead
 from stategate.stores.bank.bank import bank_place, seeded
 from stategate.stores.bank.search import Hit, StateBank, TraceBank
 from stategate.stores.text import one_line, words_of
@@ -183,7 +183,7 @@ def _suggestion(adapter: ExperienceAdapter, instruction: str, hit: Hit) -> Line:
     general = adapter.general(str(hit.row.data.get("action", "")))
     lesson = Fragment(first, role="lesson", name=general if first.lower() == general else "")
     suggested = Fragment(one_line(move), role="move")
-    return (_lead(LEAD), lesson, _lead(f"{stop}{tail} {NEXT}"), suggested)
+    return (lead(LEAD), lesson, lead(f"{stop}{tail} {NEXT}"), suggested)
 
 
 def _proven(hits: Iterable[Hit]) -> str:
@@ -283,13 +283,9 @@ class ExperienceTrace(AdvisedContext):
         return Advice(lines, [hit.row.id for hit in hits], hits[0].score, notes)
 
 
-def _lead(text: str) -> Fragment:
-    return Fragment(text, role="lead")
-
-
 def _listed(fragments: Iterable[Fragment]) -> list[Fragment]:
     """Return fragments with commas between them."""
-    return [part for one in fragments for part in (_lead(", "), one)][1:]
+    return [part for one in fragments for part in (lead(", "), one)][1:]
 
 
 def _lessons(question: str, hits: Sequence[Hit]) -> list[Line]:
@@ -303,14 +299,14 @@ def _lessons(question: str, hits: Sequence[Hit]) -> list[Line]:
         Fragment(f"{one_line(lesson)} ({n})", role="lesson", amount=n, name=lesson)
         for lesson, n in counts.most_common(_TAUGHT)
     ]
-    return [(_lead(f"{LEAD}In like tasks: "), *_listed(lessons), _lead("."))] if lessons else []
+    return [(lead(f"{LEAD}In like tasks: "), *_listed(lessons), lead("."))] if lessons else []
 
 
 def _plan(hits: Sequence[Hit]) -> list[Line]:
     """Return a line for each similar task: its moves and how it ended; the best one's plan."""
     plan = (Fragment(one_line(move), role="move") for move in hits[0].row.data.get("plan", ()))
-    first, *others = ((_lead(LEAD + one_line(_attempt(hit))),) for hit in hits)
-    return [(*first, _lead(f" {PLAN}"), *_listed(plan)), *others]
+    first, *others = ((lead(LEAD + one_line(_attempt(hit))),) for hit in hits)
+    return [(*first, lead(f" {PLAN}"), *_listed(plan)), *others]
 
 
 def _attempt(hit: Hit) -> str:

@@ -25,8 +25,6 @@ from stategate.stores.traces import Event
 if TYPE_CHECKING:
     from torch import nn
 
-    from stategate.nodes.update_state.learned import StateUpdater
-
 #: From a request to a unit query vector (d_text,) and a weight for each match feature.
 Query = Callable[[ContextRequest], tuple[Vector, Vector]]
 
@@ -51,7 +49,7 @@ class Retrieve(FramedContext):
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Load the projection. Raises ``UserError`` without an updater, or with another one's."""
-        query = trained_query(resources, self.checkpoint, self.kind)
+        query = trained_query(resources, self.checkpoint)
 
         def build_context(request: ContextRequest) -> BuiltContext:
             top, scores = rank_by(request, query, self.top_k)
@@ -93,16 +91,42 @@ def make_projection(
     return QueryProjection()
 
 
-def needs_state(resources: Resources, kind: str) -> "StateUpdater":
-    """Return the learned updater that ``kind`` leans on. Raises ``UserError`` where there is none."""
+def trained_query(resources: Resources, checkpoint: str) -> Query:
+    """Load ``query_proj``; return the function from a request to a unit vector and feature weights.
+
+    Raises ``UserError`` without a learned updater, or if the checkpoint was trained for another updater
+    or embedder.
+    """
+    import torch
+
     from stategate.nodes.update_state.learned import StateUpdater
 
     updater = resources.updater
     if not isinstance(updater, StateUpdater):
         raise UserError(
-            f"context.kind={kind} reads the recurrent state: set updater.kind=gru (or ssm)"
+            "context.kind=retrieve reads the recurrent state: set updater.kind=gru (or ssm)"
         )
-    return updater
+    d_state = updater.model.d_state
+    fix = "train it again for this state model (stategate train retriever)"
+    projection, _ = load_trained(
+        checkpoint or f"retriever-{updater.model.kind}",
+        "retriever",
+        make_projection,
+        embedder=(resources.embedder.name, "set its embedder"),
+        state_sha256=(updater.fingerprint, fix),
+    )
+
+    def query(request: ContextRequest) -> tuple[Vector, Vector]:
+        wish = resources.embedder.embed([request.instruction])
+        # Before the first event there is nothing to read out.
+        state = np.zeros(d_state) if request.state is None else request.state[-d_state:]
+        with small_inference():
+            readout = torch.from_numpy(np.asarray(state, dtype=np.float32))
+            vector: Vector = projection(readout, torch.from_numpy(wish[0])).numpy()
+            weights: Vector = projection.feature_weights(readout).numpy()  # type: ignore[operator]
+        return vector, weights
+
+    return query
 
 
 def rank_by(
@@ -133,38 +157,3 @@ def rank_by(
 def done_in(events: Sequence[Event]) -> frozenset[str]:
     """Return the actions among ``events``, in lower case."""
     return frozenset(event.text.lower() for event in events if event.kind == "ACT")
-
-
-def trained_query(resources: Resources, checkpoint: str, kind: str) -> Query:
-    """Load ``query_proj``; return the function from a request to a unit vector and feature weights.
-
-    Raises ``UserError`` if the checkpoint was trained for another updater or embedder.
-    """
-    import torch
-
-    updater = needs_state(resources, kind)
-    fix = "train it again for this state model (stategate train retriever)"
-    projection, _ = load_trained(
-        checkpoint or f"retriever-{updater.model.kind}",
-        "retriever",
-        make_projection,
-        embedder=(resources.embedder.name, "set its embedder"),
-        state_sha256=(updater.fingerprint, fix),
-    )
-
-    def query(request: ContextRequest) -> tuple[Vector, Vector]:
-        wish = resources.embedder.embed([request.instruction])
-        with small_inference():
-            readout = torch.from_numpy(readout_of(request, updater))
-            vector: Vector = projection(readout, torch.from_numpy(wish[0])).numpy()
-            weights: Vector = projection.feature_weights(readout).numpy()  # type: ignore[operator]
-        return vector, weights
-
-    return query
-
-
-def readout_of(request: ContextRequest, updater: "StateUpdater") -> Vector:
-    """Return the state's readout (d_state,), zeros where no event was read yet."""
-    if request.state is None:
-        return np.zeros(updater.model.d_state, dtype=np.float32)
-    return np.asarray(request.state[-updater.model.d_state :], dtype=np.float32)

@@ -40,7 +40,7 @@ from stategate.nodes.registry import InnerContext
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.corpus import Retrieval
 from stategate.nodes.retrieval.memory import MemoryPlace
-from stategate.nodes.retrieval.page import BREAK, describe, text_of
+from stategate.nodes.retrieval.page import BREAK, describe, lead, text_of
 from stategate.nodes.retrieval.quoting import quote, quoted_title
 from stategate.stores.memory.records import TRUSTED, Namespace
 from stategate.stores.text import day_of, one_line
@@ -57,8 +57,8 @@ _REMEMBERED = 0.5  # chance below which no fact is thought to answer
 _WISH_TOKENS = 120  # that standing wishes may have in any prompt
 _EXPLAINED = 30  # candidates that are told with the reason why they are not shown
 
-#: All candidates for a question with their scores, best first, and how many of them to show.
-Find = Callable[[ContextRequest, str], tuple[Sequence[tuple[Chunk, float]], int]]
+#: All candidates for a question with their scores, best first.
+Find = Callable[[ContextRequest, str], Sequence[tuple[Chunk, float]]]
 
 
 @runtime_checkable
@@ -100,6 +100,7 @@ class ConversationContext(ContextParams):
     memory: MemoryReader | None = Field(
         default=None, description="read long-term memory; null reads none"
     )
+    top_k: int = Field(default=5, ge=0, description="how many passages to show")
 
     @classmethod
     def fits(cls, env: EnvParams) -> bool:
@@ -115,7 +116,7 @@ class ConversationContext(ContextParams):
     def conversation(
         self, resources: Resources, find: Find, best_last: bool = False
     ) -> ContextBuilder:
-        """Return a builder that shows the passages which ``find`` chooses.
+        """Return a builder that shows the best ``top_k`` of the passages which ``find`` ranks.
 
         The best passages get room first, and stand first or, with ``best_last``, last. Raises
         ``UserError`` if the memory cannot be opened.
@@ -142,8 +143,8 @@ class ConversationContext(ContextParams):
                 room = min(left // 2, self.memory.tokens)
                 memory = remembered_pieces(self.memory, store, resources, query, room)
                 left -= _size(memory)
-            ranked, shown = find(request, query)
-            passages = _passages(request.view, ranked, shown, left, best_last)
+            ranked = find(request, query)
+            passages = _passages(request.view, ranked, self.top_k, left, best_last)
             pieces = [*history, *memory, *passages, *wishes, question]
             # What the page offers and nothing here shows: the audit is complete.
             known = {a for piece in pieces for a in (*piece.actions, *piece.dropped_actions)}
@@ -166,20 +167,12 @@ class ConversationContext(ContextParams):
         return request.source.search(vector, k)
 
     def _history(self, events: Sequence[Event], room: int) -> list[Piece]:
-        said = [e for e in events if e.kind in ("OBS", "ACT")] if self.history_tokens else []
-        lines = [
-            line_piece(
-                f"history:{e.t}:{e.kind}",
-                "history",
-                (
-                    Fragment(_WHO[e.kind], role="speaker"),
-                    Fragment(": ", role="lead"),
-                    Fragment(one_line(e.text), role="said"),
-                    BREAK,
-                ),
-            )
-            for e in said
-        ]
+        lines = []
+        for e in events if self.history_tokens else ():
+            if e.kind in ("OBS", "ACT"):
+                who, said = Fragment(_WHO[e.kind], role="speaker"), one_line(e.text)
+                line = (who, lead(": "), Fragment(said, role="said"), BREAK)
+                lines.append(line_piece(f"history:{e.t}:{e.kind}", "history", line))
         head = line_piece("history", "history", "Conversation so far:\n")
         return headed(head, lines, min(room, self.history_tokens))
 
@@ -191,15 +184,13 @@ class Recall(ConversationContext):
         "for questions: the conversation, what is remembered, and the best passages"
     )
     kind: Literal["recall"] = "recall"
-    top_k: int = Field(default=5, ge=0, description="how many passages to show")
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder. Raises ``UserError`` if the memory cannot be opened."""
-
-        def find(request: ContextRequest, query: str) -> tuple[list[tuple[Chunk, float]], int]:
-            return self.candidates_for(request, query, self.top_k, resources), self.top_k
-
-        return self.conversation(resources, find)
+        return self.conversation(
+            resources,
+            lambda request, query: self.candidates_for(request, query, self.top_k, resources),
+        )
 
 
 class Remembered(ContextParams):
@@ -230,8 +221,8 @@ def _question(asked: str, about: str, request: ContextRequest) -> tuple[Piece, i
     """Return the closing question and the tokens left; it is cut only where nothing else fits."""
     is_open = ANSWER in request.observation.actions
     cue = (Fragment("Answer:\n", ANSWER),) if is_open else ()
-    line: tuple[Fragment, ...] = (_lead("Question: "), Fragment(asked, role="instruction"), BREAK)
-    longer = (_lead("About: "), Fragment(about, role="about"), BREAK, *line)
+    line: tuple[Fragment, ...] = (lead("Question: "), Fragment(asked, role="instruction"), BREAK)
+    longer = (lead("About: "), Fragment(about, role="about"), BREAK, *line)
     if about and count_tokens(text_of((*longer, *cue))) <= request.budget // 2:
         line = longer
     before = count_tokens(text_of((*line, *cue)))
@@ -320,7 +311,7 @@ def wish_pieces(reader: MemoryReader, store: "LongTerm", room: int) -> list[Piec
         line_piece(
             f"wish:{fact.id}",
             "wish",
-            (_lead("- "), Fragment(one_line(fact.passage), role="said"), BREAK),
+            (lead("- "), Fragment(one_line(fact.passage), role="said"), BREAK),
         )
         for fact in reversed(store.wishes(reader.place.namespace))
     ]
@@ -346,7 +337,7 @@ def fact_line(fact: "Fact") -> list[Fragment]:
 
     What an unknown or untrusted speaker told is a "fact" to be read, and nothing that "said" quotes.
     """
-    dated = [_lead("On "), Fragment(day_of(fact.at), role="day")]
+    dated = [lead("On "), Fragment(day_of(fact.at), role="day")]
     until = f" (until {day_of(fact.valid_to)})" if fact.valid_to is not None else ""
     source = "" if fact.trust >= TRUSTED else f" [from {one_line(fact.source)}, unverified]"
     text = resolved(one_line(fact.passage or fact.text), fact.at)
@@ -356,12 +347,8 @@ def fact_line(fact: "Fact") -> list[Fragment]:
     by = f"{speaker} said" if speaker and fact.trust >= TRUSTED else "it was noted"
     said = f"{speaker}: {said}" if speaker and fact.trust < TRUSTED else said
     told = Fragment(said, role="fact" if by == "it was noted" else "said")
-    lead = (_lead(f" {by}"), Fragment(until, role="until"), _lead(f'{source}: "'))
-    return [*dated, *lead, told, _lead('"\n')]
-
-
-def _lead(text: str) -> Fragment:
-    return Fragment(text, role="lead")
+    dated += [lead(f" {by}"), Fragment(until, role="until"), lead(f'{source}: "')]
+    return [*dated, told, lead('"\n')]
 
 
 def _size(pieces: Sequence[Piece]) -> int:

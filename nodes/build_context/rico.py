@@ -100,7 +100,6 @@ class Rico(ConversationContext):
 
     hint: ClassVar[str] = "the parts that would help a small language model most, best last"
     kind: Literal["rico"] = "rico"
-    top_k: int = Field(default=5, ge=1, description="how many passages to show")
     candidates: int = Field(default=20, ge=1, description="how many passages to weigh at most")
     model: str = Field(
         default="smollm2-135m", description="asset, folder, .gguf file or hub name of the weigher"
@@ -114,7 +113,7 @@ class Rico(ConversationContext):
         """Return the builder; the model is loaded when there is first something to weigh."""
         memory = DocumentMemory(lambda: shared_backend(self.model, max_tokens=self.max_tokens))
 
-        def find(request: ContextRequest, query: str) -> tuple[list[tuple[Chunk, float]], int]:
+        def find(request: ContextRequest, query: str) -> list[tuple[Chunk, float]]:
             passages = self.candidates_for(request, query, self.candidates, resources)
             chunks = [chunk for chunk, _ in passages if chunk.text.strip()]
             titles = [one_line(str(chunk.data.get("title") or "")) for chunk in chunks]
@@ -122,6 +121,6 @@ class Rico(ConversationContext):
             documents = [Document(*pair) for pair in zip(titles, texts, strict=True)]
             asked = one_line(query) or "What is this about?"
             weighed = weigh(asked, documents, memory, lambda: resources.embedder, self.fuse_with)
-            return [(chunks[i], float(weighed.weights[i])) for i in weighed.order()], self.top_k
+            return [(chunks[i], float(weighed.weights[i])) for i in weighed.order()]
 
         return self.conversation(resources, find, best_last=True)

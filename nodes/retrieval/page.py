@@ -94,6 +94,11 @@ def past_line(chunk: Chunk) -> tuple[Fragment, ...]:
     return tuple(line)
 
 
+def lead(text: str) -> Fragment:
+    """Return words of the frame, which lead what the world or a person says."""
+    return Fragment(text, role="lead")
+
+
 def text_of(fragments: Sequence[Fragment]) -> str:
     """Join fragments to prompt text."""
     return "".join(fragment.text for fragment in fragments)

@@ -96,9 +96,9 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
 
     updater = Gru(checkpoint=str(tmp_path / "state"))
     resources = Resources(None, Hashing(dimension=64), updater, WebShopEnv())
-    trained_query(resources, str(tmp_path / "retriever"), "retrieve")
+    trained_query(resources, str(tmp_path / "retriever"))
     with pytest.raises(UserError, match="was made for"):  # the shipped one, of another state model
-        trained_query(resources, "", "retrieve")
+        trained_query(resources, "")
 
 
 def test_one_state_and_retriever_of_two_worlds_are_reported_on_each(folder, tmp_path):

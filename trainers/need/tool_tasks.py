@@ -9,8 +9,9 @@ import csv
 import io
 import json
 import random
+from collections import namedtuple
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
@@ -26,27 +27,11 @@ _PLAIN = (
 Record = dict[str, object]
 
 
-class Service(NamedTuple):
-    """A service: its tools, what its records are called, their keys, and patterns of ids.
-
-    In a pattern # is a digit and ? a letter or digit.
-    """
-
-    name: str
-    noun: str
-    search: str
-    detail: str
-    act: str
-    owner: str
-    record_id: str
-    child: str
-    child_id: str
-    amount: str
-    date: str
-    id_pattern: str
-    child_pattern: str
-
-
+#: Its tools, its records' names and keys, and patterns of ids: # a digit, ? a letter or digit.
+Service = namedtuple(
+    "Service",
+    "name noun search detail act owner record_id child child_id amount date id_pattern child_pattern",
+)
 _ROWS = (
     "hotel|stay|find_stays|get_stay|change_stay|guest|stay_code|room|room_no|rate|check_in|HB-####??|R###",
     "crm|ticket|search_tickets|open_ticket|reply_ticket|customer|ticket|message|message_id|refund|opened|T#####|msg_####",

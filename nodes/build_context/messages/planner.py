@@ -67,7 +67,6 @@ _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
 _SOME_RESULTS = 150  # tokens that a cut leaves for the parts of old results, at least
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
 _ANY_PART = 0.0005  # chance of every part where no scorer tells them apart
-_CACHED = 4096  # tools whose schemas are remembered
 
 
 class HistoryPlanner:
@@ -83,7 +82,6 @@ class HistoryPlanner:
         embedder = registry().parse("embedder", self.settings.embedder)
         self._resources = Resources(embedder=embedder)  # type: ignore[arg-type]
         self._params = _params(kind, budget, self.settings.model_extra or {})
-        self._schemas: dict[int, tuple[Any, str]] = {}
 
     def __call__(
         self,
@@ -98,7 +96,7 @@ class HistoryPlanner:
         ``recall`` is the name of the tool that shows a message whole.
         """
         fixed = 0 if system is None else tokens_of(system)
-        fixed += sum(tokens_in(self._schema(tool)) for tool in tools)
+        fixed += sum(tokens_in(_schema(tool)) for tool in tools)
         decisions, state = self._read(messages, decisions)
         history = History.of(messages, decisions, fixed, self.settings)
         name = recall if self.settings.recall else ""
@@ -260,17 +258,11 @@ class HistoryPlanner:
         state = scorer.update(scorer.initial() if state is None else state, messages, start)
         return replace(decisions, recurrent=packed(state), read=len(messages)), state
 
-    def _schema(self, tool: Any) -> str:
-        """Return a tool as the model reads it; one that was read before is looked up."""
-        cached = self._schemas.get(id(tool))
-        if cached is not None and cached[0] is tool:
-            return cached[1]
-        schema = tool if isinstance(tool, dict) else convert_to_openai_tool(tool)
-        text = json.dumps(schema, ensure_ascii=False, default=str)
-        if len(self._schemas) >= _CACHED:
-            self._schemas.clear()
-        self._schemas[id(tool)] = (tool, text)
-        return text
+
+def _schema(tool: Any) -> str:
+    """Return a tool as the model reads it."""
+    schema = tool if isinstance(tool, dict) else convert_to_openai_tool(tool)
+    return json.dumps(schema, ensure_ascii=False, default=str)
 
 
 def _repeated(history: History, previous: Decisions) -> Plan:
