@@ -32,7 +32,7 @@ from stategate.envs.qa.questions import (
 )
 from stategate.evals.core.statistics import paired_tests, ranking_metrics, summary_row, units_of
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
-from stategate.evals.settings import Qa
+from stategate.evals.settings import Qa, require_names
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import load_config
 from stategate.nodes.build_context.recall import Recall, followed_turn
@@ -129,14 +129,10 @@ def _hash(files: Sequence[Path]) -> str:
 def qa_task(settings: Qa) -> Task:
     """Return the task: each question asked of each agent of the experiments, on a thread of its own."""
     experiments, only = settings.experiments, settings.only
-    unknown = [name for name in experiments if name not in EXPERIMENTS]
-    if unknown or not experiments:
-        raise UserError(f"experiments are {', '.join(EXPERIMENTS)}: '{', '.join(unknown)}' is none")
+    require_names("experiments", experiments, EXPERIMENTS)
     chosen = load_set(settings.data)
     names = list(dict.fromkeys(name for e in experiments for name in EXPERIMENTS[e]))
-    missing = [name for name in only if name not in names]
-    if missing:
-        raise UserError(f"no agent '{missing[0]}' in these experiments: {', '.join(names)}")
+    require_names("agents of these experiments", only or names, names)
     names = [name for name in names if not only or name in only]
     common = [*NO_MEMORY, f"env.corpus={chosen.corpus}", _EXTRACT, *settings.overrides]
     configs = {n: load_config(settings.config, [*common, *AGENTS[n]]) for n in names}

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -65,12 +66,9 @@ class Bill:
     def call(self, messages: Sequence[BaseMessage], answer: BaseMessage) -> None:
         """Add one call."""
         rows = [(_face(message), tokens_of(message)) for message in messages]
-        equal = 0
-        while equal < min(len(rows), len(self._last)) and rows[equal][0] == self._last[equal][0]:
-            equal += 1
-        tokens = sum(size for _, size in rows)
-        shared = sum(size for _, size in rows[:equal])
-        out = tokens_of(answer)
+        repeated = takewhile(lambda pair: pair[0] == pair[1], zip(rows, self._last, strict=False))
+        shared = sum(size for (_, size), _ in repeated)
+        tokens, out = sum(size for _, size in rows), tokens_of(answer)
         blocks = shared if shared >= _LEAST else 0
         self.dollars["anthropic"] += _dollars("anthropic", tokens, out, blocks, tokens - blocks)
         self.dollars["openai"] += _dollars("openai", tokens, out, blocks - blocks % _STEP, 0)

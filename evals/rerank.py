@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from stategate.evals.core.statistics import paired, ranking_metrics, with_interval
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
-from stategate.evals.settings import Rerank
+from stategate.evals.settings import Rerank, require_names
 from stategate.nodes.build_context.rico import GRADIENT, rank
 from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
@@ -97,9 +97,7 @@ def rerank_task(settings: Rerank) -> Task:
     """
     # Fusions are made afterwards of the rankers that they name.
     base = list(dict.fromkeys(p for name in settings.rankers for p in weighted_parts(name)))
-    if unknown := [name for name in base if name not in BASE]:
-        known = ", ".join(BASE)
-        raise UserError(f"unknown ranker '{unknown[0]}': known are {known}; a+b for a fusion")
+    require_names("rankers (a+b is a fusion)", base, BASE)
     folder = data_folder(settings.data)
     questions = load_questions(folder, settings.split, settings.datasets, settings.limit)
     if not questions:

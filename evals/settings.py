@@ -3,11 +3,12 @@
 What runs an evaluation is imported when it is needed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from stategate.stores.errors import UserError
 from stategate.stores.settings import (
     CommaList,
     JsonFile,
@@ -24,6 +25,15 @@ _RANKERS = comma_list(
     "bm25,bm25_stem,minilm,bm25_stem+minilm,single_gradient,bm25_stem+minilm+single_gradient"
 )
 _ARMS = comma_list("nothing,last,clear,mask,summary,window,compress:need=,compress,oracle")
+
+
+def require_names(what: str, names: Sequence[str], known: Iterable[str]) -> None:
+    """Raise ``UserError`` unless there are ``names``, and all of them are ``known``."""
+    known = list(known)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        named = f"'{unknown[0]}' is none" if unknown else "name one"
+        raise UserError(f"{what} are {', '.join(known)}: {named}")
 
 
 class Evaluation(Settings):

@@ -6,6 +6,7 @@ For any world that has numbered goals or lists its tasks (``envs.protocols.World
 import hashlib
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -161,13 +162,10 @@ def _play(graph: Graph, name: str, sample: Sample, attempt: Attempt, group: str 
 
 def lost_affordances(context: BuiltContext) -> dict[str, int]:
     """Count the page's affordances that the prompt lost, by the kind of chunk that held them."""
-    gone = set(context.dropped_actions)
-    counts: dict[str, int] = {}
+    gone, counts = set(context.dropped_actions), Counter[str]()
     for piece in context.pieces:
-        here = len(gone.intersection(piece.dropped_actions))
-        if here:
-            counts[piece.kind] = counts.get(piece.kind, 0) + here
-    return counts
+        counts[piece.kind] += len(gone.intersection(piece.dropped_actions))
+    return dict(+counts)
 
 
 def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
@@ -207,13 +205,12 @@ def _advice(context: BuiltContext) -> dict[str, str]:
 
 
 def _decision(change: Mapping[str, Any]) -> dict[str, Any]:
-    chance = change["decision"]["probabilities"].get(change["action"])
+    decision = change["decision"]
+    chance = decision["probabilities"].get(change["action"])
     return {
         "action": change["action"],
         **({} if chance is None else {"probability": round(chance, 4)}),
-        "fallback": change["decision"]["fallback"],
-        "reason": change["decision"]["reason"],
-        "attempts": change["decision"]["attempts"],
+        **{name: decision[name] for name in ("fallback", "reason", "attempts")},
         "reward": change["reward"],
     }
 

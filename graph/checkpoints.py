@@ -292,23 +292,16 @@ def _open_postgres(url: str) -> BaseCheckpointSaver[Any]:
             """See :class:`LockedSaver`."""
             return _advisory_lock(locks, thread, patience)
 
-    check, autocommit = ConnectionPool.check_connection, {"autocommit": True}
+    open_pool: Any = partial(Pool, url, min_size=1, check=Pool.check_connection, open=True)
+    autocommit = {"autocommit": True}
     with _postgres_errors():
         # The pool itself would try again and again, and log each: one plain try says what is wrong.
         psycopg.Connection.connect(url, connect_timeout=10).close()
-        settings = {**autocommit, "row_factory": dict_row, "prepare_threshold": 0}
-        pool: Any = Pool(url, min_size=1, max_size=16, kwargs=settings, check=check, open=True)
-        # Locks go with their connection, so theirs is never renewed while it works.
-        forever = float("inf")
-        locks = Pool(
-            url,
-            min_size=1,
-            max_size=1,
-            max_lifetime=forever,
-            kwargs=autocommit,
-            check=check,
-            open=True,
+        pool = open_pool(
+            max_size=16, kwargs={**autocommit, "row_factory": dict_row, "prepare_threshold": 0}
         )
+        # Locks go with their connection, so theirs is never renewed while it works.
+        locks = open_pool(max_size=1, max_lifetime=float("inf"), kwargs=autocommit)
         saver = PostgresCheckpoints(pool, serde=_serializer())
         saver.lock = nullcontext()  # type: ignore[assignment]  # each call has its own connection
         saver.setup()

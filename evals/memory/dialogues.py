@@ -20,7 +20,7 @@ from stategate.envs.qa.questions import KINDS, DialogueTurn, load_dialogues
 from stategate.evals.core.statistics import paired_tests, summary_row
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
 from stategate.evals.qa import NO_MEMORY, ask
-from stategate.evals.settings import Memory
+from stategate.evals.settings import Memory, require_names
 from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
 from stategate.stores.errors import UserError
@@ -50,11 +50,7 @@ _COST = ("tokens", "model_tokens", "cost", "seconds")
 
 def memory_task(settings: Memory) -> Task:
     """Return the task: the dialogues, played with each memory policy."""
-    unknown = [name for name in settings.policies if name not in POLICIES]
-    if unknown or not settings.policies:
-        raise UserError(
-            f"memory policies are {', '.join(POLICIES)}: '{', '.join(unknown)}' is none"
-        )
+    require_names("memory policies", settings.policies, POLICIES)
     chosen = load_dialogues(settings.dialogues)[: settings.limit]
     # Answers are made without a language model unless ``--set actor.kind`` says otherwise.
     overrides = ("actor.kind=extract", *settings.overrides)

@@ -34,14 +34,13 @@ from stategate.evals.memory.published import (
     read_longmemeval,
     text_of,
 )
-from stategate.evals.settings import Evidence
+from stategate.evals.settings import Evidence, require_names
 from stategate.graph.config import load_config
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.corpus import TextIndex
 from stategate.nodes.retrieval.ranking import bm25_over
 from stategate.nodes.retrieval.remember import Memory
-from stategate.stores.errors import UserError
 from stategate.stores.memory.recall import Limits
 from stategate.stores.runs import public_path
 from stategate.stores.text import day_of
@@ -78,9 +77,7 @@ Ranking = Callable[[str, float | None], tuple[list[str], float | None, Mapping[s
 
 def evidence_task(settings: Evidence) -> Task:
     """Return the task: every question's turns ranked by every agent, a conversation a sample."""
-    unknown = [name for name in settings.agents if name not in RANKERS]
-    if unknown or not settings.agents:
-        raise UserError(f"rankers are {', '.join(RANKERS)}: '{', '.join(unknown)}' is none")
+    require_names("rankers", settings.agents, RANKERS)
     agents = list(dict.fromkeys(settings.agents))
     conversations = READERS[settings.command()](settings.file)[: settings.limit]
     digest = hashlib.sha256(text_of(settings.file).encode()).hexdigest()

@@ -99,7 +99,7 @@ def test_the_command(data, tmp_path):
     assert "bm25_stem against bm25" in shown
     for wrong, told in (
         (["bm25", "--split", "train"], "'train' is not one of 'dev', 'test'"),
-        (["best"], "unknown ranker 'best'"),
+        (["best"], "'best' is none"),
         (["x*bm25"], "bm25+2*minilm"),
     ):
         assert told in refused(*words, *wrong, "--out", tmp_path / "no")
