@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
 from pydantic import BeforeValidator
 from rich.console import Console
+from rich.table import Table
 
 from stategate.envs.protocols import answered
 from stategate.graph.build import build_graph
@@ -20,13 +21,12 @@ from stategate.graph.forgetting import Places, forget_everywhere
 from stategate.graph.session import Session, StepResult
 from stategate.graph.state import pack_decision
 from stategate.language.utterance import read_utterance
-from stategate.nodes.act.answerability import NOTHING_FOUND, WROTE
+from stategate.nodes.act.answerability import NOTHING_FOUND
 from stategate.nodes.build_context.rico import documents_of, weigh
 from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.observe.qa import QaEnv
-from stategate.nodes.protocols import Piece
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import owned_by
 from stategate.nodes.retrieval.ranking import bm25
@@ -87,18 +87,20 @@ def ask(settings: AskSettings) -> None:
         result = speak(session, question, out)
         forget_named(session, result, out, sys.stdin.isatty())
     titles = _titles(session) if settings.show or json_target is not None else {}
+    pieces = [(piece, titles.get(piece.id, "")) for piece in result.context.pieces]
     if settings.show:
         out.print(result.context.text, markup=False, style="dim")
-        _show_scores(out, result.context.pieces, titles)
-    if json_target is not None:
-        pieces = [
-            {**asdict(p), **({"title": titles[p.id]} if p.id in titles else {})}
-            for p in result.context.pieces
+        scored = [
+            (piece.score, f"{'*' if piece.text else ' '} {title}")
+            for piece, title in pieces
+            if piece.score is not None and piece.kind == "passage"
         ]
+        out.print(_ranking(("", "", "* read"), sorted(scored, key=lambda row: -row[0])))
+    if json_target is not None:
         reply = {
             "question": question,
             "answer": _answer_of(result),
-            "pieces": pieces,
+            "pieces": [{**asdict(piece), "title": title} for piece, title in pieces],
             "tokens": result.tokens,
             "decision": pack_decision(result.decision),
             "config": session.agent.config.model_dump(mode="json"),
@@ -190,38 +192,16 @@ def load_model(session: Session) -> None:
 
 
 def speak(session: Session, question: str, out: Console) -> StepResult:
-    """Put one question, print the answer (on a terminal while it is written), return the step."""
-    written: list[str] = []
-    if out.is_terminal:
-        with out.status("thinking …") as thinking:
-
-            def show(text: str) -> None:
-                thinking.stop()
-                written.append(text)
-                out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
-
-            result = put_question(session, question, show)
-    else:  # what may be taken back is nothing for another program to read
-        with output.working("thinking"):
-            result = put_question(session, question)
-    final, reason = _answer_of(result), result.decision.reason
-    if "".join(written).strip() == final:
-        out.print()
-    else:
-        if written and WROTE in reason:  # the words stand above already
-            reason = reason.partition(WROTE)[0]
-            out.print("\n(this is taken back)", style="yellow", end="")
-        out.print(("\n" if written else "") + final, markup=False, soft_wrap=True)
-    if reason:
-        out.print(f"({reason})", style="dim", markup=False, soft_wrap=True)
-    if final == NOTHING_FOUND:
-        for piece in result.context.pieces:
-            if piece.kind == "memory" and piece.reason:
-                out.print(f"({piece.reason})", style="dim", markup=False)
-    if result.decision.fallback:
-        out.print(f"({result.decision.fallback})", style="yellow", markup=False)
-    for line in _written(session):
-        out.print(f"({line})", style="dim", markup=False)
+    """Put one question, print the answer and what is to be known of it, return the step."""
+    with out.status("thinking …") if out.is_terminal else output.working("thinking"):
+        result = put_question(session, question)
+    answer = _answer_of(result)
+    out.print(answer, markup=False, soft_wrap=True)
+    asides = [result.decision.reason, result.decision.fallback]
+    if answer == NOTHING_FOUND:
+        asides += [piece.reason for piece in result.context.pieces if piece.kind == "memory"]
+    for line in filter(None, [*asides, *_written(session)]):
+        out.print(f"({line})", style="dim", markup=False, soft_wrap=True)
     return result
 
 
@@ -281,18 +261,6 @@ def _titles(session: Session) -> dict[str, str]:
     return {passage.id: passage.title or passage.document for passage in passages}
 
 
-def _show_scores(out: Console, pieces: Sequence[Piece], titles: dict[str, str]) -> None:
-    """Print what each passage scored, best first; a star marks those that the model read."""
-    scored = [(p.score, p) for p in pieces if p.score is not None and p.kind == "passage"]
-    best = sorted(scored, key=lambda pair: -pair[0])
-    rows = []
-    for score, piece in best:
-        title = one_line(titles.get(piece.id, piece.id))[:48]
-        share = output.bar(score, best[0][0])
-        rows.append((f"{score:.3f}", share, f"{'*' if piece.text else ' '} {title}"))
-    out.print(output.table(("", "", ""), rows))
-
-
 def _require_question(question: str) -> str:
     if not question.strip():
         raise UserError("the question is empty: ask something")
@@ -341,7 +309,9 @@ def rank(settings: RankSettings) -> None:
     ]
     report = {"question": question, "documents": rows}
     if not output.wrote(settings.json_target, report):
-        _show_ranking(rows)
+        head = ("weight", "", "document", *rows[0]["parts"])
+        table = [(r["weight"], r["title"] or r["text"], *r["parts"].values()) for r in rows]
+        output.console().print(_ranking(head, table))
 
 
 def _best_by_words(question: str, documents: list[Document], count: int) -> list[Document]:
@@ -352,11 +322,13 @@ def _best_by_words(question: str, documents: list[Document], count: int) -> list
     return [documents[i] for i in sorted(np.argsort(-scores, kind="stable")[:count])]
 
 
-def _show_ranking(ranked: list[dict[str, Any]]) -> None:
-    highest = max(row["weight"] for row in ranked)
-    rows = []
-    for row in ranked:
-        title = " ".join((row["title"] or row["text"]).split())[:28]
-        bar = output.bar(row["weight"], highest)
-        rows.append((f"{row['weight']:.3f}", bar, title, *row["parts"].values()))
-    output.console().print(output.table(("weight", "", "document", *ranked[0]["parts"]), rows))
+def _ranking(head: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:
+    """Return a table of scored titles, best first: the score, a bar, the title, other scores."""
+    highest = max((row[0] for row in rows), default=0.0)
+    return output.table(
+        head,
+        [
+            (f"{score:.3f}", output.bar(score, highest), one_line(title)[:48], *others)
+            for score, title, *others in rows
+        ],
+    )
