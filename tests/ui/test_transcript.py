@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from stategate.envs.webshop.view import WebShopView
 from stategate.graph import Session, build_graph, load_config
 from stategate.nodes.protocols import Piece
 from stategate.ui.cli.run import episode_dict
@@ -20,24 +19,25 @@ def played(show="page", **values):
     session = Session(build_graph(load_config(settings)), "t", task={"goal": 3})
     _ = session.observation
     screen = Console(file=io.StringIO(), width=80, highlight=False)
-    transcript = Transcript(screen, session.agent.config, WebShopView(), show)
-    transcript.head(session)
+    transcript = Transcript(screen, session, show)
+    transcript.head()
     steps = session.run()
     for step in steps:
         transcript.step(step)
     episode = episode_dict(session, steps)
-    transcript.end(episode, session.observation)
+    transcript.end(1.0)
     return screen.file.getvalue(), episode
 
 
 def test_a_step_shows_the_advice_and_what_fell_back():
     config = load_config({"actor": {"kind": "scripted", "actions": ACTIONS}})
-    step = Session(build_graph(config), "t", task={"goal": 3}).step()
+    session = Session(build_graph(config), "t", task={"goal": 3})
+    step = session.step()
     told = Piece("experience:r1", "experience", "Experience: Look [twice].\n", (), 5, 5, 0.9)
     lost = Piece("fallback:rerank: gone", "fallback", "", (), 0, 0)
     changed = replace(step, context=replace(step.context, pieces=(told, lost)))
     screen = Console(file=io.StringIO(), width=80, highlight=False)
-    Transcript(screen, config, WebShopView()).step(changed)
+    Transcript(screen, session).step(changed)
     lines = {" ".join(line.split()) for line in screen.file.getvalue().splitlines()}
     assert {"advice Look [twice].", "fallback rerank: gone"} <= lines
 

@@ -78,11 +78,7 @@ def make_app(agents: Agents) -> gr.Blocks:
     return blocks
 
 
-#: Says whether a name and a password open the door.
-Login = Callable[[str, str], bool]
-
-
-def login_of(user: str, password: str) -> Login:
+def login_of(user: str, password: str) -> Callable[[str, str], bool]:
     """Return the check of one name and password; a wrong guess waits for :data:`SLOWED` seconds."""
 
     def is_right(name: str, guess: str) -> bool:

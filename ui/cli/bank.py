@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator
-
 from stategate.graph.config import load_config
 from stategate.nodes.resources import Resources
 from stategate.stores.bank import bank
@@ -36,25 +34,12 @@ def _place(name: str | None, kind: str = "state") -> str:
     return str(bank.bank_place(name, kind))
 
 
-Bank = Annotated[str, AfterValidator(_place), argument(..., "Its name or folder.", metavar="BANK")]
 Trust = Annotated[
     float, option(..., "Of who made them: 1 is yourself; advice needs 0.5 or more.", ge=0, le=1)
 ]
 
 
-class BankConfig(Settings):
-    """Whose embedder and model."""
-
-    config: ConfigName = "webshop"
-    overrides: Overrides = ()
-
-    def resources(self) -> Resources:
-        """Return the heavy parts of the config."""
-        config = load_config(self.config, self.overrides)
-        return Resources(config.llm, config.embedder, env=config.env)
-
-
-class BuildSettings(BankConfig, Shared):
+class BuildSettings(Shared):
     """Of which episodes which bank is made, and how."""
 
     traces: tuple[Path, ...] = argument(..., "Trace databases, JSON or JSONL files, or folders.")
@@ -63,6 +48,8 @@ class BuildSettings(BankConfig, Shared):
     include_incorrect: bool = option(False, "Failed episodes too, with blame.")
     trust: Trust = 1.0
     limit: Limit = None
+    config: ConfigName = "webshop"
+    overrides: Overrides = ()
 
 
 class MergeSettings(Settings):
@@ -83,9 +70,11 @@ def build(settings: BuildSettings) -> None:
     if not episodes:
         raise UserError("no episode to learn from: give other traces, or --include-incorrect")
     place = _place(settings.out, settings.kind)
+    config = load_config(settings.config, settings.overrides)
+    resources = Resources(config.llm, config.embedder, env=config.env)
     make = build_trace_bank if settings.kind == "trace" else build_state_bank
     with working("building the bank"):
-        built = make(place, episodes, settings.resources(), settings.crew())
+        built = make(place, episodes, resources, settings.crew())
     there = f", {built.skipped} were there already" if built.skipped else ""
     say(f"{built.rows} rows from {built.read} episodes in {place}{there}")
     _tell_problems(built.problems, "not added")

@@ -33,10 +33,6 @@ app = single()
 _TASKS = 30  # that are tried until the memories end differently
 _LINES = 12  # of a prompt that are shown
 _COLUMNS = ("memory", "reward", "steps", "tokens", "tokens_a_step", "commands_lost")
-_NEXT = (
-    ("stategate ui", "see it: any moment through any memories, in your browser"),
-    ("stategate eval worlds --config {config} --agents {kinds} --out runs/1", "is it luck?"),
-)
 
 
 class DemoSettings(Settings):
@@ -170,9 +166,11 @@ def show(out: Console, plays: Sequence[Play], config: Config, number: int, is_ch
     out.print("commands lost: those on the page that the player could not read, summed over steps")
     heading(out, "next")
     kinds = ",".join(play.row["memory"] for play in plays)
-    for line, why in _NEXT:
-        out.print(f"{line.format(config=config.env.kind, kinds=kinds)}", style="bold", markup=False)
-        _print(out, f"  {why}", "dim")
+    _print(out, "stategate ui", "bold")
+    _print(out, "  see it: any moment through any memories, in your browser", "dim")
+    worlds = f"stategate eval worlds --config {config.env.kind} --agents {kinds}"
+    _print(out, f"{worlds} --out runs/1", "bold")
+    _print(out, "  is it luck?", "dim")
 
 
 def _moment(out: Console, plays: Sequence[Play], owner: Play, at: int) -> None:

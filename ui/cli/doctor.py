@@ -5,9 +5,9 @@ import sqlite3
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import typer
 from rich.text import Text
@@ -27,8 +27,7 @@ _ROOM = 1 << 30  # bytes that a disk should have free
 _LOCAL = {"embedded": ("xllamacpp",), "minilm": ("torch", "sentence_transformers")}
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """One thing looked at, and what is to be known of it."""
 
     what: str
@@ -52,10 +51,10 @@ def doctor(settings: DoctorSettings) -> None:
     """
     results = [examine(name, settings) for name in CHECKS]
     wrong = sum(not finding.ok for finding in results)
-    report = {"ok": not wrong, "findings": [vars(finding) for finding in results]}
+    report = {"ok": not wrong, "findings": [finding._asdict() for finding in results]}
     if not wrote(settings.json_target, report):
-        marks = [Text("ok", "green") if one.ok else Text("wrong", "bold red") for one in results]
-        rows = [(mark, one.what, one.text) for mark, one in zip(marks, results, strict=True)]
+        marks = {True: Text("ok", "green"), False: Text("wrong", "bold red")}
+        rows = [(marks[is_well], what, text) for what, is_well, text in results]
         console().print(table(("", "", f"{wrong} wrong" if wrong else "all is well"), rows))
     if wrong:
         raise typer.Exit(1)

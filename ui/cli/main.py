@@ -8,6 +8,7 @@ import errno
 import os
 import sys
 from importlib import import_module
+from traceback import format_exc
 from typing import Annotated, Any
 
 import typer
@@ -80,9 +81,13 @@ class Commands(TyperGroup):
             typer.echo("stategate: stopped", err=True)
             code = 130
         except Exception as error:
+            from stategate.stores.text import without_password
+
             message = problem(error)
             code = 1 if message is None else 2
-            typer.echo(f"stategate: {message}" if message else _traceback(), err=True)
+            # A fault of the program's, or a plug-in's: its traceback tells no secrets.
+            told = f"stategate: {message}" if message else without_password(format_exc().rstrip())
+            typer.echo(told, err=True)
         sys.exit(code)
 
 
@@ -107,15 +112,6 @@ def problem(error: BaseException) -> str | None:
 
         return printable(one_line(first_problem(error)))
     return None
-
-
-def _traceback() -> str:
-    """Return the traceback of a fault of the program's, or a plug-in's: without secrets."""
-    import traceback
-
-    from stategate.stores.text import without_password
-
-    return without_password(traceback.format_exc().rstrip())
 
 
 app = typer.Typer(

@@ -118,13 +118,13 @@ def play(config: Config, settings: RunSettings) -> None:
     """Play one episode and print it. Raises ``UserError`` and ``typer.Exit(130)`` on Ctrl-C."""
     session = open_session(config, settings)
     out = output.console(stderr=settings.json_target == "-")
-    transcript = Transcript(out, config, session.agent.resources.view, settings.show)
+    transcript = Transcript(out, session, settings.show)
     is_silent = settings.json_target == "-" or settings.show == "none"
     steps: list[StepResult] = []
     try:
         _ = session.observation  # the first page: a goal that does not exist fails here
         if not is_silent:
-            transcript.head(session)
+            transcript.head()
         load_model(session)
         while not session.done:
             label = f"step {session.values['steps'] + 1} …"
@@ -138,11 +138,10 @@ def play(config: Config, settings: RunSettings) -> None:
             hint = f"go on with the same command and --thread '{settings.thread}' --resume"
         typer.echo(f"stategate: stopped after {len(steps)} steps; {hint}", err=True)
         raise typer.Exit(130) from None
-    episode = episode_dict(session, steps)
     if not is_silent:
-        transcript.end(episode, session.observation)
+        transcript.end(sum(step.seconds for step in steps))
     if settings.json_target is not None:
-        output.write_json(settings.json_target, episode)
+        output.write_json(settings.json_target, episode_dict(session, steps))
 
 
 def open_session(config: Config, settings: RunSettings) -> Session:

@@ -1,14 +1,12 @@
 """A played episode for people, readable at 80 columns."""
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from stategate.envs.protocols import Observation, View
-from stategate.graph.config import Config
 from stategate.graph.session import Session, StepResult
 from stategate.nodes.protocols import BuiltContext
 from stategate.nodes.retrieval.align import unsure_parts
@@ -69,30 +67,24 @@ class Transcript:
     """Prints an episode as it is played."""
 
     def __init__(
-        self,
-        out: Console,
-        config: Config,
-        view: View,
-        show: Literal["page", "context", "none"] = "page",
+        self, out: Console, session: Session, show: Literal["page", "context", "none"] = "page"
     ) -> None:
-        self.out = out
-        self.config = config
-        self.view = view
-        self.show = show
+        self.out, self.session, self.show = out, session, show
+        self.config, self.view = session.agent.config, session.agent.resources.view
 
-    def head(self, session: Session) -> None:
+    def head(self) -> None:
         """Tell which agent plays what, and where a resumed episode goes on."""
-        task, at = session.values["episode"], session.values["steps"]
-        instruction = session.agent.world.instruction(session.values["session"])
-        actor, context = self.config.actor.kind, self.config.context
-        facts = f" · context {context.kind} ({context.budget}) · actor {actor}"
+        values, context = self.session.values, self.config.context
+        task = values["episode"]
+        instruction = self.session.agent.world.instruction(values["session"])
+        facts = f" · context {context.kind} ({context.budget}) · actor {self.config.actor.kind}"
         if self.config.actor.asks_model and self.config.llm is not None:
             facts += f" · {self.config.llm.kind}"
         world = (str(task.get("env", self.config.env.kind)), "bold cyan")
         self.out.print(Text.assemble(world, f"  {task_in_words(task)}", (facts, "dim")))
         self.out.print(Text(instruction.strip(), "bold"))
-        if at:
-            self.out.print(Text(f"goes on after step {at}", "yellow"))
+        if values["steps"]:
+            self.out.print(Text(f"goes on after step {values['steps']}", "yellow"))
         if doubts := unsure_parts(self.view, instruction):
             self.out.print(f"not surely understood: {'; '.join(doubts)}", markup=False)
 
@@ -119,27 +111,27 @@ class Transcript:
         rows.append(("took", ", ".join(took), "dim"))
         self._print(f"step {result.step + 1} of at most {self.config.max_steps}", rows)
 
-    def end(self, episode: Mapping[str, Any], last: Observation) -> None:
-        """Print the outcome on the ``last`` page and the totals of an ``episode_dict``."""
-        totals = episode["totals"]
-        reward, rows = totals["reward"], []
+    def end(self, seconds: float) -> None:
+        """Print the outcome on the last page, and the totals."""
+        values, last = self.session.values, self.session.observation
+        reward, rows = values["reward"], []
         if why := unscored(last):
             rows.append(("reward", f"none: {why}", "yellow"))
         elif reward is not None:
             style = "bold green" if reward == 1.0 else "bold yellow" if reward else "bold red"
             rows.append(("reward", reward_line(reward, last), style))
-        if not totals["done"]:
-            is_capped = totals["steps"] >= self.config.max_steps
+        if not values["done"]:
+            is_capped = values["steps"] >= self.config.max_steps
             why = "not finished: the step cap" if is_capped else "not finished"
             rows.append(("", why, "yellow"))
-        sums = [f"{totals['steps']} steps", f"{totals['tokens']} tokens of context"]
-        if totals["model_tokens"]:
-            sums.append(f"{totals['model_tokens']} tokens by the model")
-        if totals["cost"]:
-            sums.append(f"${totals['cost']:.4f}")
-        rows.append(("totals", ", ".join([*sums, f"{totals['seconds']:.1f} s"]), ""))
-        if totals["fallbacks"]:
-            rows.append(("fallback", f"in {totals['fallbacks']} steps", "bold red"))
+        sums = [f"{values['steps']} steps", f"{values['tokens']} tokens of context"]
+        if values["model_tokens"]:
+            sums.append(f"{values['model_tokens']} tokens by the model")
+        if values["cost"]:
+            sums.append(f"${values['cost']:.4f}")
+        rows.append(("totals", ", ".join([*sums, f"{seconds:.1f} s"]), ""))
+        if values["fallbacks"]:
+            rows.append(("fallback", f"in {values['fallbacks']} steps", "bold red"))
         self._print("end", rows)
 
     def _print(self, title: str, rows: list[tuple[str, str, str]]) -> None:

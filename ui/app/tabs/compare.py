@@ -77,8 +77,7 @@ class CompareTab(common.AgentTab):
         self.status = gr.HTML(elem_id="sg-compare-status")
         self.lanes = common.clickable_html("lanes")
         self.branches = common.clickable_html("branches")
-        self.outputs = [self.stop, self.trail, self.status, self.lanes, self.branches]
-        self.outputs += [self.kinds, self.budget]
+        self.outputs = self.parts()
 
     def comparison(self, workspace: Workspace) -> Comparison:
         """Return what is compared where the workspace stands; where it stood before goes."""

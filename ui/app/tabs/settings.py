@@ -1,14 +1,12 @@
 """The Settings tab: the agent as YAML, with every installed kind and its parameters beside it."""
 
-from collections.abc import Mapping
-
 import gradio as gr
 import yaml
 from markupsafe import Markup
 
 from stategate.graph.config import Config, load_config, presets
 from stategate.nodes.protocols import SLOTS
-from stategate.nodes.registry import Kind, registry
+from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import read_yaml
 from stategate.ui.app.guard import bounds
@@ -107,17 +105,7 @@ class SettingsTab(common.AgentTab):
 
 def render_kinds(opened: str = "context") -> Markup:
     """Draw what may fill each slot: a kind, what it does, who brought it, its parameters."""
-    slots = [(slot, _rows(registry().kinds(slot))) for slot in SLOTS]
-    return macros("frame").kinds(slots, opened)
-
-
-def _rows(kinds: Mapping[str, Kind]) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
-    rows = []
-    for name, kind in sorted(kinds.items()):
-        fields = kind.cls.model_fields.items()
-        meanings = [(key, field.description or "") for key, field in fields if key != "kind"]
-        rows.append((name, kind.hint, kind.owner, meanings))
-    return rows
+    return macros("frame").kinds(SLOTS, registry(), opened)
 
 
 def config_of(text: str) -> Config:
