@@ -1,15 +1,11 @@
 """``stategate kinds``: what can fill each slot, with every parameter."""
 
 import inspect
-import json
-from collections.abc import Iterable
-from typing import Any
 
 from pydantic.fields import FieldInfo
-from pydantic_core import to_jsonable_python
 
 from stategate.nodes.protocols import SLOTS
-from stategate.nodes.registry import Registry, registry
+from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.stores.settings import JsonFile, Settings, argument
 from stategate.ui.cli.output import say, wrote
@@ -28,51 +24,41 @@ class KindsSettings(Settings):
 @command(app, "stategate kinds context", "stategate kinds --json -")
 def kinds(settings: KindsSettings) -> None:
     """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
-    slot = settings.slot
+    slot, found = settings.slot, registry()
     if slot is not None and slot not in SLOTS:
         raise UserError(f"no slot '{slot}': the slots are {', '.join(SLOTS)}")
-    described = catalogue(registry(), SLOTS if slot is None else (slot,))
-    if not wrote(settings.json_target, described):
-        _show(described)
-
-
-def catalogue(registry: "Registry", slots: Iterable[str]) -> dict[str, Any]:
-    """Describe the kinds of ``slots``: ``{"slots": {slot: [kind, ...]}, "broken": {name: why}}``."""
-    described: dict[str, list[dict[str, Any]]] = {slot: [] for slot in slots}
-    for slot, members in described.items():
-        for name, kind in sorted(registry.kinds(slot).items()):
-            summary = (kind.cls.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
-            fields = kind.cls.model_fields.items()
-            own = [_parameter(field, info) for field, info in fields if field != "kind"]
-            about = {"kind": name, "owner": kind.owner, "hint": kind.hint, "summary": summary}
-            members.append({**about, "parameters": own})
-    return {"slots": described, "broken": dict(registry.broken)}
-
-
-def _parameter(name: str, info: "FieldInfo") -> dict[str, Any]:
-    kind = inspect.formatannotation(info.annotation).replace("typing.", "")
-    described = {"name": name, "type": kind, "required": info.is_required()}
-    if not info.is_required():
-        default = info.get_default(call_default_factory=True, validated_data={})
-        described["default"] = to_jsonable_python(default, fallback=str)
-    return {**described, "description": info.description or ""}
-
-
-def _show(described: dict[str, Any]) -> None:
-    """Print each kind, what it does, and a line a parameter."""
-    for slot, members in described["slots"].items():
+    slots = {s: sorted(found.kinds(s).items()) for s in ((slot,) if slot else SLOTS)}
+    described = {
+        slot: [
+            {
+                "kind": name,
+                "owner": kind.owner,
+                "hint": kind.hint,
+                "parameters": kind.cls.model_json_schema().get("properties", {}),
+            }
+            for name, kind in members
+        ]
+        for slot, members in slots.items()
+    }
+    if wrote(settings.json_target, {"slots": described, "broken": dict(found.broken)}):
+        return
+    for slot, members in slots.items():
         say(f"── {slot}", "bold cyan")
-        for kind in members:
-            say(f"  {kind['kind']}  ({kind['owner']})", "bold")
-            say(f"    {kind['summary']}")
-            for parameter in kind["parameters"]:
-                say(f"      {_line(parameter)}", "dim")
-    for name, why in described["broken"].items():
+        for name, kind in members:
+            say(f"  {name}  ({kind.owner})", "bold")
+            summary = (inspect.getdoc(kind.cls) or "").partition("\n\n")[0]
+            say(f"    {' '.join(summary.split())}")
+            for parameter, field in kind.cls.model_fields.items():
+                if parameter != "kind":
+                    say(f"      {_parameter(parameter, field)}", "dim")
+    for name, why in found.broken.items():
         say(f"broken plug-in {name}: {why}", "red")
 
 
-def _line(parameter: dict[str, Any]) -> str:
-    head = f"{parameter['name']}: {parameter['type']}"
-    value = json.dumps(parameter.get("default"), ensure_ascii=False)
-    default = " (required)" if parameter["required"] else f" = {value}"
-    return f"{head}{default}  {parameter['description']}".rstrip()
+def _parameter(name: str, field: FieldInfo) -> str:
+    """Return a parameter in a line: ``budget: int = 2000  tokens of the context``."""
+    kind = inspect.formatannotation(field.annotation).replace("typing.", "")
+    default = " (required)"
+    if not field.is_required():
+        default = f" = {field.get_default(call_default_factory=True, validated_data={})!r}"
+    return f"{name}: {kind}{default}  {field.description or ''}".rstrip()

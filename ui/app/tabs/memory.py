@@ -6,17 +6,17 @@ from stategate.graph.forgetting import forget_everywhere
 from stategate.nodes.models.judge import judged_question
 from stategate.stores.bank.bank import Row, known_banks, open_bank
 from stategate.stores.errors import UserError
-from stategate.stores.memory.recall import SIGNALS, Limits
+from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import Candidate, Fact, Namespace
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import day, note, short
 from stategate.ui.app.tabs.common import QUIET, Tab, Update, box, button, choice, frame, on_event
 
-#: Facts that a search brings; candidates that "why" lists; rows of a bank shown at once.
-FOUND, CANDIDATES, ROWS = 12, 30, 300
-_FACTS = ["#", "said", "source", "on", "holds", "score"]
-_WIDTHS = [44, 570, 110, 110, 120, 66]
+#: Facts that a search would show an agent; those that are listed; rows of a bank shown at once.
+FOUND, LISTED, ROWS = 12, 30, 300
+_FACTS = ["#", "said", "source", "on", "holds", "answers", "shown, or why not"]
+_WIDTHS = [44, 460, 110, 110, 120, 76, 160]
 _BANK = ["id", "state or question", "moves", "advice", "worth", "used", "from"]
 
 
@@ -36,9 +36,6 @@ class MemoryTab(Tab):
             self.sure = button(label, "memory-sure", 170, **hidden)
         self.status = gr.HTML(elem_id="sg-memory-status")
         self.facts = frame("facts", "Facts", _FACTS, column_widths=_WIDTHS)
-        with gr.Accordion("Why recalled, why not", open=False, elem_id="sg-why"):
-            headers = ["#", "score", *SIGNALS, "text", "left out"]
-            self.why = frame("memory-why", "Of the last search", headers)
         with gr.Accordion("Standing wishes", open=False, elem_id="sg-wishes"):
             headers = ["#", "offered with every question", "since"]
             self.wishes = frame("memory-wishes", "Standing wishes", headers)
@@ -57,20 +54,17 @@ class MemoryTab(Tab):
 
     @on_event
     def look(self, whose: str, words: str) -> Update:
-        """Show facts: all, or the nearest to ``words``."""
+        """Show facts: all, or the nearest to ``words`` with why an agent would be shown them or not."""
         memory, namespace = self._agents.memory.open(), namespace_of(whose)
-        every = memory.facts(namespace)
-        facts = every[::-1]
-        candidates: list[Candidate] = []
+        facts = {fact.id: fact for fact in memory.facts(namespace)}
+        rows = [_fact(fact) for fact in facts.values()][::-1]
         if (words or "").strip():
             asked = judged_question(words, self._agents.resources.embedder)
-            facts, candidates = memory.recall(namespace, asked, Limits(facts=FOUND))
-        label = (
-            f"{len(facts):,} of {len(every):,} facts (click one to see its source, or forget it)"
-        )
+            _, candidates = memory.recall(namespace, asked, Limits(facts=FOUND))
+            rows = [_fact(facts[one.fact], one) for one in candidates[:LISTED]]
+        label = f"{len(rows):,} of {len(facts):,} facts (click one to see its source, or forget it)"
         return {
-            self.facts: gr.update(value=[_fact(fact) for fact in facts], label=label),
-            self.why: [_candidate(one) for one in candidates[:CANDIDATES]],
+            self.facts: gr.update(value=rows, label=label),
             self.wishes: [
                 [fact.id, fact.passage, day(fact.at)] for fact in memory.wishes(namespace)
             ],
@@ -159,24 +153,12 @@ def _shown(namespace: Namespace) -> str:
     return f"{namespace.user} / {namespace.agent}"
 
 
-def _fact(fact: Fact) -> list[object]:
-    """Return the row of a fact."""
+def _fact(fact: Fact, one: Candidate | None = None) -> list[object]:
+    """Return the row of a fact; ``one`` says how a search found it."""
     said = f"{fact.speaker}: {fact.text}" if fact.speaker else fact.text
     holds = "" if fact.valid_to is None else f"until {day(fact.valid_to)}, see #{fact.closed_by}"
-    return [
-        fact.id,
-        said,
-        f"{fact.source}, trust {fact.trust:.1f}",
-        day(fact.at),
-        holds,
-        f"{fact.score:.2f}" if fact.score else "",
-    ]
-
-
-def _candidate(one: Candidate) -> list[object]:
-    """Return the row of what recall looked at: its scores, and why it was left out."""
-    scores = [f"{score:.2f}" for score in (one.score, *(one.signals[s] for s in SIGNALS))]
-    return [one.fact, *scores, short(one.text, 120), one.left_out or "shown"]
+    row = [fact.id, said, f"{fact.source}, trust {fact.trust:.1f}", day(fact.at), holds]
+    return [*row, *((f"{one.chance:.2f}", one.left_out or "shown") if one else ("", ""))]
 
 
 def _row(row: Row) -> list[object]:
