@@ -21,21 +21,6 @@ def server(tmp_path):
     return App(Agents(config))
 
 
-def test_a_tab_goes_back_to_an_episode_with_what_its_steps_were_read_with(server):
-    tab = server.of("one")
-    tab.start({"goal": 3})
-    tab.step()
-    tab.swap({"context": {"kind": "query_rag", "budget": 150, "top_k": 2}})
-    tab.step()
-    first, trail = tab.session.thread_id, tab.trail
-    tab.start({"goal": 4})
-    tab.go_to(first)
-    assert tab.trail == trail
-    assert [seen.context.kind for seen in trail] == ["full", "query_rag"]
-    assert tab.config.context.kind == "query_rag"
-    assert tab.step().step == 2
-
-
 def test_tabs_do_not_mix(server):
     first, second = server.of("one"), server.of("two")
     first.start({"goal": 1})
@@ -91,7 +76,7 @@ def test_moves_take_turns_and_playing_out_can_be_stopped(server, monkeypatch):
         thread.join()
     assert (endings[0].steps, endings[0].done) == (1, False)
     assert tab.step().step == 0
-    assert [len(episode.trail) for episode in tab.episodes.values()] == [1, 1]
+    assert len(tab.trail) == 1
 
 
 def test_a_mistake_leaves_the_episode_as_it_was(server):

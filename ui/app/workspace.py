@@ -1,11 +1,11 @@
-"""One browser tab's episode: its session, the steps it has seen, and the episodes it can go back to.
+"""One browser tab's episode: its session, and the steps that the tab has seen.
 
 Every move is a method of ``graph.Session``; a workspace lets the moves of its tab take turns.
 """
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from stategate.envs.protocols import View, World
@@ -20,8 +20,6 @@ from stategate.ui.app.agents import Agents, new_thread
 from stategate.ui.app.conversation import Conversation
 from stategate.ui.app.html import brief
 
-#: Episodes and forks that a tab can go back to.
-_EPISODES = 12
 #: Actors that ask a person or a script: they do not act before somebody asks for it.
 _ASKED_FIRST = ("human", "scripted")
 
@@ -43,37 +41,6 @@ class Seen:
         return f"{'you' if is_own else self.context.kind} · {self.result.tokens:,} tokens{took}"
 
 
-@dataclass
-class Episode:
-    """An episode or a fork of this tab, to go back to; ``at`` is the step where a fork began."""
-
-    session: Session
-    trail: list[Seen] = field(default_factory=list)
-    at: int | None = None
-
-    @property
-    def thread(self) -> str:
-        """The name of its thread."""
-        return self.session.thread_id
-
-    @property
-    def task(self) -> str:
-        """What it asks for."""
-        return self.session.agent.world.instruction(self.session.values["session"])
-
-    @property
-    def kind(self) -> str:
-        """Its context builder and budget."""
-        config = self.session.agent.config.model_copy(update=self.session.overrides)
-        return f"{config.context.kind} · {config.context.budget}"
-
-    @property
-    def reward(self) -> float | None:
-        """Its reward, once it is over."""
-        is_over = self.trail and self.session.done
-        return float(self.session.values["reward"]) if is_over else None
-
-
 @dataclass(frozen=True)
 class Ending:
     """How an episode went that was played on from a moment. ``lost`` counts unreadable commands."""
@@ -86,7 +53,7 @@ class Ending:
 
 
 class Workspace:
-    """One tab's agent, episodes and conversation. Whoever holds ``turn`` makes a move."""
+    """One tab's agent, episode and conversation. Whoever holds ``turn`` makes a move."""
 
     def __init__(self, tab: str, agents: Agents) -> None:
         self.tab, self.agents = tab, agents
@@ -98,9 +65,9 @@ class Workspace:
     def _take_agent(self, config: Config) -> None:
         self.graph = self.agents(config)
         self.is_new = True  # nothing was ever started with it
-        self.episode: Episode | None = None
+        self.session: Session | None = None
+        self.trail: list[Seen] = []
         self.looked_at: int | None = None
-        self.episodes: dict[str, Episode] = {}
         self.overrides: dict[str, Any] = {}
 
     @property
@@ -124,19 +91,9 @@ class Workspace:
         return self.agent.world
 
     @property
-    def session(self) -> Session | None:
-        """The session of the running episode."""
-        return None if self.episode is None else self.episode.session
-
-    @property
-    def trail(self) -> list[Seen]:
-        """The steps of the running episode."""
-        return [] if self.episode is None else self.episode.trail
-
-    @property
     def stands_at(self) -> tuple[str, int] | None:
         """The thread and how many steps of it were taken."""
-        return None if self.episode is None else (self.episode.thread, len(self.trail))
+        return None if self.session is None else (self.session.thread_id, len(self.trail))
 
     @property
     def acts_at_once(self) -> bool:
@@ -163,33 +120,30 @@ class Workspace:
             session.overrides = dict(self.overrides)
             session.start(task)
             _ = session.observation  # an unknown task fails here, before the old episode is left
-            self._enter(Episode(session))
+            self.session, self.trail, self.looked_at = session, [], None
             self.is_new = False
 
     def step(self) -> StepResult:
         """Let the actor take a step."""
         with self.turn:
-            return self._record(self.running.step())
+            return self._seen(self.running.step())
 
     def act(self, action: str) -> StepResult:
         """Take a person's own action."""
         with self.turn:
-            return self._record(self.running.act(action))
+            return self._seen(self.running.act(action))
 
-    def _record(self, result: StepResult) -> StepResult:
-        self.trail.append(self._seen(result, self.config.context))
+    def _seen(self, result: StepResult) -> StepResult:
+        title = titles_of(self.view.chunks(result.observation)).get(result.decision.action, "")
+        self.trail.append(Seen(result, self.config.context, title))
         self.looked_at = None
         return result
 
-    def _seen(self, result: StepResult, context: ContextParams) -> Seen:
-        titles = titles_of(self.view.chunks(result.observation))
-        return Seen(result, context, titles.get(result.decision.action, ""))
-
-    def back(self, n: int = 1) -> None:
-        """Undo ``n`` steps."""
+    def back(self) -> None:
+        """Undo a step."""
         with self.turn:
-            self.running.back(n)
-            del self.trail[-n:]
+            self.running.back()
+            del self.trail[-1:]
             self.looked_at = None
 
     def look(self, context: Mapping[str, object], step: int | None) -> Preview:
@@ -208,24 +162,20 @@ class Workspace:
     def fork(self, context: Mapping[str, object], step: int | None = None) -> None:
         """Go on from this moment (or where ``step`` began) on a copy with another builder."""
         with self.turn:
-            self._enter(self._forked(context, step))
+            self.session = self._forked(context, step)
+            self.overrides = dict(self.session.overrides)
+            self.trail, self.looked_at = self.trail[:step], None
 
-    def _forked(self, context: Mapping[str, object], step: int | None) -> Episode:
-        at = len(self.trail) if step is None else step
-        is_now = at == len(self.trail)
-        copy = self.running.fork({"context": context}, new_thread("ui"), None if is_now else at)
-        return Episode(copy, self.trail[:at], at)
+    def _forked(self, context: Mapping[str, object], step: int | None) -> Session:
+        return self.running.fork({"context": context}, new_thread("ui"), step)
 
     def play_out(self, context: Mapping[str, object], step: int | None) -> Ending:
         """Play a copy on from this moment (or where ``step`` began) to its end, with a builder."""
         with self.turn:
-            fork, results = self._forked(context, step), []
-            while not (self._is_stopping or fork.session.done):
-                results.append(fork.session.step())
-            read_with = fork.session.overrides["context"]
-            fork.trail += [self._seen(result, read_with) for result in results]
-            self._keep(fork)
-            values = fork.session.values
+            copy, results = self._forked(context, step), []
+            while not (self._is_stopping or copy.done):
+                results.append(copy.step())
+            values = copy.values
             return Ending(
                 float(values["reward"]),
                 bool(values["done"]),
@@ -240,27 +190,7 @@ class Workspace:
         with self.turn:
             self._is_stopping = False
 
-    def go_to(self, thread: str) -> None:
-        """Go back to an episode or fork of this tab. Raises ``UserError`` for an unknown one."""
-        with self.turn:
-            if thread not in self.episodes:
-                raise UserError("this episode is not kept: start another one")
-            self._enter(self.episodes[thread])
-
     def configure(self, config: Config) -> None:
         """Take another agent; the running episode, which was the old agent's, ends."""
         with self.turn:
             self._take_agent(config)
-
-    def _enter(self, episode: Episode) -> None:
-        """Make an episode the one that is played."""
-        self.episode, self.looked_at = episode, None
-        self.overrides = dict(episode.session.overrides)
-        self._keep(episode)
-
-    def _keep(self, episode: Episode) -> None:
-        """Keep an episode to go back to; the one that was entered longest ago goes."""
-        self.episodes.pop(episode.thread, None)
-        self.episodes[episode.thread] = episode
-        while len(self.episodes) > _EPISODES:
-            del self.episodes[next(iter(self.episodes))]

@@ -13,7 +13,7 @@ from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.ui.actions import titles_of, who_plays
 from stategate.ui.app.context import Lane, in_words, render_lanes
-from stategate.ui.app.html import empty, macros
+from stategate.ui.app.html import empty
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import (
     QUIET,
@@ -76,7 +76,6 @@ class CompareTab(common.AgentTab):
             self.trail = common.clickable_html("moments")
         self.status = gr.HTML(elem_id="sg-compare-status")
         self.lanes = common.clickable_html("lanes")
-        self.branches = common.clickable_html("branches")
         self.outputs = self.parts()
 
     def comparison(self, workspace: Workspace) -> Comparison:
@@ -88,11 +87,8 @@ class CompareTab(common.AgentTab):
 
     def show(self, workspace: Workspace) -> Update:
         """Draw the moments to choose from, and the last comparison."""
-        here, rows = workspace.stands_at, [*workspace.episodes.values()][::-1]
-        branches = macros("compare").branches(rows, here[0] if here else "") if rows else ""
-        update: Update = {self.trail: self._moments(workspace)}
-        update[self.lanes] = self._lanes_html(workspace)
-        return {**update, self.branches: branches, self.status: "", **self.idle()}
+        lanes = {self.trail: self._moments(workspace), self.lanes: self._lanes_html(workspace)}
+        return {**lanes, self.status: "", **self.idle()}
 
     @on_move
     async def begin(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
@@ -235,16 +231,8 @@ class CompareTab(common.AgentTab):
             raise UserError("compare first, then choose one to continue with")
         context = dict(comparison.lanes[number].params)
         workspace.fork(context, comparison.step)
-        return {self._places: gr.Tabs(selected="episode"), **self._moved(workspace)}
-
-    @on_event
-    def go_back(self, workspace: Workspace, event: gr.EventData) -> Update:
-        """Go back to an episode or fork of this browser tab."""
-        workspace.go_to(common.chosen(event, "pick"))
-        return self._moved(workspace)
-
-    def _moved(self, workspace: Workspace) -> Update:
-        return {**self._episode.show(workspace), **self.show(workspace)}
+        episode = {**self._episode.show(workspace), **self.show(workspace)}
+        return {self._places: gr.Tabs(selected="episode"), **episode}
 
     def wire(self, opened: gr.Tab, episode: EpisodeTab, places: gr.Tabs) -> None:
         """Connect; ``opened`` is the tab. Going on with a builder turns ``places`` to the episode."""
@@ -258,8 +246,6 @@ class CompareTab(common.AgentTab):
         self.stop.click(self.halt, [tab], self.outputs, cancels=[*runs], **QUIET)
         moved = [places, *episode.outputs, *self.outputs]
         self.lanes.click(self.go_on, [tab], moved, **QUIET)
-        went = self.branches.click(self.go_back, [tab], moved, **QUIET)
-        went.then(self.begin, inputs, self.outputs, **QUIET)
 
 
 def first_kinds(env: EnvParams) -> list[str]:
