@@ -297,7 +297,7 @@ def rank(settings: RankSettings) -> None:
     weighed = weigh(
         question, documents, memory, lambda: MiniLM().build(Resources()), settings.fuse_with
     )
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "title": documents[i].title,
             "text": documents[i].text,

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import zip_longest
 from typing import Any
 
 from rich.console import Console
@@ -127,23 +127,15 @@ def play(graph: Graph, context: dict[str, Any], task: dict[str, Any]) -> Play:
 def parting(plays: Sequence[Play]) -> tuple[Play, int | None]:
     """Return the best play, and the step at which the worst one leaves it (None: it never does).
 
-    Of several best and worst ones it is the pair that stays together longest; until then the world
-    went through the same pages, so it is one moment for both.
+    Until then the world went through the same pages, so it is one moment for both.
     """
-    rewards = [play.row["reward"] for play in plays]
-    best = [play for play in plays if play.row["reward"] == max(rewards)]
-    worst = [play for play in plays if play.row["reward"] == min(rewards)]
-    pairs = [(shared_steps(a, b), a) for a in best for b in worst if a.actions != b.actions]
-    if not pairs:
-        return plays[0], None
-    at, owner = max(pairs, key=lambda pair: pair[0])
-    return owner, at
-
-
-def shared_steps(one: Play, other: Play) -> int:
-    """Return how many steps two plays have in common before they part."""
-    pairs = zip(one.actions, other.actions, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    best = max(plays, key=lambda play: play.row["reward"])
+    others = [play for play in plays if play.actions != best.actions]
+    if not others:
+        return best, None
+    worst = min(others, key=lambda play: play.row["reward"])
+    pairs = zip_longest(best.actions, worst.actions)
+    return best, next(at for at, (one, other) in enumerate(pairs) if one != other)
 
 
 def show(out: Console, plays: Sequence[Play], config: Config, number: int, is_chosen: bool) -> None:

@@ -1,12 +1,10 @@
 """What commands share on the terminal: consoles, tables, bars, progress and JSON files."""
 
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,25 +22,18 @@ from stategate.stores.text import printable
 _BAR = 14  # blocks of the longest bar
 
 
-@cache
-def _consoles() -> type[Console]:
-    """Return rich's console, but for text from outside that would steer the terminal."""
+class PrintableConsole(Console):
+    """Rich's console, but for text from outside that would steer the terminal."""
 
-    class Printable(Console):
-        def render(self, *args: Any, **extra: Any) -> Iterator[Segment]:
-            for text, style, control in super().render(*args, **extra):
-                yield Segment(text if control else printable(text), style, control)
-
-    return Printable
+    def render(self, *args: Any, **extra: Any) -> Iterator[Segment]:
+        """Yield what is printed."""
+        for text, style, control in super().render(*args, **extra):
+            yield Segment(text if control else printable(text), style, control)
 
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console for the terminal; 80 columns where there is none."""
-    make = _consoles()
-    plain = make(stderr=stderr, highlight=False)
-    if plain.is_terminal or os.environ.get("COLUMNS", "").isdigit():
-        return plain
-    return make(stderr=stderr, highlight=False, width=80)
+    return PrintableConsole(stderr=stderr, highlight=False)
 
 
 def say(text: str, style: str = "", *, stderr: bool = False) -> None:

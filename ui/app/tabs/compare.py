@@ -87,8 +87,12 @@ class CompareTab(common.AgentTab):
 
     def show(self, workspace: Workspace) -> Update:
         """Draw the moments to choose from, and the last comparison."""
-        lanes = {self.trail: self._moments(workspace), self.lanes: self._lanes_html(workspace)}
-        return {**lanes, self.status: "", **self.idle()}
+        return {
+            self.trail: self._moments(workspace),
+            self.lanes: self._lanes_html(workspace),
+            self.status: "",
+            **self.idle(),
+        }
 
     @on_move
     async def begin(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
