@@ -81,41 +81,6 @@ def run(settings: RunSettings) -> None:
     config = settings.load()
     if config.actor.kind == "human":
         raise UserError("a person plays in the app: stategate ui")
-    play(config, settings)
-
-
-def task_of(world: World, goal: int | None, pairs: Sequence[str]) -> dict[str, Any]:
-    """Return the task that ``--goal`` or ``--task KEY=VALUE …`` names in ``world``.
-
-    ``goal`` is a number in the world's list of tasks, unless its tasks call themselves by a goal or it
-    lists none. Raises ``UserError``.
-    """
-    if pairs:
-        return dict(map(_read_pair, pairs))
-    number = goal or 0
-    tasks = playable(world).tasks()
-    if not tasks or "goal" in tasks[0]:
-        return {"goal": number}
-    if number >= len(tasks):
-        raise UserError(f"no goal {number}: this world has tasks 0 to {len(tasks) - 1}")
-    return dict(tasks[number])
-
-
-def _task(world: World, settings: RunSettings) -> dict[str, Any]:
-    words = {} if settings.say is None else {"say": settings.say}
-    return {**task_of(world, settings.goal, settings.task), **words}
-
-
-def _read_pair(pair: str) -> tuple[str, object]:
-    key, equals, value = pair.partition("=")
-    if not (equals and key.strip()):
-        raise UserError(f"--task takes KEY=VALUE, not '{pair}'")
-    with user_error_context(f"--task {key.strip()}: '{value}' is no YAML", kinds=yaml.YAMLError):
-        return key.strip(), read_yaml(value)
-
-
-def play(config: Config, settings: RunSettings) -> None:
-    """Play one episode and print it. Raises ``UserError`` and ``typer.Exit(130)`` on Ctrl-C."""
     session = open_session(config, settings)
     out = output.console(stderr=settings.json_target == "-")
     transcript = Transcript(out, session, settings.show)
@@ -144,24 +109,53 @@ def play(config: Config, settings: RunSettings) -> None:
         output.write_json(settings.json_target, episode_dict(session, steps))
 
 
+def task_of(world: World, goal: int | None, pairs: Sequence[str]) -> dict[str, Any]:
+    """Return the task that ``--goal`` or ``--task KEY=VALUE …`` names in ``world``.
+
+    ``goal`` is a number in the world's list of tasks, unless its tasks call themselves by a goal or it
+    lists none. Raises ``UserError``.
+    """
+    if pairs:
+        return dict(map(_read_pair, pairs))
+    number = goal or 0
+    tasks = playable(world).tasks()
+    if not tasks or "goal" in tasks[0]:
+        return {"goal": number}
+    if number >= len(tasks):
+        raise UserError(f"no goal {number}: this world has tasks 0 to {len(tasks) - 1}")
+    return dict(tasks[number])
+
+
+def _read_pair(pair: str) -> tuple[str, object]:
+    key, equals, value = pair.partition("=")
+    if not (equals and key.strip()):
+        raise UserError(f"--task takes KEY=VALUE, not '{pair}'")
+    with user_error_context(f"--task {key.strip()}: '{value}' is no YAML", kinds=yaml.YAMLError):
+        return key.strip(), read_yaml(value)
+
+
 def open_session(config: Config, settings: RunSettings) -> Session:
     """Return the session to play: a new episode, or the unfinished one of ``thread``.
 
     Raises ``UserError`` if there is nothing to resume, or if a new episode would bury an
     unfinished one.
     """
+
+    def start(session: Session) -> Session:
+        task = task_of(session.agent.world, settings.goal, settings.task)
+        return session.start(task if settings.say is None else {**task, "say": settings.say})
+
     thread = settings.thread
     if thread is None:  # an id that no other run has keeps the traces of runs apart
         name = f"run-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
-        session = Session(build_graph(config), name, user=this_user())
-        return session.start(_task(session.agent.world, settings))
+        return start(Session(build_graph(config), name, user=this_user()))
     session = Session(build_graph(durable(config)), thread, user=this_user())
     is_unfinished = "session" in session.values and not session.done
     if not settings.resume:
         if is_unfinished:
             at = f"thread '{thread}' has an unfinished episode (step {session.values['steps']})"
             raise UserError(f"{at}: add --resume, or name another --thread")
-        return session.start(_task(session.agent.world, settings))
+        return start(session)
     if not is_unfinished:
         why = "its episode is over" if session.values else "there is no such thread"
         raise UserError(f"nothing to resume on thread '{thread}': {why}; leave --resume out")

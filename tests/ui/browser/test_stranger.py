@@ -29,6 +29,7 @@ def test_a_strangers_world_in_every_way_that_webshop_is_played(new_tab):
     wait_for_stops(page, 4)
     assert "You said: it again" in page.locator("#sg-page").inner_text()
     tab(page, "Compare")
+    expect(page.locator("#sg-moments .sg-stop")).to_have_count(5)  # no more the shop's
     page.locator("#sg-moments .sg-stop").nth(1).click()
     page.locator(".sg-moment", has_text="Step 2").wait_for()
     expect(page.locator(".sg-lane-head").first).to_contain_text("take lantern", timeout=30_000)
