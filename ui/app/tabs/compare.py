@@ -15,16 +15,7 @@ from stategate.ui.actions import titles_of, who_plays
 from stategate.ui.app.context import Lane, in_words, render_lanes
 from stategate.ui.app.html import empty
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import (
-    QUIET,
-    App,
-    Move,
-    Update,
-    Updates,
-    button,
-    on_event,
-    on_move,
-)
+from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_move
 from stategate.ui.app.tabs.episode import EpisodeTab
 from stategate.ui.app.tabs.episode_view import render_trail
 from stategate.ui.app.workspace import Workspace
@@ -70,8 +61,8 @@ class CompareTab(common.AgentTab):
             )
             self.budget = common.budget("compare-budget", config.context.budget)
         with gr.Row(elem_classes="sg-controls"):
-            self.go = button("Compare", "compare", 110, variant="primary")
-            self.play = button("Play all to the end", "play-all", 160)
+            self.go = common.button("Compare", "compare", 110, variant="primary")
+            self.play = common.button("Play all to the end", "play-all", 160)
             self.stop = common.stop_button("compare-stop")
             self.trail = common.clickable_html("moments")
         self.status = gr.HTML(elem_id="sg-compare-status")
@@ -185,7 +176,7 @@ class CompareTab(common.AgentTab):
         lanes = comparison.lanes
         for number, lane in enumerate(lanes):
             lanes[number] = replace(lane, waiting=True)
-            making = Move(f"{lane.name} {doing}…", move, lane)
+            making = common.Move(f"{lane.name} {doing}…", move, lane)
             async for status in making.changes():
                 yield {
                     self.status: status,

@@ -16,17 +16,7 @@ from stategate.stores.errors import UserError
 from stategate.ui.actions import typed_action
 from stategate.ui.app.html import short
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import (
-    QUIET,
-    App,
-    Move,
-    Update,
-    Updates,
-    button,
-    in_thread,
-    on_event,
-    on_move,
-)
+from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_move
 from stategate.ui.app.tabs.episode_view import draw, render_pipeline
 from stategate.ui.app.tabs.state import StatePanel
 from stategate.ui.app.workspace import Workspace
@@ -110,20 +100,20 @@ class EpisodeTab(common.AgentTab):
                 "Task: choose one, give its number, write #3 and other words for it, or your own"
             )
             self.task = common.choice(label, "task", 320, allow_custom_value=True, scale=5)
-            self.random = button("Random task", "random", 110, scale=None)
+            self.random = common.button("Random task", "random", 110, scale=None)
         with gr.Row(elem_classes="sg-agentbar"):
             kinds = quick("context", config)
             self.context = common.radio("Context builder", "context-kind", 320, scale=4, **kinds)
             self.budget = common.budget("budget", config.context.budget)
             self.actor = common.radio("Actor", "actor-kind", 150, **quick("actor", config))
         with gr.Row(elem_classes="sg-controls"):
-            self.step = button("Step", "step", 84, scale=None, variant="primary")
-            self.run = button("Auto-run", "run", 96, scale=None)
+            self.step = common.button("Step", "step", 84, scale=None, variant="primary")
+            self.run = common.button("Auto-run", "run", 96, scale=None)
             self.stop = common.stop_button("stop")
-            self.back = button("Back", "back", 84, scale=None)
+            self.back = common.button("Back", "back", 84, scale=None)
             hint = "act yourself: click on the page, or type an action"
             self.typed = common.bare_box(hint, "typed", 4)
-            self.act = button("Act", "act", 64, scale=None)
+            self.act = common.button("Act", "act", 64, scale=None)
         self.status = gr.HTML(elem_id="sg-status")
         self.trail = common.clickable_html("trail")
         with gr.Row(elem_classes="sg-stage"):
@@ -189,7 +179,7 @@ class EpisodeTab(common.AgentTab):
         self, workspace: Workspace, what: Callable[[Workspace], object], label: str
     ) -> Updates:
         """Make a move of the workspace; an error becomes a message."""
-        move = Move(label, what, workspace)
+        move = common.Move(label, what, workspace)
         async for status in move.changes():
             yield self._busy(status)
         error: BaseException | None = None
@@ -197,7 +187,7 @@ class EpisodeTab(common.AgentTab):
             await move.result()
         except Exception as raised:  # whatever a node raises must not end the page
             error = raised
-        yield await in_thread(self.show, workspace, error)
+        yield await common.in_thread(self.show, workspace, error)
 
     @on_move
     def take_step(self, workspace: Workspace) -> Updates:

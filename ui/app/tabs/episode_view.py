@@ -84,7 +84,8 @@ def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
     try:
         seen = session.look(act=False)
         observation, look.hidden = seen.observation, seen.context.dropped_actions
-        _read(view, workspace, observation, seen.context, "What the actor reads now")
+        params, title = workspace.config.context, "What the actor reads now"
+        view.side = _read(workspace, observation, seen.context, params, title)
         if doubts := unsure_parts(workspace.view, workspace.instruction):
             view.side += note(f"Not surely understood: {', '.join(doubts)}.", "warn")
     except Exception as error:  # the page can be shown, and acted on, without a context
@@ -105,7 +106,7 @@ def _draw_past(view: Drawn, workspace: Workspace, seen: Seen) -> None:
     look = PageLook(action, result.context.dropped_actions, is_live=False)
     look.forms = taken_slot(action, result.observation)
     view.page = _page(workspace, result.observation, look, result.step)
-    _read_at(view, workspace, seen)
+    view.side = _read_at(workspace, seen)
 
 
 def _draw_end(view: Drawn, workspace: Workspace, session: Session) -> None:
@@ -123,30 +124,29 @@ def _draw_end(view: Drawn, workspace: Workspace, session: Session) -> None:
         totals.append(f"{values['model_tokens']:,} tokens by the model")
     page = _page(workspace, last_page, PageLook(is_live=False))
     view.page = reward + (macros("page").outcome(cards) if cards else page)
+    view.side = macros("parts").muted(" · ".join(totals))
     if workspace.trail:
-        _read_at(view, workspace, workspace.trail[-1])
-    view.side = macros("parts").muted(" · ".join(totals)) + view.side
+        view.side += _read_at(workspace, workspace.trail[-1])
 
 
-def _read_at(view: Drawn, workspace: Workspace, seen: Seen) -> None:
+def _read_at(workspace: Workspace, seen: Seen) -> Markup:
+    """Draw what the actor read at a step that was taken."""
     result = seen.result
     title = f"What the actor read at step {result.step + 1}"
-    _read(view, workspace, result.observation, result.context, title, seen.context)
+    return _read(workspace, result.observation, result.context, seen.context, title)
 
 
 def _read(
-    view: Drawn,
     workspace: Workspace,
     observation: Observation,
     context: BuiltContext,
+    params: ContextParams,
     title: str,
-    params: ContextParams | None = None,
-) -> None:
-    """Draw what a context shows."""
-    chunks, used = workspace.view.chunks(observation), params or workspace.config.context
-    whole = in_words(workspace.view, chunks)
-    title, names = f"{title}: {used.kind}", titles_of(chunks)
-    view.side = render_context(context, used.budget, whole, title=title, names=names)
+) -> Markup:
+    """Draw what a context shows of a page."""
+    chunks = workspace.view.chunks(observation)
+    whole, title = in_words(workspace.view, chunks), f"{title}: {params.kind}"
+    return render_context(context, params.budget, whole, title=title, names=titles_of(chunks))
 
 
 def taken_slot(action: str, observation: Observation) -> list[str]:

@@ -19,18 +19,7 @@ from stategate.ui.app.context import render_context
 from stategate.ui.app.conversation import Conversation
 from stategate.ui.app.html import brief, empty, macros, note
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import (
-    QUIET,
-    App,
-    Move,
-    Update,
-    Updates,
-    button,
-    choice,
-    in_thread,
-    on_event,
-    on_move,
-)
+from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_move
 from stategate.ui.app.workspace import Workspace
 
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
@@ -66,7 +55,7 @@ class QaTab(common.AgentTab):
         contexts = [kind for kind in _CONTEXTS if kind in registry().kinds("context")]
         with gr.Row(elem_classes="sg-agentbar"):
             label = "Corpus (or a folder)"
-            self.corpus = choice(label, "qa-corpus", 170, allow_custom_value=True, scale=2)
+            self.corpus = common.choice(label, "qa-corpus", 170, allow_custom_value=True, scale=2)
             self.context = common.radio("Context builder", "qa-context", 230, choices=contexts)
             label = "Actor (extract: no model)"
             self.actor = common.radio(label, "qa-actor", 190, choices=list(_ACTORS))
@@ -80,7 +69,7 @@ class QaTab(common.AgentTab):
                 scale=0,
                 min_width=170,
             )
-            self.fresh = button("New conversation", "qa-new", 150)
+            self.fresh = common.button("New conversation", "qa-new", 150)
         self.status = gr.HTML(elem_id="sg-qa-status")
         with gr.Row(elem_classes="sg-stage"):
             with common.column(6):
@@ -96,7 +85,7 @@ class QaTab(common.AgentTab):
                 )
                 with gr.Row(elem_classes="sg-controls"):
                     self.question = common.bare_box("your question", "question", 6)
-                    self.send = button("Ask", "ask", 80, variant="primary")
+                    self.send = common.button("Ask", "ask", 80, variant="primary")
             with common.column():
                 self.remembered = gr.HTML(elem_id="sg-remembered")
                 self.sources = gr.HTML(elem_id="sg-sources")
@@ -152,7 +141,7 @@ class QaTab(common.AgentTab):
     async def ask(self, workspace: Workspace, question: str) -> Updates:
         """Put a question and show the answer as it is written."""
         question, talk = (question or "").strip(), workspace.conversation
-        history = [m for m in await in_thread(lambda: talk.messages) if m["content"]]
+        history = [m for m in await common.in_thread(lambda: talk.messages) if m["content"]]
         if not history or (history[-1]["role"], history[-1]["content"]) != ("user", question):
             history.append({"role": "user", "content": question})
         written: list[str] = []
@@ -163,7 +152,7 @@ class QaTab(common.AgentTab):
             self.status: common.working(label),
             self.send: gr.update(interactive=False),
         }
-        answering = Move(label, talk.ask, question, written.append)
+        answering = common.Move(label, talk.ask, question, written.append)
         async for progress in answering:
             answer = [{"role": "assistant", "content": "".join(written)}] if written else []
             yield {self.chat: chat_entries([*history, *answer]), self.status: progress}
@@ -172,7 +161,7 @@ class QaTab(common.AgentTab):
         except Exception:
             yield {self.question: question}  # to be asked again
             raise
-        update = await in_thread(self._update, talk)
+        update = await common.in_thread(self._update, talk)
         named = [piece.id.removeprefix("fact:") for piece in result.context.visible("forget")]
         fallback = result.decision.fallback
         status = note(fallback, "warn") if fallback else ""
@@ -196,11 +185,11 @@ class QaTab(common.AgentTab):
     async def add(self, workspace: Workspace, files: list[str] | None) -> Updates:
         """Read uploaded files into the tab's corpus, telling how far it is."""
         talk = workspace.conversation
-        adding = Move("reading the files …", talk.add_files, files or ())
+        adding = common.Move("reading the files …", talk.add_files, files or ())
         async for status in adding:
             yield {self.status: status, self.send: gr.update(interactive=False)}
         added = _added(await adding.result(), talk.settings["corpus"])
-        yield {**await in_thread(self._update, talk), self.status: added}
+        yield {**await common.in_thread(self._update, talk), self.status: added}
 
     def wire(self, opened: gr.Tab) -> None:
         """Connect; ``opened`` is the tab."""
