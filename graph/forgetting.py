@@ -19,7 +19,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from stategate.graph.checkpoints import SqliteCheckpoints, open_saver
 from stategate.nodes.retrieval.remember import texts_of
 from stategate.stores.bank.bank import open_bank
-from stategate.stores.embeddings import embedding_cache
+from stategate.stores.embeddings import embedding_cache, key_of
 from stategate.stores.errors import user_error_context
 from stategate.stores.home import home, thread_of
 from stategate.stores.memory.extraction import extract_statements
@@ -174,7 +174,7 @@ def traces_left(text: str, folders: Sequence[Path]) -> list[str]:
     """
     escaped = json.dumps(text)[1:-1]
     forms = {"as text": {text.encode(), escaped.encode(), text.encode("utf-16-le")}}
-    forms["its vector"] = {embedding_cache().key_of(text)}
+    forms["its vector"] = {key_of(text)}
     paths = sorted({path for folder in folders for path in folder.rglob("*") if path.is_file()})
     return [
         f"{path} ({what})"

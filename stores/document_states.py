@@ -14,7 +14,6 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from stategate.stores.errors import UserError
 from stategate.stores.sql import Blob, Database, Json, Schema, Text, Whole, create_tables
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -28,13 +27,7 @@ _states = sa.Table(
     sa.Column("parts", Json, nullable=False),
     sa.Column("arrays", Blob, nullable=False),
 )
-_made_with = sa.Table(
-    "made_with",
-    _metadata,
-    sa.Column("fingerprint", Text, nullable=False),
-    sa.Column("dtype", Text, nullable=False),
-)
-_STATES = Schema("document states", (create_tables(_states, _made_with),), fix="delete the folder")
+_STATES = Schema("document states", (create_tables(_states),), fix="delete the folder")
 
 
 def document_key(text: str) -> str:
@@ -45,21 +38,9 @@ def document_key(text: str) -> str:
 class DocumentStates:
     """An index of document states. Safe for threads and processes."""
 
-    def __init__(self, folder: str | Path, fingerprint: str) -> None:
-        """Open or make the index. Raises ``UserError`` for another model's."""
-        self.folder = Path(folder)
-        self._db = Database(self.folder / "states.sqlite", _STATES)
-        own = sa.select(_made_with.c.fingerprint)
-        if self._db.scalar(own) is None:
-            with self._db.write() as db:
-                if db.scalar(own) is None:
-                    db.execute(_made_with.insert().values(fingerprint=fingerprint, dtype="fp16"))
-        made_with = self._db.scalar(own)
-        if made_with != fingerprint:
-            raise UserError(
-                f"the document states in '{folder}' are those of another model or text format "
-                f"({made_with}, not {fingerprint}): name another folder"
-            )
+    def __init__(self, folder: str | Path) -> None:
+        """Open or make the index."""
+        self._db = Database(Path(folder) / "states.sqlite", _STATES)
 
     def __len__(self) -> int:
         """Return the number of documents."""

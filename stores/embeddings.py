@@ -61,7 +61,7 @@ class EmbeddingCache:
 
         One that is damaged, or not of ``dimension`` numbers, is dropped: it is computed again.
         """
-        keys = {_digest(text): text for text in texts}
+        keys = {key_of(text): text for text in texts}
         vectors: dict[str, Vector] = {}
         own = _embeddings.c.embedder == embedder
         with self._lock:
@@ -89,7 +89,7 @@ class EmbeddingCache:
         rows: list[dict[str, Any]] = [
             {
                 "embedder": embedder,
-                "text_sha256": _digest(text),
+                "text_sha256": key_of(text),
                 "vector": np.asarray(vector, dtype="<f4").tobytes(),
             }
             for text, vector in zip(texts, vectors, strict=True)
@@ -127,7 +127,7 @@ class EmbeddingCache:
         Nothing of them is left in the file; in its log not either, unless another process reads it
         (see :meth:`Database.compact`).
         """
-        keys = {_digest(text) for text in texts}
+        keys = {key_of(text) for text in texts}
         with self._lock:
             for entry in [key for key in self._memory if key[1] in keys]:
                 del self._memory[entry]
@@ -139,11 +139,6 @@ class EmbeddingCache:
             if sum(gone):
                 self._db.compact()
         return sum(gone)
-
-    @staticmethod
-    def key_of(text: str) -> bytes:
-        """Return the key under which the file has a text's vectors."""
-        return _digest(text)
 
     def __len__(self) -> int:
         """Return the number of vectors in the file."""
@@ -166,7 +161,8 @@ def _is_whole(blob: object, dimension: int) -> bool:
     )
 
 
-def _digest(text: str) -> bytes:
+def key_of(text: str) -> bytes:
+    """Return the key under which the file has a text's vectors."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -77,17 +77,13 @@ def printable(text: str) -> str:
     return text if text.isascii() and text.isprintable() else _UNPRINTABLE.sub("\ufffd", text)
 
 
-def secrets_in(text: str) -> list[tuple[int, int]]:
-    """Return from where to where passwords, tokens and keys stand in ``text``."""
-    return [match.span(str(match.lastgroup)) for match in _SECRET.finditer(text)]
-
-
 def without_password(text: str) -> str:
     """Return ``text`` (a URL, or an error that holds one) without passwords, tokens and keys.
 
     Nor does it hold what the environment keeps as one, in whatever form somebody's error tells it.
     """
-    for start, end in reversed(secrets_in(text)):
+    for match in reversed(list(_SECRET.finditer(text))):
+        start, end = match.span(str(match.lastgroup))
         text = f"{text[:start]}***{text[end:]}"
     for name, value in os.environ.items():
         if len(value) >= _LEAST_SECRET and value in text and _NAMED_SECRET.search(name):

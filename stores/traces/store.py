@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -38,16 +38,6 @@ _events = sa.Table(
 _TRACES = Schema("traces", (create_tables(_episodes, _events),))
 
 
-class EpisodeFacts(TypedDict, total=False):
-    """What a step says of its episode."""
-
-    thread_id: str
-    task: Mapping[str, object]
-    instruction: str
-    reward: float | None
-    done: bool
-
-
 class TraceStore:
     """A trace database: a SQLite file, or a PostgreSQL place (see ``stores.sql``).
 
@@ -65,7 +55,12 @@ class TraceStore:
         episode_id: str,
         step: int,
         events: Sequence[Event],
-        **facts: Unpack[EpisodeFacts],
+        *,
+        thread_id: str = "",
+        task: Mapping[str, object] | None = None,
+        instruction: str = "",
+        reward: float | None = 0.0,
+        done: bool = False,
     ) -> None:
         """Keep ``events`` as step ``step``, instead of this and later steps' old ones.
 
@@ -77,12 +72,12 @@ class TraceStore:
             for i, event in enumerate(events)
         ]
         values: dict[str, object] = {
-            "thread_id": facts.get("thread_id", ""),
-            "task": facts.get("task") or {},
-            "instruction": facts.get("instruction", ""),
+            "thread_id": thread_id,
+            "task": task or {},
+            "instruction": instruction,
             "agent": {},
-            "reward": facts.get("reward", 0.0),
-            "done": int(facts.get("done", False)),
+            "reward": reward,
+            "done": int(done),
             "steps": step + 1,
         }
         upsert = self._db.insert(_episodes).values(

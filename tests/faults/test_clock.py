@@ -99,13 +99,9 @@ def test_what_is_said_last_holds(tmp_path, clock, monkeypatch):
         Session(graph, "t", {"question": said}).step()
     memory = open_long_term(where)
     (mine,) = memory.namespaces()
-    homes = {
-        row["value"].lower(): row["valid_to"]
-        for row in memory.timeline(mine)
-        if row["relation"] == "lives in"
-    }
-    assert [name for name, until in homes.items() if until is None] == ["rome"]
-    assert len(homes) == 3
+    facts = memory.facts(mine)
+    assert [fact.text for fact in facts if fact.valid_to is None] == ["I live in Rome."]
+    assert len(facts) == 3
 
 
 def test_experience_written_later_than_now_is_used_and_kept(tmp_path, clock):

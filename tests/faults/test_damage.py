@@ -63,7 +63,7 @@ def cache(folder):
 
 
 def states(folder):
-    states = DocumentStates(folder / "states", "print")
+    states = DocumentStates(folder / "states")
     states.add("k", {"a": np.ones((2, 3, 4)), "b": np.ones((5,))})
 
     def read():
@@ -112,7 +112,7 @@ def memory(folder):
 
     def read():
         memory.recall(Namespace(), Asked("where is 1?", UNIT[1], "h"))
-        memory.facts(Namespace()), memory.timeline(Namespace())
+        memory.facts(Namespace())
         memory.add(Namespace(), Turn("t", "e", 9, "new", UNIT[5], "h", at=9.0))
 
     return read

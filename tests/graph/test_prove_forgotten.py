@@ -29,7 +29,7 @@ def test_a_forgotten_text_its_vector_and_its_user_are_nowhere(memory):
     forget_everywhere(memory.store, memory.namespace, places=Places())
     assert traces_left(SAID, places) == []
     assert traces_left("somebody-rare", places) == []
-    memory.remember("I sail.")  # a reader that knew the first epoch sees the new fact
+    memory.remember("I sail.")  # a reader of before sees the new fact
     assert [fact.question for fact in memory.recall("What do I do on the sea?")] == ["I sail."]
 
 

@@ -133,7 +133,7 @@ def test_what_a_tool_says_is_quoted_as_doubtful_and_becomes_nobodys_fact(tmp_pat
     assert not [piece for piece in kept if "Paris" in piece.text]
     assert any(piece.reason.startswith("trust") for piece in kept)
     assert bo.recall("Where does Ana live?") == []
-    assert bo.store.timeline(bo.namespace) == []
+    assert bo.store.facts(bo.namespace) == []
     assert next(f for f in ana.recall("Where does Ana live?")).valid_to is None
     assert ana.forget(source="tool:web") == 1
     assert [f.question for f in ana.store.facts(ana.namespace)] == ["I live in Oslo."]

@@ -108,7 +108,9 @@ def test_texts_that_come_back_are_known_by_content_and_old_files_go():
     assert index.find("stones move", 1)[0][0] == 0
 
 
-@pytest.mark.parametrize("name", ["passages.jsonl", "bm25/size.json", "bm25/data.csc.index.npy"])
+@pytest.mark.parametrize(
+    "name", ["passages.jsonl", "bm25/params.index.json", "bm25/data.csc.index.npy"]
+)
 @pytest.mark.parametrize("damage", ["gone", "cut", "noise"])
 def test_damaged_index_files_are_made_anew(name, damage):
     index = indexed("Stones move over ice.", "A cloud rolls.")

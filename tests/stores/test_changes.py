@@ -84,13 +84,11 @@ def test_a_correction_closes_the_fact_that_it_speaks_of_and_forgetting_it_opens_
 
 def test_a_date_that_is_the_value_is_not_when_it_began_to_hold(user_memory):
     user_memory.remember("My birthday is on 12 May.", at="2024-01-10", speaker="Ana")
-    [row] = user_memory.store.timeline(user_memory.namespace)
-    assert row["valid_from"] < 1_705_000_000  # January, not May
+    [fact] = user_memory.store.facts(user_memory.namespace)
+    assert fact.valid_from < 1_705_000_000  # January, not May
     user_memory.remember("I moved to Oslo last May.", at="2024-01-10", speaker="Ana")
-    moved = [
-        r for r in user_memory.store.timeline(user_memory.namespace) if r["relation"] == "lives in"
-    ]
-    assert moved[0]["valid_from"] < 1_690_000_000
+    [_, moved] = user_memory.store.facts(user_memory.namespace)
+    assert moved.valid_from < 1_690_000_000
 
 
 @pytest.mark.parametrize(

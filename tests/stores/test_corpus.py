@@ -176,12 +176,13 @@ def test_a_page_keeps_its_headings_rows_and_items_apart(tmp_path):
     ]
 
 
-def test_a_servers_charset_goes_before_the_pages_own():
+def test_a_servers_charset_goes_before_the_pages_own(monkeypatch):
     def fetch(url, query):
         raw = f"<meta charset=utf-8><p>{RUSSIAN}</p>".encode("cp1251")
         return 'text/html; charset="windows-1251"', raw
 
-    assert read_web("https://example.org/x", fetch=fetch).text == RUSSIAN
+    monkeypatch.setattr("stategate.stores.corpus.web_pages._fetch", fetch)
+    assert read_web("https://example.org/x").text == RUSSIAN
 
 
 _ARTICLE = {"title": "Moor", "extract": "A wet place.", "fullurl": "https://w/Moor"}

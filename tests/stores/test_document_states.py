@@ -1,10 +1,8 @@
 """The index of document states: what goes in comes out, whatever happens in between."""
 
 import numpy as np
-import pytest
 
 from stategate.stores.document_states import DocumentStates, document_key
-from stategate.stores.errors import UserError
 
 
 def arrays(seed):
@@ -17,11 +15,11 @@ def arrays(seed):
 
 
 def test_round_trip(tmp_path):
-    store = DocumentStates(tmp_path / "x", "m")
+    store = DocumentStates(tmp_path / "x")
     given = {document_key(str(i)): arrays(i) for i in range(30)}
     for key, value in given.items():
         store.add(key, value)
-    again = DocumentStates(tmp_path / "x", "m")
+    again = DocumentStates(tmp_path / "x")
     assert list(again) == list(given)
     for key, value in given.items():
         for name, array in again.get(key).items():
@@ -31,18 +29,8 @@ def test_round_trip(tmp_path):
 
 
 def test_a_key_is_written_once_and_what_fp16_cannot_hold_is_clipped(tmp_path):
-    store = DocumentStates(tmp_path, "m")
+    store = DocumentStates(tmp_path)
     store.add("a", {"s": np.array([1e9, -1e9, 2.0], dtype=np.float32)})
     store.add("a", arrays(2))
     assert store.get("a")["s"].tolist() == [65504, -65504, 2]
     assert store.missing(["b", "a", "b"]) == ["b"]
-
-
-def test_another_model_is_refused(tmp_path):
-    DocumentStates(tmp_path / "x", "m").add("a", arrays(1))
-    with pytest.raises(UserError, match="another model"):
-        DocumentStates(tmp_path / "x", "other")
-    for path in (tmp_path / "x").iterdir():
-        path.write_text("[" * 999)
-    with pytest.raises(UserError, match="delete the folder"):
-        DocumentStates(tmp_path / "x", "m")

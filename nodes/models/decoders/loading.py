@@ -145,9 +145,9 @@ class DocumentMemory:
 
     @cached_property
     def index(self) -> DocumentStates:
-        """The states on disk. Raises ``UserError`` where the folder holds another model's."""
-        mark = self.backend.fingerprint
-        return DocumentStates(cache() / "document_states" / f"{mark.replace('/', '-')}-fp16", mark)
+        """The states on disk, in a folder of this model's own."""
+        mark = self.backend.fingerprint.replace("/", "-")
+        return DocumentStates(cache() / "document_states" / f"{mark}-fp16")
 
     def states(self, documents: Sequence[Document]) -> list[State]:
         """Return the documents' states, in order; a build that was killed goes on where it stopped."""

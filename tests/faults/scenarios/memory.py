@@ -89,5 +89,4 @@ def check(folder, acknowledged):
         raw = b"".join(p.read_bytes() for p in folder.glob("memory.sqlite*"))
         assert b"zanzibar" not in raw, "what was erased is still in the file"
     found, _ = memory.recall(ME, Asked("where does Ana live?", None, "h"))
-    timeline = [(row["subject"], row["value"], row["valid_to"]) for row in memory.timeline(ME)]
-    return [sorted(f.text for f in facts), timeline, len(found) > 0]
+    return [sorted((f.text, f.valid_to) for f in facts), len(found) > 0]

@@ -60,9 +60,8 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ui")
     mine = folder / "home"
     mine.mkdir()
-    for name in ("assets", "tiktoken"):
-        (cache() / name).mkdir(exist_ok=True)
-        (mine / name).symlink_to(cache() / name)
+    (cache() / "assets").mkdir(exist_ok=True)
+    (mine / "assets").symlink_to(cache() / "assets")
     site = folder / "site"
     garden.install(site, "topmost", PLUGIN, "Topmost")
     garden.install(site)
