@@ -12,7 +12,7 @@ import gymnasium
 from gymnasium import spaces
 
 from stategate.envs.alfworld import AlfWorld
-from stategate.envs.protocols import Observation, PlayableWorld
+from stategate.envs.protocols import Observation, World
 from stategate.envs.webshop import WebShop
 
 _LONGEST = 1 << 20  # characters; no page has as many
@@ -36,7 +36,7 @@ class WorldGym(gymnasium.Env[str, str]):
     metadata = {"render_modes": ["ansi"]}  # noqa: RUF012 - gymnasium's own convention
 
     def __init__(
-        self, world: PlayableWorld, max_steps: int | None = None, render_mode: str | None = None
+        self, world: World, max_steps: int | None = None, render_mode: str | None = None
     ) -> None:
         self.world, self.max_steps, self.render_mode = world, max_steps, render_mode
         self.observation_space = AnyText(_LONGEST, min_length=0, charset=_CHARACTERS)

@@ -7,7 +7,7 @@ what its pages, actions and instructions mean.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias
 
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line, overlap, words_of
@@ -45,9 +45,11 @@ class Observation:
     info: Mapping[str, Any] = field(default_factory=dict)
 
 
-@runtime_checkable
 class World(Protocol):
-    """A world is three pure functions over sessions (design decision 1)."""
+    """A world is three pure functions over sessions (design decision 1).
+
+    Inherit from it: every member from ``fingerprint`` on has a default.
+    """
 
     name: str
 
@@ -67,15 +69,15 @@ class World(Protocol):
         """Return what the user asked for in this session."""
         ...
 
-
-@runtime_checkable
-class PlayableWorld(World, Protocol):
-    """A world that evaluations can play. Inherit from it: every member below has a default."""
-
     @property
     def fingerprint(self) -> str:
         """A hash of the data that the world was loaded from, "" where it has none."""
         return ""
+
+    @property
+    def ranges(self) -> Mapping[str, Sequence[int]]:
+        """Numbers of tasks by the name of their split, such as ``{"human": range(0, 13)}``."""
+        return {}
 
     def tasks(self) -> Sequence[Mapping[str, Any]]:
         """Return the world's tasks in order; by default one task without parameters."""
@@ -85,37 +87,12 @@ class PlayableWorld(World, Protocol):
         """Return the cluster of task ``number`` for statistics, None where tasks are independent."""
         return None
 
+    def oracle(self, number: int) -> float | None:
+        """Return the best possible reward of task ``number``, None where it is unknown."""
+        return None
 
-@runtime_checkable
-class _ListsTasks(World, Protocol):
-    def tasks(self) -> Sequence[Mapping[str, Any]]: ...
 
-
-class _Filled(PlayableWorld):
-    """A world that does not inherit from :class:`PlayableWorld`, with the defaults filled in."""
-
-    def __init__(self, world: World) -> None:
-        self._world, self.name = world, world.name
-
-    def reset(self, task: Mapping[str, Any]) -> tuple[Session, Observation]:
-        """Start ``task``."""
-        return self._world.reset(task)
-
-    def step(self, session: Session, action: str) -> tuple[Session, Observation]:
-        """Return the next session and observation."""
-        return self._world.step(session, action)
-
-    def observe(self, session: Session) -> Observation:
-        """Draw the observation of ``session`` again."""
-        return self._world.observe(session)
-
-    def instruction(self, session: Session) -> str:
-        """Return what the user asked for."""
-        return self._world.instruction(session)
-
-    def tasks(self) -> Sequence[Mapping[str, Any]]:
-        """Return the world's own list, if it has one."""
-        return self._world.tasks() if isinstance(self._world, _ListsTasks) else ({},)
+PlayableWorld = World  # what it was called when tasks were optional
 
 
 def task_sentence(task: Mapping[str, Any]) -> str | None:
@@ -129,11 +106,6 @@ def task_sentence(task: Mapping[str, Any]) -> str | None:
     if not words:
         raise UserError('"say" is empty: put the task into words, or leave it out')
     return words
-
-
-def playable(world: World) -> PlayableWorld:
-    """Return ``world`` with defaults for the members of :class:`PlayableWorld` that it lacks."""
-    return world if isinstance(world, PlayableWorld) else _Filled(world)
 
 
 # How an agent reads a world ---------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stategate.envs.protocols import World, playable
+from stategate.envs.protocols import World
 from stategate.evals.core.statistics import paired_tests, summary_row
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Worlds
@@ -63,7 +63,7 @@ def live_task(
             )
     # Unknown kinds and missing checkpoints fail here, before anything is written.
     graphs = {name: build_graph(agent, checkpointer=False) for name, agent in configs.items()}
-    world = playable(next(iter(graphs.values())).agent.world)
+    world = next(iter(graphs.values())).agent.world
     if say is None:
         tasks = chosen_tasks(world, goals)
         groups = {number: world.group_of(number) for number in tasks}
@@ -103,7 +103,7 @@ def chosen_tasks(world: World, goals: Sequence[int] | str) -> dict[int, Mapping[
 
     Raises ``UserError`` for a number that the world has no task for.
     """
-    listed = list(playable(world).tasks())
+    listed = list(world.tasks())
     if goals == "all":
         return dict(enumerate(listed))
     numbers = parse_numbers(goals, "tasks") if isinstance(goals, str) else list(goals)
@@ -118,7 +118,7 @@ def spoken_tasks(world: World, path: Path) -> dict[int, Mapping[str, Any]]:
 
     ``"task"`` names a task in the world's words where it has no number. Raises ``UserError``.
     """
-    listed = list(playable(world).tasks())
+    listed = list(world.tasks())
     tasks: dict[int, Mapping[str, Any]] = {}
     hint = 'each line is {"goal": 3, "say": "…"} or {"task": {…}, "say": "…"}'
     problems = (OSError, ValueError, KeyError, IndexError, TypeError)

@@ -61,8 +61,11 @@ class Agent:
 
     @property
     def world(self) -> World:
-        """The configured world."""
+        """The configured world. Raises ``UserError`` for one that has not all members of a world."""
         world: World = self.resources.get(self.config.env)
+        if World not in type(world).__mro__:
+            name = type(world).__name__
+            raise UserError(f"the world {name} must inherit from stategate.envs.protocols.World")
         return world
 
     @property

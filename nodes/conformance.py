@@ -26,7 +26,6 @@ from stategate.envs.protocols import (
     fill,
     fragments_of,
     is_legal,
-    playable,
     takes_text,
     target_of,
     verb_of,
@@ -203,7 +202,7 @@ def check_world(params: EnvParams, resources: Resources | None = None) -> None:
     view = params.view()
     for instruction, page in params.samples():
         check_view(view, page, instruction)
-    task = playable(world).tasks()[0]
+    task = world.tasks()[0]
     session, page = world.reset(task)
     for t in range(_STEPS):
         where = f"{params.kind}, step {t}"

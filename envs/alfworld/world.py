@@ -14,14 +14,14 @@ from typing import Any
 from stategate.envs.alfworld.files import Library, open_library
 from stategate.envs.alfworld.game import NOTHING, Game, fields_of
 from stategate.envs.alfworld.logic import State
-from stategate.envs.protocols import Observation, PlayableWorld, Session, task_sentence
+from stategate.envs.protocols import Observation, Session, World, task_sentence
 from stategate.stores.errors import UserError, user_error_context
 
 _GAMES = 64  # games that are kept ready to play
 _FOREIGN = ("this is not an ALFWorld session", "take one from reset() or step()")
 
 
-class AlfWorld(PlayableWorld):
+class AlfWorld(World):
     """The world. ``games`` are named ``split/task/trial``; ``split`` narrows its tasks."""
 
     name = "alfworld"

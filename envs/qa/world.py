@@ -8,9 +8,9 @@ from stategate.envs.protocols import (
     Chunk,
     Fragment,
     Observation,
-    PlayableWorld,
     Session,
     View,
+    World,
     answered,
 )
 from stategate.envs.qa.questions import Question, token_f1
@@ -42,7 +42,7 @@ class QaView(View):
 _FORMS = '{"goal": 3}, {"question": "..."} or {"questions": ["...", "..."]}'
 
 
-class QA(PlayableWorld):
+class QA(World):
     """Questions and answers as pure functions; the corpus is the context builder's affair.
 
     The reward of a step is the token F1 of the answer where there is a gold one, else 0. In a

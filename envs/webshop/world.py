@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from stategate.envs.protocols import Observation, PlayableWorld, Session, task_sentence
+from stategate.envs.protocols import Observation, Session, World, task_sentence
 from stategate.envs.webshop import pages
 from stategate.envs.webshop.bm25 import Bm25
 from stategate.envs.webshop.catalogue import Catalogue, Product, read_catalogue, search_text
@@ -58,7 +58,7 @@ def checked(session: Any) -> Mapping[str, Any]:
     raise UserError("this is not a WebShop session: take one from reset() or step()")
 
 
-class WebShop(PlayableWorld):
+class WebShop(World):
     """The world. ``goals`` are dicts in the original's order; ``products`` are by ASIN."""
 
     name = "webshop"

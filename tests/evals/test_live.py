@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stategate.envs.protocols import PlayableWorld
+from stategate.envs.protocols import World
 from stategate.evals.worlds import chosen_tasks
 from stategate.stores.errors import UserError
 from tests.kit import call, play_live, read_lines, refused
@@ -75,7 +75,7 @@ def test_mistakes_end_with_code_2_and_one_line(tmp_path):
 
 
 def test_a_world_that_lists_its_tasks_is_asked_for_them():
-    class Rooms(PlayableWorld):
+    class Rooms(World):
         def tasks(self):
             return [{"room": "attic"}, {"room": "cellar"}]
 
@@ -84,7 +84,7 @@ def test_a_world_that_lists_its_tasks_is_asked_for_them():
     with pytest.raises(UserError, match="tasks 0-1"):
         chosen_tasks(Rooms(), "0-5")
 
-    class Alone(PlayableWorld):
+    class Alone(World):
         pass
 
     assert chosen_tasks(Alone(), "all") == {0: {}}

@@ -3,13 +3,13 @@
 SOURCE = '''
 from typing import Literal
 
-from stategate.envs.protocols import Observation
+from stategate.envs.protocols import Observation, World
 from stategate.nodes.protocols import EnvParams
 
 ROOMS = {"hall": ("garden", "cellar"), "garden": ("hall",), "cellar": ("hall",)}
 
 
-class Garden:
+class Garden(World):
     """Fetch a lantern and light it where it is wanted."""
 
     name = "garden"

@@ -6,7 +6,6 @@ import sys
 import pytest
 import yaml
 
-from stategate.envs.protocols import playable
 from stategate.graph import load_config
 from stategate.nodes import registry
 from stategate.stores.errors import UserError
@@ -38,7 +37,7 @@ def workspace(stranger):
 
 
 def test_its_tasks_are_listed_found_and_drawn(workspace):
-    tasks = playable(workspace.world).tasks()
+    tasks = workspace.world.tasks()
     choices = task_choices(workspace.world)
     assert choices[1] == ("#1 Light the lantern in the garden.", 1)
     assert len(choices) == 6

@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.console import Console
 
-from stategate.envs.protocols import playable
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session, StepResult
@@ -97,7 +96,7 @@ def choose_task(
 ) -> tuple[int, list[Play]]:
     """Play tasks until the rewards differ, or ``goal`` alone; return the last one and its plays."""
     world = graph.agent.world
-    count = max(min(_TASKS, len(playable(world).tasks())), 1)
+    count = max(min(_TASKS, len(world.tasks())), 1)
     for number in range(count) if goal is None else (goal,):
         with output.working(f"playing task {number} with {len(contexts)} memories"):
             task = task_of(world, number, ())

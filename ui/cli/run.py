@@ -11,7 +11,7 @@ import typer
 import yaml
 from pydantic import model_validator
 
-from stategate.envs.protocols import World, playable
+from stategate.envs.protocols import World
 from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session, StepResult
@@ -118,7 +118,7 @@ def task_of(world: World, goal: int | None, pairs: Sequence[str]) -> dict[str, A
     if pairs:
         return dict(map(_read_pair, pairs))
     number = goal or 0
-    tasks = playable(world).tasks()
+    tasks = world.tasks()
     if not tasks or "goal" in tasks[0]:
         return {"goal": number}
     if number >= len(tasks):

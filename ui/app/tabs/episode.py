@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from stategate.envs.protocols import World, playable, takes_text
+from stategate.envs.protocols import World, takes_text
 from stategate.graph.config import Config
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
@@ -63,7 +63,7 @@ def works_at_once(slot: str, kind: str, config: Config) -> bool:
 def task_choices(world: World) -> list[tuple[str, int]]:
     """Return the first tasks of a world as choices: (number and instruction, number)."""
     try:
-        tasks = playable(world).tasks()
+        tasks = world.tasks()
     except UserError:  # a world without its data: opening it says so
         return []
     choices, until = [], time.monotonic() + PATIENCE
@@ -271,7 +271,7 @@ class EpisodeTab(common.AgentTab):
     @on_move
     def begin(self, workspace: Workspace, chosen: int | str | None = None) -> Updates:
         """Begin the task that was chosen or written; nothing chosen is any."""
-        tasks = playable(workspace.world).tasks()
+        tasks = workspace.world.tasks()
         number = random.randrange(max(len(tasks), 1)) if chosen in (None, "") else chosen
 
         def start(workspace: Workspace) -> None:
@@ -311,7 +311,7 @@ def _open_first(workspace: Workspace) -> None:
             return
         # A world that must be asked is left alone: one starts by hand.
         with suppress(UserError):
-            tasks = playable(workspace.world).tasks()
+            tasks = workspace.world.tasks()
             if tasks:
                 workspace.start(tasks[min(FIRST_TASK, len(tasks) - 1)])
                 if workspace.acts_at_once:
