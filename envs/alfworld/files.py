@@ -12,11 +12,12 @@ import tarfile
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from stategate.envs.alfworld.game import Game
 from stategate.stores.assets.downloads import byte_progress, fetch_published, sha256
@@ -26,7 +27,7 @@ from stategate.stores.home import cache
 
 GAME = "game.tw-pddl"
 #: The order of the published splits; others come after, by name.
-SPLITS = ("train", "valid_seen", "valid_unseen")
+_SPLITS = ("train", "valid_seen", "valid_unseen")
 #: The folder of the games in the current format.
 _MAIN = "json_2.1.1"
 #: Tasks that ALFWorld leaves out: what moves within things, and what is sliced first.
@@ -43,90 +44,62 @@ def is_archive(path: Path) -> bool:
     return path.name.endswith(_ARCHIVES) and path.is_file()
 
 
-class Library(Protocol):
-    """Names of games, and the file of each."""
-
-    def names(self) -> Sequence[str]:
-        """Return the names, split by split."""
-        ...
-
-    def text(self, name: str) -> str:
-        """Return a game's file. Raises ``UserError`` for an unknown or unreadable one."""
-        ...
+#: Games by name, split by split, each with what reads its file.
+Library = Mapping[str, Callable[[], str]]
 
 
 def open_library(folder: str | Path) -> Library:
     """Open "sample", or a folder with games or archives of games. Raises ``UserError``."""
     if str(folder) == "sample":
-        return Sample()
+        return _sample()
     path = Path(folder).expanduser().resolve()
     if not path.is_dir():
         raise UserError(
             f"there is no folder '{folder}': fetch games with `stategate data alfworld`"
         )
-    library = _Folder(path)
-    if not library.names():
+    games = _unpacked(path)
+    for archive in filter(is_archive, sorted(path.iterdir())):
+        packed = _packed(archive)
+        for member in zipfile.ZipFile(packed).namelist():
+            # An unpacked game replaces the packed one of its name.
+            games.setdefault(_key(member.split("/")), partial(_read, packed, member))
+    if not games:
         raise UserError(
             f"'{folder}' holds no {GAME} and no archive of them: fetch games with "
             "`stategate data alfworld`"
         )
-    return library
+    return _ordered({_name(key, games): read for key, read in games.items()})
 
 
-class Sample:
-    """The invented games that ship with the package (see ``envs.alfworld.sample``)."""
-
-    def names(self) -> Sequence[str]:
-        """Return the names, split by split."""
-        return tuple(_sample())
-
-    def text(self, name: str) -> str:
-        """Return a game's file."""
-        if name not in _sample():
-            raise UserError(f"no game '{name}' in the sample: see AlfWorld.load('sample').games")
-        return _sample()[name]
+#: The folders above a game's three (the wording's, say), and those three.
+_Key = tuple[str, str]
 
 
-class _Folder:
-    """Games in folders and in archives; an unpacked game replaces the packed one of its name."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        games: dict[tuple[str, str], tuple[Path, str]] = {}
-        for path in sorted(folder.rglob(GAME)):
-            parts = path.relative_to(folder).parent.parts
-            if len(parts) < 3:  # the folder is a split, or a task of one
-                parts = (*path.parent.parts[-3:],)
-            if not _LEFT_OUT.search("/".join(parts)) and _is_solvable(_tail(path)):
-                games.setdefault(("/".join(parts[:-3]), "/".join(parts[-3:])), (path, ""))
-        for path in sorted(folder.iterdir()):
-            if is_archive(path):
-                packed = _packed(path)
-                for member in zipfile.ZipFile(packed).namelist():
-                    parts = (*member.split("/"),)
-                    key = ("/".join(parts[:-3]), "/".join(parts[-3:]))
-                    games.setdefault(key, (packed, member))
-        self._where = {_name(key, games): place for key, place in games.items()}
-
-    def names(self) -> Sequence[str]:
-        """Return the names, split by split."""
-        return sorted(self._where, key=_order)
-
-    def text(self, name: str) -> str:
-        """Return a game's file."""
-        if name not in self._where:
-            raise UserError(
-                f"no game '{name}' in '{self._folder}': games are named split/task/trial"
-            )
-        path, member = self._where[name]
-        with user_error_context(f"cannot read '{path}'", "give an undamaged copy", _DAMAGES):
-            if not member:
-                return path.read_text(encoding="utf-8")
-            with zipfile.ZipFile(path) as packed:
-                return packed.read(member).decode("utf-8")
+def _unpacked(folder: Path) -> dict[_Key, Callable[[], str]]:
+    games: dict[_Key, Callable[[], str]] = {}
+    for path in sorted(folder.rglob(GAME)):
+        parts = path.relative_to(folder).parent.parts
+        if len(parts) < 3:  # the folder is a split, or a task of one
+            parts = path.parent.parts[-3:]
+        if not _LEFT_OUT.search("/".join(parts)) and _is_solvable(_tail(path)):
+            games.setdefault(_key(parts), partial(_read, path))
+    return games
 
 
-def _name(key: tuple[str, str], games: Mapping[tuple[str, str], object]) -> str:
+def _key(parts: Sequence[str]) -> _Key:
+    return "/".join(parts[:-3]), "/".join(parts[-3:])
+
+
+def _read(path: Path, member: str = "") -> str:
+    """Return a game's file, or that of a zip file's member."""
+    with user_error_context(f"cannot read '{path}'", "give an undamaged copy", _DAMAGES):
+        if not member:
+            return path.read_text(encoding="utf-8")
+        with zipfile.ZipFile(path) as packed:
+            return packed.read(member).decode("utf-8")
+
+
+def _name(key: _Key, games: Mapping[_Key, object]) -> str:
     """Return ``split/task/trial``; below its folder where the current format has that game too."""
     root, name = key
     above = sorted(other for other, same in games if same == name)
@@ -134,10 +107,12 @@ def _name(key: tuple[str, str], games: Mapping[tuple[str, str], object]) -> str:
     return name if root == first else f"{root}/{name}"
 
 
-def _order(name: str) -> tuple[int, int, str]:
-    split = name.split("/")[-3]
-    rank = SPLITS.index(split) if split in SPLITS else len(SPLITS)
-    return name.count("/"), rank, name
+def _ordered(games: Library) -> Library:
+    def rank(name: str) -> tuple[int, int, str]:
+        split = name.split("/")[-3]
+        return name.count("/"), _SPLITS.index(split) if split in _SPLITS else len(_SPLITS), name
+
+    return {name: games[name] for name in sorted(games, key=rank)}
 
 
 def _is_solvable(tail: bytes) -> bool:
@@ -210,14 +185,14 @@ def _bounded(stream: IO[bytes]) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _sample() -> dict[str, str]:
+def _sample() -> Library:
+    """Return the invented games that ship."""
     packed = (Path(__file__).parent / "sample" / "games.json.xz").read_bytes()
     content = parse_json(lzma.decompress(packed))
     shared = {"pddl_domain": content["pddl_domain"]}
-    return {
-        name: json.dumps({**shared, **game})
-        for name, game in sorted(content["games"].items(), key=lambda item: _order(item[0]))
-    }
+    return _ordered(
+        {name: partial(json.dumps, {**shared, **game}) for name, game in content["games"].items()}
+    )
 
 
 # Fetching ------------------------------------------------------------------------------------------
@@ -271,12 +246,11 @@ def _copy(source: Path, staging: Path) -> None:
 def _checked(folder: Path) -> dict[str, int]:
     """Return the number of games by split, having read one of each. Raises ``UserError``."""
     library = open_library(folder)
-    counts: dict[str, int] = {}
-    names = library.names()
-    for name in [n for n in names if n.count("/") == 2] or names:
+    counts: Counter[str] = Counter()
+    for name in [n for n in library if n.count("/") == 2] or library:
         split = name.split("/")[-3]
         if split not in counts:
             with user_error_context(f"game '{name}'", kinds=UserError):
-                Game.read(library.text(name))
-        counts[split] = counts.get(split, 0) + 1
-    return counts
+                Game.read(library[name]())
+        counts[split] += 1
+    return dict(counts)

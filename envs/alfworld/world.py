@@ -28,11 +28,9 @@ class AlfWorld(World):
 
     def __init__(self, library: Library, split: str | None = None) -> None:
         self._library = library
-        every = library.names()
-        self._names = frozenset(every)
         #: The games of the current format; those of an older wording beside them are played by name.
-        self.games: tuple[str, ...] = tuple(name for name in every if name.count("/") == 2)
-        self.games = self.games or tuple(every)
+        self.games: tuple[str, ...] = tuple(n for n in library if n.count("/") == 2)
+        self.games = self.games or tuple(library)
         splits: dict[str, list[str]] = {}
         for name in self.games:
             splits.setdefault(name.split("/")[-3], []).append(name)
@@ -55,7 +53,7 @@ class AlfWorld(World):
         """A hash of the games' names and of the first game."""
         import hashlib
 
-        first = self._library.text(self.games[0])
+        first = self._library[self.games[0]]()
         return hashlib.sha256("\n".join([*self.games, first]).encode()).hexdigest()
 
     def tasks(self) -> Sequence[Mapping[str, Any]]:
@@ -110,7 +108,7 @@ class AlfWorld(World):
 
     def walkthrough(self, name: str) -> tuple[str, ...]:
         """Return a list of commands that wins the game, () where its file has none."""
-        commands = fields_of(self._library.text(self._named(name))).get("walkthrough")
+        commands = fields_of(self._library[self._named(name)]()).get("walkthrough")
         return tuple(map(str, commands)) if isinstance(commands, list) else ()
 
     def contents(self, session: Session) -> dict[str, list[str]]:
@@ -140,7 +138,7 @@ class AlfWorld(World):
 
     def _named(self, game: Any, split: str | None = None) -> str:
         if isinstance(game, str):
-            if game not in self._names:
+            if game not in self._library:
                 raise UserError(f"no game '{game}': games are named split/task/trial, see .games")
             return game
         numbered = self._numbered(split)
@@ -160,6 +158,6 @@ class AlfWorld(World):
 
     def _read(self, name: str) -> Game:
         try:
-            return Game.read(self._library.text(name))
+            return Game.read(self._library[name]())
         except UserError as error:
             raise UserError(f"game '{name}': {error}") from None

@@ -8,7 +8,6 @@ episode, or None); ``page`` (search, results, item, sub, done); the results page
 ``number``; the product's ``asin``, ``options`` and ``sub``; ``visited`` products since the last search.
 """
 
-import copy
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -174,15 +173,6 @@ class WebShop(World):
         if here["instruction"] is not None:
             return str(here["instruction"])
         return str(self.goals[self._goal_number(here["goal"])]["instruction_text"])
-
-    def stocked(self, more: Sequence[Product]) -> "WebShop":
-        """Return a shop with the same goals and ``more`` products to find, at their lowest prices."""
-        shop = copy.copy(self)
-        shop.goals = list(self.goals)
-        shop.products = {**self.products, **{product.asin: product for product in more}}
-        shop.prices = {**self.prices, **{product.asin: product.prices[0] for product in more}}
-        shop._index()
-        return shop
 
     def _index(self) -> None:
         # Equal scores come out by ASIN, as in the original's index: so index in that order.

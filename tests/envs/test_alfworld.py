@@ -231,7 +231,7 @@ def test_foreign_sessions_are_told_in_one_line(sample, session):
 
 
 def _file(sample, **changes):
-    return json.dumps({**json.loads(sample._library.text(sample.games[0])), **changes})
+    return json.dumps({**json.loads(sample._library[sample.games[0]]()), **changes})
 
 
 @pytest.mark.parametrize(
