@@ -28,7 +28,7 @@ from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.ranking import bm25, cosine, fuse_named, weighted_parts
+from stategate.nodes.retrieval.ranking import bm25, cosine, fuse
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.runs import mean, read_rows
 
@@ -96,7 +96,7 @@ def rerank_task(settings: Rerank) -> Task:
     Raises ``UserError`` for an unknown ranker or dataset.
     """
     # Fusions are made afterwards of the rankers that they name.
-    base = list(dict.fromkeys(p for name in settings.rankers for p in weighted_parts(name)))
+    base = list(dict.fromkeys(p for name in settings.rankers for p in name.split("+")))
     require_names("rankers (a+b is a fusion)", base, BASE)
     folder = data_folder(settings.data)
     questions = load_questions(folder, settings.split, settings.datasets, settings.limit)
@@ -151,7 +151,7 @@ def scorer_of(name: str, settings: Rerank) -> Callable[[Question], Row]:
             return _row(lambda: cosine(embedder, question.question, question.texts))
 
         return by_meaning
-    backend = shared_backend(settings.model, settings.loss, settings.max_tokens)
+    backend = shared_backend(settings.model, max_tokens=settings.max_tokens)
     memory = DocumentMemory(lambda: backend)
 
     def by_gradient(question: Question) -> Row:
@@ -219,8 +219,9 @@ def _measured(
     name: str, question: Question, rows: Mapping[tuple[str, str, str], Row]
 ) -> dict[str, float]:
     """Return the metrics and costs of a ranker, or of a fusion of rankers, on one question."""
-    parts = {part: rows[question.dataset, question.id, part] for part in weighted_parts(name)}
-    scores = fuse_named(name, {part: row["scores"] for part, row in parts.items()})
+    parts = {part: rows[question.dataset, question.id, part] for part in name.split("+")}
+    each = [row["scores"] for row in parts.values()]
+    scores = each[0] if len(each) == 1 else fuse(each)
     return {
         **ranking_metrics(MEASURES, list(scores), question.relevant),
         "seconds": sum(row["seconds"] for row in parts.values()),

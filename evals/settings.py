@@ -134,7 +134,7 @@ class Evidence(Configured):
     config: str = option("qa", "A preset or a YAML file: the embedder.")
     file: str = argument(..., "The published JSON; or home, work, which ship.", metavar="FILE")
     agents: CommaList = option(
-        ("bm25", "minilm", "hybrid", "memory"), "Of bm25, minilm, hybrid, parent, memory."
+        ("bm25", "minilm", "hybrid", "memory"), "Of bm25, minilm, hybrid, memory."
     )
     limit: int | None = option(None, "The first so many conversations.", ge=1)
 
@@ -175,7 +175,6 @@ class Rerank(Evaluation, Shared):
     limit: int | None = option(None, "The first so many of each dataset.", ge=1)
     rankers: CommaList = option(_RANKERS, "a+b adds z-scores.")
     model: str = option("smollm2-135m", "Asset, folder, .gguf file or hub name.")
-    loss: Literal["content", "mean"] = option("content", "content words only, or mean over all.")
     max_tokens: int = option(300, "The model's tokens a document may have.", ge=8)
     data: str | None = option(None, "Or $STATEGATE_DATA.", metavar="FOLDER", exclude=True)
 

@@ -29,7 +29,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    run: str = Field(description="run directory: history, curves, state to resume from")
+    run: str = Field(description="run directory: history, state to resume from")
     checkpoint: str = Field(description="where the result goes, without suffix")
     seed: int = 0
     epochs: int = Field(default=30, ge=1)

@@ -1,9 +1,9 @@
 """One trainer for all checkpoints: data, model, loss, metric.
 
 The run directory holds ``last.safetensors`` (weights, optimiser and history in one file, so that a kill
-leaves an epoch done or not done), ``history.json`` (a row an epoch), ``best.safetensors`` and
-``curves.png``. Each epoch draws from its own seed, so a run that was stopped and resumed ends in the
-same weights as one that was not.
+leaves an epoch done or not done), ``history.json`` (a row an epoch) and ``best.safetensors``. Each
+epoch draws from its own seed, so a run that was stopped and resumed ends in the same weights as one
+that was not.
 """
 
 import json
@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from stategate.stores.errors import UserError, describe_error
 from stategate.stores.files import parse_json, write_bytes, write_json
 from stategate.stores.progress import Progress
-from stategate.stores.runs import mean, new_plot, save_plot
+from stategate.stores.runs import mean
 from stategate.trainers.settings import Settings
 
 B = TypeVar("B")  # a batch
@@ -87,7 +87,6 @@ class Trainer(Generic[B]):
 
         model.load_state_dict(load_file(folder / "best.safetensors"))
         model.eval()
-        plot_history(history, folder / "curves.png", name)
         return history
 
     def _epoch(self, epoch: int, optimizer: Optimizer, settings: Settings) -> dict[str, Any]:
@@ -110,19 +109,6 @@ class Trainer(Generic[B]):
         self.model.eval()
         means = {name: mean(values) for name, values in self.figures.items()}
         return {"epoch": epoch, **means, **self.metric()}
-
-
-def plot_history(history: History, path: Path, metric: str) -> None:
-    """Draw every figure of ``history`` over the epochs, losses apart from the rest."""
-    figure, axes = new_plot(1, 2, figsize=(9, 3.2), layout="constrained")
-    for name in dict.fromkeys(key for row in history for key in row if key != "epoch"):
-        points = [(row["epoch"], row[name]) for row in history if name in row]
-        axes[int("loss" not in name)].plot(*zip(*points, strict=True), marker=".", label=name)
-    for axis, title in zip(axes, ("loss", metric), strict=True):
-        axis.set(xlabel="epoch", title=title)
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize=8)
-    save_plot(figure, path)
 
 
 def _epochs_without_gain(history: History, metric: str) -> int:

@@ -10,7 +10,7 @@ the mean share of units. Units: ``turn`` (the very turn) and ``session`` (ranked
 Intervals draw conversations again (10,000 times).
 
 Rankers: ``bm25`` is Lucene's BM25 with k1 1.5 and b 0.75 over Porter stems without English stop words;
-``minilm`` the cosine of all-MiniLM-L6-v2; ``hybrid`` and ``parent`` the corpora's own fusions of both;
+``minilm`` the cosine of all-MiniLM-L6-v2; ``hybrid`` the corpora's own fusion of both;
 ``memory`` long-term memory, into which each turn was written at its own time.
 """
 
@@ -50,7 +50,7 @@ READERS: Mapping[str, Callable[[str], list[Conversation]]] = {
     "locomo": read_locomo,
     "longmemeval": read_longmemeval,
 }
-RANKERS = ("bm25", "minilm", "hybrid", "parent", "memory")
+RANKERS = ("bm25", "minilm", "hybrid", "memory")
 KS = (1, 5, 10)
 BUDGET = 600
 METRICS = tuple(

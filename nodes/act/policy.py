@@ -5,7 +5,6 @@ built context and the step number: whatever a context builder drops, it does not
 does not read the recurrent state either). A step costs a few milliseconds on one core.
 """
 
-import random
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -40,12 +39,6 @@ class Policy(ActorParams):
     hint: ClassVar[str] = "a small learned scorer picks the likeliest action, in milliseconds"
     kind: Literal["policy"] = "policy"
     checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
-    temperature: float = Field(
-        default=0.0,
-        ge=0,
-        description="0: always the most probable; else it is drawn, sharper below 1",
-    )
-    seed: int = Field(default=0, description="of the draws; the same seed plays the same episode")
 
     @property
     def weights(self) -> str:
@@ -74,7 +67,7 @@ class Policy(ActorParams):
     def build(self, resources: Resources) -> Actor:
         """Load the scorer. Raises ``UserError`` for a checkpoint of other features."""
         scorer, reading, _ = load_scorer(self.weights)
-        return PolicyActor(scorer, reading, resources.profile, self.temperature, self.seed)
+        return PolicyActor(scorer, reading, resources.profile)
 
 
 def load_scorer(name: str) -> "tuple[nn.Module, Encoder, dict[str, Any]]":
@@ -120,18 +113,10 @@ def make_scorer(d_row: int, d_page: int, hidden: int = 96) -> "nn.Module":
 
 
 class PolicyActor:
-    """The policy at work. Pure: equal contexts, steps and seeds give equal decisions."""
+    """The policy at work. Pure: equal contexts and steps give equal decisions."""
 
-    def __init__(
-        self,
-        scorer: "nn.Module",
-        reader: Encoder,
-        profile: WorldProfile,
-        temperature: float = 0.0,
-        seed: int = 0,
-    ) -> None:
-        self._scorer, self._temperature, self._seed = scorer, temperature, seed
-        self._encoder, self._profile, self._view = reader, profile, profile.view
+    def __init__(self, scorer: "nn.Module", encoder: Encoder, profile: WorldProfile) -> None:
+        self._scorer, self._encoder, self._profile = scorer, encoder, profile
 
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose among ``context.actions``, texts that the encoder makes in the place of a slot."""
@@ -140,7 +125,7 @@ class PolicyActor:
         seen = self._encoder.encode(context, step, self._profile)
         if not seen.actions:
             problem = "no action is readable" if not context.actions else "nothing to write"
-            safe = self._view.actions.safe(context.actions, context.instruction)
+            safe = self._profile.view.actions.safe(context.actions, context.instruction)
             return Decision(safe, fallback=problem)
         with small_inference():
             rows = torch.from_numpy(seen.rows).unsqueeze(0)
@@ -151,15 +136,10 @@ class PolicyActor:
         is_vain = np.asarray([one_line(action) in vain for action in seen.actions])
         if not is_vain.all():
             values[is_vain] = -np.inf
-        heat = self._temperature or 1.0
-        chances = np.exp((values - values.max()) / heat)
+        chances = np.exp(values - values.max())
         chances /= chances.sum()
-        pick = int(values.argmax())
-        if self._temperature > 0:
-            rng = random.Random(f"{self._seed} {step} {context.text}")
-            pick = rng.choices(range(len(chances)), weights=chances.tolist())[0]
         probabilities = {action: float(p) for action, p in zip(seen.actions, chances, strict=True)}
-        action = seen.actions[pick]
+        action = seen.actions[int(values.argmax())]
         if takes_text(action):  # a slot that this encoder does not know how to fill
             action = fill(action, context.instruction or UNKNOWN)
         return Decision(action, probabilities=probabilities)

@@ -52,12 +52,12 @@ class Offer:
     lengths: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def schema(offer: Offer, thought: int = 0) -> dict[str, object]:
+def schema(offer: Offer) -> dict[str, object]:
     """Return a JSON schema that admits exactly the offered actions; free text stays free.
 
     ``verb[target]`` is written as ``{verb: target}``, any other command as ``{"action": command}``.
-    ``thought`` > 0 lets the model first write that many characters of reasoning. The values of the
-    offer's group are written as ``{group: value}``, which small models get right more often.
+    The values of the offer's group are written as ``{group: value}``, which small models get right more
+    often.
     """
     choices: list[dict[str, object]] = []
     targets: dict[str, list[str]] = {}
@@ -66,14 +66,14 @@ def schema(offer: Offer, thought: int = 0) -> dict[str, object]:
             targets.setdefault(_key(action), []).append(target_of(action))
     if offer.group is not None:
         values = [target_of(action) for action in offer.values]
-        choices.append(_object(offer.group, {"type": "string", "enum": values}, thought))
+        choices.append(_object(offer.group, {"type": "string", "enum": values}))
     for key, names in targets.items():
-        choices.append(_object(key, {"type": "string", "enum": names}, thought))
+        choices.append(_object(key, {"type": "string", "enum": names}))
     for action in filter(takes_text, offer.actions):
         low, high = offer.lengths.get(verb_of(action), (1, None))
         words: dict[str, object] = {"type": "string", "minLength": low}
         words |= {} if high is None else {"maxLength": high}
-        choices.append(_object(verb_of(action), words, thought))
+        choices.append(_object(verb_of(action), words))
     return choices[0] if len(choices) == 1 else {"anyOf": choices}
 
 
@@ -82,12 +82,8 @@ def _key(action: str) -> str:
     return "action" if target_of(action) == action else verb_of(action)
 
 
-def _object(key: str, value: dict[str, object], thought: int) -> dict[str, object]:
-    properties: dict[str, object] = {}
-    if thought:
-        properties["thought"] = {"type": "string", "maxLength": thought}
-    properties[key] = value
-    shape = {"type": "object", "properties": properties, "required": list(properties)}
+def _object(key: str, value: dict[str, object]) -> dict[str, object]:
+    shape = {"type": "object", "properties": {key: value}, "required": [key]}
     return {**shape, "additionalProperties": False}
 
 
@@ -112,12 +108,6 @@ def parse(reply: str, actions: Sequence[str], offer: Offer | None = None) -> str
         if is_legal(text, legal):
             return text
     return None
-
-
-def thought_of(reply: str) -> str:
-    """Return the reasoning that came with ``reply`` ("" if none)."""
-    value = json_in(reply)
-    return str(value.get("thought", "")).strip()
 
 
 def _written(reply: str, legal: Sequence[str], group: str | None) -> list[str]:

@@ -49,8 +49,7 @@ def rank(backend: Backend, states: Sequence[State], question: str) -> Ranking:
     import torch
 
     weights = torch.full((len(states),), 1 / len(states))
-    gradient = backend.gradient(states, weights, question)
-    scores = -gradient.slope.double().numpy()
+    scores = -backend.slope(states, weights, question).double().numpy()
     return Ranking(scores, softmax(z_scores(scores)))
 
 

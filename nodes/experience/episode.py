@@ -110,37 +110,22 @@ BLAME = 0.5  # what is left of the worth of decisions that led to a failure
 GAMMA = 0.97  # a step: a success ten steps away is worth 7.4
 
 
-@dataclass(frozen=True)
-class Annotation:
-    """Worth (0 to 10) and advice of one decision; no advice where nothing can be said."""
+def annotate(episode: Episode, adapter: ExperienceAdapter) -> list[tuple[float, str]]:
+    """Return the worth (0 to 10) and the words of each decision.
 
-    q: float
-    experience: str
-
-
-def annotate(episode: Episode, adapter: ExperienceAdapter) -> list[Annotation]:
-    """Return one annotation a decision."""
+    Worth is the discounted reward-to-go: ``reward * GAMMA ** (steps left)``, scaled.
+    """
     scale = 10.0 if episode.correct else 10.0 * BLAME
-    worth = [scale * value for value in returns(episode)]
-    return [
-        Annotation(round(q, 3), _words(episode, adapter, i, step))
-        for i, (q, step) in enumerate(zip(worth, episode.steps, strict=True))
-    ]
-
-
-def returns(episode: Episode) -> list[float]:
-    """Return the discounted reward-to-go of each decision: ``reward * GAMMA ** (steps left)``."""
-    last = len(episode.steps) - 1
     reward = min(max(episode.reward, 0.0), 1.0) if math.isfinite(episode.reward) else 0.0
-    return [reward * GAMMA ** (last - i) for i in range(last + 1)]
-
-
-def _words(episode: Episode, adapter: ExperienceAdapter, i: int, step: Step) -> str:
-    words = adapter.describe(episode.question, step.before, step.action)
-    left_steps = len(episode.steps) - 1 - i
     ended = "full reward" if episode.reward >= 1.0 else f"a reward of {episode.reward:.2f}"
-    when = ("with this step", "one step later", f"{left_steps} steps later")[min(left_steps, 2)]
-    return f"{words.rstrip('.')}. It ended in {ended} {when}."
+    notes = []
+    for i, step in enumerate(episode.steps):
+        left = len(episode.steps) - 1 - i
+        when = ("with this step", "one step later", f"{left} steps later")[min(left, 2)]
+        words = adapter.describe(episode.question, step.before, step.action).rstrip(".")
+        worth = round(scale * (reward * GAMMA**left), 3)
+        notes.append((worth, f"{words}. It ended in {ended} {when}."))
+    return notes
 
 
 #: Bumped when the wording of states changes: an old bank's vectors would not match any more.

@@ -38,25 +38,25 @@ def add_episode(
     vectors = embedder.embed(texts)
     entries = []
     folded: list[tuple[str, float]] = []
-    for i, (text, vector, note) in enumerate(
-        zip(texts, vectors, annotate(episode, adapter), strict=True)
-    ):
+    notes = annotate(episode, adapter)
+    for i, (text, vector, (worth, words)) in enumerate(zip(texts, vectors, notes, strict=True)):
         move = adapter.move_of(episode.question, episode.steps[i].action)
-        nearest = [hit for hit in bank.search(vector, 3) if hit.score >= SAME]
         # A row is trusted as its least trusted source is: others are not folded into it.
         twins = [
             hit.row.id
-            for hit in nearest
-            if hit.row.data.get("move") == move and trust_of(hit.row) == episode.trust
+            for hit in bank.search(vector, 3)
+            if hit.score >= SAME
+            and hit.row.data.get("move") == move
+            and trust_of(hit.row) == episode.trust
         ]
         if twins:
-            folded.append((twins[0], note.q))
+            folded.append((twins[0], worth))
             continue
         data = {
             "state": text,
             "action": episode.steps[i].action,
             "move": move,
-            "experience": note.experience,
+            "experience": words,
             "episode": episode.id,
             "source": episode.source,
             "step": i,
@@ -66,7 +66,7 @@ def add_episode(
             "trust": episode.trust,
         }
         digest = hashlib.sha256(f"{episode.id}\n{i}\n{text}".encode("utf-8", "surrogatepass"))
-        row = Row(id=digest.hexdigest()[:16], task=episode.task_id, q=note.q, data=data)
+        row = Row(id=digest.hexdigest()[:16], task=episode.task_id, q=worth, data=data)
         entries.append(Entry(row, vector))
     return bank.bank.add(entries, source=episode.id, folded=folded)
 
@@ -87,7 +87,6 @@ def untrusted(bank: Bank, min_trust: float) -> frozenset[int]:
 
 _HALF_LIFE = 30 * 86400.0  # seconds in which a row that is not used loses half of its standing
 _TRIED = 3  # uses from which the outcome says something about the advice
-_USELESS = 0.2  # mean reward under which advice that was tried is useless
 
 
 def standing(row: Row, now: float) -> float:
@@ -97,35 +96,11 @@ def standing(row: Row, now: float) -> float:
     return float((row.q + earned) * 0.5 ** (age / _HALF_LIFE))
 
 
-def prune(
-    bank: Bank,
-    *,
-    keep: int | None = None,
-    min_q: float | None = None,
-    older_than: float | None = None,
-    useless: bool = False,
-    clock: Callable[[], float] = time.time,
-) -> int:
-    """Remove rows and return how many went.
-
-    ``min_q`` removes rows worth less, ``older_than`` those that many seconds old and never used,
-    ``useless`` those limits as advice three times or more that earned next to nothing, and ``keep``
-    the rows of least standing beyond that number.
-    """
+def prune(bank: Bank, keep: int, clock: Callable[[], float] = time.time) -> int:
+    """Remove the rows of least standing beyond ``keep`` and return how many went."""
     now = clock()
-    c = row_table.c
-    tests: list[sa.ColumnElement[bool]] = []
-    if min_q is not None:
-        tests.append(c.q < min_q)
-    if older_than is not None:
-        tests.append((c.uses == 0) & (c.created < now - older_than))
-    if useless:
-        tests.append((c.uses >= _TRIED) & (c.helped < _USELESS))
-    gone = set(bank.numbers(sa.or_(*tests))) if tests else set()
-    if keep is not None and len(bank) - len(gone) > keep:
-        survivors = [row for row in bank.rows() if row.n not in gone]
-        survivors.sort(key=lambda row: (-standing(row, now), row.n))
-        gone |= {row.n for row in survivors[keep:]}
+    rows = sorted(bank.rows(), key=lambda row: (-standing(row, now), row.n))
+    gone = sorted(row.n for row in rows[keep:])
     if gone:
-        bank.remove(sorted(gone))
+        bank.remove(gone)
     return len(gone)

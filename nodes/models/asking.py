@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -26,27 +25,10 @@ _STARTS = 1_000
 # Asking -------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Usage:
-    """Calls and tokens so far."""
-
-    calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-
-    def count(self, answer: BaseMessage) -> None:
-        """Add one answer's usage, where the server says it."""
-        tokens_in, tokens_out = usage_of(answer)
-        self.calls += 1
-        self.tokens_in += tokens_in
-        self.tokens_out += tokens_out
-
-
 def ask(
     model: "BaseChatModel",
     messages: Sequence[BaseMessage],
     schema: dict[str, Any] | None = None,
-    usage: Usage | None = None,
     max_tokens: int | None = None,
 ) -> str:
     """Return the model's reply. Raises ``UserError`` (see :func:`calls.guarded`).
@@ -62,8 +44,6 @@ def ask(
             raise
         # A server without structured output: the prompt says it too.
         answer = run(guarded(model, lambda m: m.ainvoke(list(messages), **settings)))
-    if usage is not None:
-        usage.count(answer)
     return str(answer.text)
 
 

@@ -4,8 +4,7 @@ import hashlib
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -19,12 +18,9 @@ from stategate.nodes.protocols import Embedder, EmbedderParams, Vector
 from stategate.nodes.resources import Resources
 from stategate.stores.embeddings import embedding_cache
 from stategate.stores.errors import ModelUnavailable, UserError, require_extra
-from stategate.stores.workers import Crew, in_order
 
 #: Texts from which a call is bulk: they go through the local model together, longest first.
 BULK, _BATCH = 16, 32
-#: Texts that a worker is given at once.
-_BLOCK = 64
 
 
 class _CachedEmbedder(ABC):
@@ -183,27 +179,3 @@ class HashingEmbedder:
             else:
                 row[0] = 1  # no words, or words that cancel out
         return rows
-
-
-def embed_ahead(params: EmbedderParams, texts: Sequence[str], crew: Crew | None) -> int:
-    """Let the ``crew`` embed those of ``texts`` that the cache does not know; returns how many.
-
-    Without a crew nothing is done: whoever needs a vector computes it. Killed in the middle, what was
-    embedded on this machine stays.
-    """
-    if crew is None:
-        return 0
-    embedder = Resources(None, params).embedder
-    cached = embedding_cache().get(embedder.name, texts, embedder.dimension)
-    missing = [text for text in dict.fromkeys(texts) if text not in cached]
-    blocks = [missing[start : start + _BLOCK] for start in range(0, len(missing), _BLOCK)]
-    rows = in_order(partial(_serve, params), blocks, crew, "embed")
-    for block, vectors in zip(blocks, rows, strict=True):
-        embedding_cache().put(embedder.name, block, np.asarray(vectors, dtype=np.float32))
-    return len(missing)
-
-
-def _serve(
-    params: EmbedderParams, serve: Callable[[Callable[[Sequence[str]], Vector]], None]
-) -> None:
-    serve(Resources(None, params).embedder.embed)

@@ -23,7 +23,7 @@ def main() -> None:
     params.n_parallel = 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
     params.hostnames = ["127.0.0.1"]
-    params.port = settings["port"]
+    params.port = 0  # a free one
     params.api_keys = [settings["key"]]
     params.cache_prompt = True
     params.cache_ram_mib = settings["prefix_cache_mib"]

@@ -61,7 +61,6 @@ class EmbeddedLlm(LlmParams):
     model: str = Field(default="default", description="asset, alias, or path of a .gguf file")
     n_ctx: int = Field(default=4096, ge=256, description="tokens of prompt and answer together")
     threads: int | None = Field(default=None, ge=1, description="cores; all of them if not set")
-    port: int = Field(default=0, ge=0, le=65535, description="0 takes a free port")
     temperature: float = Field(default=0.0, ge=0)
     seed: int = 0
     max_tokens: int = Field(default=256, ge=1, description="tokens an answer may have")
@@ -87,7 +86,7 @@ class EmbeddedLlm(LlmParams):
         from stategate.nodes.models.server import require_library, serve
 
         require_library()  # before a model is fetched that nothing could run
-        server_settings = self.model_dump(include={"n_ctx", "threads", "port", "timeout"})
+        server_settings = self.model_dump(include={"n_ctx", "threads", "timeout"})
         server = serve(self.model_file(), **server_settings)
         settings = self.model_dump(include={"temperature", "seed", "max_tokens", "timeout"})
         model = server.model.stem

@@ -14,7 +14,6 @@ import json
 import os
 import re
 import secrets
-import socket
 import struct
 import subprocess
 import sys
@@ -28,7 +27,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
-from stategate.stores.errors import ModelUnavailable, UserError, require_extra, user_error_context
+from stategate.stores.errors import ModelUnavailable, UserError, require_extra
 
 #: From the format's numbers of scalar types to struct's letters.
 _SCALARS = {**dict(enumerate("BbHhIif?")), 10: "Q", 11: "q", 12: "d"}
@@ -134,39 +133,32 @@ class LlamaServer:
         return self.process.poll() is not None
 
 
-#: This process's servers, by model file and wished port.
-_running: dict[tuple[Path, int], LlamaServer] = {}
+#: This process's servers, by model file.
+_running: dict[Path, LlamaServer] = {}
 _lock = threading.Lock()
 os.register_at_fork(after_in_child=_running.clear)  # a copy of us must not end our servers
 
 
 def serve(
-    model: Path,
-    *,
-    n_ctx: int = 4096,
-    threads: int | None = None,
-    port: int = 0,
-    timeout: float = 120.0,
+    model: Path, *, n_ctx: int = 4096, threads: int | None = None, timeout: float = 120.0
 ) -> LlamaServer:
     """Return the server of a GGUF file, started if it is not running yet.
 
-    A running server with at least ``n_ctx`` tokens of context and the same port wish is shared; a
-    larger ``n_ctx`` starts a second one beside it (weights are memory-mapped, so they are shared
-    too). ``port`` 0 takes a free one; ``threads`` defaults to the cores this process may use;
-    ``timeout`` in seconds is how long a start may take.
+    A running server with at least ``n_ctx`` tokens of context is shared; a larger ``n_ctx`` starts a
+    second one beside it (weights are memory-mapped, so they are shared too). ``threads`` defaults to
+    the cores this process may use; ``timeout`` in seconds is how long a start may take.
 
-    Raises ``UserError`` for a missing or damaged file, a context beyond the model's, too little
-    memory, a port that is taken, and a server that does not come up in time.
+    Raises ``UserError`` for a missing or damaged file, a context beyond the model's, too little memory,
+    and a server that does not come up in time.
     """
     model = model.expanduser().resolve()
     with _lock:
-        running = _running.get((model, port))
+        running = _running.get(model)
         if running is not None and running.n_ctx >= n_ctx and not running.is_over():
             return running
-        header = read_header(model)
-        _check(model, header, n_ctx, port)
-        server = _start(model, n_ctx, threads or _cores(), port, timeout)
-        _running[model, port] = server
+        _check(model, read_header(model), n_ctx)
+        server = _start(model, n_ctx, threads or _cores(), timeout)
+        _running[model] = server
         return server
 
 
@@ -192,7 +184,7 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _check(model: Path, header: GgufHeader, n_ctx: int, port: int) -> None:
+def _check(model: Path, header: GgufHeader, n_ctx: int) -> None:
     if n_ctx > header.context_length:
         raise UserError(
             f"{model.name} reads at most {header.context_length} tokens: set llm.n_ctx to that or less"
@@ -204,11 +196,6 @@ def _check(model: Path, header: GgufHeader, n_ctx: int, port: int) -> None:
             f"{model.name} needs about {needed / 1e9:.1f} GB of memory and {free / 1e9:.1f} GB are "
             "available: set llm.model=small or a smaller llm.n_ctx"
         )
-    if port:
-        fix = "set llm.port=0 for a free one"
-        with socket.socket() as probe, user_error_context(f"cannot listen on port {port}", fix):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
 
 
 def _available_memory() -> int | None:
@@ -219,13 +206,12 @@ def _available_memory() -> int | None:
     return None
 
 
-def _start(model: Path, n_ctx: int, threads: int, port: int, timeout: float) -> LlamaServer:
+def _start(model: Path, n_ctx: int, threads: int, timeout: float) -> LlamaServer:
     key = secrets.token_urlsafe(24)
     settings = {
         "model": str(model),
         "n_ctx": n_ctx,
         "threads": threads,
-        "port": port,
         "key": key,  # through the pipe: arguments and environments can be read by others
         "prefix_cache_mib": _PREFIX_CACHE_MIB,
         "verbosity": 1,  # errors only

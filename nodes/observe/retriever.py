@@ -19,8 +19,7 @@ class CorpusRetriever(BaseRetriever):
     """Passages of a corpus: ``CorpusRetriever(corpus="notes", k=3)``.
 
     Documents have the metadata ``title``, ``document`` (its id), ``start``, ``end`` (characters) and
-    ``score``. ``where`` filters by metadata, such as ``{"title": "Brinicle"}``. All retrievers of a
-    process share models and open corpora, unless ``resources`` are given.
+    ``score``. The retrievers of a process share models and corpora, unless ``resources`` are given.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -29,7 +28,6 @@ class CorpusRetriever(BaseRetriever):
     chunking: str = "fixed-256-50"
     k: int = Field(default=4, ge=1)
     retrieval: Retrieval = "hybrid"
-    where: dict[str, object] | None = None
     embedder: EmbedderParams = Field(default_factory=MiniLM)
     vectors: str | None = None
     resources: Resources | None = Field(default=None, exclude=True, repr=False)
@@ -47,7 +45,7 @@ class CorpusRetriever(BaseRetriever):
         env = QaEnv(corpus=str(self.corpus), chunking=self.chunking, vectors=self.vectors)
         index = env.index(self._resources)
         documents = []
-        for place, score in index.find(query, self.k, self.retrieval, self.where):
+        for place, score in index.find(query, self.k, self.retrieval):
             passage = index.passages[place]
             facts = {key: getattr(passage, key) for key in ("title", "document", "start", "end")}
             documents.append(

@@ -3,14 +3,13 @@
 Passages are embedded and indexed with their document's title in front, since a passage from the
 middle of an article often does not say what it is about. Hybrid retrieval adds BM25 (exact names and
 numbers) and, for the best candidates, the nearest single sentence (one fact in a long passage).
-``parent`` lets a document's best passage speak for the others.
 """
 
 import hashlib
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -25,10 +24,9 @@ from stategate.stores.corpus.corpus import Corpus, prepare, prepared_key, titled
 from stategate.stores.corpus.lexical import Lexical
 from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.corpus.vectors import Vectors, is_server
-from stategate.stores.errors import UserError
 from stategate.stores.progress import Progress
 
-Retrieval = Literal["hybrid", "parent", "rrf", "dense"]
+Retrieval = Literal["hybrid", "rrf", "dense"]
 #: Candidates of a ranking that go into the fusion, and those whose sentences are read.
 POOL, NEAR = 100, 24
 #: What a passage gains, in standard deviations, where the question holds its document's whole title.
@@ -49,71 +47,42 @@ class PassageIndex(ABC):
         self._lexical = Lexical(())
 
     @abstractmethod
-    def nearest(
-        self, vector: Vector, k: int, where: Mapping[str, object] | None = None
-    ) -> list[tuple[int, float]]:
+    def nearest(self, vector: Vector, k: int) -> list[tuple[int, float]]:
         """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
 
-    def find(
-        self,
-        query: str,
-        k: int,
-        how: Retrieval = "hybrid",
-        where: Mapping[str, object] | None = None,
-    ) -> list[tuple[int, float]]:
+    def find(self, query: str, k: int, how: Retrieval = "hybrid") -> list[tuple[int, float]]:
         """Return the places of the ``k`` best passages for ``query``, with scores, best first.
 
         ``dense`` is cosine alone; ``rrf`` fuses cosine and BM25 by reciprocal ranks (Cormack et al.,
         2009); ``hybrid`` adds their standardised scores and that of the nearest sentence, and
-        :data:`NAMED` where the question names the document's whole title;
-        ``parent`` also the cosine of the passage without its title, and then the best score of the
-        passage's document.
+        :data:`NAMED` where the question names the document's whole title.
         """
         if not query.strip() or not self.passages:
             return []
         vector = self.embedder.embed([query])[0]
         if how == "dense":
-            return self.nearest(vector, k, where)
+            return self.nearest(vector, k)
         pool = max(POOL, k)
-        dense = self._dense(query, vector, pool, where)
-        # A filter is Chroma's to apply: words then rank only what it let through.
-        words = dict(self._lexical.search(query, len(self.passages) if where else pool))
-        if where:
-            words = {place: score for place, score in words.items() if place in dense}
+        dense = self._dense(query, vector, pool)
+        words = dict(self._lexical.search(query, pool))
         if how == "rrf":
             return reciprocal_ranks((dense, words))[:k]
         first = fuse_places((dense, words))
         nearest = [place for place, _ in first[: max(NEAR, k)]]
-        parts = [dense, words, self._sentences(nearest, vector)]
-        if how == "parent":
-            bare = self.embedder.embed([self.passages[place].text for place in nearest]) @ vector
-            parts.append(dict(zip(nearest, map(float, bare), strict=True)))
+        parts = (dense, words, self._sentences(nearest, vector))
         fused = fuse_places([{p: part[p] for p in nearest if p in part} for part in parts])
         query_stems = set(stems(query))
         total = [(p, score + NAMED * self._is_named(p, query_stems)) for p, score in fused]
-        ranked = sorted(total, key=lambda item: -item[1])
-        if how == "parent":
-            ranked = self._with_parents(ranked)
-        return ranked[:k]
+        return sorted(total, key=lambda item: -item[1])[:k]
 
-    def _dense(
-        self, query: str, vector: Vector, k: int, where: Mapping[str, object] | None
-    ) -> dict[int, float]:
+    def _dense(self, query: str, vector: Vector, k: int) -> dict[int, float]:
         """Return the cosines of the passages that may matter for ``query``, by place."""
-        return dict(self.nearest(vector, k, where))
+        return dict(self.nearest(vector, k))
 
     def _is_named(self, place: int, query_stems: set[str]) -> bool:
         """Say whether a question's words hold the whole title of a passage's document."""
         title = set(stems(self.passages[place].title))
         return bool(title) and title <= query_stems
-
-    def _with_parents(self, ranked: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-        """Add to each passage's score the best one of its document: one good passage speaks for all."""
-        best: dict[str, float] = {}
-        for place, score in ranked:
-            best.setdefault(self.passages[place].document, score)
-        total = [(place, score + best[self.passages[place].document]) for place, score in ranked]
-        return sorted(total, key=lambda item: -item[1])
 
     def _sentences(self, places: Sequence[int], vector: Vector) -> dict[int, float]:
         """Return the cosine of each passage's nearest sentence (read with the title in front)."""
@@ -136,32 +105,19 @@ class PassageIndex(ABC):
 class TextIndex(PassageIndex):
     """Texts searched as they are, in this process alone: no file, no cutting."""
 
-    def __init__(
-        self, texts: Sequence[str], embedder: Embedder, titles: Sequence[str] | None = None
-    ) -> None:
+    def __init__(self, texts: Sequence[str], embedder: Embedder) -> None:
         super().__init__(embedder)
-        names = titles or [""] * len(texts)
         self.passages = [
-            Passage(str(i), str(i), title, 0, len(text), text)
-            for i, (title, text) in enumerate(zip(names, texts, strict=True))
+            Passage(str(i), str(i), "", 0, len(text), text) for i, text in enumerate(texts)
         ]
-        readable = [titled(passage) for passage in self.passages]
-        self._lexical = Lexical(readable)
-        self._rows = embedder.embed(readable)
+        self._lexical = Lexical(texts)
+        self._rows = embedder.embed(texts)
 
-    def nearest(
-        self, vector: Vector, k: int, where: Mapping[str, object] | None = None
-    ) -> list[tuple[int, float]]:
-        """Return the nearest texts by place; ``where`` compares ``title`` and ``document`` alone."""
-        if where and not where.keys() <= {"title", "document"}:
-            raise UserError("texts are filtered by title and document alone")
-        fits = [
-            all(getattr(passage, key) == value for key, value in (where or {}).items())
-            for passage in self.passages
-        ]
-        scores = np.where(fits, self._rows @ vector, -np.inf) if fits else np.zeros(0)
+    def nearest(self, vector: Vector, k: int) -> list[tuple[int, float]]:
+        """Return the places of the ``k`` nearest texts, with cosines, best first."""
+        scores = self._rows @ vector
         order = np.argsort(-scores, kind="stable")[:k]
-        return [(int(i), float(scores[i])) for i in order if np.isfinite(scores[i])]
+        return [(int(i), float(scores[i])) for i in order]
 
 
 class CorpusIndex(PassageIndex):
@@ -239,23 +195,19 @@ class CorpusIndex(PassageIndex):
         self._vectors.set_mark(key)
         return len(new), len(gone)
 
-    def nearest(
-        self, vector: Vector, k: int, where: Mapping[str, object] | None = None
-    ) -> list[tuple[int, float]]:
+    def nearest(self, vector: Vector, k: int) -> list[tuple[int, float]]:
         """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
         with self._lock:
             if self._pending is not None:
                 with FileLock(str(self.corpus.folder / "index.lock")):
                     self._fill(self.passages, self._pending)
                 self._pending = None
-        hits = self._vectors.search(vector, k, where)
+        hits = self._vectors.search(vector, k)
         return [(self._place[id_], score) for id_, score in hits if id_ in self._place]
 
-    def _dense(
-        self, query: str, vector: Vector, k: int, where: Mapping[str, object] | None
-    ) -> dict[int, float]:
-        if self._pending is None or where:
-            return super()._dense(query, vector, k, where)
+    def _dense(self, query: str, vector: Vector, k: int) -> dict[int, float]:
+        if self._pending is None:
+            return super()._dense(query, vector, k)
         places = [place for place, _ in self._lexical.search(query, LAZY_POOL)]
         rows = self.embedder.embed([titled(self.passages[place]) for place in places])
         return dict(zip(places, map(float, rows @ vector), strict=True))

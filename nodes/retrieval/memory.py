@@ -1,21 +1,23 @@
 """Which long-term memory, whose part of it, and what reads a turn's statements."""
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stategate.language.dates import spans
-from stategate.nodes.models.asking import Usage, ask, json_in
+from stategate.nodes.models.asking import ask, json_in
 from stategate.stores.errors import UserError, describe_error
 from stategate.stores.home import this_user
 from stategate.stores.http import from_environment
 from stategate.stores.memory.extraction import extract_statements, standing_wishes, statement
 from stategate.stores.memory.records import Namespace, Statement
+from stategate.stores.text import one_line
 
 if TYPE_CHECKING:
     from stategate.nodes.resources import Resources
@@ -78,25 +80,25 @@ _SYSTEM = (
     "replaces it, such as where one lives), when (the turn's words that tell a time, or nothing). "
     'Reply with JSON only: {"statements": [...]}'
 )
-_TEXT = {"type": "string"}
-_FIELDS = {
-    "subject": _TEXT,
-    "relation": _TEXT,
-    "value": _TEXT,
-    "negated": {"type": "boolean"},
-    "is_state": {"type": "boolean"},
-    "when": _TEXT,
-}
-_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "statements": {
-            "type": "array",
-            "items": {"type": "object", "properties": _FIELDS, "required": list(_FIELDS)},
-        }
-    },
-    "required": ["statements"],
-}
+
+
+class _Stated(BaseModel):
+    """A row of the model's list."""
+
+    subject: str
+    relation: str
+    value: str
+    negated: bool
+    is_state: bool
+    when: str
+
+
+class _Turn(BaseModel):
+    """What the model lists of a turn."""
+
+    statements: list[_Stated]
+
+
 _MAX_TOKENS = 500
 
 
@@ -110,15 +112,10 @@ def statements_of(kind: StatementKind, resources: "Resources | None" = None) -> 
 
 
 class ModelStatements:
-    """Ask the chat model; where its reply cannot be read the rules read the turn instead.
-
-    ``usage`` counts calls and tokens, ``fallbacks`` the turns that the rules read.
-    """
+    """Ask the chat model; where its reply cannot be read the rules read the turn instead."""
 
     def __init__(self, resources: "Resources") -> None:
         self._resources = resources
-        self.usage = Usage()
-        self.fallbacks = 0
         resources.llm_params  # noqa: B018 - refuses a config without a model when the agent is built
 
     def __call__(self, text: str, speaker: str, at: float) -> Sequence[Statement]:
@@ -127,38 +124,28 @@ class ModelStatements:
 
         day = f"{datetime.fromtimestamp(at, UTC):%A, %Y-%m-%d}"
         human = HumanMessage(f"Speaker: {speaker}\nDay: {day}\nTurn:\n{text}")
-        messages = [SystemMessage(_SYSTEM), human]
+        messages, schema = [SystemMessage(_SYSTEM), human], _Turn.model_json_schema()
         try:
-            reply = ask(self._resources.llm, messages, _SCHEMA, self.usage, _MAX_TOKENS)
-            rows = json_in(reply)["statements"]
-            stated = [s for row in rows if (s := _read(row, text, speaker, at)) is not None]
-            return [*standing_wishes(text, speaker), *stated]
-        except UserError as error:
+            reply = ask(self._resources.llm, messages, schema, _MAX_TOKENS)
+            turn = _Turn.model_validate(json_in(reply))
+        except (UserError, ValidationError) as error:
             problem = describe_error(error)
-        except (KeyError, TypeError, ValueError):
-            problem = "unreadable reply"
-        self.fallbacks += 1
-        logging.getLogger(__name__).warning("statements by rules instead of the model: %s", problem)
-        return extract_statements(text, speaker, at)
+            logging.getLogger(__name__).warning("statements by rules, not the model: %s", problem)
+            return extract_statements(text, speaker, at)
+        stated = (_read(row, text, speaker, at) for row in turn.statements)
+        return [*standing_wishes(text, speaker), *(one for one in stated if one is not None)]
 
 
-def _read(row: Any, text: str, speaker: str, at: float) -> Statement | None:
+def _read(row: _Stated, text: str, speaker: str, at: float) -> Statement | None:
     """Return a row as a statement, None for one whose value shares no word with the turn.
 
     A time that is not in the turn's words is left out: models like to give the day of the turn itself.
     """
-    if not isinstance(row, dict):
+    subject, relation, value, when = map(one_line, (row.subject, row.relation, row.value, row.when))
+    shared = set(value.lower().split()) & set(re.sub("[.,]", " ", text.lower()).split())
+    if not (subject and relation and shared):
         return None
-    parts = [" ".join(str(row.get(key) or "").split()) for key in ("subject", "relation", "value")]
-    words = set(parts[2].lower().split())
-    if not all(parts[:2]) or not words & set(
-        text.lower().replace(",", " ").replace(".", " ").split()
-    ):
-        return None
-    if parts[0].lower() in ("i", "me", "we", "the speaker", "speaker"):
-        parts[0] = speaker or parts[0]
-    time_words = " ".join(str(row.get("when") or "").split())
-    when = spans(time_words, at) if time_words.lower() in " ".join(text.split()).lower() else []
-    is_state, negated = row.get("is_state") is True, row.get("negated") is True
-    told_of, relation, value = parts
-    return statement(told_of, relation, value, when, negated=negated, is_state=is_state)
+    if subject.lower() in ("i", "me", "we", "the speaker", "speaker"):
+        subject = speaker or subject
+    times = spans(when, at) if when.lower() in one_line(text).lower() else []
+    return statement(subject, relation, value, times, negated=row.negated, is_state=row.is_state)

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from stategate.nodes.protocols import Embedder
 from stategate.stores.corpus.lexical import Lexical, stemmer, stop_words
-from stategate.stores.errors import UserError
 
 Scores = NDArray[np.float64]
 #: Scores of some candidates by their places.
@@ -62,13 +61,9 @@ def softmax(scores: Scores) -> Scores:
     return np.asarray(raised / raised.sum())
 
 
-def fuse(scores: Sequence[Sequence[float] | Scores], weights: Sequence[float] = ()) -> Scores:
-    """Return the weighted sum of the z-scores of several rankers (weights of one if none are given)."""
-    factors = list(weights) or [1.0] * len(scores)
-    if len(factors) != len(scores) or not scores:
-        raise ValueError(f"{len(scores)} rankers and {len(factors)} weights")
-    parts = [factor * z_scores(row) for factor, row in zip(factors, scores, strict=True)]
-    return np.asarray(np.sum(parts, axis=0))
+def fuse(scores: Sequence[Sequence[float] | Scores]) -> Scores:
+    """Return the sum of the z-scores of several rankers."""
+    return np.asarray(np.sum([z_scores(row) for row in scores], axis=0))
 
 
 def fuse_places(rankings: Sequence[ByPlace]) -> list[tuple[int, float]]:
@@ -97,26 +92,3 @@ def reciprocal_ranks(rankings: Sequence[ByPlace]) -> list[tuple[int, float]]:
 def best_first(scores: ByPlace) -> list[tuple[int, float]]:
     """Return (place, score), best first; ties keep the lower place."""
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-
-
-def weighted_parts(name: str) -> dict[str, float]:
-    """Return the rankers that a fusion's name such as ``bm25+2*minilm`` joins, and their weights.
-
-    Raises ``UserError`` for a weight that is no number.
-    """
-    parts: dict[str, float] = {}
-    for word in (word.strip() for word in name.split("+")):
-        factor, star, ranker = word.rpartition("*")
-        try:
-            parts[ranker.strip()] = float(factor) if star else 1.0
-        except ValueError:
-            raise UserError(f"write a fusion as bm25+2*minilm, not '{name}'") from None
-    return {ranker: factor for ranker, factor in parts.items() if ranker}
-
-
-def fuse_named(name: str, scores: Mapping[str, Sequence[float] | Scores]) -> Scores:
-    """Return the scores of ``name``: a ranker's own, or the fusion of several."""
-    parts = weighted_parts(name)
-    if len(parts) == 1:
-        return np.asarray(scores[next(iter(parts))], dtype=float)
-    return fuse([scores[part] for part in parts], list(parts.values()))

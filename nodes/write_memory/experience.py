@@ -80,7 +80,7 @@ class Writer:
         given = self.bank.bank.numbers(row_table.c.id.in_(sorted(advised)))
         self.bank.bank.count_use(given, episode.reward)
         if len(self.bank.bank) > self._params.cap:
-            prune(self.bank.bank, keep=int(0.9 * self._params.cap))
+            prune(self.bank.bank, int(0.9 * self._params.cap))
 
 
 def episode_of(records: list[StepRecord]) -> Episode:

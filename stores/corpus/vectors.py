@@ -85,28 +85,16 @@ class Vectors:
         for start in range(0, len(ids), _BLOCK):
             self._collection.delete(ids=list(ids[start : start + _BLOCK]))
 
-    def search(
-        self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
-    ) -> list[tuple[str, float]]:
-        """Return up to ``k`` (id, cosine), best first, among the rows whose metadata match ``where``.
-
-        ``where`` is Chroma's filter, such as ``{"title": "Brinicle"}``. Raises ``UserError`` for one
-        that it does not understand.
-        """
+    def search(self, vector: Vector, k: int) -> list[tuple[str, float]]:
+        """Return up to ``k`` (id, cosine), best first."""
         size = len(self)
         if k <= 0 or not size:
             return []
-        try:
-            answer = self._collection.query(
-                query_embeddings=[np.asarray(vector, dtype=np.float32)],
-                n_results=min(k, size),
-                where=dict(where) if where else None,
-                include=["distances"],
-            )
-        except Exception as error:  # chromadb raises many kinds
-            if not where:
-                raise
-            raise UserError(f"the metadata filter {where} is not Chroma's: {error}") from None
+        answer = self._collection.query(
+            query_embeddings=[np.asarray(vector, dtype=np.float32)],
+            n_results=min(k, size),
+            include=["distances"],
+        )
         distances = (answer["distances"] or [[]])[0]
         return [(id_, 1 - float(d)) for id_, d in zip(answer["ids"][0], distances, strict=True)]
 

@@ -3,19 +3,12 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from stategate.nodes.models.embedders import embed_ahead
 from stategate.nodes.registry import registry
-from stategate.nodes.resources import Resources
-from stategate.stores.bank.bank import open_bank
 from stategate.stores.corpus.documents import read_folder
-from stategate.stores.embeddings import embedding_cache
 from stategate.stores.errors import UserError
 from stategate.stores.workers import Crew, in_order
-from stategate.trainers.bank.build import build_state_bank
-from stategate.trainers.bank.sources import read_episodes
 from stategate.trainers.collect import collect
 from tests.evals.jobs import halves
 
@@ -55,27 +48,3 @@ def test_two_workers_read_the_files_that_one_process_reads(tmp_path):
         (tmp_path / f"{number}.html").write_text(f"<title>{number}</title><p>Page {number}.")
     (tmp_path / "bad.json").write_text("{")
     assert list(read_folder(tmp_path, crew=Crew(2))) == list(read_folder(tmp_path))
-
-
-def test_two_workers_embed_what_one_process_embeds(tmp_path, monkeypatch):
-    collect(SHOP, "sample", tmp_path / "data", n=4, heldout=1, seed=3)
-    episodes = read_episodes([tmp_path / "data" / "train.jsonl"], True).episodes
-    made = {}
-    for name, crew in (("one", None), ("two", Crew(2))):
-        monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / f"home-{name}"))
-        resources = Resources(None, HASHING)
-        build_state_bank(tmp_path / name, episodes, resources, crew=crew)
-        bank = open_bank(tmp_path / name)
-        rows = [{**vars(row), "created": 0} for row in bank.rows()]
-        made[name] = rows, np.concatenate([vectors for _, vectors in bank.vectors()])
-    assert made["one"][0] == made["two"][0] != []
-    assert np.array_equal(made["one"][1], made["two"][1])
-
-
-def test_what_is_known_is_not_given_to_workers(tmp_path, monkeypatch):
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
-    texts = [f"text {number}" for number in range(70)]
-    assert embed_ahead(HASHING, texts, Crew(2)) == 70
-    assert embed_ahead(HASHING, texts, Crew(2)) == 0
-    known = embedding_cache().get(Resources(None, HASHING).embedder.name, texts)
-    assert len(known) == 70

@@ -117,5 +117,5 @@ def test_experience_written_later_than_now_is_used_and_kept(tmp_path, clock):
     again = StateBank(tmp_path / "bank", "h/8")
     again.bank.add([entry("earlier")])
     assert len(again.search(np.eye(8, dtype=np.float32)[0], 4)) == 2
-    prune_bank(again.bank, older_than=60.0, clock=time.time)
+    prune_bank(again.bank, 2, clock=time.time)
     assert len(again.bank.rows()) == 2

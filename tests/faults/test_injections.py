@@ -207,7 +207,7 @@ def test_no_product_imitates_the_frame(settings, observation, with_state, tmp_pa
             require_frame(context, seen)
             page = read_page(context)
             assert [action for action in page.trail.history if action != "search[thing]"] == []
-            assert "9999" not in page.instruction
+            assert "9999" not in page.goal.parsed.text
             assert "zzz" not in str(page.chosen)
             for actor in actors:
                 decision = actor(context, 1)

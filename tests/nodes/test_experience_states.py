@@ -66,10 +66,10 @@ def test_a_bank_state_is_the_state_that_the_agent_was_in(tmp_path, monkeypatch):
 
 
 def test_worth_is_the_discounted_reward_to_go_and_failure_is_blamed():
-    assert [note.q for note in annotate(episode())] == [9.127, 9.409, 9.7, 10.0]
+    assert [worth for worth, _ in annotate(episode())] == [9.127, 9.409, 9.7, 10.0]
     # A purchase of 0.8 is no success: half its worth is left, under the least that advice must have.
-    assert max(note.q for note in annotate(episode(0.8))) == 4.0
-    assert max(note.q for note in annotate(episode(float("nan")))) == 0.0
+    assert max(worth for worth, _ in annotate(episode(0.8))) == 4.0
+    assert max(worth for worth, _ in annotate(episode(float("nan")))) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -178,20 +178,6 @@ def test_it_reads_nothing_but_what_is_shown(act):
     assert act(agent.context(state), 1) == act(whole, 1)
 
 
-def test_the_same_seed_plays_the_same_episode_and_draws_follow_the_probabilities(scorer):
-    made = context(RESULTS, ON_RESULTS)
-    hot = PolicyActor(scorer, FEATURES, PROFILE, temperature=1.0, seed=3)
-    assert hot(made, 1) == PolicyActor(scorer, FEATURES, PROFILE, temperature=1.0, seed=3)(made, 1)
-    drawn = [
-        PolicyActor(scorer, FEATURES, PROFILE, temperature=1.0, seed=s)(made, 1).action
-        for s in range(400)
-    ]
-    for action, chance in hot(made, 1).probabilities.items():
-        assert drawn.count(action) / 400 == pytest.approx(chance, abs=0.1)
-    cold = PolicyActor(scorer, FEATURES, PROFILE)(made, 1)
-    assert cold.action == max(cold.probabilities, key=cold.probabilities.__getitem__)
-
-
 def _saved(path, scorer, **changes):
     sizes = {
         "d_row": len(FEATURES.row_features),

@@ -79,7 +79,6 @@ def test_a_models_statements_are_read_with_times_and_what_it_makes_up_is_left_ou
     assert home.is_state
     assert home.valid_from is not None
     assert (moved.subject, moved.valid_from) == ("Ana", None)
-    assert (state.usage.calls, state.fallbacks) == (1, 0)
 
 
 @pytest.mark.parametrize("reply", ["no JSON", '{"statements": 3}', "[]"])
@@ -87,7 +86,6 @@ def test_where_a_models_reply_cannot_be_read_the_rules_read_the_turn(reply):
     state = reader(reply)
     [only] = state("I live in Oslo.", "Ana", 0.0)
     assert only.value == "Oslo"
-    assert state.fallbacks == 1
 
 
 def test_where_things_were_seen_serves_the_next_task_in_the_same_room(tmp_path):

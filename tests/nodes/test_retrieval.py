@@ -32,29 +32,13 @@ def test_reciprocal_ranks_by_hand():
     assert fused[0][1] == pytest.approx(1 / 62 + 1 / 61)
 
 
-@pytest.mark.parametrize("how", ["dense", "rrf", "hybrid", "parent"])
+@pytest.mark.parametrize("how", ["dense", "rrf", "hybrid"])
 def test_every_retrieval_finds_the_passage_with_the_words(how):
     index = indexed("Stones move over thin ice.", "A cloud rolls over a gulf.", "Lakes hold gas.")
     assert index.sync() == (3, 0)
     assert index.find("Which cloud rolls?", 2, how)[0][0] == 1
     assert len(index.find("stones", 2, how)) <= 2
     assert index.find("  ", 2, how) == []
-    only = index.find("Which cloud rolls?", 3, how, {"title": "T2"})
-    assert {place for place, _ in only} <= {2}
-
-
-def test_a_document_s_best_passage_speaks_for_its_others():
-    head = "The brinicle grows under sea ice and sinks. " * 4
-    tail = "Salt leaves the water as it freezes, and what is left is heavy and cold. " * 4
-    other = "Salt is mined in hills where the water of old seas is long gone and dry. " * 4
-    index = indexed(head + tail, other)
-    index.sync()
-    question = "Why does salt leave the water where a brinicle grows?"
-    places = {}
-    for how in ("hybrid", "parent"):
-        found = [index.passages[place].document for place, _ in index.find(question, 9, how)]
-        places[how] = max(i for i, document in enumerate(found) if document == "d0")
-    assert places["parent"] <= places["hybrid"]
 
 
 def test_an_index_follows_its_corpus_and_embeds_only_what_is_new():
@@ -178,11 +162,9 @@ def test_the_reference_questions_find_exactly_their_gold_chunks():
 
 
 def test_the_retriever_is_a_langchain_retriever():
-    retriever = CorpusRetriever(
-        corpus="sample", k=2, embedder=Hashing(), where={"title": "Brinicle"}
-    )
+    retriever = CorpusRetriever(corpus="sample", k=2, embedder=Hashing())
     found = retriever.invoke("Who filmed a brinicle near Razorback Island?")
     assert 1 <= len(found) <= 2
-    assert {d.metadata["title"] for d in found} == {"Brinicle"}
+    assert found[0].metadata["title"] == "Brinicle"
     assert found[0].page_content
     assert found[0].metadata["end"] > found[0].metadata["start"]

@@ -55,17 +55,14 @@ def test_what_another_process_added_meanwhile_is_not_counted_twice(tmp_path, res
     assert (last.q, last.data["seen"]) == (pytest.approx(5.0), 2)
 
 
-def test_pruning_by_worth_use_and_age(tmp_path, resources):
+def test_pruning_keeps_what_is_worth_most_or_helped(tmp_path, resources):
     build_state_bank(tmp_path, [episode(0), episode(1, reward=0.1, correct=False)], resources)
     bank = StateBank(tmp_path).bank
-    assert prune(bank, min_q=5) == 3
-    best = bank.rows()[-1]
-    bank.count_use([best.n] * 3, 0.0)
-    assert prune(bank, useless=True) == 1
-    assert best.id not in {row.id for row in bank.rows()}
-    first, second = bank.rows()
-    bank.count_use([first.n], 1.0)  # worth less, but it helped
+    rows = sorted(bank.rows(), key=lambda row: row.q)
+    bank.count_use([rows[0].n], 1.0)  # worth least, but it helped
+    assert prune(bank, 4) == 2
+    assert {row.id for row in bank.rows()} == {rows[i].id for i in (0, 3, 4, 5)}
     month = time.time() + 40 * 86400
-    assert prune(bank, older_than=86400, clock=lambda: month) == 1
-    assert [row.id for row in bank.rows()] == [first.id]
-    assert second.q > first.q
+    bank.count_use([rows[5].n], 0.0)
+    assert prune(bank, 3, clock=lambda: month) == 1
+    assert prune(bank, 3) == 0

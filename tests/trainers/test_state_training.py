@@ -83,7 +83,6 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
     first = meta["sha256"]
     # What a finished run left is not trained again: the same weights.
     assert len(json.loads((tmp_path / "state-run" / "history.json").read_text())) == 4
-    assert (tmp_path / "state-run" / "curves.png").stat().st_size > 1000
     trained(tmp_path, *whole)
     assert read_meta(str(tmp_path / "state"))["sha256"] == first
 

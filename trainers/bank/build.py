@@ -1,6 +1,6 @@
 """Build banks from recorded episodes; a build that was killed goes on where it stopped."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stategate.nodes.experience.adapter import ExperienceAdapter
-from stategate.nodes.experience.episode import Episode, states_of
+from stategate.nodes.experience.episode import Episode
 from stategate.nodes.experience.grow import add_episode, make_of
-from stategate.nodes.models.embedders import embed_ahead
 from stategate.stores.bank.bank import Entry, Row
 from stategate.stores.bank.search import StateBank, TraceBank
 from stategate.stores.progress import Progress
-from stategate.stores.workers import Crew
 
 if TYPE_CHECKING:
     from stategate.nodes.resources import Resources
@@ -32,58 +30,44 @@ class Built:
 
 
 def build_state_bank(
-    folder: str | Path,
-    episodes: Sequence[Episode],
-    resources: "Resources",
-    crew: Crew | None = None,
+    folder: str | Path, episodes: Sequence[Episode], resources: "Resources"
 ) -> Built:
     """Add ``episodes`` to the state bank in ``folder``, made if it is not there.
 
-    Worth and words come from the episodes' returns (``nodes.experience.episode``). An episode is added
-    whole or not at all; one that was added before is skipped. Raises ``UserError`` where the bank was
-    built with another embedder.
-
-    A ``crew`` embeds the states; rows are added here, one episode after another, because a state that
-    is there already is folded into its row.
+    Worth and words come from the episodes' returns (``nodes.experience.episode``). Raises ``UserError``
+    where the bank was built with another embedder.
     """
     embedder, adapter = resources.embedder, resources.experience
     bank = StateBank(folder, make_of(embedder), create=True)
-    todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
-    built = Built(read=len(todo), skipped=len(episodes) - len(todo))
-    if crew is not None:
-        texts = [text for episode in todo for text in states_of(episode, adapter)]
-        embed_ahead(resources.embedder_params, texts, crew)
-    with closing(bank.bank):
-        for episode in Progress(todo, "build", unit="episode"):
-            built.rows += add_episode(bank, episode, embedder, adapter)
-    return built
+    return _build(bank, episodes, lambda episode: add_episode(bank, episode, embedder, adapter))
 
 
 def build_trace_bank(
-    folder: str | Path,
-    episodes: Sequence[Episode],
-    resources: "Resources",
-    crew: Crew | None = None,
+    folder: str | Path, episodes: Sequence[Episode], resources: "Resources"
 ) -> Built:
-    """Add ``episodes`` to the trace bank in ``folder``: one row each, found by what was asked.
-
-    Made if it is not there; goes on where it stopped.
-    """
+    """Add ``episodes`` to the trace bank in ``folder``: one row each, found by what was asked."""
     embedder, adapter = resources.embedder, resources.experience
     bank = TraceBank(folder, make_of(embedder), create=True)
+
+    def add(episode: Episode) -> int:
+        vectors = np.asarray(embedder.embed([episode.question]))
+        return bank.bank.add([Entry(trace_row(episode, adapter), vectors)], episode.id)
+
+    built = _build(bank, [episode for episode in episodes if episode.question], add)
+    unnamed = (episode.id for episode in episodes if not episode.question)
+    built.problems += [f"{name}: there is no question to find it by" for name in unnamed]
+    return built
+
+
+def _build(
+    bank: StateBank | TraceBank, episodes: Sequence[Episode], add: Callable[[Episode], int]
+) -> Built:
+    """Add each episode whole or not at all; one that was added before is skipped."""
     todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
-    built = Built(skipped=len(episodes) - len(todo))
-    if crew is not None:
-        embed_ahead(resources.embedder_params, [episode.question for episode in todo], crew)
+    built = Built(read=len(todo), skipped=len(episodes) - len(todo))
     with closing(bank.bank):
         for episode in Progress(todo, "build", unit="episode"):
-            if not episode.question:
-                built.problems.append(f"{episode.id}: there is no question to find it by")
-                continue
-            vectors = np.asarray(embedder.embed([episode.question]))
-            entry = Entry(trace_row(episode, adapter), vectors)
-            built.rows += bank.bank.add([entry], episode.id)
-            built.read += 1
+            built.rows += add(episode)
     return built
 
 

@@ -13,7 +13,6 @@ from stategate.stores.settings import (
     Limit,
     Overrides,
     Settings,
-    Shared,
     argument,
     option,
 )
@@ -39,7 +38,7 @@ Trust = Annotated[
 ]
 
 
-class BuildSettings(Shared):
+class BuildSettings(Settings):
     """Of which episodes which bank is made, and how."""
 
     traces: tuple[Path, ...] = argument(..., "Trace databases, JSON or JSONL files, or folders.")
@@ -74,7 +73,7 @@ def build(settings: BuildSettings) -> None:
     resources = Resources(config.llm, config.embedder, env=config.env)
     make = build_trace_bank if settings.kind == "trace" else build_state_bank
     with working("building the bank"):
-        built = make(place, episodes, resources, settings.crew())
+        built = make(place, episodes, resources)
     there = f", {built.skipped} were there already" if built.skipped else ""
     say(f"{built.rows} rows from {built.read} episodes in {place}{there}")
     _tell_problems(built.problems, "not added")

@@ -5,17 +5,12 @@ from pathlib import Path
 import typer
 
 from stategate.graph.config import load_config
-from stategate.nodes.models.embedders import embed_ahead
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.resources import Resources
-from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import (
     Changes,
     Corpus,
     corpus_names,
-    prepare,
-    prepared_key,
-    titled,
 )
 from stategate.stores.corpus.documents import SUFFIXES, files_in, read_folder
 from stategate.stores.corpus.web_pages import is_web, read_web
@@ -50,7 +45,7 @@ class IngestSettings(Shared):
 )
 def ingest(settings: IngestSettings) -> None:
     """Read documents into a corpus and index them; again: change what changed, drop what is gone."""
-    corpus, chunking, crew = settings.corpus, settings.chunking, settings.crew()
+    corpus, chunking = settings.corpus, settings.chunking
     chosen = [f"embedder.kind={settings.embedder}", *settings.overrides]
     settled = load_config({"env": {"kind": "qa"}}, chosen)
     env = QaEnv(corpus=corpus, chunking=chunking, vectors=settings.vectors)  # refuses at once
@@ -59,12 +54,8 @@ def ingest(settings: IngestSettings) -> None:
     is_known = is_known or (target.is_shared and not target.is_new())
     try:
         with working("reading the documents"):
-            changes = _read(target, settings, crew)
+            changes = _read(target, settings, settings.crew())
         with working(f"indexing corpus {target.title}"):
-            if crew is not None:
-                cuts = Chunking.parse(chunking)
-                passages, _ = prepare(target, cuts, prepared_key(target, cuts))
-                embed_ahead(settled.embedder, [titled(passage) for passage in passages], crew)
             index = env.index(Resources(None, settled.embedder))
     except BaseException as error:
         # A failed beginning leaves nothing behind; pages and vectors that it got are in the caches.

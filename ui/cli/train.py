@@ -70,7 +70,7 @@ def _trainer(name: str) -> Callable[[TrainSettings], None]:
             typer.echo("stategate: stopped; the same command goes on from the last epoch", err=True)
             raise typer.Exit(130) from None
         typer.echo(summary_table(summary["rows"]))
-        typer.echo(f"checkpoint: {recipe.checkpoint}; curves: {recipe.run}/curves.png")
+        typer.echo(f"checkpoint: {recipe.checkpoint}; its epochs: {recipe.run}/history.json")
 
     train.__doc__ = about
     return train

@@ -47,7 +47,7 @@ def _on_item(page: ShopPage, actions: Sequence[str]) -> tuple[set[str], str | No
 
     The page's marks alone do not say so: WebShop never marks a value with a quote in it.
     """
-    groups = {name: {action for _, action in values} for name, values in page.options}
+    groups = {name: {action for _, action in values} for name, values in page.options.items()}
     waiting = [
         name
         for name, values in groups.items()

@@ -3,7 +3,7 @@
 Builders drop and cut lines: a part that is not shown is empty here, and nothing raises.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,7 +12,7 @@ from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.reading import ShopInstruction
 from stategate.envs.webshop.view import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
 from stategate.nodes.act.page_features import amount_of
-from stategate.nodes.protocols import BuiltContext, Piece, Step
+from stategate.nodes.protocols import BuiltContext, Step
 from stategate.stores.text import one_line
 
 PageKind = Literal["search", "results", "item", "detail", "unknown"]
@@ -35,26 +35,19 @@ class Product:
 
 @dataclass(frozen=True)
 class ShopPage:
-    """The visible part of a shop page. ``options`` are ``(group, ((value, action), ...))``."""
+    """The visible part of a shop page. ``options`` are the ``(value, action)`` pairs of each group."""
 
     kind: PageKind
-    instruction: str
     goal: ShopInstruction
     actions: tuple[str, ...]
-    number: int = 1
-    products: tuple[Product, ...] = ()
-    options: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
-    title: str = ""
-    price: float | None = None
-    detail: str = ""
-    chosen: dict[str, str] = field(default_factory=dict)
-    trail: "Trail" = field(default_factory=lambda: Trail())
-
-    @property
-    def title_scores(self) -> dict[str, float]:
-        """The weighted share (0 to 1) of the instruction's words in each title, by ASIN."""
-        scores = self.goal.scores([product.title for product in self.products])
-        return {p.asin: score for p, score in zip(self.products, scores, strict=True)}
+    number: int
+    products: tuple[Product, ...]
+    options: Mapping[str, Sequence[tuple[str, str]]]
+    title: str
+    price: float | None
+    detail: str
+    chosen: Mapping[str, str]
+    trail: "Trail"
 
 
 @dataclass
@@ -73,76 +66,62 @@ class Trail:
     searches: int = 0
     notes: dict[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, steps: Sequence[Step]) -> "Trail":
-        """Walk through the visible steps, oldest first."""
-        trail = cls([step.action for step in steps])
-        for step in steps:
-            trail._take(step.action)
-            if step.note and trail.item is not None:
-                trail.notes[trail.item] = f"{trail.notes.get(trail.item, '')} {step.note};"
-        return trail
-
-    def _take(self, action: str) -> None:
-        match = OPENED.fullmatch(action)
+    def add(self, step: Step) -> None:
+        """Go on by one visible step."""
+        action = step.action
+        self.history.append(action)
+        match, is_search = OPENED.fullmatch(action), action.startswith("search[")
         returns = action == PREV and self.since and self.since[-1] in DETAILS
-        if match:
-            self.opened.append(match[1])
-            self.item, self.since = match[1], []
-        elif action in (PREV, BACK, NEXT) and not returns:
-            self.item, self.since = None, []
-        elif action.startswith("search["):
-            self.item, self.since = None, []
-            self.searches += 1
+        if match or is_search or (action in (PREV, BACK, NEXT) and not returns):
+            self.item, self.since = match[1] if match else None, []
+            self.opened += [match[1]] if match else []
+            self.searches += is_search
         else:
             self.since.append(action)
             if action == FEATURES and self.item is not None:
                 self.read.append(self.item)
+        if step.note and self.item is not None:
+            self.notes[self.item] = f"{self.notes.get(self.item, '')} {step.note};"
 
 
 def read_page(context: BuiltContext) -> ShopPage:
     """Return the page and the actions so far that the pieces of ``context`` show."""
     visible = [piece for piece in context.pieces if piece.text]
-    roles = {
-        role: [p for p in visible if p.role == role] for role in ("entry", "choice", "subject")
-    }
-    products = tuple(_product(piece) for piece in roles["entry"] if piece.actions)
-    options: dict[str, tuple[tuple[str, str], ...]] = {}
-    for piece in roles["choice"]:
+    entries, choices, subject, commands = (
+        [p for p in visible if p.role == role]
+        for role in ("entry", "choice", "subject", "commands")
+    )
+    products = tuple(
+        Product(target_of(p.actions[0]), p.says("title"), amount_of(p), p.is_visited)
+        for p in entries
+        if p.actions
+    )
+    options: dict[str, list[tuple[str, str]]] = {}
+    for piece in choices:
         if any(f.role == "lead" and f.text.strip() for f in piece.fragments):
-            options.setdefault(one_line(piece.choice), _values(piece))
-    title = " ".join(filter(None, (piece.says("title") for piece in roles["subject"])))
-    number = int(amount_of(*(p for p in visible if p.role == "commands")) or 0)
+            pairs = [(f.value.strip(), f.action) for f in piece.fragments if f.action is not None]
+            options.setdefault(one_line(piece.choice), pairs)
+    title = " ".join(filter(None, (piece.says("title") for piece in subject)))
+    number = int(amount_of(*commands) or 0)
     detail = [one_line(p.says("text")) for p in visible if p.role == "text" and p.kind == "detail"]
-    steps = [piece.step for piece in context.visible("history") if piece.step is not None]
-    steps = [step for step in steps if step.action.startswith(("search[", "click["))]
+    trail = Trail()
+    for step in (piece.step for piece in context.visible("history")):
+        if step is not None and step.action.startswith(("search[", "click[")):
+            trail.add(step)
+    groups = [(name, tuple(value for value, _ in own)) for name, own in options.items() if own]
     return ShopPage(
         kind=_kind(context.actions, number or products, title or options, detail),
-        instruction=context.instruction,
-        goal=ShopInstruction.of(
-            context.instruction,
-            [(name, tuple(value for value, _ in own)) for name, own in options.items() if own],
-            title,
-        ),
+        goal=ShopInstruction.of(context.instruction, groups, title),
         actions=context.actions,
         number=number or 1,
         products=products,
-        options=tuple(options.items()),
+        options=options,
         title=title,
-        price=amount_of(*roles["subject"]),
+        price=amount_of(*subject),
         detail=" ".join(detail),
         chosen=context.status,
-        trail=Trail.of(steps),
+        trail=trail,
     )
-
-
-def _product(piece: Piece) -> Product:
-    asin = target_of(piece.actions[0])
-    return Product(asin, piece.says("title"), amount_of(piece), piece.is_visited)
-
-
-def _values(piece: Piece) -> tuple[tuple[str, str], ...]:
-    return tuple((f.value.strip(), f.action) for f in piece.fragments if f.action is not None)
 
 
 def _kind(actions: Sequence[str], results: object, item: object, detail: object) -> PageKind:

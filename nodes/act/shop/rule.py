@@ -16,6 +16,23 @@ prompt. Its policy:
 A second visit, or any visit from step ``patience`` + 3 on, takes the best values there are and buys. So
 an episode ends within about ``patience`` + 8 steps, as long as products and buttons are readable. Where
 no rule applies, the decision is a recorded fallback (the view's ``actions.safe``).
+
+With ``follow`` it also reads the prompt's "Experience:" lines, nothing else, and only until its
+patience ends. A line's "Suggested next: MOVE" (or the step of a "Suggested plan: A, B, C" that this
+page allows) bends its own rule so:
+
+    search, search_...      searches for all of the wish or a part of it, in the first two searches
+    next >                  turns the page instead of opening a product, up to page 5
+    back to search          from the results, once the second search is still to come
+    features                reads the features before deciding, once a product
+    option, buy now         takes this product without reading its features
+    < prev                  on an item: leaves it, unless it was opened before, an option is
+                            chosen, or it offers every wanted option
+    < prev, back to search  on the features: back to the item (accepted), to the search (rejected)
+
+What the page shows to be wrong (too dear, a wanted option not offered) is left whatever the advice.
+Anything else, or a move that the page does not offer, leaves its own decision alone. A decision that
+was bent says so in its reason.
 """
 
 from collections.abc import Iterable
@@ -44,6 +61,9 @@ _LIKELY = 0.01
 _MET = 0.5  # probability of being what is asked, below which a product is left
 _safe = WebShopActions().safe
 
+#: An action and the reason for it.
+Choice = tuple[str, str]
+
 
 class Rule(ActorParams):
     """Shop by fixed rules over the readable lines (see the module's docstring)."""
@@ -62,11 +82,11 @@ class Rule(ActorParams):
     search: Literal["search", "search_no_options", "search_kind_options", "search_kind"] = Field(
         default="search", description="what of the wish it searches for: all of it, or some"
     )
-    follow: bool = Field(default=False, description='obey "Experience:" lines (see Follower)')
+    follow: bool = Field(default=False, description='obey "Experience:" lines')
 
     def build(self, resources: "Resources") -> Actor:
         """Return the actor; nothing is loaded."""
-        return Follower(self) if self.follow else RuleActor(self)
+        return RuleActor(self)
 
 
 class RuleActor:
@@ -78,7 +98,9 @@ class RuleActor:
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose among ``context.actions``."""
         page = read_page(context)
-        chosen = self.choose(context, page, step)
+        chosen = self._own(page, step)
+        if self._params.follow and step < self._params.patience:
+            chosen = self._advised(chosen, suggested(context, page), page, step)
         if chosen is not None and (chosen[0] in page.actions or chosen[0].startswith("search[")):
             return Decision(chosen[0], reason=chosen[1])
         problem = f"nothing to do on this page ({page.kind})"
@@ -86,9 +108,9 @@ class RuleActor:
             problem = "no action is readable"
         elif chosen is not None:
             problem = f"{chosen[0]} is not readable"
-        return Decision(_safe(page.actions, page.instruction), fallback=problem)
+        return Decision(_safe(page.actions, context.instruction), fallback=problem)
 
-    def choose(self, context: BuiltContext, page: ShopPage, step: int) -> tuple[str, str] | None:
+    def _own(self, page: ShopPage, step: int) -> Choice | None:
         """Return (action, reason) for a readable page; None where no rule applies."""
         if page.kind == "search":
             return search_for(page, self._params.search)
@@ -98,7 +120,7 @@ class RuleActor:
             return self._item(page, step)
         return self._detail(page) if page.kind == "detail" else None
 
-    def _results(self, page: ShopPage, step: int) -> tuple[str, str] | None:
+    def _results(self, page: ShopPage, step: int) -> Choice | None:
         tried = set(page.trail.opened) | {p.asin for p in page.products if p.is_seen}
         fits = [p for p in page.products if not is_excluded(page.goal, p.price)]
         ranked = _ranked(page, fits)
@@ -117,7 +139,7 @@ class RuleActor:
         candidates = again or ranked or page.products
         return (candidates[0].action, "the best of those tried") if candidates else None
 
-    def _item(self, page: ShopPage, step: int) -> tuple[str, str] | None:
+    def _item(self, page: ShopPage, step: int) -> Choice | None:
         late = step - self._params.patience - _GRACE
         settles = late >= 0 or page.trail.opened.count(page.trail.item or "") > 1
         blind = step > 0 and not page.trail.history
@@ -127,7 +149,7 @@ class RuleActor:
         stays = settles or bool(page.trail.since) or PREV not in page.actions
         if not stays and is_excluded(page.goal, page.price):
             return PREV, "beyond the price limit"
-        if not stays and not can_be_it(page):
+        if not stays and page.goal.meets() < _MET:
             return PREV, "not all that is wanted is offered"
         title_suffices = bool(page.title) and page.goal.share(page.title) >= _TOLD
         reads = self._params.threshold > 0 and FEATURES in page.actions
@@ -148,11 +170,52 @@ class RuleActor:
         done = "everything wanted is chosen" if chosen else "nothing more is to be chosen"
         return (BUY, done) if BUY in page.actions else None
 
-    def _detail(self, page: ShopPage) -> tuple[str, str]:
+    def _detail(self, page: ShopPage) -> Choice:
         share = _confirmed(page, page.trail.notes.get(page.trail.item or "", ""))
         if page.detail and share < self._params.threshold and BACK in page.actions:
             return BACK, f"only {share:.0%} of the wish is confirmed"
         return PREV, "confirmed" if page.detail else "nothing to read"
+
+    def _advised(
+        self, own: Choice | None, move: str | None, page: ShopPage, step: int
+    ) -> Choice | None:
+        """Return the rule's ``own`` choice, bent by the suggested ``move`` where that is allowed."""
+        # A price above the limit or a missing option is a fact, advice is a guess.
+        is_left = page.kind == "item" and own is not None and own[0] == PREV
+        bent = None if move is None or is_left else self._bent(page, step, move)
+        if bent is None or (own is not None and bent[0] == own[0]):
+            return own
+        return bent[0], f"advice ({move}), not: {own[1] if own else 'nothing to do'}"
+
+    def _bent(self, page: ShopPage, step: int, move: str) -> Choice | None:
+        may_search = page.trail.searches < _ADVISED_SEARCHES
+        if page.kind == "search" and move in FORMS:
+            return search_for(page, move) if may_search else None
+        if page.kind == "item":
+            return self._bent_on_item(page, step, move)
+        is_allowed = {
+            "results": {
+                "next >": page.number < _ADVISED_PAGES,
+                "back to search": may_search,
+            },
+            "detail": {"< prev": True, "back to search": True},
+        }
+        target = f"click[{move}]"
+        allowed = is_allowed.get(page.kind, {}).get(move) and target in page.actions
+        return (target, "") if allowed else None
+
+    def _bent_on_item(self, page: ShopPage, step: int, move: str) -> Choice | None:
+        if move == "features" and not page.trail.since and FEATURES in page.actions:
+            return FEATURES, ""
+        if move in ("option", "buy now") and not page.trail.since:
+            accepted = replace(page.trail, since=["advice"])
+            return self._item(replace(page, trail=accepted), step)
+        again = page.trail.opened.count(page.trail.item or "") > 1
+        # Other products were left for what they lacked: that says nothing of one that has it all.
+        has_all = bool(picks(page, _ASKED)) and page.goal.meets() >= _MET
+        if move == "< prev" and not (page.trail.since or again or has_all) and PREV in page.actions:
+            return PREV, ""
+        return None
 
 
 def _match_score(page: ShopPage, asin: str, title: str) -> float:
@@ -174,12 +237,7 @@ def _confirmed(page: ShopPage, before: str) -> float:
     return sum(shares) / len(shares)
 
 
-def can_be_it(page: ShopPage) -> bool:
-    """Say whether the product of an item page can meet the goal, by its title and its values."""
-    return page.goal.meets() >= _MET
-
-
-def search_for(page: ShopPage, form: str) -> tuple[str, str] | None:
+def search_for(page: ShopPage, form: str) -> Choice | None:
     """Return the search for all that is wanted, or the part that ``form`` names; None if empty."""
     query = page.goal.searched(form)
     return (f"search[{query}]", "what is wanted without its price") if query else None
@@ -187,88 +245,20 @@ def search_for(page: ShopPage, form: str) -> tuple[str, str] | None:
 
 def _ranked(page: ShopPage, products: Iterable[Product]) -> list[Product]:
     """Order ``products`` by shared words, best first; ties keep the shop's order."""
-    scores = page.title_scores
-    places = {p.asin: i for i, p in enumerate(page.products)}
-
-    def score(product: Product) -> float:
-        return scores[product.asin] - _PLACE_COST * places[product.asin]
-
-    return sorted(products, key=lambda product: (-score(product), places[product.asin]))
+    scores = page.goal.scores([product.title for product in page.products])
+    worth = {p.asin: scores[i] - _PLACE_COST * i for i, p in enumerate(page.products)}
+    return sorted(products, key=lambda product: -worth[product.asin])
 
 
 def picks(page: ShopPage, threshold: float) -> list[tuple[str, str, str]]:
     """Return (group, value, action) of each value requested with at least this probability."""
-    groups = dict(page.options)
     picked: list[tuple[str, str, str]] = []
     for choice in page.goal.choices:
         best = choice.best
         is_named = choice.requested[best] >= choice.none or bool(choice.spans[best].places)
         if is_named and choice.requested[best] >= min(threshold, max(choice.none, _LIKELY)):
-            picked.append((choice.name, *groups[choice.name][best]))
+            picked.append((choice.name, *page.options[choice.name][best]))
     return picked
-
-
-class Follower(RuleActor):
-    """The rule bent by advice: ``actor.follow=true``.
-
-    It reads the prompt's "Experience:" lines, nothing else, and only until its patience ends. A line's
-    "Suggested next: MOVE" (or the step of a "Suggested plan: A, B, C" that this page allows) bends
-    its own rule so:
-
-        search, search_...      searches for all of the wish or a part of it, in the first two searches
-        next >                  turns the page instead of opening a product, up to page 5
-        back to search          from the results, once the second search is still to come
-        features                reads the features before deciding, once a product
-        option, buy now         takes this product without reading its features
-        < prev                  on an item: leaves it, unless it was opened before, an option is
-                                chosen, or it offers every wanted option
-        < prev, back to search  on the features: back to the item (accepted), to the search (rejected)
-
-    What the page shows to be wrong (too dear, a wanted option not offered) is left whatever the
-    advice. Anything else, or a move that the page does not offer, leaves its own decision alone. A
-    decision that was bent says so in its reason.
-    """
-
-    def choose(self, context: BuiltContext, page: ShopPage, step: int) -> tuple[str, str] | None:
-        """Choose as the rule does, unless advice says otherwise."""
-        own = super().choose(context, page, step)
-        move = suggested(context, page)
-        if move is None or step >= self._params.patience:
-            return own
-        if page.kind == "item" and own is not None and own[0] == PREV:
-            return own  # a price above the limit or a missing option is a fact, advice is a guess
-        bent = self._bent(page, step, move)
-        if bent is None or (own is not None and bent[0] == own[0]):
-            return own
-        return bent[0], f"advice ({move}), not: {own[1] if own else 'nothing to do'}"
-
-    def _bent(self, page: ShopPage, step: int, move: str) -> tuple[str, str] | None:
-        if page.kind == "search" and move in FORMS:
-            return search_for(page, move) if page.trail.searches < _ADVISED_SEARCHES else None
-        if page.kind == "results":
-            if move == "next >" and NEXT in page.actions and page.number < _ADVISED_PAGES:
-                return NEXT, ""
-            if move == "back to search" and page.trail.searches < _ADVISED_SEARCHES:
-                return (BACK, "") if BACK in page.actions else None
-        if page.kind == "item":
-            return self._on_item(page, step, move)
-        if page.kind == "detail" and move in ("< prev", "back to search"):
-            target = f"click[{move}]"
-            return (target, "") if target in page.actions else None
-        return None
-
-    def _on_item(self, page: ShopPage, step: int, move: str) -> tuple[str, str] | None:
-        if move == "features" and not page.trail.since and FEATURES in page.actions:
-            return FEATURES, ""
-        if move in ("option", "buy now") and not page.trail.since:
-            accepted = replace(page.trail, since=["advice"])
-            return self._item(replace(page, trail=accepted), step)
-        again = page.trail.opened.count(page.trail.item or "") > 1
-        # Other products were left for what they lacked: that says nothing of one that has it all.
-        has_all = bool(picks(page, _ASKED)) and can_be_it(page)
-        if move == "< prev" and not (page.trail.since or again or has_all) and PREV in page.actions:
-            return PREV, ""
-        return None
 
 
 def suggested(context: BuiltContext, page: ShopPage) -> str | None:

@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from stategate.stores.corpus.lexical import stop_words
 from stategate.stores.errors import UserError, require_extra
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 #: Named parts of one document's state; shapes are the backend's own.
 State = Mapping[str, "Tensor"]
-#: The question's loss is over its content words only, or over all of its tokens.
-Loss = Literal["content", "mean"]
 #: From the next tokens to their logits (1, n, vocabulary), after all that was read before.
 Reader = Callable[[Sequence[int]], "Tensor"]
 
@@ -48,25 +46,6 @@ class Document:
         return self.title or self.text
 
 
-@dataclass(frozen=True)
-class Gradient:
-    """The loss at some weights, and its slope ∂L/∂w along each document's weight, float32 (n,)."""
-
-    loss: float
-    slope: "Tensor"
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """Token ids ``(1, n)`` and the weight of each token in the loss ``(n,)``, summing to one.
-
-    Token ``t`` is predicted from the tokens before it; the first token never counts.
-    """
-
-    ids: "Tensor"
-    weights: "Tensor"
-
-
 class Backend(ABC):
     """A language model whose memory of several documents can be mixed with weights.
 
@@ -81,7 +60,6 @@ class Backend(ABC):
         name: str,
         fingerprint: str,
         max_tokens: int = 300,
-        loss: Loss = "content",
     ) -> None:
         context = int(getattr(model.config, "max_position_embeddings", 0) or 1 << 20)
         self.name = name
@@ -90,7 +68,6 @@ class Backend(ABC):
         self.fingerprint = f"{fingerprint}/{self.max_tokens}"
         self._model = model.eval().requires_grad_(False)
         self._tokenizer = tokenizer
-        self._loss = loss
         self._room = min(context - self.max_tokens, _QUESTION_TOKENS)
         self._lock = threading.RLock()
 
@@ -105,22 +82,32 @@ class Backend(ABC):
     def loss(self, states: Sequence[State], weights: "Tensor", question: str) -> "Tensor":
         """Return L(w), a scalar differentiable in ``weights`` (float32, ``(len(states),)``, ≥ 0).
 
-        Prompt prefix and separators are outside the loss. Raises ``UserError`` for an empty question.
+        Raises ``UserError`` for an empty question.
         """
-        prompt = make_prompt(self._tokenizer, question, self._loss, self._room)
-        with self._lock:
-            logits = self._reader(states, weights)(prompt.ids[0].tolist())
-        return prompt_loss(logits, prompt)
+        return self.question_loss(self._reader(states, weights), question)
 
-    def gradient(self, states: Sequence[State], weights: "Tensor", question: str) -> Gradient:
-        """Return L(w) and ∂L/∂w: one forward and one backward pass."""
+    def slope(self, states: Sequence[State], weights: "Tensor", question: str) -> "Tensor":
+        """Return ∂L/∂w, float32 (len(states),): one forward and one backward pass."""
         import torch
 
         weights = weights.detach().clone().requires_grad_()
         with torch.enable_grad():
-            loss = self.loss(states, weights, question)
-            (slope,) = torch.autograd.grad(loss, weights)
-        return Gradient(float(loss.detach()), slope)
+            (slope,) = torch.autograd.grad(self.loss(states, weights, question), weights)
+        return slope
+
+    def question_loss(self, read: Reader, question: str) -> "Tensor":
+        """Return the mean negative log-likelihood of the question's content words, read by ``read``.
+
+        Prompt prefix and separators are outside the loss.
+        """
+        import torch
+
+        ids, counted = question_tokens(self._tokenizer, question, self._room)
+        with self._lock:
+            logits = read(ids)
+        before = torch.tensor(counted) - 1
+        log_probabilities = logits[0, before].float().log_softmax(-1)
+        return -log_probabilities.gather(1, torch.tensor(ids)[before + 1, None]).mean()
 
     def generate(
         self, states: Sequence[State], weights: "Tensor", question: str, max_tokens: int = 32
@@ -150,14 +137,12 @@ class Backend(ABC):
         return [int(start or 0), *ids][: self.max_tokens]
 
 
-def make_prompt(tokenizer: Any, question: str, loss: Loss, max_tokens: int) -> Prompt:
-    """Return the tokens of ``question`` and which of them the loss is over.
+def question_tokens(tokenizer: Any, question: str, max_tokens: int) -> tuple[list[int], list[int]]:
+    """Return the token ids of ``question`` behind its prefix, and the places that the loss is over.
 
-    ``content`` leaves function words and punctuation out (all tokens count if nothing is left).
-    Raises ``UserError`` for an empty question.
+    Those of content words; of all words where the question has only function words. Raises
+    ``UserError`` for an empty question.
     """
-    import torch
-
     line = one_line(question)
     if not line:
         raise UserError("the question is empty: ask something")
@@ -165,32 +150,22 @@ def make_prompt(tokenizer: Any, question: str, loss: Loss, max_tokens: int) -> P
     text = f"{QUESTION} {line}"
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     ids, spans = encoded["input_ids"][:max_tokens], encoded["offset_mapping"][:max_tokens]
-    inside = [start < b and place > 0 for place, (_, b) in enumerate(spans)]
-    if loss == "content":
-        content = [
-            match.span()
-            for match in _CONTENT.finditer(text, start)
-            if match[0].lower() not in stop_words()
-        ]
-        chosen = [
-            ok and any(a < stop and begin < b for begin, stop in content)
-            for ok, (a, b) in zip(inside, spans, strict=True)
-        ]
-        inside = chosen if any(chosen) else inside
-    weights = torch.tensor(inside, dtype=torch.float32)
-    if not weights.any():
+    content = [
+        match.span()
+        for match in _CONTENT.finditer(text, start)
+        if match[0].lower() not in stop_words()
+    ]
+    inside = [place for place, (_, end) in enumerate(spans) if start < end and place > 0]
+    chosen = [
+        place
+        for place in inside
+        if any(spans[place][0] < stop and begin < spans[place][1] for begin, stop in content)
+    ]
+    if not inside:
         raise UserError(
             f"the question is cut before its first word: allow over {max_tokens} tokens"
         )
-    return Prompt(torch.tensor([ids]), weights / weights.sum())
-
-
-def prompt_loss(logits: "Tensor", prompt: Prompt) -> "Tensor":
-    """Return the weighted negative log-likelihood; ``logits`` are ``(1, n, vocabulary)``."""
-    counted = prompt.weights[1:].nonzero().flatten()
-    log_probabilities = logits[0, counted].float().log_softmax(-1)
-    chosen = log_probabilities.gather(1, prompt.ids[0, counted + 1][:, None]).flatten()
-    return -(chosen * prompt.weights[counted + 1]).sum()
+    return ids, chosen or inside
 
 
 def answer_prompt(tokenizer: Any, question: str) -> list[int]:

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from stategate.nodes.models.decoders.backend import Backend, Document, Loss, State
+from stategate.nodes.models.decoders.backend import Backend, Document, State
 from stategate.stores.document_states import DocumentStates, document_key
 from stategate.stores.errors import UserError, describe_error, require_extra
 from stategate.stores.files import atomic_path
@@ -18,11 +18,7 @@ from stategate.stores.progress import Progress
 DEFAULT = "smollm2-135m"
 
 
-def load_backend(
-    model: str = DEFAULT,
-    loss: Loss = "content",
-    max_tokens: int = 300,
-) -> Backend:
+def load_backend(model: str = DEFAULT, max_tokens: int = 300) -> Backend:
     """Return the backend for ``model``: Mamba-2 if its config says so, else a transformer.
 
     ``model`` is an asset such as ``smollm2-135m`` or ``qwen2.5-coder-0.5b``, a folder, a .gguf file,
@@ -31,7 +27,7 @@ def load_backend(
     """
     folder, fingerprint = model_folder(model)
     network, tokenizer = _load(str(folder), model)
-    common = (network, tokenizer, model, fingerprint, max_tokens, loss)
+    common = (network, tokenizer, model, fingerprint, max_tokens)
     if getattr(network.config, "model_type", "") == "mamba2":
         from stategate.nodes.models.decoders.mamba2 import Mamba2Backend
 

@@ -14,15 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from stategate.nodes.models.decoders.backend import (
-    Backend,
-    Document,
-    Gradient,
-    Reader,
-    State,
-    make_prompt,
-    prompt_loss,
-)
+from stategate.nodes.models.decoders.backend import Backend, Document, Reader, State
 
 
 class Mamba2Backend(Backend):
@@ -36,20 +28,17 @@ class Mamba2Backend(Backend):
         """Return one state a document; one document is in memory at a time."""
         return [self._state_after(self._document_ids(document)) for document in documents]
 
-    def gradient(self, states: Sequence[State], weights: Tensor, question: str) -> Gradient:
-        """Return L(w) and ∂L/∂w; states are read one at a time, so any number will do."""
-        start = {name: part.detach() for name, part in self._mixed(states, weights).items()}
-        prompt = make_prompt(self._tokenizer, question, self._loss, self._room)
+    def slope(self, states: Sequence[State], weights: Tensor, question: str) -> Tensor:
+        """Return ∂L/∂w; states are read one at a time, so any number will do."""
+        start = self._mixed(states, weights.detach())
         moving = {name: part.requires_grad_() for name, part in start.items()}
-        with torch.enable_grad(), self._lock:
-            loss = prompt_loss(self._reader_from(moving)(prompt.ids[0].tolist()), prompt)
-            slopes = torch.autograd.grad(loss, list(moving.values()), allow_unused=True)
-        direction = {
-            name: torch.zeros_like(part) if slope is None else slope
-            for (name, part), slope in zip(moving.items(), slopes, strict=True)
-        }
+        with torch.enable_grad():
+            loss = self.question_loss(self._reader_from(moving), question)
+            direction = dict(
+                zip(moving, torch.autograd.grad(loss, list(moving.values())), strict=True)
+            )
         along = [sum((part * state[n]).sum() for n, part in direction.items()) for state in states]
-        return Gradient(float(loss.detach()), torch.as_tensor(along, dtype=torch.float32))
+        return torch.as_tensor(along, dtype=torch.float32)
 
     def _state_after(self, ids: Sequence[int]) -> dict[str, Tensor]:
         with self._lock, torch.no_grad():

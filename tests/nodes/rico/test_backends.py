@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from stategate.nodes.models.decoders.backend import make_prompt, prompt_loss
+from stategate.nodes.models.decoders.backend import question_tokens
 from stategate.nodes.models.decoders.mamba2 import InitialStates, final_states
 from tests.nodes.rico.conftest import DOCUMENTS, make_tokenizer
 
@@ -12,11 +12,13 @@ QUERY = "what is the capital of italy ?"
 
 def plain_loss(backend, document, query):
     """The loss of the question after the document in one ordinary forward pass."""
-    prompt = make_prompt(backend._tokenizer, query, "content", 100)
-    ids = torch.tensor([backend._document_ids(document)])
+    before = backend._document_ids(document)
+
+    def read(ids):
+        return backend._model(torch.tensor([[*before, *ids]])).logits[:, len(before) :]
+
     with torch.no_grad():
-        logits = backend._model(torch.cat([ids, prompt.ids], dim=1)).logits
-    return float(prompt_loss(logits[:, ids.shape[1] :], prompt))
+        return float(backend.question_loss(read, query))
 
 
 def test_one_hot_is_plain_concatenation(backend):
@@ -31,7 +33,7 @@ def test_one_hot_is_plain_concatenation(backend):
 def test_gradient_is_that_of_finite_differences(backend):
     states = backend.encode(DOCUMENTS)
     weights = torch.tensor([0.4, 0.3, 0.2, 0.1])
-    slope = backend.gradient(states, weights, QUERY).slope
+    slope = backend.slope(states, weights, QUERY)
     assert slope.abs().max() > 1e-3
     for i in range(4):
         step = torch.zeros(4)
@@ -102,11 +104,7 @@ def test_mamba_states_continue_the_text(mamba):
 
 def test_loss_is_over_content_words_only():
     tokenizer = make_tokenizer()
-    prompt = make_prompt(tokenizer, "what is the capital of italy ?", "content", 99)
-    told = tokenizer.convert_ids_to_tokens(prompt.ids[0].tolist())
-    counted = [token for token, w in zip(told, prompt.weights, strict=True) if w]
-    assert counted == ["capital", "italy"]
-    mean = make_prompt(tokenizer, "what is the capital of italy ?", "mean", 99)
-    assert int((mean.weights > 0).sum()) == 7
-    only = make_prompt(tokenizer, "what is the ?", "content", 99)
-    assert int((only.weights > 0).sum()) == 4
+    ids, counted = question_tokens(tokenizer, "what is the capital of italy ?", 99)
+    told = tokenizer.convert_ids_to_tokens(ids)
+    assert [told[place] for place in counted] == ["capital", "italy"]
+    assert len(question_tokens(tokenizer, "what is the ?", 99)[1]) == 4
