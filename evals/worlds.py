@@ -29,32 +29,19 @@ _FAILURE = {"reward": 0.0, "done": False}
 
 
 def worlds_task(settings: Worlds) -> Task:
-    """Return the task of the command."""
-    agents = parse_agents(settings.agents, settings.agent)
-    how = (settings.out, settings.overrides, settings.seed, settings.say)
-    return live_task(settings.config, agents, settings.goals, *how)
+    """Return the task to play the goals with each agent.
 
-
-def live_task(
-    config: str | Mapping[str, Any],
-    agents: Mapping[str, Sequence[str]],
-    goals: Sequence[int] | str,
-    out: str,
-    overrides: Sequence[str] = (),
-    seed: int = 0,
-    say: Path | None = None,
-) -> Task:
-    """Return the task to play ``goals`` with each agent.
-
-    ``agents`` maps a name to config overrides on top of ``overrides``. ``goals`` are numbers of the
-    world's tasks, or such numbers as text ("0-9", "all"). An episode that fails is counted in
-    ``errors`` and in ``n`` (as no success, score 0), never dropped. Episodes are named after ``out``.
-    ``say`` is a file of sentences, which are played in the place of ``goals``; those of one goal are a
-    cluster.
+    An episode that fails is counted in ``errors`` and in ``n`` (as no success, score 0), never dropped.
+    Episodes are named after the run directory. Sentences in the place of goals are a cluster where
+    they are of one goal.
     """
-    configs = {name: load_config(config, [*overrides, *extra]) for name, extra in agents.items()}
-    if not configs or not goals:
-        raise UserError("name at least one agent and one goal")
+    agents = parse_agents(settings.agents, settings.agent)
+    configs = {
+        name: load_config(settings.config, [*settings.overrides, *own])
+        for name, own in agents.items()
+    }
+    if not configs:
+        raise UserError("name at least one agent")
     first = next(iter(configs.values()))
     for field in ("data", "goals"):
         if len({str(getattr(agent.env, field, "")) for agent in configs.values()}) > 1:
@@ -64,11 +51,11 @@ def live_task(
     # Unknown kinds and missing checkpoints fail here, before anything is written.
     graphs = {name: build_graph(agent, checkpointer=False) for name, agent in configs.items()}
     world = next(iter(graphs.values())).agent.world
-    if say is None:
-        tasks = chosen_tasks(world, goals)
+    if settings.say is None:
+        tasks = chosen_tasks(world, settings.goals)
         groups = {number: world.group_of(number) for number in tasks}
     else:
-        tasks = spoken_tasks(world, say)
+        tasks = spoken_tasks(world, settings.say)
         groups = {
             number: json.dumps({k: v for k, v in task.items() if k != "say"}, sort_keys=True)
             for number, task in tasks.items()
@@ -78,7 +65,7 @@ def live_task(
             "name": public_path(str(getattr(first.env, "data", "") or first.env.kind)),
             "sha256": world.fingerprint,
         },
-        "seed": seed,
+        "seed": settings.seed,
         "goals": list(tasks),
         "max_steps": first.max_steps,
         "checkpoints": {**checkpoint_hashes(configs.values()), **bank_hashes(configs.values())},
@@ -87,18 +74,18 @@ def live_task(
     samples = [Sample({"goal": number}, task, (_FAILURE,)) for number, task in tasks.items()]
 
     def solver(name: str) -> Solver:
-        thread_id = f"{Path(out).name}/{name}"
+        thread_id = f"{Path(settings.out).name}/{name}"
         return lambda sample, attempt: _play(
             graphs[name], thread_id, sample, attempt, groups[sample.key["goal"]]
         )
 
     def scored(rows: Sequence[Row]) -> Summary:
-        return summarise(rows, list(configs), seed)
+        return summarise(rows, list(configs), settings.seed)
 
     return Task(list(configs), samples, solver, scored, args)
 
 
-def chosen_tasks(world: World, goals: Sequence[int] | str) -> dict[int, Mapping[str, Any]]:
+def chosen_tasks(world: World, goals: str) -> dict[int, Mapping[str, Any]]:
     """Return number: task, for the numbers in ``goals`` ("all": every one that the world lists).
 
     Raises ``UserError`` for a number that the world has no task for.
@@ -106,7 +93,7 @@ def chosen_tasks(world: World, goals: Sequence[int] | str) -> dict[int, Mapping[
     listed = list(world.tasks())
     if goals == "all":
         return dict(enumerate(listed))
-    numbers = parse_numbers(goals, "tasks") if isinstance(goals, str) else list(goals)
+    numbers = parse_numbers(goals, "tasks")
     for number in numbers:
         if not 0 <= number < len(listed):
             raise UserError(f"no task {number}: this world has tasks 0-{len(listed) - 1}")

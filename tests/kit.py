@@ -16,7 +16,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -352,12 +351,13 @@ def updates(moves: AsyncIterator[Any]) -> list[Any]:
     return asyncio.run(collect())
 
 
-def play_live(config, agents, goals, out, overrides=(), crew=None):
+def play_live(config, agents, goals, out, overrides=(), **more):
     """Play goals with each agent into a run directory; return the summary."""
-    from stategate.evals.core.task import run_task
-    from stategate.evals.worlds import live_task
+    from stategate.evals.settings import Worlds
 
-    return run_task(partial(live_task, config, agents, goals, str(out), overrides), str(out), crew)
+    named = tuple(f"{name}={','.join(own) or 'reader=learned'}" for name, own in agents.items())
+    how = {"config": config, "goals": goals, "overrides": overrides, **more}
+    return Worlds(agent=named, out=str(out), **how).run()
 
 
 class Stranger:

@@ -21,9 +21,7 @@ def banks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("banks")
     styles = {"careful": ["actor.kind=rule"], "kind": ["actor.search=search_kind"]}
     traced = f"memory=[short_term, {{kind: trace, path: '{folder / 'p.sqlite'}'}}]"
-    play_live(
-        "webshop", styles, range(100, 106), str(folder / "run"), ["context.kind=full", traced]
-    )
+    play_live("webshop", styles, "100-105", folder / "run", ["context.kind=full", traced])
     resources = Resources(None, Hashing())
     read = read_episodes([folder / "p.sqlite"], include_incorrect=True)
     build_state_bank(folder / "state", read.episodes, resources)
@@ -40,7 +38,7 @@ def test_advised_agents_play_the_same_goals_and_their_banks_are_named(banks, tmp
     }
     out = tmp_path / "run"
     settings = [*HASHED, "actor.search=search_kind"]
-    summary = play_live("webshop-experience", agents, range(6), str(out), settings)
+    summary = play_live("webshop-experience", agents, "0-5", out, settings)
     rows = {row["agent"]: row["n"] for row in summary["rows"]}
     assert rows == dict.fromkeys(agents, 6)
     assert {test["a"] for test in summary["tests"]} == {"none"}

@@ -9,13 +9,13 @@ from stategate.evals.worlds import chosen_tasks
 from stategate.stores.errors import UserError
 from tests.kit import call, play_live, read_lines, refused
 
-BASE = {"actor": "rule", "memory": ["short_term"], "max_steps": 20}
+BASE = ("actor.kind=rule", "updater.kind=none", "memory=[short_term]", "max_steps=20")
 AGENTS = {"full": ["context.kind=full"], "small": ["context.kind=full", "context.budget=60"]}
 
 
 def test_a_run_directory_holds_all_that_a_table_needs(tmp_path):
     out = tmp_path / "run"
-    summary = play_live(BASE, AGENTS, range(6), str(out))
+    summary = play_live("webshop", AGENTS, "0-5", out, BASE)
     args = json.loads((out / "args.json").read_text())
     for key in ("command", "commit", "data", "seed", "checkpoints", "versions", "agents", "goals"):
         assert key in args
@@ -41,7 +41,7 @@ def test_a_run_directory_holds_all_that_a_table_needs(tmp_path):
 def test_agents_on_other_data_are_not_compared(tmp_path):
     agents = {"a": [], "b": ["env.kind=webshop", "env.data=elsewhere"]}
     with pytest.raises(UserError, match="same env.data"):
-        play_live(BASE, agents, range(2), str(tmp_path / "run"))
+        play_live("webshop", agents, "0-1", tmp_path / "run", BASE)
     assert not (tmp_path / "run").exists()
 
 
@@ -49,7 +49,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("dear to me")
     with pytest.raises(UserError, match="something else"):
-        play_live(BASE, AGENTS, range(2), str(tmp_path / "mine"))
+        play_live("webshop", AGENTS, "0-1", tmp_path / "mine", BASE)
 
 
 def test_no_path_of_this_machine_gets_into_args(tmp_path):

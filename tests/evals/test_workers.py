@@ -17,8 +17,8 @@ AGENTS = {"full": ["context.kind=full"], "window": ["context.kind=window"]}
 SETTINGS = ["actor.kind=rule", "updater.kind=none", "memory=[short_term]"]
 
 
-def live(out, crew=None):
-    return play_live("webshop", AGENTS, range(6), out, SETTINGS, crew)
+def live(out, workers=1):
+    return play_live("webshop", AGENTS, "0-5", out, SETTINGS, workers=workers)
 
 
 def timeless(summary):
@@ -29,7 +29,7 @@ def timeless(summary):
 
 def test_two_workers_make_what_one_process_makes(tmp_path):
     serial = live(tmp_path / "one")
-    shared = live(tmp_path / "two", Crew(2))
+    shared = live(tmp_path / "two", 2)
     assert timeless(serial) == timeless(shared)
     for table in ("episodes", "steps"):
         assert rows(tmp_path / "one", table) == rows(tmp_path / "two", table)

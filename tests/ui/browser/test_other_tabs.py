@@ -77,7 +77,7 @@ def runs(place):
         out = place / "runs" / name
         if not out.exists():
             agents = {"full": [f"context.budget={budget}"]}
-            play_live("webshop", agents, range(4), str(out), [*base, "updater.kind=none"])
+            play_live("webshop", agents, "0-3", out, [*base, "updater.kind=none"])
     broken = place / "runs" / "narrow" / "episodes.jsonl"
     rows = [json.loads(line) for line in broken.read_text().splitlines()]
     rows[1] |= {"reward": 0.0, "error": "ModelUnavailable: gone"}
