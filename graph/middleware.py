@@ -28,7 +28,7 @@ from langchain.agents.middleware.types import (
 )
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, SystemMessage, ToolMessage
-from langgraph.config import get_config, get_stream_writer
+from langgraph.config import get_stream_writer
 from langgraph.types import Command, TracePolicy, omit_payload
 
 from stategate.envs.messages.history import (
@@ -213,12 +213,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         return PreparedCall(tuple(map(_bounded, messages)), None, audit)
 
     def _tell(self, audit: Audit) -> None:
-        """Stream the audit as a custom event, and put its numbers on the traces of this call."""
+        """Stream the audit as a custom event."""
         with suppress(Exception):  # outside of a graph nobody listens
             get_stream_writer()(audit.as_dict())
-            add = getattr(get_config().get("callbacks"), "add_metadata", None)
-            if callable(add):
-                add(audit.metadata())
 
 
 def _bounded(message: BaseMessage) -> BaseMessage:

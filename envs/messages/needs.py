@@ -31,28 +31,22 @@ class Need:
     tool_only: bool
 
 
-def needs_of(turn: BaseMessage, earlier: Sequence[BaseMessage]) -> list[Need]:
-    """Return the values in ``turn``'s calls that stand in ``earlier`` messages, each once."""
-    turn_text, results = _texts(earlier)
+def needs_of(
+    turn: BaseMessage, earlier: Sequence[BaseMessage], with_text: bool = False
+) -> list[Need]:
+    """Return the values in ``turn``'s calls that stand in ``earlier`` messages, each once.
+
+    ``with_text`` adds the identifiers in its text that stand in earlier results alone.
+    """
+    said = "\n".join(readable_text(m) for m in earlier if not isinstance(m, ToolMessage))
+    results = "\n".join(text_of(m) for m in earlier if isinstance(m, ToolMessage))
     calls = turn.tool_calls if isinstance(turn, AIMessage) else []
     leaves = (leaf for call in calls for leaf in _leaves(call["args"]))
-    values = dict.fromkeys(v for leaf in leaves for v in _standing(leaf, (turn_text, results)))
-    return [Need(value, not stands_in(value, turn_text)) for value in values]
-
-
-def answer_needs(turn: BaseMessage, earlier: Sequence[BaseMessage]) -> list[Need]:
-    """Return the identifiers in the text of ``turn`` that stand in earlier results alone."""
-    turn_text, results = _texts(earlier)
-    words = dict.fromkeys(identifiers(text_of(turn)))
-    values = (w for w in words if stands_in(w, results) and not stands_in(w, turn_text))
-    return [Need(value, True) for value in values]
-
-
-def _texts(messages: Sequence[BaseMessage]) -> tuple[str, str]:
-    """Return the texts of turns (calls included) and the texts of results."""
-    turns = [readable_text(m) for m in messages if not isinstance(m, ToolMessage)]
-    results = [text_of(m) for m in messages if isinstance(m, ToolMessage)]
-    return "\n".join(turns), "\n".join(results)
+    values = dict.fromkeys(v for leaf in leaves for v in _standing(leaf, (said, results)))
+    needs = [Need(value, not stands_in(value, said)) for value in values]
+    words = dict.fromkeys(identifiers(text_of(turn)) if with_text else ())
+    alone = (w for w in words if stands_in(w, results) and not stands_in(w, said))
+    return [*needs, *(Need(word, True) for word in alone)]
 
 
 def calls_in(messages: Sequence[BaseMessage]) -> list[int]:
@@ -70,9 +64,8 @@ def needed_parts(
     turns = calls_in(messages)
     needed: list[tuple[int, str, list[PartKey]]] = []
     for turn in turns:
-        needs = needs_of(messages[turn], messages[:turn])
-        if with_answers or turn == turns[-1]:
-            needs += answer_needs(messages[turn], messages[:turn])
+        is_answer = with_answers or turn == turns[-1]
+        needs = needs_of(messages[turn], messages[:turn], is_answer)
         for value in dict.fromkeys(need.value for need in needs if need.tool_only):
             needed.append((turn, value, list(holders_of(value, messages[:turn]))))
     return needed

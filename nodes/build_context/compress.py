@@ -7,6 +7,7 @@ the budget, and the context shows its longest prefix that fits: a larger budget 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
@@ -26,7 +27,7 @@ from stategate.nodes.build_context.detail import (
     plain_ladder,
 )
 from stategate.nodes.protocols import FRAME, BuiltContext, ContextBuilder, ContextRequest, Piece
-from stategate.nodes.retrieval.align import Focus, clarity, focus_on
+from stategate.nodes.retrieval.align import clarity, focus_on
 from stategate.nodes.retrieval.page import LEGEND, done_before, lead, marked, render, text_of
 from stategate.nodes.retrieval.quoting import shielded
 from stategate.stores.text import without_line_breaks
@@ -87,10 +88,10 @@ def squeeze(request: ContextRequest, whole: BuiltContext, allowed: int) -> Built
     chunks = {chunk.id: chunk for chunk in request.source.all()}
     page = list(chunks.values())
     is_partial = request.profile.partially_observed
-    focus = focus_on(request.view, request.instruction, page, is_partial)
-    ladders = [_ladder(request, whole.pieces, i, chunks, focus) for i in range(len(whole.pieces))]
-    nothing: list[set[int]] = [set() for _ in ladders]
-    bare = _context_of(request, whole.pieces, ladders, nothing, chunks)
+    ladders = _ladders(request, whole.pieces, chunks)
+    chosen: list[set[int]] = [set() for _ in ladders]
+    show = partial(_context_of, request, whole.pieces, ladders, chosen, chunks)
+    bare = show()
     if bare.tokens >= request.budget:
         return replace(bare, over_budget=bare.tokens > request.budget)
     order = _order(whole.pieces, ladders, chunks)
@@ -99,7 +100,6 @@ def squeeze(request: ContextRequest, whole: BuiltContext, allowed: int) -> Built
     is_alone = not is_partial and all(chunk.role != "entry" for chunk in page)
     room = _VERDICT if is_alone else _DETAIL
     detail_limit = max(allowed, min(request.budget, needed + room))
-    chosen = nothing
     added: list[tuple[int, int]] = []
     spent = bare.tokens
     for tier, _, cost, i, place in order:
@@ -109,11 +109,11 @@ def squeeze(request: ContextRequest, whole: BuiltContext, allowed: int) -> Built
         spent += cost
         chosen[i].add(place)
         added.append((i, place))
-    context = _context_of(request, whole.pieces, ladders, chosen, chunks)
+    context = show()
     while context.tokens > request.budget and added:  # the parts' costs are close, not exact
         i, place = added.pop()
         chosen[i].discard(place)
-        context = _context_of(request, whole.pieces, ladders, chosen, chunks)
+        context = show()
     return context
 
 
@@ -144,42 +144,40 @@ def _order(
     return sorted(order)
 
 
-def _ladder(
-    request: ContextRequest,
-    pieces: Sequence[Piece],
-    i: int,
-    chunks: Mapping[str, Chunk],
-    focus: Focus,
-) -> Ladder:
-    piece, view = pieces[i], request.view
-    if piece.kind == "instruction":
-        return instruction_ladder(piece)
-    if piece.id in chunks:
-        return chunk_ladder(view, chunks[piece.id], focus)
-    if piece.kind == "past":
-        return plain_ladder([lead(LEGEND)], -1)
-    if piece.kind == "history":
-        if piece.step is None:
-            return plain_ladder(piece.fragments, -1)
-        tiers = _age_tiers(pieces, i, chunks)
-        if request.profile.experience.is_echoed(piece.step.action):
-            return echo_ladder(piece, tiers[0])
-        return plain_ladder(piece.fragments, *tiers)
+def _ladders(
+    request: ContextRequest, pieces: Sequence[Piece], chunks: Mapping[str, Chunk]
+) -> list[Ladder]:
+    """Return the ladder of each piece."""
+    view, page = request.view, list(chunks.values())
+    partially_observed = request.profile.partially_observed
+    focus = focus_on(view, request.instruction, page, partially_observed)
     # What is settled must be known; what is open, the choices themselves tell.
-    lines = view.status(request.observation, list(chunks.values()))
+    lines = view.status(request.observation, page)
     settled = {without_line_breaks(line.text) for line in lines if line.is_settled}
-    by_line = [-1 if line in settled else 2 for line in piece.text.splitlines()]
-    return plain_ladder(piece.fragments, *by_line)
-
-
-def _age_tiers(pieces: Sequence[Piece], i: int, chunks: Mapping[str, Chunk]) -> tuple[int, int]:
-    """Return the tiers of a line of history and of the note under it.
-
-    Notes on other entries matter where entries compete; elsewhere they have a later tier.
-    """
-    if len(pieces) - 1 - i < _LAST:
-        return -1, -1
-    return 0, 1 if any(chunk.role == "entry" for chunk in chunks.values()) else 2
+    # Notes on other entries matter where entries compete; elsewhere they have a later tier.
+    old = (0, 1 if any(chunk.role == "entry" for chunk in page) else 2)
+    ladders = []
+    for i, piece in enumerate(pieces):
+        is_echo = piece.step and request.profile.experience.is_echoed(piece.step.action)
+        is_last = len(pieces) - 1 - i < _LAST
+        tiers = (-1, -1) if is_last else old
+        if piece.kind == "instruction":
+            ladder = instruction_ladder(piece)
+        elif piece.id in chunks:
+            ladder = chunk_ladder(view, chunks[piece.id], focus)
+        elif piece.kind == "past":
+            ladder = plain_ladder([lead(LEGEND)], -1)
+        elif piece.kind != "history":
+            by_line = [-1 if line in settled else 2 for line in piece.text.splitlines()]
+            ladder = plain_ladder(piece.fragments, *by_line)
+        elif piece.step is None:
+            ladder = plain_ladder(piece.fragments, -1)
+        elif is_echo:
+            ladder = echo_ladder(piece, tiers[0])
+        else:
+            ladder = plain_ladder(piece.fragments, *tiers)
+        ladders.append(ladder)
+    return ladders
 
 
 def _context_of(

@@ -157,19 +157,6 @@ class Audit:
         """Return the audit as plain values."""
         return {"type": "stategate.context", **asdict(self), "over_by": self.over_by}
 
-    def metadata(self) -> dict[str, Any]:
-        """Return the few numbers that a trace is searched by."""
-        return {
-            "stategate_kind": self.kind,
-            "stategate_tokens_before": self.tokens_before,
-            "stategate_tokens_after": self.tokens_after,
-            "stategate_shortened": sum(row.fate in ("shortened", "note") for row in self.rows),
-            "stategate_left_out": sum(row.fate in ("left out", "orphan") for row in self.rows),
-            "stategate_over_by": self.over_by,
-            "stategate_cut": self.is_cut,
-            **({"stategate_problem": self.problem} if self.problem else {}),
-        }
-
 
 @dataclass(frozen=True)
 class PreparedCall:

@@ -4,7 +4,7 @@ A plan is a value: functions take one and return the next. ``apply`` turns it in
 call, the decisions for the next call, and the audit.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
@@ -266,49 +266,38 @@ def apply(
         left_out=tuple(slots[place].key for place in plan.left_out),
         cuts=previous.cuts + plan.is_cut,
     )
-    rows = tuple(_rows(history, plan))
-    lost = sum(tokens_of(history.messages[place]) for place in history.orphans)
+    messages: list[BaseMessage] = []
+    rows: list[Row] = []
+    left_out = note_of(history, plan)
+    for slot in history.slots:
+        row = Row(slot.key, slot.name, slot.message.type, "left out", slot.size, 0, "")
+        if slot.place in plan.left_out:
+            rows.append(replace(row, why=plan.left_out[slot.place]))
+            if left_out is not None:  # one message, where the first of them stood
+                messages.append(left_out)
+                left_out = None
+        elif (rendering := plan.renderings.get(slot.place)) is not None:
+            fate: Fate = "note" if rendering.is_note else "shortened"
+            size = plan.size_of(slot)
+            rows.append(replace(row, fate=fate, tokens_after=size, why=rendering.why))
+            shortened = with_text(slot.message, rendering.text)
+            shortened.response_metadata = {**shortened.response_metadata, SHORTENED: True}
+            messages.append(shortened)
+        else:
+            messages.append(slot.message)
+    for place in history.orphans:
+        orphan = history.messages[place]
+        key, name, size = key_of(orphan, place), name_of(orphan, place), tokens_of(orphan)
+        why = "a call without its result, or a result without its call"
+        rows.append(Row(key, name, orphan.type, "orphan", size, 0, why))
     audit = Audit(
         settings.kind,
         settings.budget,
-        history.fixed + sum(slot.size for slot in history.slots) + lost,
+        history.fixed + sum(map(tokens_of, history.messages)),
         history.size(plan),
         history.fixed,
         plan.is_cut,
         whole=len(history.messages) - len(rows),
-        rows=rows,
+        rows=tuple(rows),
     )
-    return PreparedCall(tuple(_messages_of(history, plan)), decisions, audit)
-
-
-def _messages_of(history: History, plan: Plan) -> Iterator[BaseMessage]:
-    note_of_left_out = note_of(history, plan)
-    for slot in history.slots:
-        if slot.place in plan.left_out:
-            if note_of_left_out is not None:
-                yield note_of_left_out
-                note_of_left_out = None
-        elif (rendering := plan.renderings.get(slot.place)) is not None:
-            shortened = with_text(slot.message, rendering.text)
-            shortened.response_metadata = {**shortened.response_metadata, SHORTENED: True}
-            yield shortened
-        else:
-            yield slot.message
-
-
-def _rows(history: History, plan: Plan) -> Iterator[Row]:
-    """Return a row for each message that is not shown whole."""
-    for slot in history.slots:
-        row = Row(slot.key, slot.name, slot.message.type, "left out", slot.size, 0, "")
-        if slot.place in plan.left_out:
-            yield replace(row, why=plan.left_out[slot.place])
-        elif (rendering := plan.renderings.get(slot.place)) is not None:
-            fate: Fate = "note" if rendering.is_note else "shortened"
-            size = plan.size_of(slot)
-            yield replace(row, fate=fate, tokens_after=size, why=rendering.why)
-    for place in history.orphans:
-        message = history.messages[place]
-        key, name = key_of(message, place), name_of(message, place)
-        why = "a call without its result, or a result without its call"
-        size = tokens_of(message)
-        yield Row(key, name, message.type, "orphan", size, 0, why)
+    return PreparedCall(tuple(messages), decisions, audit)
