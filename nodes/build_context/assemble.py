@@ -12,8 +12,9 @@ All our builders make the same frame, so that they differ only in the chunks tha
      - red, wool                the words of the instruction on the page that the action led to
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from langchain_core.messages import HumanMessage
 from pydantic import Field
@@ -64,12 +65,11 @@ def assemble(
     page_pieces, used = _page(request, page, ids, scores, remaining)
     chosen = [chunk for chunk in page if chunk.id in ids]
     tail = _tail(request, chosen, history, max(remaining // 4, remaining - used))
-    tail_tokens = sum(piece.tokens_after for piece in tail)
-    if used + tail_tokens > remaining:
-        page_pieces, used = _page(request, page, ids, scores, remaining - tail_tokens)
-    spare = remaining - used - tail_tokens
-    extra = newest_within(events, spare)
-    spare -= sum(piece.tokens_after for piece in extra)
+    remaining -= size_of(tail)
+    if used > remaining:
+        page_pieces, used = _page(request, page, ids, scores, remaining)
+    extra = newest_within(events, remaining - used)
+    spare = remaining - used - size_of(extra)
     lines = [(chunk, render(request.view, chunk)) for chunk in past]
     steps = [page_piece(c, line, line, scores.get(c.id)) for c, line in lines if c.id in ids]
     before = headed(line_piece("past", "past", "So far:\n", spare), steps, spare)
@@ -85,11 +85,15 @@ def instruction_piece(request: ContextRequest) -> Piece:
     return line_piece("instruction", "instruction", line, request.budget)
 
 
-def built(pieces: Sequence[Piece], over_budget: bool = False) -> BuiltContext:
+def built(pieces: Sequence[Piece]) -> BuiltContext:
     """Make a context of ``pieces``: one human message that is their texts, joined."""
     text = "".join(piece.text for piece in pieces)
-    tokens = sum(piece.tokens_after for piece in pieces)
-    return BuiltContext((HumanMessage(text),), tuple(pieces), tokens, over_budget)
+    return BuiltContext((HumanMessage(text),), tuple(pieces), size_of(pieces))
+
+
+def size_of(pieces: Sequence[Piece]) -> int:
+    """Return the tokens of pieces."""
+    return sum(piece.tokens_after for piece in pieces)
 
 
 def with_pieces(
@@ -103,8 +107,7 @@ def with_pieces(
 
     def build_context(request: ContextRequest) -> BuiltContext:
         pieces = find(request, min(max_tokens, request.budget // 4))
-        spent = sum(piece.tokens_after for piece in pieces)
-        return inner(replace(request, budget=request.budget - spent)).plus(pieces)
+        return inner(replace(request, budget=request.budget - size_of(pieces))).plus(pieces)
 
     return build_context
 
@@ -128,19 +131,17 @@ def fit(fragments: Sequence[Fragment], budget: int) -> list[Fragment]:
     whole = text_of(fragments)
     if count_tokens(whole) <= budget:
         return list(fragments)
-    ends = [0]
+    end = 0
     for size, is_plain in _stretches(fragments):
-        end = ends[-1] + size
-        if count_tokens(whole[:end] + "\n") <= budget:
-            ends.append(end)
-            continue
-        room = budget - count_tokens(whole[: ends[-1]]) - 1
-        if is_plain and (cut := truncate(whole[ends[-1] : end], room).rstrip()):
-            ends.append(ends[-1] + len(cut))
-        break
-    while len(ends) > 1 and count_tokens(whole[: ends[-1]] + "\n") > budget:
-        ends.pop()
-    head = head_of(fragments, ends[-1])
+        is_whole = count_tokens(whole[: end + size] + "\n") <= budget
+        if is_plain and not is_whole:
+            room = budget - count_tokens(whole[:end]) - 1
+            size = len(truncate(whole[end : end + size], room).rstrip())
+        if count_tokens(whole[: end + size] + "\n") <= budget:
+            end += size
+        if not is_whole:
+            break
+    head = head_of(fragments, end)
     return [*head, BREAK] if text_of(head).strip() else []
 
 
@@ -158,16 +159,12 @@ def head_of(fragments: Sequence[Fragment], length: int) -> list[Fragment]:
     return head
 
 
-def _stretches(fragments: Sequence[Fragment]) -> list[tuple[int, bool]]:
-    """Return (characters, may be cut) of stretches: plain fragments that follow each other are one."""
-    joined: list[tuple[int, bool]] = []
-    for fragment in fragments:
-        is_plain = fragment.action is None and fragment.text != "\n"
-        if is_plain and joined and joined[-1][1]:
-            joined[-1] = (joined[-1][0] + len(fragment.text), True)
-        else:
-            joined.append((len(fragment.text), fragment.action is None))
-    return joined
+def _stretches(fragments: Sequence[Fragment]) -> Iterator[tuple[int, bool]]:
+    """Yield (characters, may be cut) of stretches: plain fragments that follow each other are one."""
+    groups = groupby(fragments, lambda f: f.action is None and f.text != "\n")
+    for is_plain, group in groups:
+        sizes = [len(fragment.text) for fragment in group]
+        yield from [(sum(sizes), True)] if is_plain else [(size, False) for size in sizes]
 
 
 def _page(

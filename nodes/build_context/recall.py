@@ -26,6 +26,7 @@ from stategate.nodes.build_context.assemble import (
     fit,
     headed,
     line_piece,
+    size_of,
     with_pieces,
 )
 from stategate.nodes.protocols import (
@@ -135,14 +136,14 @@ class ConversationContext(ContextParams):
             query = f"{about} {asked}" if about else asked
             question, left = _question(asked, about, request)
             history = self._history(request.events, left // 3)
-            left -= _size(history)
+            left -= size_of(history)
             memory, wishes = list[Piece](), list[Piece]()
             if self.memory is not None and store is not None:
                 wishes = wish_pieces(self.memory, store, min(left // 4, _WISH_TOKENS))
-                left -= _size(wishes)
+                left -= size_of(wishes)
                 room = min(left // 2, self.memory.tokens)
                 memory = remembered_pieces(self.memory, store, resources, query, room)
-                left -= _size(memory)
+                left -= size_of(memory)
             ranked = find(request, query)
             passages = _passages(request.view, ranked, self.top_k, left, best_last)
             pieces = [*history, *memory, *passages, *wishes, question]
@@ -349,10 +350,6 @@ def fact_line(fact: "Fact") -> list[Fragment]:
     told = Fragment(said, role="fact" if by == "it was noted" else "said")
     dated += [lead(f" {by}"), Fragment(until, role="until"), lead(f'{source}: "')]
     return [*dated, told, lead('"\n')]
-
-
-def _size(pieces: Sequence[Piece]) -> int:
-    return sum(piece.tokens_after for piece in pieces)
 
 
 # Follow-up questions -----------------------------------------------------------------------------
