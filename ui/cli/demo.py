@@ -13,14 +13,7 @@ from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session, StepResult
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
-from stategate.stores.settings import (
-    CommaList,
-    ConfigName,
-    JsonFile,
-    Overrides,
-    Settings,
-    option,
-)
+from stategate.stores.settings import CommaList, ConfigName, JsonFile, Overrides, Settings, option
 from stategate.ui.actions import who_plays
 from stategate.ui.cli import output
 from stategate.ui.cli.output import heading

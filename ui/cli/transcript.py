@@ -11,14 +11,7 @@ from stategate.graph.session import Session, StepResult
 from stategate.nodes.protocols import BuiltContext
 from stategate.nodes.retrieval.align import unsure_parts
 from stategate.nodes.retrieval.page import describe
-from stategate.ui.actions import (
-    costs_of,
-    figure,
-    label,
-    reward_parts,
-    task_in_words,
-    unscored,
-)
+from stategate.ui.actions import costs_of, figure, label, reward_parts, task_in_words, unscored
 from stategate.ui.cli.output import heading
 
 _PAGE_LINES = 5  # of a page that a transcript shows

@@ -11,14 +11,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from stategate.envs.protocols import (
-    Chunk,
-    Observation,
-    View,
-    fill,
-    takes_text,
-    verb_of,
-)
+from stategate.envs.protocols import Chunk, Observation, View, fill, takes_text, verb_of
 from stategate.graph.session import Session
 from stategate.graph.state import read_events
 from stategate.nodes.protocols import BuiltContext, ContextParams
