@@ -3,13 +3,12 @@
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import typer
 from pydantic import BeforeValidator
 from rich.console import Console
 from rich.table import Table
@@ -49,6 +48,8 @@ from stategate.ui.cli.settings_command import command, single
 from stategate.ui.memory import durable, memory_place, put_question
 
 ask_app, chat_app, rank_app = single(), single(), single()
+#: What was answered is kept, what was not is asked again.
+_GO_ON = "go on with: stategate chat --thread {}"
 
 
 class ChatSettings(Settings):
@@ -83,7 +84,7 @@ def ask(settings: AskSettings) -> None:
     session = open_session(settings, name, is_kept, remembers=is_kept or settings.remember)
     out = output.console(stderr=json_target == "-")
     load_parts(session)
-    with _going_on(name) if settings.thread is not None else nullcontext():
+    with output.stoppable(_GO_ON.format(name)) if is_kept else nullcontext():
         result = speak(session, question, out)
         forget_named(session, result, out, sys.stdin.isatty())
     titles = _titles(session) if settings.show or json_target is not None else {}
@@ -117,27 +118,16 @@ def chat(settings: ChatSettings) -> None:
     out = output.console()
     output.say(f"thread {name}; an empty line ends", "dim")
     load_parts(session)
-    with _going_on(name):
+    with output.stoppable(_GO_ON.format(name)):
         while True:
             try:
                 question = input("> ").strip()
             except EOFError:
                 question = ""
             if question in ("", "/quit", "/exit"):
-                output.say(f"go on with: stategate chat --thread {name}", "dim")
+                output.say(_GO_ON.format(name), "dim")
                 return
             forget_named(session, speak(session, question, out), out, True)
-
-
-@contextmanager
-def _going_on(thread: str) -> Iterator[None]:
-    """Tell on Ctrl-C how to go on: what was answered is kept, what was not is asked again."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        line = f"\nstategate: stopped; go on with: stategate chat --thread {thread}"
-        output.say(line, stderr=True)
-        raise typer.Exit(130) from None
 
 
 def open_session(

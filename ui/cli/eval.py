@@ -7,7 +7,7 @@ import typer
 
 from stategate.evals.settings import BENCHES, EVALUATIONS, Evaluation, Replay
 from stategate.stores.runs import read_rows
-from stategate.ui.cli.output import say, working, wrote
+from stategate.ui.cli.output import say, stoppable, working, wrote
 from stategate.ui.cli.settings_command import command_group, examples, flags_of, single
 
 eval_app = command_group(
@@ -28,13 +28,9 @@ def run_evaluation(settings: Evaluation) -> None:
 
     Exit code 1 where everything failed; 130 on Ctrl-C, with how to go on.
     """
-    try:
-        with working(f"{settings.command()}: loading and measuring"):
-            summary = settings.run()
-    except KeyboardInterrupt:
-        hint = f"stopped; the same command goes on from '{settings.out}'"
-        typer.echo(f"stategate: {hint}", err=True)
-        raise typer.Exit(130) from None
+    what = f"{settings.command()}: loading and measuring"
+    with stoppable(f"the same command goes on from '{settings.out}'"), working(what):
+        summary = settings.run()
     wrote(settings.json_target, summary)
     if settings.json_target != "-":
         typer.echo(settings.render(summary))

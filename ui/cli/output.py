@@ -4,7 +4,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,16 @@ def working(what: str) -> AbstractContextManager[object]:
         return Progress(what=what)
     say(f"{what} …", "dim", stderr=True)
     return nullcontext()
+
+
+@contextmanager
+def stoppable(how: str) -> Iterator[None]:
+    """Tell on Ctrl-C how to go on, and end with exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"\nstategate: stopped; {how}", stderr=True)
+        raise typer.Exit(130) from None
 
 
 def check_target(target: str | None) -> None:

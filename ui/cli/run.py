@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any, Literal
 
-import typer
 import yaml
 from pydantic import model_validator
 
@@ -86,7 +85,10 @@ def run(settings: RunSettings) -> None:
     transcript = Transcript(out, session, settings.show)
     is_silent = settings.json_target == "-" or settings.show == "none"
     steps: list[StepResult] = []
-    try:
+    how = "--thread NAME can be resumed"
+    if settings.thread is not None:
+        how = f"go on with the same command and --thread '{settings.thread}' --resume"
+    with output.stoppable(how):
         _ = session.observation  # the first page: a goal that does not exist fails here
         if not is_silent:
             transcript.head()
@@ -97,12 +99,6 @@ def run(settings: RunSettings) -> None:
                 steps.append(session.step())
             if not is_silent:
                 transcript.step(steps[-1])
-    except KeyboardInterrupt:
-        hint = "--thread NAME can be resumed"
-        if settings.thread is not None:
-            hint = f"go on with the same command and --thread '{settings.thread}' --resume"
-        typer.echo(f"stategate: stopped after {len(steps)} steps; {hint}", err=True)
-        raise typer.Exit(130) from None
     if not is_silent:
         transcript.end(sum(step.seconds for step in steps))
     if settings.json_target is not None:

@@ -17,7 +17,7 @@ from stategate.stores.home import home
 from stategate.stores.settings import Settings, Shared, option
 from stategate.trainers.collect import collect
 from stategate.trainers.settings import TRAINERS, read_settings
-from stategate.ui.cli.output import console, say, table, write_json
+from stategate.ui.cli.output import console, say, stoppable, table, write_json
 from stategate.ui.cli.settings_command import command, command_group
 
 app = command_group(
@@ -63,12 +63,8 @@ def _trainer(name: str) -> Callable[[TrainSettings], None]:
             rows = [(f, str(getattr(recipe, f)), info.description or "") for f, info in fields]
             console().print(table(("field", "value", ""), rows))
             return
-        try:
-            with require_extra("train"):
-                summary = import_module(f"stategate.trainers.{module}").train(recipe)
-        except KeyboardInterrupt:
-            typer.echo("stategate: stopped; the same command goes on from the last epoch", err=True)
-            raise typer.Exit(130) from None
+        with stoppable("the same command goes on from the last epoch"), require_extra("train"):
+            summary = import_module(f"stategate.trainers.{module}").train(recipe)
         typer.echo(summary_table(summary["rows"]))
         typer.echo(f"checkpoint: {recipe.checkpoint}; its epochs: {recipe.run}/history.json")
 

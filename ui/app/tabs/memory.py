@@ -7,7 +7,7 @@ from stategate.nodes.models.judge import judged_question
 from stategate.stores.bank.bank import Row, known_banks, open_bank
 from stategate.stores.errors import UserError
 from stategate.stores.memory.recall import Limits
-from stategate.stores.memory.records import Candidate, Fact, Namespace
+from stategate.stores.memory.records import Fact, Namespace
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import day, note, short
@@ -17,6 +17,7 @@ from stategate.ui.app.tabs.common import QUIET, Tab, Update, box, button, choice
 FOUND, LISTED, ROWS = 12, 30, 300
 _FACTS = ["#", "said", "source", "on", "holds", "answers", "shown, or why not"]
 _WIDTHS = [44, 460, 110, 110, 120, 76, 160]
+_WISH = "a standing wish: with every question"
 _BANK = ["id", "state or question", "moves", "advice", "worth", "used", "from"]
 
 
@@ -36,9 +37,6 @@ class MemoryTab(Tab):
             self.sure = button(label, "memory-sure", 170, **hidden)
         self.status = gr.HTML(elem_id="sg-memory-status")
         self.facts = frame("facts", "Facts", _FACTS, column_widths=_WIDTHS)
-        with gr.Accordion("Standing wishes", open=False, elem_id="sg-wishes"):
-            headers = ["#", "offered with every question", "since"]
-            self.wishes = frame("memory-wishes", "Standing wishes", headers)
         self.selected = gr.State(None)
         self.outputs = self.parts()
         with gr.Accordion("Banks of experience", open=False, elem_id="sg-banks"):
@@ -57,17 +55,19 @@ class MemoryTab(Tab):
         """Show facts: all, or the nearest to ``words`` with why an agent would be shown them or not."""
         memory, namespace = self._agents.memory.open(), namespace_of(whose)
         facts = {fact.id: fact for fact in memory.facts(namespace)}
-        rows = [_fact(fact) for fact in facts.values()][::-1]
+        wishes = dict.fromkeys((wish.id for wish in memory.wishes(namespace)), _WISH)
+        newest = sorted(facts.values(), key=lambda fact: (fact.id not in wishes, -fact.id))
+        rows = [_fact(fact, why=wishes.get(fact.id, "")) for fact in newest]
         if (words or "").strip():
             asked = judged_question(words, self._agents.resources.embedder)
             _, candidates = memory.recall(namespace, asked, Limits(facts=FOUND))
-            rows = [_fact(facts[one.fact], one) for one in candidates[:LISTED]]
+            rows = [
+                _fact(facts[one.fact], f"{one.chance:.2f}", one.left_out or "shown")
+                for one in candidates[:LISTED]
+            ]
         label = f"{len(rows):,} of {len(facts):,} facts (click one to see its source, or forget it)"
         return {
             self.facts: gr.update(value=rows, label=label),
-            self.wishes: [
-                [fact.id, fact.passage, day(fact.at)] for fact in memory.wishes(namespace)
-            ],
             self.forget: gr.update(visible=False),
             self.sure: gr.update(visible=False),
         }
@@ -153,12 +153,12 @@ def _shown(namespace: Namespace) -> str:
     return f"{namespace.user} / {namespace.agent}"
 
 
-def _fact(fact: Fact, one: Candidate | None = None) -> list[object]:
-    """Return the row of a fact; ``one`` says how a search found it."""
+def _fact(fact: Fact, chance: str = "", why: str = "") -> list[object]:
+    """Return the row of a fact: the chance that it answers a search, why it is shown or not."""
     said = f"{fact.speaker}: {fact.text}" if fact.speaker else fact.text
     holds = "" if fact.valid_to is None else f"until {day(fact.valid_to)}, see #{fact.closed_by}"
-    row = [fact.id, said, f"{fact.source}, trust {fact.trust:.1f}", day(fact.at), holds]
-    return [*row, *((f"{one.chance:.2f}", one.left_out or "shown") if one else ("", ""))]
+    source = f"{fact.source}, trust {fact.trust:.1f}"
+    return [fact.id, said, source, day(fact.at), holds, chance, why]
 
 
 def _row(row: Row) -> list[object]:
