@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.evals.core.statistics import paired, ranking_metrics, with_interval
+from stategate.evals.core.statistics import paired, ranking_metrics, summary_row
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Rerank, require_names
 from stategate.nodes.build_context.rico import GRADIENT, rank
@@ -186,23 +186,25 @@ def summarise(
     """
     rows = {(row["dataset"], row["id"], row["agent"]): row for row in scores}
     values = {name: [_measured(name, q, rows) for q in questions] for name in rankers}
-    names = list(dict.fromkeys(question.dataset for question in questions))
-    # Datasets count alike in their average, however many questions each has.
-    places = {name: [i for i, q in enumerate(questions) if q.dataset == name] for name in names}
-    places[AVERAGE] = list(range(len(questions)))
     strata = [question.dataset for question in questions]
+    names = list(dict.fromkeys(strata))
+    places = {name: [i for i, other in enumerate(strata) if other == name] for name in names}
     summary: list[Row] = []
-    for name in rankers:
-        for dataset, own in places.items():
-            row: Row = {"agent": name, "dataset": dataset, "n": len(own)}
-            for metric in MEASURES:
-                figures = [values[name][i][metric] for i in own]
-                row |= with_interval(metric, figures, seed, strata=[strata[i] for i in own])
-            # What a question costs is the same whoever asked it: the mean over all datasets.
-            for cost in ("seconds", "calls"):
-                row[cost] = mean([one[cost] for one in values[name]])
-            row["errors"] = int(sum(values[name][i]["errors"] for i in own))
-            summary.append(row)
+    for name, of_name in values.items():
+        of_sets = [
+            {"dataset": one, **summary_row(name, {i: of_name[i] for i in own}, MEASURES)}
+            for one, own in places.items()
+        ]
+        average: Row = {"agent": name, "dataset": AVERAGE}
+        average |= {key: sum(row[key] for row in of_sets) for key in ("n", "errors")}
+        for metric in MEASURES:  # datasets count alike, however many questions each has
+            average[metric] = mean([row[metric] for row in of_sets])
+            errors = [row[f"{metric}_se"] for row in of_sets]
+            average[f"{metric}_se"] = float(np.linalg.norm(errors)) / len(errors)
+        # What a question costs is the same whoever asked it: the mean over all datasets.
+        cost = {key: mean([one[key] for one in of_name]) for key in ("seconds", "calls")}
+        summary += [{**row, **cost} for row in (*of_sets, average)]
+    places[AVERAGE] = list(range(len(questions)))
     pairs = [(rankers[0], name) for name in rankers[1:]]
     pairs += [(name, rankers[-1]) for name in rankers[1:-1]]
     tests = []

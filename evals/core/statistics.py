@@ -1,4 +1,4 @@
-"""The statistics behind every table: intervals and paired tests, by resampling (scipy).
+"""The statistics behind every table: standard errors, and paired tests by resampling (scipy).
 
 What hangs together is resampled together: ``clusters`` names what each value belongs to (the questions
 of one dialogue); without it every value stands alone. ``strata`` names groups that count alike however
@@ -24,21 +24,6 @@ Groups = Mapping[Any, Hashable] | None
 _DRAWS = 10_000
 
 
-def with_interval(
-    metric: str,
-    values: Sequence[float],
-    seed: int = 0,
-    clusters: Labels = None,
-    strata: Labels = None,
-) -> dict[str, float]:
-    """Return what a summary row says of a metric: mean, and ``METRIC_se``, ``_low`` and ``_high``.
-
-    They are the bootstrap's standard error and 95 % interval.
-    """
-    mean, error, low, high = _bootstrap(_summed(values, clusters, strata), seed)
-    return {metric: mean, f"{metric}_se": error, f"{metric}_low": low, f"{metric}_high": high}
-
-
 def paired(
     a: Sequence[float],
     b: Sequence[float],
@@ -57,7 +42,7 @@ def paired(
     from scipy import stats
 
     parts = _summed(np.asarray(b, dtype=float) - np.asarray(a, dtype=float), clusters, strata)
-    mean, _, low, high = _bootstrap(parts, seed)
+    mean, low, high = _bootstrap(parts, seed)
     shares = np.concatenate([sums / counts.sum() / len(parts) for sums, counts in parts])
     p = 1.0  # of one pair, whose sign says nothing
     if len(shares) > 1:
@@ -190,10 +175,8 @@ def _summed(
     ]
 
 
-def _bootstrap(
-    parts: Sequence[tuple[Floats, Floats]], seed: int
-) -> tuple[float, float, float, float]:
-    """Return the mean of the strata's means, its standard error and its 95 % interval."""
+def _bootstrap(parts: Sequence[tuple[Floats, Floats]], seed: int) -> tuple[float, float, float]:
+    """Return the mean of the strata's means, and its 95 % interval."""
     from scipy import stats
 
     def statistic(*resampled: NDArray[np.int64], axis: int = -1) -> Floats:
@@ -205,7 +188,7 @@ def _bootstrap(
 
     # scipy wants two places or more to draw from: the same one twice where there is one.
     places = [np.arange(max(len(sums), 2)) % len(sums) for sums, _ in parts]
-    drawn_means = stats.bootstrap(
+    drawn = stats.bootstrap(
         places,
         statistic,
         vectorized=True,
@@ -214,9 +197,9 @@ def _bootstrap(
         batch=_batch(*places),
         rng=seed,
     )
-    low, high = drawn_means.confidence_interval
+    low, high = drawn.confidence_interval
     centre = np.mean([sums.sum() / counts.sum() for sums, counts in parts])
-    return float(centre), float(drawn_means.standard_error), float(low), float(high)
+    return float(centre), float(low), float(high)
 
 
 def _batch(*samples: NDArray[np.generic]) -> int:

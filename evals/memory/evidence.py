@@ -7,7 +7,7 @@ No model and no judge: a question counts by the turns that its authors marked. `
 of questions with at least one evidence unit among the first k, ``all@k`` with every one, ``share@k``
 the mean share of units. Units: ``turn`` (the very turn) and ``session`` (ranked by its best turn).
 ``in600`` is the same for the first turns that fit into 600 tokens (cl100k), as a prompt shows them.
-Intervals draw conversations again (10,000 times).
+Errors leave out one conversation at a time; tests draw conversations again.
 
 Rankers: ``bm25`` is Lucene's BM25 with k1 1.5 and b 0.75 over Porter stems without English stop words;
 ``minilm`` the cosine of all-MiniLM-L6-v2; ``hybrid`` the corpora's own fusion of both;
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from stategate.evals.core.statistics import paired_tests, with_interval
+from stategate.evals.core.statistics import paired_tests, summary_row
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
 from stategate.evals.memory.published import (
     Conversation,
@@ -217,33 +217,30 @@ def measured(
 
 
 def summarise(rows: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summary:
-    """Return a row for each agent and category with intervals, and paired tests of all against all."""
-    lines: list[Row] = []
-    for name in agents:
-        own = [row for row in rows if row["agent"] == name]
-        for category in ("all", *sorted({row["category"] for row in own})):
-            part = [row for row in own if category in ("all", row["category"])]
-            lines.append({"agent": name, "category": category, **_figures(part, seed)})
+    """Return a row for each agent and category, and paired tests of all against all."""
     units: dict[str, dict[str, Row]] = {name: {} for name in agents}
     for row in rows:
-        units[row["agent"]][row["question"]] = row
+        # An error counts as finding nothing.
+        failed = dict.fromkeys(METRICS, 0.0) if row.get("error") and row["evidence"] else {}
+        units[row["agent"]][row["question"]] = {**failed, **row}
     groups = {row["question"]: row["conversation"] for row in rows}
+    lines: list[Row] = []
+    for name, own in units.items():
+        for category in ("all", *sorted({row["category"] for row in own.values()})):
+            part = {q: row for q, row in own.items() if category in ("all", row["category"])}
+            with_evidence = {q: row for q, row in part.items() if row["evidence"]}
+            line = summary_row(name, with_evidence, METRICS, groups)
+            asked = {"category": category, "asked": len(part)}
+            lines.append({**line, **asked, **_abstention(list(part.values()))})
     return lines, paired_tests(units, combinations(agents, 2), _TESTED, seed, groups)
 
 
-def _figures(rows: Sequence[Row], seed: int) -> Row:
-    figures: Row = {"n": sum(1 for r in rows if r["evidence"]), "asked": len(rows)}
-    for metric in METRICS:
-        # An error counts as finding nothing.
-        counted = [r for r in rows if metric in r or (r.get("error") and r["evidence"])]
-        if any(metric in r for r in counted):
-            values = [float(r.get(metric, 0.0)) for r in counted]
-            figures |= with_interval(metric, values, seed, [r["conversation"] for r in counted])
+def _abstention(rows: Sequence[Row]) -> dict[str, float]:
+    """Return how often an answerable question's best score is above one's that has no answer."""
     yes = [r["score"] for r in rows if r["answerable"] and r["score"] is not None]
     no = [r["score"] for r in rows if not r["answerable"] and r["score"] is not None]
-    if yes and no:
-        from scipy.stats import mannwhitneyu
+    if not yes or not no:
+        return {}
+    from scipy.stats import mannwhitneyu
 
-        # How often an answerable question's best score is above one's that has no answer.
-        figures["abstention_auc"] = float(mannwhitneyu(yes, no).statistic / (len(yes) * len(no)))
-    return figures
+    return {"abstention_auc": float(mannwhitneyu(yes, no).statistic / (len(yes) * len(no)))}

@@ -9,7 +9,6 @@ from stategate.evals.core.statistics import (
     paired_tests,
     ratio_with_error,
     summary_row,
-    with_interval,
 )
 
 
@@ -45,23 +44,21 @@ def test_what_hangs_together_is_resampled_together():
     of_cluster = rng.normal(size=12)
     values = [float(of_cluster[i // 20]) for i in range(240)]
     clusters = [i // 20 for i in range(240)]
-    alone = with_interval("m", values)
-    together = with_interval("m", values, clusters=clusters)
-    assert alone["m"] == pytest.approx(together["m"])
-    assert together["m_se"] > 3 * alone["m_se"]
     none = [0.0] * 240
-    assert paired(none, values, clusters=clusters)["p"] > paired(none, values)["p"]
+    alone, together = paired(none, values), paired(none, values, clusters=clusters)
+    assert alone["difference"] == pytest.approx(together["difference"])
+    assert together["high"] - together["low"] > 3 * (alone["high"] - alone["low"])
+    assert together["p"] > alone["p"]
     mean, error = ratio_with_error(values, [1.0] * 240, clusters)
-    assert mean == pytest.approx(together["m"])
-    assert error == pytest.approx(together["m_se"], rel=0.1)
+    assert mean == pytest.approx(together["difference"])
+    assert 3.92 * error == pytest.approx(together["high"] - together["low"], rel=0.1)
 
 
 def test_strata_count_alike_however_many_values_they_have():
     values, strata = [0.0, 1.0] * 50 + [1.0] * 10, ["a"] * 100 + ["b"] * 10
-    found = with_interval("m", values, strata=strata)
-    assert found["m"] == pytest.approx(0.75)
-    assert found["m_se"] == pytest.approx(0.025, rel=0.1)
-    assert found["m_low"] < 0.75 < found["m_high"]
+    found = paired([0.0] * 110, values, strata=strata)
+    assert found["difference"] == pytest.approx(0.75)
+    assert found["high"] - found["low"] == pytest.approx(3.92 * 0.025, rel=0.1)
     test = paired(values, [v + 0.1 for v in values], strata=strata)
     assert [test[key] for key in ("difference", "low", "high")] == pytest.approx([0.1, 0.1, 0.1])
     assert test["p"] < 0.001
