@@ -192,7 +192,7 @@ def summarise(
     summary: list[Row] = []
     for name, of_name in values.items():
         of_sets = [
-            {"dataset": one, **summary_row(name, {i: of_name[i] for i in own}, MEASURES)}
+            {"dataset": one, **summary_row(name, {i: of_name[i] for i in own}, [*MEASURES])}
             for one, own in places.items()
         ]
         average: Row = {"agent": name, "dataset": AVERAGE}
