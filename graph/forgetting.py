@@ -69,12 +69,12 @@ def forget_everywhere(
     erased = memory.erase(namespace, ids, thread=thread, source=source)
     everything = ids is None and thread is None and source is None
     named = {thread_of(namespace.user, thread)} if thread else set()
-    threads = {*filter(None, erased.threads), *named}
-    texts = [text for text in erased.texts if len(text) >= _TELLING]
+    threads = {*(one.thread_id for one in erased if one.thread_id), *named}
+    texts = list(dict.fromkeys(one.text for one in erased if len(one.text) >= _TELLING))
     # What a thread that is remembered holds is its own: others may say the same words.
     others = memory.threads() - threads
     return {
-        "facts": len(erased.facts),
+        "facts": len(erased),
         "store items": memory.erase_items(texts, namespace.user if everything else None),
         "trace steps": _clear_traces(
             places.traces, erased, threads if thread else set(), texts, others
@@ -91,7 +91,7 @@ def _is_there(place: Path | str | None) -> bool:
 
 def _clear_traces(
     place: Path | str | None,
-    erased: Erased,
+    erased: Sequence[Erased],
     threads: set[str],
     texts: Sequence[str],
     others: set[str],
@@ -101,7 +101,8 @@ def _clear_traces(
         return 0
     store = TraceStore(place)
     copies = [(e, step) for e, step, thread in store.steps_with(texts) if thread not in others]
-    count = store.forget([*erased.turns, *copies], threads)
+    told = [(one.episode_id, one.step) for one in erased]
+    count = store.forget([*told, *copies], threads)
     if not is_database(place):
         _compact(Path(place).expanduser())
     return count
@@ -131,10 +132,10 @@ def _clear_checkpoints(
     return count
 
 
-def _clear_bank(place: Path | str, erased: Erased, texts: Sequence[str]) -> int:
+def _clear_bank(place: Path | str, erased: Sequence[Erased], texts: Sequence[str]) -> int:
     """Remove rows that were made of forgotten episodes or hold their words; returns how many."""
     bank = open_bank(place)
-    lost = {episode for episode, _ in erased.turns if episode}
+    lost = {one.episode_id for one in erased if one.episode_id}
     lost |= {json.dumps(text, ensure_ascii=False)[1:-1] for text in texts}
     gone = []
     for row in bank.rows():
@@ -154,15 +155,14 @@ def _compact(path: Path) -> None:
         compact(path)
 
 
-def _embedded(erased: Erased) -> list[str]:
+def _embedded(erased: Sequence[Erased]) -> list[str]:
     """Return every text of the forgotten turns that may have been given to an embedder."""
     texts: dict[str, None] = {}
-    for text in erased.texts:
-        for speaker in ("", *erased.speakers):
-            statements = extract_statements(text, speaker, 0.0)
-            texts.update(dict.fromkeys(texts_of(text, speaker, statements)))
-        for about in erased.abouts:
-            texts[f"{about} {text}".strip()] = None
+    for one in erased:
+        for speaker in {"", one.speaker}:
+            statements = extract_statements(one.text, speaker, 0.0)
+            texts.update(dict.fromkeys(texts_of(one.text, speaker, statements)))
+        texts[f"{one.about} {one.text}".strip()] = None
     return list(texts)
 
 

@@ -6,7 +6,7 @@ was killed goes on where it stopped, and several processes may write at once.
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +41,6 @@ class DocumentStates:
     def __init__(self, folder: str | Path) -> None:
         """Open or make the index."""
         self._db = Database(Path(folder) / "states.sqlite", _STATES)
-
-    def __len__(self) -> int:
-        """Return the number of documents."""
-        return int(self._db.scalar(sa.select(sa.func.count()).select_from(_states)))
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the keys, in the order in which they were added."""
-        return iter(
-            [row.key for row in self._db.rows(sa.select(_states.c.key).order_by(_states.c.n))]
-        )
 
     def add(self, key: str, arrays: Arrays) -> None:
         """Keep a document's arrays, quantised; a key that is here already is left alone."""

@@ -52,10 +52,6 @@ class EmbeddingCache:
         self._lock = threading.RLock()
         self._db = Database(self.path, _CACHE)
 
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
     def get(self, embedder: str, texts: Sequence[str], dimension: int = 0) -> dict[str, Vector]:
         """Return the known vectors among ``texts``, by text.
 
@@ -139,10 +135,6 @@ class EmbeddingCache:
             if sum(gone):
                 self._db.compact()
         return sum(gone)
-
-    def __len__(self) -> int:
-        """Return the number of vectors in the file."""
-        return int(self._db.scalar(sa.select(sa.func.count()).select_from(_embeddings)))
 
     def _remember(self, embedder: str, key: bytes, blob: bytes) -> Vector:
         vector = np.frombuffer(blob, dtype="<f4")  # not to be written to

@@ -129,7 +129,7 @@ class Memory:
 
         In this memory alone; ``graph.forgetting`` clears the other stores, too.
         """
-        return len(self.store.erase(self.namespace, **named).facts)
+        return len(self.store.erase(self.namespace, **named))
 
 
 def texts_of(text: str, speaker: str = "", statements: Sequence[Statement] = ()) -> list[str]:

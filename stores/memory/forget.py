@@ -14,17 +14,18 @@ from stategate.stores.memory.schema import among, within
 
 @dataclass(frozen=True)
 class Erased:
-    """What went: facts by number, the texts that they held, and the episodes and threads they were of.
+    """A fact that went: its number, its words, and where it was told.
 
-    ``speakers`` and ``abouts`` are what stood in front of the texts where they were embedded.
+    ``speaker`` and ``about`` are what stood in front of the words where they were embedded.
     """
 
-    facts: tuple[int, ...] = ()
-    texts: tuple[str, ...] = ()
-    threads: tuple[str, ...] = ()
-    turns: tuple[tuple[str, int], ...] = ()
-    speakers: tuple[str, ...] = ()
-    abouts: tuple[str, ...] = ()
+    fact: int
+    text: str
+    thread_id: str
+    episode_id: str
+    step: int
+    speaker: str
+    about: str
 
 
 def erase_facts(
@@ -33,7 +34,7 @@ def erase_facts(
     ids: Sequence[int] | None,
     thread: str | None,
     source: str | None,
-) -> Erased:
+) -> list[Erased]:
     """Delete facts and all that hangs on them; everything of the namespace where nothing is named.
 
     A fact that is named by its number goes wherever it was told in the same words. A thread is named as
@@ -48,16 +49,9 @@ def erase_facts(
     if source is not None:
         named.append(f.source == source)
     columns = (f.id, f.text, f.thread_id, f.episode_id, f.step, f.speaker, f.about)
-    rows = list(db.execute(sa.select(*columns).where(*own, *named).order_by(f.id)))
-    facts = tuple(row.id for row in rows)
-    db.execute(tables.facts.delete().where(among(f.id, facts)))  # their statements go with them
+    rows = db.execute(sa.select(*columns).where(*own, *named).order_by(f.id))
+    erased = [Erased(*row) for row in rows]
+    # Their statements go with them.
+    db.execute(tables.facts.delete().where(among(f.id, [one.fact for one in erased])))
     reopen_statements(db, namespace)
-    texts = {row.text for row in rows if row.text}
-    return Erased(
-        facts,
-        tuple(sorted(texts, key=len, reverse=True)),
-        tuple(dict.fromkeys(row.thread_id for row in rows)),
-        tuple((row.episode_id, row.step) for row in rows),
-        tuple(dict.fromkeys(row.speaker for row in rows if row.speaker)),
-        tuple(dict.fromkeys(row.about for row in rows if row.about)),
-    )
+    return erased

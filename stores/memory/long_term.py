@@ -162,7 +162,7 @@ class LongTerm:
         *,
         thread: str | None = None,
         source: str | None = None,
-    ) -> Erased:
+    ) -> list[Erased]:
         """Delete facts by number, thread or source, all of the namespace where none is named.
 
         Returns what went, so that other stores can be cleared of it. The texts are nowhere in here

@@ -163,14 +163,12 @@ class TraceStore:
                     query = query.where(table.c.step < steps)
                 db.execute(table.insert().from_select(table.columns.keys(), query))
 
-    def episodes(
-        self, *, done: bool | None = None, limit: int | None = None
-    ) -> list[dict[str, Any]]:
+    def episodes(self, *, done: bool | None = None) -> list[dict[str, Any]]:
         """Return episodes, newest first, as dicts (``task`` and ``agent`` parsed)."""
         query = sa.select(_episodes).order_by(_episodes.c.started.desc(), _episodes.c.episode_id)
         if done is not None:
             query = query.where(_episodes.c.done == int(done))
-        rows = [dict(row._mapping) for row in self._db.rows(query.limit(limit))]
+        rows = [dict(row._mapping) for row in self._db.rows(query)]
         with self._db.damage():
             for row in rows:
                 row["done"] = bool(row["done"])

@@ -195,7 +195,7 @@ class Remembered(Stored):
         ours = self.model.setdefault(user, {})
         erased = self.store.erase(_namespace(user), thread=f"t{episode}")
         gone = {key for key in ours if key[0] == f"e{episode}"}
-        assert set(erased.turns) == gone
+        assert {(one.episode_id, one.step) for one in erased} == gone
         for key in gone:
             ours.pop(key)
 

@@ -20,7 +20,7 @@ def test_round_trip(tmp_path):
     for key, value in given.items():
         store.add(key, value)
     again = DocumentStates(tmp_path / "x")
-    assert list(again) == list(given)
+    assert again.missing(list(given)) == []
     for key, value in given.items():
         for name, array in again.get(key).items():
             assert array.shape == value[name].shape
