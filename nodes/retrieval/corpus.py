@@ -145,7 +145,7 @@ class CorpusIndex(PassageIndex):
         digest = hashlib.sha256(corpus.identity.encode("utf-8", "surrogatepass")).hexdigest()
         tag = digest[:8] if is_server(where) else ""
         name = "-".join(part for part in (corpus.title, tag, str(chunking), slug) if part)
-        self._vectors = Vectors(where, name, embedder.name, embedder.dimension)
+        self._vectors = Vectors(where, name)
         self._lock = threading.RLock()
         self._lazy_from = lazy_from
         #: The mark to set once everything is embedded; None where that is so already.
@@ -190,7 +190,7 @@ class CorpusIndex(PassageIndex):
         for part in Progress(blocks, "index", unit="passage", unit_scale=256):
             rows = self.embedder.embed([titled(passage) for passage in part])
             facts = [{"document": p.document, "title": p.title} for p in part]
-            self._vectors.put([p.id for p in part], rows, [p.text for p in part], facts)
+            self._vectors.put([p.id for p in part], rows, facts)
         self._vectors.remove(gone)
         self._vectors.set_mark(key)
         return len(new), len(gone)

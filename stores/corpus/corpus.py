@@ -171,14 +171,6 @@ class Corpus:
         self._db.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def content(self) -> str:
-        """Return a hash of what the documents say: the same texts, whenever and wherever ingested."""
-        total, c = hashlib.sha256(), _documents.c
-        query = sa.select(c.id, c.origin, c.sha256).order_by(c.id, c.origin)
-        for row in self._db.rows(query):
-            total.update(repr(tuple(row)).encode("utf-8", "replace"))
-        return total.hexdigest()
-
 
 def corpora() -> Path:
     """Return the folder that holds the corpora."""
@@ -204,8 +196,8 @@ def open_corpus(name: str) -> Corpus:
 
 
 def prepared_key(corpus: Corpus, chunking: Chunking) -> str:
-    """Return a hash of the documents, the chunking and what cuts and indexes (64 hex digits)."""
-    parts = [_FORMAT, str(chunking), corpus.content(), *(f"{m} {version(m)}" for m in _MAKERS)]
+    """Return a hash of the corpus's state, the chunking and what cuts and indexes (64 hex digits)."""
+    parts = [_FORMAT, str(chunking), corpus.fingerprint(), *(f"{m} {version(m)}" for m in _MAKERS)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

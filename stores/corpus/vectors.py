@@ -1,7 +1,7 @@
 """Vectors in Chroma: a folder by default, a Chroma server by URL.
 
-A collection remembers which embedder filled it and refuses another: vectors of two models in one
-collection give answers that look fine and mean nothing.
+A collection's name says which embedder filled it: vectors of two models in one collection give answers
+that look fine and mean nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,32 +20,23 @@ _BLOCK = 2000  # rows a request; Chroma's own limit is above 5000
 
 
 class Vectors:
-    """One collection: unit vectors by id, with text and flat metadata (str, int, float, bool)."""
+    """One collection: unit vectors by id, with flat metadata (str, int, float, bool)."""
 
-    def __init__(self, where: str | Path, name: str, embedder: str, dimension: int) -> None:
+    def __init__(self, where: str | Path, name: str) -> None:
         """Open or make collection ``name`` in the folder or at the URL ``where``.
 
-        Raises ``UserError`` if another embedder filled it, or if there is no server.
+        Raises ``UserError`` if there is no server.
         """
-        self.name, self.embedder, self.dimension = name, embedder, dimension
-        expected = {"embedder": embedder, "dimension": dimension}
+        self.name = name
         self._client = _client(str(where))
         try:
             self._collection = self._client.get_or_create_collection(
                 name,
-                metadata=expected,
                 configuration={"hnsw": {"space": "cosine"}},
                 embedding_function=None,
             )
         except Exception as error:  # chromadb raises many kinds
             raise _unusable(where, error) from error
-        stored = dict(self._collection.metadata or {})
-        if {key: stored.get(key) for key in expected} != expected:
-            raise UserError(
-                f"collection '{name}' was filled by {stored.get('embedder')} "
-                f"({stored.get('dimension')} dimensions), not {embedder} ({dimension}): "
-                "use that embedder, or ingest into another corpus"
-            )
 
     def __len__(self) -> int:
         return int(self._collection.count())
@@ -64,11 +55,7 @@ class Vectors:
         return set(self._collection.get(include=[])["ids"])
 
     def put(
-        self,
-        ids: Sequence[str],
-        vectors: Vector,
-        texts: Sequence[str],
-        metadata: Sequence[Mapping[str, Any]],
+        self, ids: Sequence[str], vectors: Vector, metadata: Sequence[Mapping[str, Any]]
     ) -> None:
         """Add or replace rows; ``vectors`` has shape (len(ids), dimension)."""
         for start in range(0, len(ids), _BLOCK):
@@ -76,7 +63,6 @@ class Vectors:
             self._collection.upsert(
                 ids=list(ids[part]),
                 embeddings=np.asarray(vectors[part], dtype=np.float32),
-                documents=list(texts[part]),
                 metadatas=[dict(item) for item in metadata[part]],
             )
 

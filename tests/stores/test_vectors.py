@@ -1,4 +1,4 @@
-"""Collections in Chroma: they remember their embedder; a folder and a server behave alike."""
+"""Collections in Chroma: a folder and a server behave alike."""
 
 import numpy as np
 import pytest
@@ -10,9 +10,9 @@ ROWS = np.eye(4, dtype=np.float32)
 
 
 def filled(where, name="kept"):
-    vectors = Vectors(where, name, "one", 4)
-    texts = ["a", "b", "c", "d"]
-    vectors.put(texts, ROWS, texts, [{"title": t} for t in texts])
+    vectors = Vectors(where, name)
+    ids = ["a", "b", "c", "d"]
+    vectors.put(ids, ROWS, [{"title": id_} for id_ in ids])
     return vectors
 
 
@@ -27,19 +27,12 @@ def check_search(vectors):
 
 def test_a_folder_keeps_what_was_put(tmp_path):
     filled(tmp_path)
-    check_search(Vectors(tmp_path, "kept", "one", 4))
-
-
-def test_another_embedder_is_refused_with_both_names(tmp_path):
-    filled(tmp_path)
-    for name, size in (("two", 4), ("one", 8)):
-        with pytest.raises(UserError, match="one"):
-            Vectors(tmp_path, "kept", name, size)
+    check_search(Vectors(tmp_path, "kept"))
 
 
 def test_a_missing_server_is_told():
     with pytest.raises(UserError, match="chroma run"):
-        Vectors("http://127.0.0.1:9", "kept", "one", 4)
+        Vectors("http://127.0.0.1:9", "kept")
 
 
 def test_a_chroma_server_does_the_same(chroma):
