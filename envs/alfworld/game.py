@@ -11,10 +11,9 @@ al., 2021):
 - Conditions of the grammar read facts, and of a fact that a step made false also ``not_fact``.
 """
 
-import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from stategate.envs.alfworld.grammar import NOT, Grammar, Slot, TextGenerator, Thing, read_grammar
@@ -72,8 +71,7 @@ class Game:
             [Thing(things[i], id_, self._kinds[i]) for i, id_ in enumerate(self._ids)],
             lambda number, kind: kind in self._lines[number] or kind == OBJECT,
         )
-        self._effects = [action.effects for action in domain.actions]
-        changing = {effect.atom.predicate for effects in self._effects for effect in effects}
+        changing = {effect.atom.predicate for a in domain.actions for effect in a.effects}
         read = {predicate for action in domain.actions for predicate in _reads(action)}
         read |= predicates_of(problem.goal) | {p.removeprefix(NOT) for p in grammar.reads}
         #: Predicates that steps change and anybody reads: what a session has to keep.
@@ -81,9 +79,7 @@ class Game:
         self._undone = frozenset(p for p in self.fluents if NOT + p in grammar.reads)
         self.start = State(self._extents(problem, read))
         self._goal = problem.goal
-        self._states: OrderedDict[Changes, State] = OrderedDict()
-        self._lock = threading.Lock()
-        self._commands: dict[Move, str] = {}
+        self._state = lru_cache(_STATES)(self._changed)
 
     @classmethod
     def read(cls, text: str) -> "Game":
@@ -103,13 +99,12 @@ class Game:
 
         Raises ``LookupError`` and its like for facts of another game.
         """
-        key = tuple(map(tuple, changes))
-        cached = self._states.get(key)
-        if cached is not None:
-            return self._keep(key, cached)
+        return self._state(tuple(map(tuple, changes)))
+
+    def _changed(self, changes: Changes) -> State:
         added: dict[str, set[Row]] = {}
         removed: dict[str, set[Row]] = {}
-        for word, predicate, *names in key:
+        for word, predicate, *names in changes:
             if predicate.removeprefix(NOT) not in self.fluents:
                 raise LookupError(predicate)
             row = tuple(self._of_name[name] for name in names)
@@ -118,7 +113,7 @@ class Game:
         for predicate in {*added, *removed}:
             rows = self.start.of(predicate).members - removed.get(predicate, set())
             extents[predicate] = Extent(rows | added.get(predicate, set()))
-        return self._keep(key, State(extents))
+        return State(extents, {"changes": changes})
 
     def changes(self, state: State) -> tuple[tuple[str, ...], ...]:
         """Return the difference from the start as rows of "+" or "-", a predicate, and names."""
@@ -140,20 +135,9 @@ class Game:
         changes: tuple[tuple[str, ...], ...] = state.memo["changes"]
         return changes
 
-    def _keep(self, key: Changes, state: State) -> State:
-        state.memo["changes"] = key
-        with self._lock:
-            self._states[key] = state
-            self._states.move_to_end(key)
-            if len(self._states) > _STATES:
-                self._states.popitem(last=False)
-        return state
-
     def has_won(self, state: State) -> bool:
         """Say whether the goal holds."""
-        if "won" not in state.memo:
-            state.memo["won"] = self._goal_check(state, ())
-        return bool(state.memo["won"])
+        return self._is_goal(state, ())
 
     def contents(self, state: State) -> dict[str, list[str]]:
         """Return the names of the things at each place, of places that hold any."""
@@ -168,32 +152,16 @@ class Game:
         """Return the possible commands, sorted, each with the step that it stands for."""
         if "commands" not in state.memo:
             moves: dict[str, Move] = {}
-            for number in range(len(self.domain.actions)):
-                for row in self._bindings(number, state):
-                    moves.setdefault(self._command(number, row, state), (number, row))
+            for number, (solve, is_idle) in enumerate(self._searches):
+                action = self.domain.actions[number]
+                template = self._grammar.actions[action.name].template
+                for row in solve(state, ()):
+                    if is_idle is None or not is_idle(row):
+                        command = self._text.expand(template, state, _slots(action, row))
+                        moves.setdefault(command, (number, row))
             state.memo["commands"] = dict(sorted(moves.items()))
         commands: Mapping[str, Move] = state.memo["commands"]
         return commands
-
-    def _bindings(self, number: int, state: State) -> list[Row]:
-        """Return the possible bindings of an action; shared by states with the same facts for it."""
-        memo: dict[int, list[Row]] = state.memo.setdefault("bindings", {})
-        if number not in memo:
-            solve, is_idle = self._searches[number]
-            rows = solve(state, ())
-            memo[number] = [row for row in rows if not is_idle(row)] if is_idle else rows
-        return memo[number]
-
-    def _command(self, number: int, row: Row, state: State) -> str:
-        move = (number, row)
-        command = self._commands.get(move)
-        if command is None:
-            action = self.domain.actions[number]
-            template = self._grammar.actions[action.name].template
-            command = self._text.expand(template, state, _slots(action, row))
-            if number in self._fixed:
-                self._commands[move] = command
-        return command
 
     @cached_property
     def _searches(self) -> list[tuple[Solutions, IdleTest | None]]:
@@ -203,24 +171,7 @@ class Game:
         ]
 
     @cached_property
-    def _fixed(self) -> frozenset[int]:
-        """Actions whose commands read the same in every state."""
-        return frozenset(
-            number
-            for number, action in enumerate(self.domain.actions)
-            if not self._grammar.reads_for(self._grammar.actions[action.name].template)
-            & {name for fluent in self.fluents for name in (fluent, NOT + fluent)}
-        )
-
-    @cached_property
-    def _read_by(self) -> list[frozenset[str]]:
-        return [
-            frozenset(predicates_of(action.precondition) & self.fluents)
-            for action in self.domain.actions
-        ]
-
-    @cached_property
-    def _goal_check(self) -> Callable[[State, Row], bool]:
+    def _is_goal(self) -> Callable[[State, Row], bool]:
         return self._compiler.check(self._goal)
 
     @cached_property
@@ -246,32 +197,18 @@ class Game:
         for predicate in {*added, *removed}:
             gained = added.get(predicate, set())
             lost = removed.get(predicate, set()) - gained
-            extent = state.of(predicate)
-            members = (extent.members - lost) | gained
-            if members != extent.members:
-                changed[predicate] = Extent(members)
+            changed[predicate] = Extent((state.of(predicate).members - lost) | gained)
             if predicate in self._undone:
-                shadow = state.of(NOT + predicate)
-                undone = (shadow.members - gained) | lost
-                if undone != shadow.members:
-                    changed[NOT + predicate] = Extent(undone)
-        if not changed:
-            return state
-        bindings = {
-            action: rows
-            for action, rows in state.memo.get("bindings", {}).items()
-            if not self._read_by[action] & changed.keys()
-        }
-        fresh = State({**state.extents, **changed}, {"bindings": bindings})
-        key = self.changes(fresh)
-        return self._keep(key, self._states.get(key, fresh))
+                undone = (state.of(NOT + predicate).members - gained) | lost
+                changed[NOT + predicate] = Extent(undone)
+        return self._state(self.changes(State({**state.extents, **changed})))
 
     @cached_property
     def _effect_rows(self) -> list[list[tuple[Effect, EffectRows]]]:
         """For each action: effects, each with a function of state and binding that lists its rows."""
         return [
-            [(effect, self._rows_of(action, effect)) for effect in effects]
-            for action, effects in zip(self.domain.actions, self._effects, strict=True)
+            [(effect, self._rows_of(action, effect)) for effect in action.effects]
+            for action in self.domain.actions
         ]
 
     def _rows_of(self, action: Action, effect: Effect) -> EffectRows:

@@ -91,24 +91,6 @@ class Grammar:
     rules: Mapping[str, tuple[_Alternative, ...]]
     reads: frozenset[str] = field(default=frozenset())
 
-    def __hash__(self) -> int:
-        return id(self)
-
-    def reads_for(self, text: str) -> frozenset[str]:
-        """Return the predicates whose facts the derivation of ``text`` reads."""
-        seen: set[str] = set()
-        waiting = [text_nodes(text)]
-        predicates: set[str] = set()
-        while waiting:
-            for name, query in _mentions(waiting.pop()):
-                predicates |= {predicate for predicate, _ in query}
-                if name and name not in seen:
-                    seen.add(name)
-                    for alternative in self.rules.get(name, ()):
-                        predicates |= {predicate for predicate, _ in alternative.condition}
-                        waiting.append(alternative.nodes)
-        return frozenset(predicates)
-
 
 class TextGenerator:
     """Expands the rules of a grammar into text about one game's things."""
@@ -262,9 +244,9 @@ def read_grammar(text: str) -> Grammar:
         actions[action[1].lower()] = Wording(**fields)
         place = _skip(text, place + 1)
     action_nodes = [text_nodes(t) for w in actions.values() for t in (w.template, w.feedback)]
-    queries = [query for nodes in action_nodes for _, query in _mentions(nodes)]
+    queries = [query for nodes in action_nodes for query in _queries(nodes)]
     for alternative in (one for alternatives in rules.values() for one in alternatives):
-        queries += [alternative.condition, *(q for _, q in _mentions(alternative.nodes))]
+        queries += [alternative.condition, *_queries(alternative.nodes)]
     return Grammar(actions, rules, frozenset(name for query in queries for name, _ in query))
 
 
@@ -345,14 +327,5 @@ def _slot(word: str) -> Slot:
     return (name, kind if colon else name)
 
 
-def _mentions(nodes: Sequence[_Node]) -> Iterator[tuple[str, Query]]:
-    """Yield the rules and queries that are named."""
-    for node in nodes:
-        if isinstance(node, _Symbol):
-            yield node.name, ()
-        elif isinstance(node, _Each):
-            yield (node.part.name if isinstance(node.part, _Symbol) else ""), node.query or ()
-            if node.is_list:
-                yield from (
-                    (f"list_{name}", ()) for name in ("empty", "separator", "last_separator")
-                )
+def _queries(nodes: Sequence[_Node]) -> list[Query]:
+    return [node.query for node in nodes if isinstance(node, _Each) and node.query]

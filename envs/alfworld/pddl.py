@@ -117,9 +117,6 @@ class Domain:
             yield kind
             kind = self.parents.get(kind, OBJECT)
 
-    def __hash__(self) -> int:
-        return id(self)
-
 
 @dataclass(frozen=True)
 class Problem:
