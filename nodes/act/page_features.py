@@ -6,7 +6,7 @@
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -32,16 +32,6 @@ FORMS = (
     ("thing",),
     ("thing", "property", "value", "talk"),
 )
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A competing entry of a page; ``key`` is what opens it, ``amount`` None if not shown."""
-
-    key: str
-    title: str
-    amount: float | None
-    is_visited: bool
 
 
 def agreement(lead: str, goal: AlignedInstruction, text: str) -> Features:
@@ -87,111 +77,6 @@ def best_match(
     return max(shares, default=0.0)
 
 
-def note_features(
-    goal: AlignedInstruction, visible: str, notes: Mapping[str, str], key: str | None
-) -> Features:
-    """Return the match features of a thing by its ``visible`` text and its earlier notes."""
-    before = notes.get(key or "", "")
-    text = f"{visible}; {before}"
-    own, others = match_share(goal, text), best_match(goal, notes, key)
-    return {
-        **agreement("met here", goal, text),
-        "met here": own,
-        "is met here": float(bool(before)),
-        "best other met": others,
-        "ahead of other met here": own - others,
-    }
-
-
-class Entries:
-    """The competing entries of a page, with the keys opened so far and their ``notes``."""
-
-    def __init__(
-        self,
-        goal: AlignedInstruction,
-        entries: Sequence[Entry],
-        opened: Sequence[str],
-        notes: Mapping[str, str],
-    ) -> None:
-        self._goal, self.entries, self._opened, self._notes = goal, entries, opened, notes
-        self.scores = goal.scores([entry.title for entry in entries])
-        self._is_tried = [entry.is_visited or entry.key in opened for entry in entries]
-        self._is_fresh = [
-            not is_tried and not is_excluded(goal, entry.amount)
-            for is_tried, entry in zip(self._is_tried, entries, strict=True)
-        ]
-        fresh = [s for s, f in zip(self.scores, self._is_fresh, strict=True) if f]
-        self._best_fresh, self._second = _best_two(fresh)
-        self.page = self._page(fresh) if entries else {}
-
-    def _page(self, fresh: Sequence[float]) -> Features:
-        best = self._best_fresh
-        tried_scores = (s for s, tried in zip(self.scores, self._is_tried, strict=True) if tried)
-        return {
-            "entries": len(self.entries) / 10,
-            "fresh": self._is_tried.count(False) / 10,
-            "fresh fits": len(fresh) / 10,
-            "best fresh": best,
-            "lead of the best": best - self._second,
-            "best opened": max(tried_scores, default=0.0),
-            "close to the best": sum(s > best - _CLOSE for s in fresh) / 5,
-        }
-
-    def rows(self) -> list[Features]:
-        """Return the features of each entry."""
-        order = sorted(range(len(self.scores)), key=lambda i: -self.scores[i])
-        ranks = {i: rank for rank, i in enumerate(order)}
-        fresh_ranks = {i: rank for rank, i in enumerate(i for i in order if self._is_fresh[i])}
-        return [
-            {
-                **self._standing(i, ranks[i], fresh_ranks.get(i, 10)),
-                **self._entry_features(entry, self._is_tried[i]),
-            }
-            for i, entry in enumerate(self.entries)
-        ]
-
-    def _standing(self, i: int, rank: int, fresh_rank: int) -> Features:
-        """Return an entry's features among its rivals."""
-        score, best = self.scores[i], self._best_fresh
-        above = [self.scores[j] for j in range(i) if self._is_fresh[j]]
-        return {
-            "is entry": 1.0,
-            "score": score,
-            "behind the best": max(self.scores) - score,
-            "behind the best fresh": best - score,
-            "rank": rank / 5,
-            "fresh rank": fresh_rank / 5,
-            "ahead of the next fresh": score - (self._second if score >= best else best),
-            "place": i / 5,
-            "first": float(i == 0),
-            "fresh above": min(len(above), 10) / 5,
-            "behind the best above": max(above, default=0.0) - score if above else 0.0,
-        }
-
-    def _entry_features(self, entry: Entry, is_tried: bool) -> Features:
-        """Return an entry's own features: its title, amount and notes."""
-        goal, note = self._goal, self._notes.get(entry.key, "")
-        row = {
-            **agreement("title", goal, entry.title),
-            **amount_features(goal, entry.amount),
-            "best thing": max(goal.phrase_shares(entry.title, "thing"), default=0.0),
-            "title known": float(bool(entry.title)),
-            "tried": float(is_tried),
-            "times opened": min(self._opened.count(entry.key), 3) / 2,
-            "last opened": float(self._opened[-1:] == [entry.key]),
-        }
-        if note:
-            text = f"{entry.title}; {note}"
-            own = match_share(goal, text)
-            row |= {
-                **agreement("met", goal, text),
-                "is met": 1.0,
-                "met": own,
-                "ahead of other met": own - best_match(goal, self._notes, entry.key),
-            }
-        return row
-
-
 def value_features(choice: ChoiceScores, i: int, now: str | None, is_taken: bool) -> Features:
     """Return the features of value ``i`` of a choice whose current value is ``now`` (None: open)."""
     best, span = choice.best, choice.spans[i]
@@ -216,57 +101,6 @@ def value_features(choice: ChoiceScores, i: int, now: str | None, is_taken: bool
         "taken before": float(is_taken),
         "against the next": choice.requested[i] - other,
     }
-
-
-def subject_features(
-    goal: AlignedInstruction, title: str, amount: float | None, values: Sequence[str | None]
-) -> Features:
-    """Return the features of the page's subject; ``values`` are its choices' current values."""
-    against_limit = amount_features(goal, amount)
-    against_limit.pop("amount")  # a subject shows its amount nearly always
-    waiting = open_ = unlike = 0
-    for choice, now in zip(goal.choices, values, strict=True):
-        if choice.requested[choice.best] >= choice.none:
-            waiting += now != choice.values[choice.best]
-            unlike += not choice.spans[choice.best].is_whole
-        else:
-            open_ += 1
-    return {
-        **agreement("subject", goal, title),
-        **{f"{name} here": value for name, value in against_limit.items()},
-        "subject told": float(goal.share(title) >= WHOLE),
-        "meets": goal.meets(),
-        "missing": min(goal.missing(), 4) / 2,
-        "waiting": min(waiting, 4) / 2,
-        "any waiting": float(waiting > 0),
-        "open choices": min(open_, 3) / 2,
-        "unlike": min(unlike, 3) / 2,
-        "choices": len(goal.choices) / 2,
-        "choices asked": sum(c.requested[c.best] >= c.none for c in goal.choices) / 2,
-    }
-
-
-def step_features(goal: AlignedInstruction, step: int, opened: Iterable[str]) -> Features:
-    """Return the features of the episode's progress and of the goal's size."""
-    return {
-        "steps": min(step, _STEPS) / 10,
-        "from 9": float(step >= 9),
-        "from 13": float(step >= 13),
-        "from 16": float(step >= 16),
-        "steps left": max(_STEPS - step, 0) / _STEPS,
-        "properties asked": min(len(goal.phrases("property")), 5) / 3,
-        "nothing described": float(not goal.phrases("property", "thing")),
-        "amount limited": float(goal.limit is not None),
-        "opened": min(len(set(opened)), 6) / 3,
-    }
-
-
-def _best_two(values: Iterable[float]) -> tuple[float, float]:
-    first, second, *_ = (*sorted(values, reverse=True)[:2], 0.0, 0.0)
-    return first, second
-
-
-# Of any world -------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -301,13 +135,8 @@ class PageFeatures:
         self.texts = texts_of(self._goal)
         self._walk([p.step for p in context.visible("history") if p.step is not None])
         self._chosen = context.status
-        rivals = [
-            Entry(one_line(p.actions[0]), p.says("title"), amount_of(p), p.is_visited)
-            for p in self._entries
-        ]
-        opened = [one.action for one in self._opened]
-        self._rivals = Entries(self._goal, rivals, opened, self._notes)
-        self._rows = {**self._entry_rows(), **self._value_rows()}
+        entries, self._listing = self._entry_rows()
+        self._rows = {**entries, **self._value_rows()}
 
     def _walk(self, steps: Sequence[Step]) -> None:
         """Walk through the visible actions, oldest first."""
@@ -349,9 +178,8 @@ class PageFeatures:
         done = self._done
         here = self._here.since if self._here else []
         return {
-            **step_features(self._goal, self._step, self._notes),
-            **self._facts(),
-            **self._rivals.page,
+            **self._progress(),
+            **self._listing,
             **self._of_subject(),
             **self._coded("last move", done[-1:], 1.0),
             **self._coded("move before", done[-2:-1], 1.0),
@@ -366,13 +194,69 @@ class PageFeatures:
         sums = (scale * sum(column) for column in zip(*codes, strict=True))
         return {f"{name} {i}": value for i, value in enumerate(sums)}
 
-    def _entry_rows(self) -> dict[str, Features]:
-        rows = {}
-        for piece, row in zip(self._entries, self._rivals.rows(), strict=True):
-            key = one_line(piece.actions[0])
+    def _entry_rows(self) -> tuple[dict[str, Features], Features]:
+        """Return the features of each competing entry, by its command, and those of all together."""
+        goal, entries = self._goal, self._entries
+        if not entries:
+            return {}, {}
+        opened = [one.action for one in self._opened]
+        keys = [one_line(p.actions[0]) for p in entries]
+        scores = goal.scores([p.says("title") for p in entries])
+        tried = [p.is_visited or key in opened for p, key in zip(entries, keys, strict=True)]
+        ranked = sorted(range(len(entries)), key=lambda i: -scores[i])
+        fresh = [i for i in ranked if not tried[i] and not is_excluded(goal, amount_of(entries[i]))]
+        best, second = (*(scores[i] for i in fresh[:2]), 0.0, 0.0)[:2]
+        rows: dict[str, Features] = {}
+        for i, (piece, key, score) in enumerate(zip(entries, keys, scores, strict=True)):
+            above = [scores[j] for j in fresh if j < i]
             since = [a for one in self._opened if one.action == key for a in one.since]
-            rows[piece.actions[0]] = {**row, **self._coded("after opening", since)}
-        return rows
+            rows[piece.actions[0]] = {
+                "is entry": 1.0,
+                "score": score,
+                "behind the best": max(scores) - score,
+                "behind the best fresh": best - score,
+                "rank": ranked.index(i) / 5,
+                "fresh rank": (fresh.index(i) if i in fresh else 10) / 5,
+                "ahead of the next fresh": score - (second if score >= best else best),
+                "place": i / 5,
+                "first": float(i == 0),
+                "fresh above": min(len(above), 10) / 5,
+                "behind the best above": max(above) - score if above else 0.0,
+                "tried": float(tried[i]),
+                "times opened": min(opened.count(key), 3) / 2,
+                "last opened": float(opened[-1:] == [key]),
+                **self._entry_match(piece, key),
+                **self._coded("after opening", since),
+            }
+        return rows, {
+            "entries": len(entries) / 10,
+            "fresh": tried.count(False) / 10,
+            "fresh fits": len(fresh) / 10,
+            "best fresh": best,
+            "lead of the best": best - second,
+            "best opened": max((scores[i] for i in ranked if tried[i]), default=0.0),
+            "close to the best": sum(scores[i] > best - _CLOSE for i in fresh) / 5,
+        }
+
+    def _entry_match(self, piece: Piece, key: str) -> Features:
+        """Return the match features of an entry: its title, amount and notes."""
+        goal, title, note = self._goal, piece.says("title"), self._notes.get(key, "")
+        row = {
+            **agreement("title", goal, title),
+            **amount_features(goal, amount_of(piece)),
+            "best thing": max(goal.phrase_shares(title, "thing"), default=0.0),
+            "title known": float(bool(title)),
+        }
+        if note:
+            text = f"{title}; {note}"
+            own = match_share(goal, text)
+            row |= {
+                **agreement("met", goal, text),
+                "is met": 1.0,
+                "met": own,
+                "ahead of other met": own - best_match(goal, self._notes, key),
+            }
+        return row
 
     def _value_rows(self) -> dict[str, Features]:
         done_here = {one_line(a) for a in (self._here.since if self._here else ())}
@@ -395,38 +279,78 @@ class PageFeatures:
             current.append(last_action if marked is None else marked.lower())
         return current
 
-    def _facts(self) -> Features:
-        here = self._here
-        facts = {
+    def _progress(self) -> Features:
+        """Return the features of the episode's progress, the goal's size and the kind of page."""
+        goal, here, step = self._goal, self._here, self._step
+        features = {
+            "steps": min(step, _STEPS) / 10,
+            "from 9": float(step >= 9),
+            "from 13": float(step >= 13),
+            "from 16": float(step >= 16),
+            "steps left": max(_STEPS - step, 0) / _STEPS,
+            "properties asked": min(len(goal.phrases("property")), 5) / 3,
+            "nothing described": float(not goal.phrases("property", "thing")),
+            "amount limited": float(goal.limit is not None),
+            "opened": min(len(self._notes), 6) / 3,
             "has entries": float(bool(self._entries)),
             "has choices": float(bool(self._choices)),
             "has subject": float(bool(self._subject)),
             "has text": float(bool(self._text)),
             "texts written": min(self._written, 4) / 2,
-            "best met": best_match(self._goal, self._notes),
+            "best met": best_match(goal, self._notes),
         }
         if here is not None:
             times = sum(one.action == here.action for one in self._opened)
-            facts["times this one"] = min(times - 1, 3) / 2
-            facts["since opening"] = min(len(here.since), 6) / 3
-        return facts
+            features["times this one"] = min(times - 1, 3) / 2
+            features["since opening"] = min(len(here.since), 6) / 3
+        return features
 
     def _of_subject(self) -> Features:
         """Return the match features of the page's subject, its text and its notes."""
         goal = self._goal
         features: Features = {}
         if self._subject:
-            features |= subject_features(
-                goal, self._title, amount_of(*self._subject), self._values()
-            )
-            features["something chosen"] = float(bool(self._chosen))
+            against_limit = amount_features(goal, amount_of(*self._subject))
+            against_limit.pop("amount")  # a subject shows its amount nearly always
+            features |= {
+                **agreement("subject", goal, self._title),
+                **{f"{name} here": value for name, value in against_limit.items()},
+                "subject told": float(goal.share(self._title) >= WHOLE),
+                "meets": goal.meets(),
+                "missing": min(goal.missing(), 4) / 2,
+                "something chosen": float(bool(self._chosen)),
+                **self._choice_counts(),
+            }
         if self._text:
             features |= agreement("text", goal, self._text)
             features["text told"] = float(goal.share(self._text) >= WHOLE)
         if self._here is not None:
-            text = self._title + self._text
-            features |= note_features(goal, text, self._notes, self._here.action)
+            key = self._here.action
+            text = f"{self._title + self._text}; {self._notes[key]}"
+            own, others = match_share(goal, text), best_match(goal, self._notes, key)
+            features |= {
+                **agreement("met here", goal, text),
+                "met here": own,
+                "is met here": float(bool(self._notes[key])),
+                "best other met": others,
+                "ahead of other met here": own - others,
+            }
         return features
+
+    def _choice_counts(self) -> Features:
+        """Return how many choices are asked, wait for their value, or are open."""
+        choices = list(zip(self._goal.choices, self._values(), strict=True))
+        asked = [(c, now) for c, now in choices if c.requested[c.best] >= c.none]
+        waiting = sum(now != choice.values[choice.best] for choice, now in asked)
+        unlike = sum(not choice.spans[choice.best].is_whole for choice, _ in asked)
+        return {
+            "waiting": min(waiting, 4) / 2,
+            "any waiting": float(waiting > 0),
+            "open choices": min(len(choices) - len(asked), 3) / 2,
+            "unlike": min(unlike, 3) / 2,
+            "choices": len(choices) / 2,
+            "choices asked": len(asked) / 2,
+        }
 
 
 def texts_of(goal: AlignedInstruction) -> dict[str, int]:
