@@ -45,17 +45,11 @@ _OVERHEAD = 350_000_000
 # Model files --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class GgufHeader:
-    """What the header says. ``context_length`` is in tokens, ``kv_bytes_per_token`` at fp16."""
+def read_header(path: Path) -> tuple[int, int]:
+    """Return a GGUF model's longest context in tokens, and the fp16 cache's bytes a token.
 
-    architecture: str
-    context_length: int
-    kv_bytes_per_token: int
-
-
-def read_header(path: Path) -> GgufHeader:
-    """Read a GGUF header. Raises ``UserError`` for a missing file or one that is not GGUF."""
+    Raises ``UserError`` for a missing file or one that is not GGUF.
+    """
     if not path.is_file():
         raise UserError(
             f"no model file at {path}: give the path of a .gguf file, or an asset's name"
@@ -63,16 +57,14 @@ def read_header(path: Path) -> GgufHeader:
     try:
         with path.open("rb") as stream:
             values = _read_values(stream)
-        architecture = str(values["general.architecture"])
-        layers = int(values[f"{architecture}.block_count"])
-        width = int(values[f"{architecture}.embedding_length"])
-        heads = _largest(values[f"{architecture}.attention.head_count"])
-        kv_heads = _largest(values.get(f"{architecture}.attention.head_count_kv", heads))
-        return GgufHeader(
-            architecture=architecture,
-            context_length=int(values[f"{architecture}.context_length"]),
-            kv_bytes_per_token=2 * 2 * layers * kv_heads * (width // max(heads, 1)),
+        name = values["general.architecture"]
+        layers, width = (
+            int(values[f"{name}.{key}"]) for key in ("block_count", "embedding_length")
         )
+        heads = _largest(values[f"{name}.attention.head_count"])
+        kv_heads = _largest(values.get(f"{name}.attention.head_count_kv", heads))
+        kv_bytes = 2 * 2 * layers * kv_heads * (width // max(heads, 1))
+        return int(values[f"{name}.context_length"]), kv_bytes
     except _DAMAGE as error:
         raise UserError(f"{path} is not a whole GGUF model: fetch it again") from error
 
@@ -156,7 +148,7 @@ def serve(
         running = _running.get(model)
         if running is not None and running.n_ctx >= n_ctx and not running.is_over():
             return running
-        _check(model, read_header(model), n_ctx)
+        _check(model, n_ctx)
         server = _start(model, n_ctx, threads or _cores(), timeout)
         _running[model] = server
         return server
@@ -184,12 +176,13 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _check(model: Path, header: GgufHeader, n_ctx: int) -> None:
-    if n_ctx > header.context_length:
+def _check(model: Path, n_ctx: int) -> None:
+    longest, kv_bytes = read_header(model)
+    if n_ctx > longest:
         raise UserError(
-            f"{model.name} reads at most {header.context_length} tokens: set llm.n_ctx to that or less"
+            f"{model.name} reads at most {longest} tokens: set llm.n_ctx to that or less"
         )
-    needed = model.stat().st_size + n_ctx * header.kv_bytes_per_token + _OVERHEAD
+    needed = model.stat().st_size + n_ctx * kv_bytes + _OVERHEAD
     free = _available_memory()
     if free is not None and needed > free:
         raise UserError(

@@ -1,7 +1,6 @@
 """State updaters: a summary of constant size, updated with each event."""
 
 import base64
-from typing import Any
 
 import numpy as np
 
@@ -18,8 +17,8 @@ def packed(state: Vector | None) -> str | None:
     return base64.b64encode(np.asarray(state, dtype="<f2").tobytes()).decode()
 
 
-def unpacked(stored: Any) -> Vector | None:
-    """Read :func:`packed` back, and the arrays of older checkpoints."""
-    if isinstance(stored, str):
-        stored = np.frombuffer(base64.b64decode(stored), dtype="<f2")
-    return None if stored is None else np.asarray(stored, dtype=np.float32)
+def unpacked(stored: str | None) -> Vector | None:
+    """Read :func:`packed` back."""
+    if stored is None:
+        return None
+    return np.frombuffer(base64.b64decode(stored), dtype="<f2").astype(np.float32)

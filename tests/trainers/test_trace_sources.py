@@ -65,7 +65,7 @@ def test_an_unfinished_episode_is_not_learned_from(tmp_path):
 @pytest.mark.parametrize(
     ("record", "problem"),
     [
-        ("{half", "no JSON (half-written?)"),
+        ("{half", "Expecting property name"),
         ('{"other": 1}', "there are no events"),
         ('{"events": [], "episode_id": "a", "reward": 1}', "holds no action"),
         ('{"events": [], "episode_id": "a"}', "'reward' is missing"),

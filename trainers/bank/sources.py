@@ -37,7 +37,7 @@ def read_episodes(
         path = Path(source).expanduser()
         if not path.exists():
             raise UserError(
-                f"no traces at '{source}': give a trace database, a JSON(L) file or a folder"
+                f"no traces at '{source}': give a trace database, a JSONL file or a folder"
             )
         files = sorted(p for p in path.rglob("*.json*") if p.is_file()) if path.is_dir() else [path]
         for file in files:
@@ -51,16 +51,10 @@ def read_episodes(
 
 
 def _file(path: Path, problems: list[str]) -> Iterator[Episode]:
-    with user_error_context(f"cannot read '{path}'"):
-        is_database = is_sqlite(path)
-        raw = b"" if is_database else path.read_bytes()
-    records = _rows(path) if is_database else _records(raw.decode("utf-8", "replace"))
-    if not is_database and not raw.strip():
-        problems.append(f"{path.name}: empty")
-    for place, record in records:
+    for place, record in _rows(path) if is_sqlite(path) else _lines(path, problems):
         try:
-            if isinstance(record, ValueError):
-                raise record
+            if isinstance(record, str):
+                record = parse_json(record)
             yield _exported(record, path.stem)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
@@ -74,20 +68,15 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
         yield f"episode {row['episode_id']}", store.exported(row)
 
 
-def _records(text: str) -> Iterator[tuple[str, Any]]:
-    """Yield (place, record) of a JSON document (one record or a list) or of JSON lines."""
-    try:
-        whole = parse_json(text)
-    except ValueError:
-        for number, line in enumerate(text.split("\n"), 1):  # "\n" alone: text may hold U+2028
-            if line.strip():
-                try:
-                    yield f"line {number}", parse_json(line)
-                except ValueError:
-                    yield f"line {number}", ValueError("no JSON (half-written?)")
-        return
-    for i, record in enumerate(whole if isinstance(whole, list) else [whole], 1):
-        yield f"record {i}", record
+def _lines(path: Path, problems: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield (place, text) of the lines of a file; an empty file is a problem."""
+    with user_error_context(f"cannot read '{path}'"):
+        text = path.read_bytes().decode("utf-8", "replace")
+    if not text.strip():
+        problems.append(f"{path.name}: empty")
+    for number, line in enumerate(text.split("\n"), 1):  # "\n" alone: text may hold U+2028
+        if line.strip():
+            yield f"line {number}", line
 
 
 def _exported(record: Any, source: str) -> Episode:

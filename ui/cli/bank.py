@@ -41,7 +41,7 @@ Trust = Annotated[
 class BuildSettings(Settings):
     """Of which episodes which bank is made, and how."""
 
-    traces: tuple[Path, ...] = argument(..., "Trace databases, JSON or JSONL files, or folders.")
+    traces: tuple[Path, ...] = argument(..., "Trace databases, JSONL files, or folders.")
     out: str | None = option(None, "Goes on if it is there.", metavar="NAME|FOLDER")
     kind: Literal["state", "trace"] = option("state", "Advice a step, or a task.")
     include_incorrect: bool = option(False, "Failed episodes too, with blame.")
