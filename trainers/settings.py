@@ -109,7 +109,7 @@ class NeedSettings(Settings):
         default=[], description="recorded threads, as `stategate replay` reads them; or several"
     )
     tool_tasks: int = Field(default=10, ge=0, description="made-up tasks of each of seven services")
-    folds: int = Field(default=4, ge=2, description="parts of the tasks that are held out in turn")
+    folds: int = Field(default=4, ge=2, description="one part in so many of the tasks is held out")
 
 
 class InstructionSettings(Settings):

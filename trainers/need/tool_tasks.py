@@ -9,39 +9,20 @@ import csv
 import io
 import json
 import random
-from collections import namedtuple
 from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-_FIRST = "Ada Ben Chiara Dilip Elif Femi Greta Hugo Ines Jonas Kavya Liam Mei Nadia Omar".split()
-_LAST = "Abbott Bianchi Costa Dubois Eriksen Fischer Gupta Haddad Ito Jensen Kowalski Lopez".split()
-_CITIES = "Lyon Porto Graz Turku Malmo Ghent Bilbao Leeds Cork Basel Split Varna".split()
-_PLAIN = (
-    "please note that this entry was reviewed by the regular team and nothing unusual was found so the "
-    "usual rules for handling storage delivery and communication continue to apply until further notice"
-).split()
-
+from stategate.stores.files import read_yaml
 
 Record = dict[str, object]
-
-
-#: Its tools, its records' names and keys, and patterns of ids: # a digit, ? a letter or digit.
-Service = namedtuple(
-    "Service",
-    "name noun search detail act owner record_id child child_id amount date id_pattern child_pattern",
-)
-_ROWS = (
-    "hotel|stay|find_stays|get_stay|change_stay|guest|stay_code|room|room_no|rate|check_in|HB-####??|R###",
-    "crm|ticket|search_tickets|open_ticket|reply_ticket|customer|ticket|message|message_id|refund|opened|T#####|msg_####",
-    "warehouse|order|list_orders|show_order|ship_order|buyer|order_no|item|sku|total|due|SO######|SKU-###-??",
-    "clinic|visit|list_visits|visit_details|move_visit|patient|visit_ref|doctor|doctor_id|fee|day|V-###-###|dr_####",
-    "bank|account|find_accounts|account_statement|transfer|holder|iban|payment|payment_ref|balance|booked|DE##########|PX?????",
-    "library|loan|search_loans|loan_info|renew_loan|reader|loan_key|book|isbn|fine|return_by|L????-##|978-#-####-##",
-    "fleet|trip|query_trips|trip_sheet|assign_trip|driver|trip_uid|vehicle|plate|mileage|departs|trip-####|??-####",
-)
-SERVICES = [Service(*row.split("|")) for row in _ROWS]
+_DATA = read_yaml(Path(__file__).with_name("services.yaml").read_text("utf-8"))
+_PROSE = _DATA["prose"].split()
+#: By name: its tools, its records' names and keys, and patterns of ids.
+SERVICES = {name: SimpleNamespace(**row) for name, row in _DATA["services"].items()}
 
 
 def _made(pattern: str, rng: random.Random) -> str:
@@ -50,14 +31,14 @@ def _made(pattern: str, rng: random.Random) -> str:
 
 
 def _prose(rng: random.Random, least: int, most: int) -> str:
-    return " ".join(rng.choices(_PLAIN, k=rng.randint(least, most))) + "."
+    return " ".join(rng.choices(_PROSE, k=rng.randint(least, most))) + "."
 
 
-def _record(service: Service, rng: random.Random, has_remarks: bool) -> Record:
+def _record(service: SimpleNamespace, rng: random.Random, has_remarks: bool) -> Record:
     record: Record = {
         service.record_id: _made(service.id_pattern, rng),
-        service.owner: f"{rng.choice(_FIRST)} {rng.choice(_LAST)}",
-        "city": rng.choice(_CITIES),
+        service.owner: f"{rng.choice(_DATA['first'])} {rng.choice(_DATA['last'])}",
+        "city": rng.choice(_DATA["cities"]),
         service.date: f"2026-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}",
         service.amount: round(rng.uniform(10, 4000), 2),
         "status": rng.choice(["open", "closed", "waiting"]),
@@ -65,7 +46,7 @@ def _record(service: Service, rng: random.Random, has_remarks: bool) -> Record:
     return {**record, "remarks": _prose(rng, 8, 40)} if has_remarks else record
 
 
-def _detail(service: Service, record: Record, rng: random.Random) -> Record:
+def _detail(service: SimpleNamespace, record: Record, rng: random.Random) -> Record:
     children: list[Record] = [
         {
             service.child_id: _made(service.child_pattern, rng),
@@ -100,7 +81,7 @@ def _call(messages: list[BaseMessage], name: str, result: str, **args: object) -
     messages.append(ToolMessage(result, tool_call_id=id_, name=name))
 
 
-def tool_task(service: Service, rng: random.Random) -> list[BaseMessage]:
+def tool_task(service: SimpleNamespace, rng: random.Random) -> list[BaseMessage]:
     """Return a thread: two to four records are looked up, and acted on at once or later."""
     has_remarks = rng.random() < 0.5
     records = [_record(service, rng, has_remarks) for _ in range(rng.choice([5, 12, 40, 120]))]
@@ -127,7 +108,7 @@ def tool_task(service: Service, rng: random.Random) -> list[BaseMessage]:
 
 def _act(
     messages: list[BaseMessage],
-    service: Service,
+    service: SimpleNamespace,
     record: Record,
     detail: Record,
     rng: random.Random,
@@ -148,11 +129,7 @@ def _act(
 def tool_tasks(seed: int = 0, each: int = 12) -> list[tuple[str, str, list[BaseMessage]]]:
     """Return (service, task, messages), ``each`` of every service; the same for the same seed."""
     return [
-        (
-            service.name,
-            f"{service.name}-{n}",
-            tool_task(service, random.Random(f"{seed}-{row}-{n}")),
-        )
-        for row, service in enumerate(SERVICES)
+        (name, f"{name}-{n}", tool_task(service, random.Random(f"{seed}-{name}-{n}")))
+        for name, service in SERVICES.items()
         for n in range(each)
     ]

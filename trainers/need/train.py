@@ -1,6 +1,7 @@
 """Train ``need``: fit on recorded threads and made-up tasks, report on tasks and sets held out.
 
-The run directory gets ``fold-N`` (a checkpoint that saw no task of ``fold-N.jsonl``), ``without-SET``.
+The run directory gets ``held-out``, a checkpoint that saw no task of ``held-out.jsonl``, and
+``without-SET``.
 """
 
 import json
@@ -46,29 +47,24 @@ def train(settings: NeedSettings) -> dict[str, Any]:
     run = open_run(settings, {"data": data})
     examples = _examples(settings)
     folder = Path(settings.run)
-    networks: dict[str, NeedNetwork] = {}
-    outside: dict[str, list[Vector]] = {}  # rows of tasks that a network had not seen, by set
-    parts = [_fold(examples, number, settings.folds) for number in range(settings.folds)]
-    for number, (own, others) in enumerate(parts):
-        name = f"fold-{number}"
-        networks[name] = network = _fitted(others, settings, name)
-        for source in {e.source for e in own}:
-            test = [e.thread for e in own if e.source == source]
-            for what, mixed_up in (("other tasks", False), ("another thread's state", True)):
-                rows = scored(network, test, mixed_up)
-                outside.setdefault(f"{source}, {what}", []).append(rows)
-        _write_threads(folder / f"{name}.jsonl", own)
-    tested = {name: np.concatenate(rows) for name, rows in outside.items()}
-    every = [rows for name, rows in tested.items() if name.endswith("other tasks")]
-    calibration = calibrated(np.concatenate(every))
-    for source in sorted({e.source for e in examples} - {_MADE_UP}):
+    sources = sorted({e.source for e in examples})
+    held, others = _split(examples, settings.folds)
+    networks = {"held-out": _fitted(others, settings, "held-out")}
+    threads = {source: [e.thread for e in held if e.source == source] for source in sources}
+    outside = {s: scored(networks["held-out"], own) for s, own in threads.items()}
+    calibration = calibrated(np.concatenate([*outside.values()]))
+    table = [_row(f"{source}, other tasks", rows, calibration) for source, rows in outside.items()]
+    for source, own in threads.items():  # an ablation
+        rows = scored(networks["held-out"], own, with_other_state=True)
+        table.append(_row(f"{source}, another thread's state", rows, calibration))
+    for source in (source for source in sources if source != _MADE_UP and len(sources) > 1):
         name = f"without-{source}"
         networks[name] = _fitted([e for e in examples if e.source != source], settings, name)
-        test = [e.thread for e in examples if e.source == source]
-        tested[f"{source}, left out"] = scored(networks[name], test)
-    table = [_row(name, rows, calibration) for name, rows in tested.items()]
+        rows = scored(networks[name], [e.thread for e in examples if e.source == source])
+        table.append(_row(f"{source}, left out", rows, calibration))
     for name, network in networks.items():
         _save(network, folder / name, settings, calibration, {})
+    _write_threads(folder / "held-out.jsonl", held)
     facts = {"metrics": table, "data": data}
     final = _fitted(examples, settings, "all")
     _save(final, Path(settings.checkpoint), settings, calibration, facts)
@@ -94,17 +90,16 @@ def _examples(settings: NeedSettings) -> list[Example]:
     return examples
 
 
-def _fold(
-    examples: Sequence[Example], number: int, count: int
-) -> tuple[list[Example], list[Example]]:
-    """Return fold ``number`` of ``count``, and the other examples; tasks of a group hang together."""
+def _split(examples: Sequence[Example], count: int) -> tuple[list[Example], list[Example]]:
+    """Return one of ``count`` parts, and the others; tasks of a group hang together."""
     groups: dict[str, dict[str, int]] = {}
     for e in examples:
         own = groups.setdefault(e.source, {})
         own.setdefault(e.group, len(own) % count)
-    is_own = [groups[e.source][e.group] == number for e in examples]
-    pairs = list(zip(examples, is_own, strict=True))
-    return [e for e, own in pairs if own], [e for e, own in pairs if not own]
+    parts: tuple[list[Example], list[Example]] = ([], [])
+    for e in examples:
+        parts[groups[e.source][e.group] > 0].append(e)
+    return parts
 
 
 def _fitted(examples: Sequence[Example], settings: NeedSettings, name: str) -> NeedNetwork:
@@ -112,7 +107,7 @@ def _fitted(examples: Sequence[Example], settings: NeedSettings, name: str) -> N
     sizes = Counter(example.source for example in examples)
     validation, training = (
         [(e.thread, len(examples) / len(sizes) / sizes[e.source]) for e in side]
-        for side in _fold(examples, 0, _CHOOSING)
+        for side in _split(examples, _CHOOSING)
     )
     return fit(training or validation, validation, settings, Path(settings.run) / "fits" / name)
 
