@@ -13,7 +13,6 @@ from stategate.nodes.models.asking import ask
 from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import ARROW, BREAK, lead, past_chunk, text_of
-from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
 from stategate.stores.tokens import count_tokens, truncate
 
@@ -122,11 +121,7 @@ class Summary(FramedContext):
             """Return the notes ``before`` with what the ``new`` steps add."""
             report = "\n".join(("Notes:", *before, "New steps:", *new))
             messages = [SystemMessage(_SYSTEM), HumanMessage(f"Task: {task}\n{report}")]
-            try:
-                reply = ask(resources.llm, messages, max_tokens=2 * self.note_tokens)
-            except UserError as error:
-                problem = one_line(str(error))[:160]
-                raise UserError(f"the model could not keep notes ({problem})") from None
+            reply = ask(resources.llm, messages, max_tokens=2 * self.note_tokens)
             notes = truncate(reply.strip(), self.note_tokens).splitlines()
             return tuple(line for text in notes if (line := one_line(text)))
 

@@ -10,8 +10,7 @@ advice by rule; a language model reads the sentence.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from typing import ClassVar, Literal
 
@@ -39,28 +38,23 @@ PLAN = "Suggested plan: "
 Line = tuple[Fragment, ...]
 
 
-@dataclass(frozen=True)
-class Advice:
-    """Lines to show, the ids of the rows behind them, their likeness, and why others do not advise."""
+def advice_pieces(
+    lines: Sequence[Line], hits: Sequence[Hit], notes: Sequence[str], room: int
+) -> list[Piece]:
+    """Return a piece a line, which ``hits`` advise, and one without text a note of what does not.
 
-    lines: Sequence[Line] = ()
-    rows: Sequence[str] = ()
-    score: float | None = None
-    fallbacks: Sequence[str] = ()
-
-    def pieces(self, room: int) -> list[Piece]:
-        """Return the lines that fit ``room`` tokens (the first is cut), and fallbacks (no text)."""
-        pieces: list[Piece] = []
-        for i, line in enumerate(self.lines):
-            id_ = f"experience:{self.rows[i] if i < len(self.rows) else i}"
-            piece = line_piece(id_, "experience", (*line, BREAK), room, self.score)
-            is_cut = piece.tokens_before > room
-            if is_cut and (i or len(piece.text) <= len(LEAD) + 13):
-                piece = piece.emptied()
-            room -= piece.tokens_after
-            pieces.append(piece)
-        notes = [Piece(f"fallback:{note}", "fallback", "", (), 0, 0) for note in self.fallbacks]
-        return [*pieces, *notes]
+    The lines that fit ``room`` tokens are shown; the first is cut.
+    """
+    pieces: list[Piece] = []
+    for i, (line, hit) in enumerate(zip(lines, hits, strict=False)):
+        id_ = f"experience:{hit.row.id}"
+        piece = line_piece(id_, "experience", (*line, BREAK), room, hits[0].score)
+        is_cut = piece.tokens_before > room
+        if is_cut and (i or len(piece.text) <= len(LEAD) + 13):
+            piece = piece.emptied()
+        room -= piece.tokens_after
+        pieces.append(piece)
+    return [*pieces, *(Piece(f"fallback:{note}", "fallback", "", (), 0, 0) for note in notes)]
 
 
 class AdvisedContext(ContextParams):
@@ -82,16 +76,6 @@ class AdvisedContext(ContextParams):
         default=0.5, ge=0, le=1, description="trust that a row's source must have"
     )
     advice_tokens: int = Field(default=120, ge=8, description="tokens the advice may have")
-
-    def advised(
-        self, resources: Resources, advise: Callable[[ContextRequest], Advice]
-    ) -> ContextBuilder:
-        """Return the builder that adds what ``advise`` finds to the inner one."""
-        return with_pieces(
-            resources.get(self.inner),
-            self.advice_tokens,
-            lambda request, room: advise(request).pieces(room),
-        )
 
     def distrusted(self, hit: Hit) -> str:
         """Return the note on a row that is left out because its source is not trusted."""
@@ -127,7 +111,7 @@ class Experience(AdvisedContext):
         untrusted_rows = lru_cache(maxsize=1)(lambda version: untrusted(bank.bank, self.min_trust))
         situation_of = lru_cache(maxsize=None)(partial(situation, adapter))  # a text never changes
 
-        def advise(request: ContextRequest) -> Advice:
+        def find(request: ContextRequest, room: int) -> list[Piece]:
             """Return the best advice that passes the filters: pure, unless the bank grows."""
             state = online_state(adapter, request)
             query, now = embedder.embed([state])[0], situation_of(state)
@@ -158,14 +142,12 @@ class Experience(AdvisedContext):
                 passed = [hit for hit in passed if _move(hit) == proven and is_offered]
                 if passed and (doubt := _doubt(proven, alike(_WIDEST))):
                     passed, notes = [], [*notes, doubt]
-            if not passed:
-                return Advice(fallbacks=notes)
             # Decisions of one past state are equally near: among those the one of most worth.
-            best = min(passed, key=lambda hit: (-round(hit.score, 4), -hit.row.q, hit.row.n))
-            line = _suggestion(adapter, request.instruction, best)
-            return Advice([line], [best.row.id], best.score, notes)
+            passed.sort(key=lambda hit: (-round(hit.score, 4), -hit.row.q, hit.row.n))
+            lines = [_suggestion(adapter, request.instruction, best) for best in passed[:1]]
+            return advice_pieces(lines, passed, notes, room)
 
-        return self.advised(resources, advise)
+        return with_pieces(resources.get(self.inner), self.advice_tokens, find)
 
 
 def _suggestion(adapter: ExperienceAdapter, instruction: str, hit: Hit) -> Line:
@@ -262,25 +244,24 @@ class ExperienceTrace(AdvisedContext):
         bank = TraceBank(place, make_of(embedder))
 
         @lru_cache(maxsize=_KEPT)
-        def advise(question: str, version: str | None) -> Advice:
+        def advice(question: str, version: str | None, room: int) -> list[Piece]:
             """Return the advice for ``question``; a bank of another version may know better."""
-            return self._advice(question, bank.search(embedder.embed([question]), _WIDE))
+            return self._advice(question, bank.search(embedder.embed([question]), _WIDE), room)
 
-        return self.advised(
-            resources, lambda request: advise(request.instruction, bank.bank.meta("version"))
-        )
+        def find(request: ContextRequest, room: int) -> list[Piece]:
+            return advice(request.instruction, bank.bank.meta("version"), room)
 
-    def _advice(self, question: str, candidates: Sequence[Hit]) -> Advice:
+        return with_pieces(resources.get(self.inner), self.advice_tokens, find)
+
+    def _advice(self, question: str, candidates: Sequence[Hit], room: int) -> list[Piece]:
         """Return the advice of the similar tasks among ``candidates``, best first."""
         eligible = [h for h in candidates if h.score >= self.min_score and h.row.q >= self.min_q]
         hits = [hit for hit in eligible if trust_of(hit.row) >= self.min_trust]
         notes = [self.distrusted(hit) for hit in eligible if hit not in hits]
         if not any(hit.row.data.get("lessons") for hit in hits):
             hits = hits[:_SHOWN]
-        if not hits:
-            return Advice(fallbacks=notes)
-        lines = _lessons(question, hits) or _plan(hits)
-        return Advice(lines, [hit.row.id for hit in hits], hits[0].score, notes)
+        lines = _lessons(question, hits) or _plan(hits) if hits else []
+        return advice_pieces(lines, hits, notes, room)
 
 
 def _listed(fragments: Iterable[Fragment]) -> list[Fragment]:

@@ -110,7 +110,8 @@ class HistoryPlanner:
         leave out the oldest rounds until the others fit, and choose the parts of old results anew.
         """
         plan = self._with_new(history, _repeated(history, previous))
-        return self._cut(history, plan) if history.size(plan) > self._ceiling(history) else plan
+        limit = history.fixed + self._room(history)
+        return self._cut(history, plan) if history.size(plan) > limit else plan
 
     def _room(self, history: History) -> int:
         """Return the tokens for messages; tools and system message never take more than 3/4."""
@@ -118,9 +119,6 @@ class HistoryPlanner:
         if fixed > budget // 2:
             warn_once(f"tools and system message take {fixed} of {budget} tokens: raise the budget")
         return max(budget - fixed, budget // 4)
-
-    def _ceiling(self, history: History) -> int:
-        return history.fixed + self._room(history)
 
     def _with_new(self, history: History, plan: Plan) -> Plan:
         """Shorten new results: those larger than their share, and parts that nobody will need."""
@@ -192,7 +190,7 @@ class HistoryPlanner:
         """Bring the prompt under the budget by shortening old results, then new ones."""
         sizes = {slot.place: plan.size_of(slot) for slot in results if slot.is_new}
         for slot in sorted(results, key=lambda s: (s.is_new, -sizes.get(s.place, 0))):
-            over = history.size(plan) - self._ceiling(history)
+            over = history.size(plan) - history.fixed - self._room(history)
             if over <= 0:
                 return plan
             why = "to hold the budget"
