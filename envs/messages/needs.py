@@ -62,23 +62,24 @@ def needed_parts(
     Values are those of calls and of the last answer; ``with_answers`` those of every answer.
     """
     turns = calls_in(messages)
+    results = {
+        place: bounded(text_of(message))
+        for place, message in enumerate(messages)
+        if isinstance(message, ToolMessage)
+    }
     needed: list[tuple[int, str, list[PartKey]]] = []
     for turn in turns:
         is_answer = with_answers or turn == turns[-1]
         needs = needs_of(messages[turn], messages[:turn], is_answer)
         for value in dict.fromkeys(need.value for need in needs if need.tool_only):
-            needed.append((turn, value, list(holders_of(value, messages[:turn]))))
+            holders: list[PartKey] = []
+            for place, text in results.items():
+                if place < turn:
+                    starts = [span.start for span in spans(text)]
+                    numbers = {bisect_right(starts, at) - 1 for at in places_of(value, text)}
+                    holders += [(place, number) for number in sorted(numbers)]
+            needed.append((turn, value, holders))
     return needed
-
-
-def holders_of(value: str, messages: Sequence[BaseMessage]) -> Iterator[PartKey]:
-    """Yield the parts of results in which ``value`` stands."""
-    for place, message in enumerate(messages):
-        if isinstance(message, ToolMessage):
-            text = bounded(text_of(message))
-            starts = [span.start for span in spans(text)]
-            numbers = {bisect_right(starts, at) - 1 for at in places_of(value, text)}
-            yield from ((place, number) for number in sorted(numbers))
 
 
 def readable_text(message: BaseMessage) -> str:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from stategate.envs.protocols import Chunk
 from stategate.nodes.build_context.assemble import FramedContext, assemble
 from stategate.nodes.models.small import load_trained, small_inference
 from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Vector
@@ -52,8 +51,22 @@ class Retrieve(FramedContext):
         query = trained_query(resources, self.checkpoint)
 
         def build_context(request: ContextRequest) -> BuiltContext:
-            top, scores = rank_by(request, query, self.top_k)
-            return assemble(request, top, scores, history=self.history)
+            vector, weights = query(request)
+            # Vector search proposes candidates: all chunks of a page, the nearest of a corpus.
+            order = {chunk.id: place for place, chunk in enumerate(request.source.all())}
+            found = request.source.search(vector, max(len(order), 4 * self.top_k))
+            candidates = sorted(
+                (pair for pair in found if pair[0].role != "frame"),
+                key=lambda pair: order.get(pair[0].id, len(order)),
+            )
+            chunks = [chunk for chunk, _ in candidates]
+            scores = np.array([score for _, score in candidates], dtype=np.float64)
+            if chunks and weights.any():
+                done = done_in(request.events)
+                scores += match(request.view, request.instruction, chunks, done) @ weights
+            top = [chunks[i] for i in np.argsort(-scores, kind="stable")[: self.top_k]]
+            by_id = {chunk.id: float(s) for chunk, s in zip(chunks, scores, strict=True)}
+            return assemble(request, top, by_id, history=self.history)
 
         return build_context
 
@@ -127,31 +140,6 @@ def trained_query(resources: Resources, checkpoint: str) -> Query:
         return vector, weights
 
     return query
-
-
-def rank_by(
-    request: ContextRequest, query: Query, top_k: int
-) -> tuple[list[Chunk], dict[str, float]]:
-    """Return the ``top_k`` chunks by the query's score, and the score of every candidate.
-
-    Vector search proposes candidates (all chunks of a page, the nearest of a corpus), match features
-    rank them again.
-    """
-    vector, weights = query(request)
-    order = {chunk.id: place for place, chunk in enumerate(request.source.all())}
-    candidates = request.source.search(vector, max(len(order), 4 * top_k))
-    candidates = sorted(
-        (pair for pair in candidates if pair[0].role != "frame"),
-        key=lambda pair: order.get(pair[0].id, len(order)),
-    )
-    chunks = [chunk for chunk, _ in candidates]
-    scores = np.array([score for _, score in candidates], dtype=np.float64)
-    if chunks and weights.any():
-        done = done_in(request.events)
-        scores += match(request.view, request.instruction, chunks, done) @ weights
-    ranked = sorted(range(len(chunks)), key=lambda i: -scores[i])
-    by_id = {chunks[i].id: float(scores[i]) for i in ranked}
-    return [chunks[i] for i in ranked[:top_k]], by_id
 
 
 def done_in(events: Sequence[Event]) -> frozenset[str]:
