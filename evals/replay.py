@@ -294,21 +294,10 @@ def _draw(table: Sequence[Row], out: str) -> None:
     """Plot the bill against the share of needed values that stay readable."""
     figure, axes = new_plot(figsize=(7, 4.5))
     for row in table:
-        axes.errorbar(
-            100 * row["bill"],
-            100 * row["readable_tool"],
-            100 * row["readable_tool_se"],
-            100 * row["bill_se"],
-            fmt="*" if row["agent"] == ORACLE else "o",
-            capsize=2,
-        )
-        axes.annotate(
-            row["agent"],
-            (100 * row["bill"], 100 * row["readable_tool"]),
-            xytext=(4, 4),
-            textcoords="offset points",
-            fontsize=7,
-        )
+        x, y = 100 * row["bill"], 100 * row["readable_tool"]
+        errors = 100 * row["readable_tool_se"], 100 * row["bill_se"]
+        axes.errorbar(x, y, *errors, fmt="*" if row["agent"] == ORACLE else "o", capsize=2)
+        axes.annotate(row["agent"], (x, y), (4, 4), textcoords="offset points", fontsize=7)
     axes.set_xlabel("bill, % of the untouched history (Anthropic's rules)")
     axes.set_ylabel("needed values still readable, %")
     axes.grid(alpha=0.3)

@@ -138,15 +138,6 @@ class Evidence(Configured):
     )
     limit: int | None = option(None, "The first so many conversations.", ge=1)
 
-    def render(self, summary: Mapping[str, Any]) -> str:
-        """Return the rows over all categories, with the metrics that say most."""
-        metrics = ("turn_any_5", "turn_all_5", "turn_any_10", "turn_any_in600", "session_any_5")
-        errors = (f"{metric}_se" for metric in metrics)
-        columns = ("agent", "n", *metrics, *errors, "abstention_auc")
-        every = (row for row in summary["rows"] if row["category"] == "all")
-        rows = [{key: row[key] for key in columns if key in row} for row in every]
-        return super().render({"rows": rows, "tests": []})
-
 
 class Locomo(Evidence):
     """Evidence recall on LoCoMo's file: turns and sessions, any and all, by category."""

@@ -10,7 +10,7 @@ from stategate.envs.protocols import Observation, Session, World
 from stategate.graph.config import Config
 from stategate.graph.state import State, memory_owner, read_events
 from stategate.nodes.models.reader import read_by_model
-from stategate.nodes.protocols import SLOTS, Actor, BuiltContext, ContextRequest, Updater
+from stategate.nodes.protocols import Actor, BuiltContext, ContextRequest, Updater
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import owned_by
@@ -35,7 +35,6 @@ class Agent:
         self.thread: str | None = None
         self.episode: str | None = None
         self.owner = ""
-        self._swapped: tuple[BaseModel, Agent] | None = None
 
     def for_call(
         self, overrides: BaseModel | None = None, configurable: Mapping[str, Any] | None = None
@@ -49,15 +48,12 @@ class Agent:
         return agent
 
     def _with_nodes(self, overrides: BaseModel | None) -> "Agent":
-        """Return the agent with the caller's nodes; those of one call are looked up once."""
+        """Return an agent with the caller's nodes; what is built is shared."""
         if overrides is None:
             return self
-        if self._swapped is None or self._swapped[0] is not overrides:
-            changes = {slot: getattr(overrides, slot) for slot in SLOTS}
-            changes = {slot: params for slot, params in changes.items() if params is not None}
-            config = self.config.model_copy(update=changes)
-            self._swapped = overrides, Agent(config, self.resources.with_models(*config.models))
-        return self._swapped[1]
+        changes = {slot: params for slot, params in overrides if params is not None}
+        config = self.config.model_copy(update=changes)
+        return Agent(config, self.resources.with_models(*config.models))
 
     @property
     def world(self) -> World:

@@ -10,8 +10,11 @@ from typing import Any
 _SHOWN: dict[str, tuple[str, int, int]] = tomllib.loads(
     Path(__file__).with_name("metrics.toml").read_text("utf-8")
 )
-#: Columns of episodes that fit a terminal; where there are others, these are shown.
-_EPISODES = ("agent", "n", "success", "score", "steps", "tokens_per_step", "seconds")
+#: Columns of episodes and of evidence that fit a terminal; where there are others, these are shown.
+_COLUMNS = frozenset(
+    "agent n success score steps tokens_per_step seconds turn_any_5 turn_all_5 turn_any_10"
+    " turn_any_in600 session_any_5 abstention_auc".split()
+)
 _TESTED = ("score", "ndcg", "right", "f1", "needs_shown")
 #: Bounds of intervals and standard errors stand beside their value or not at all.
 _BESIDE = re.compile(r"_(se|low|high)$")
@@ -32,11 +35,9 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def summary_text(summary: Mapping[str, Any]) -> str:
     """Return a summary for a terminal: its rows, mean ± standard error, and its main tests."""
-    rows = summary["rows"]
-    if any("tokens_per_step" in row for row in rows):
-        rows = [
-            {k: v for k, v in row.items() if k.removesuffix("_se") in _EPISODES} for row in rows
-        ]
+    rows = [row for row in summary["rows"] if row.get("category", "all") == "all"]
+    if any("tokens_per_step" in row or "turn_any_5" in row for row in rows):
+        rows = [{k: v for k, v in row.items() if k.removesuffix("_se") in _COLUMNS} for row in rows]
     lines = [table(rows)]
     for test in summary["tests"]:
         if test["metric"] in _TESTED and test.get("dataset") in (None, "average"):

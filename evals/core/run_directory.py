@@ -64,11 +64,8 @@ def read_run(folder: str | Path) -> Run:
         tables = {file.name.partition(".")[0]: read_rows(file) for file in files if file.is_file()}
     if not isinstance(args, dict) or not isinstance(summary, dict):
         raise UserError(f"'{folder}' is no run directory: {_ARGS} holds no arguments")
-    return Run(path, args, summary, tables, tuple(filter(_is_picture, sorted(path.glob("*.png")))))
-
-
-def _is_picture(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size <= _PICTURE
+    images = [p for p in sorted(path.glob("*.png")) if p.is_file() and p.stat().st_size <= _PICTURE]
+    return Run(path, args, summary, tables, tuple(images))
 
 
 def outcome_of(row: Mapping[str, Any]) -> Outcome:
