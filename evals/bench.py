@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from stategate.stores.errors import UserError
 from stategate.stores.home import data_folder
 from stategate.stores.runs import parse_numbers, with_errors
 
-T = TypeVar("T")
 _GOALS = 10
 _KINDS = ("full", "retrieve", "compress")
 _NUDGE = 0.5  # length of the random part: cosine 1 / sqrt(1 + 0.25), about 0.9
@@ -118,7 +117,7 @@ def _play(graph: Graph, goal: int, times: dict[str, list[float]]) -> None:
         last = now
 
 
-def timed(call: Callable[[T], object], inputs: Iterable[T]) -> dict[str, float]:
+def timed(call: Callable[[Any], object], inputs: Iterable[Any]) -> dict[str, float]:
     """Return p50 and p95 of the milliseconds of ``call`` by clock and processor."""
     clock, processor = [], []
     for one in inputs:

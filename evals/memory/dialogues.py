@@ -11,6 +11,7 @@ dialogues, not turns.
 import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +37,6 @@ POLICIES: dict[str, tuple[str, ...]] = {
         "memory=[{kind: conversation, budget: 2000}, {kind: long_term}]",
     ),
 }
-#: What is compared: memory against none, both against either.
-_PAIRS = (
-    ("neither", "stm"),
-    ("neither", "ltm"),
-    ("neither", "both"),
-    ("stm", "both"),
-    ("ltm", "both"),
-)
 _RIGHT = ("right", *(f"right_{kind}" for kind in KINDS))
 _COST = ("tokens", "model_tokens", "cost", "seconds")
 
@@ -120,7 +113,7 @@ def summarise(turns: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Sum
         units[name] = dict(enumerate(map(_measured, scored)))
         groups |= {number: row["dialogue"] for number, row in enumerate(scored)}
     rows = [summary_row(name, own, (*_RIGHT, "readable", *_COST)) for name, own in units.items()]
-    return rows, paired_tests(units, _PAIRS, _RIGHT, seed, groups)
+    return rows, paired_tests(units, combinations(agents, 2), _RIGHT, seed, groups)
 
 
 def _measured(row: Mapping[str, Any]) -> dict[str, float]:

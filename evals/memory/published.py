@@ -12,7 +12,7 @@ than what people say.
 
 import lzma
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,15 +85,11 @@ def read_locomo(path: str | Path) -> list[Conversation]:
     1,980 name a turn that is there, 445 of these adversarial: they are asked of the other person, and
     what their evidence tells is of the one who said it.
     """
-    conversations = []
-    for i, value in enumerate(_list(path)):
-        with user_error_context(f"'{path}' sample {i} is not in LoCoMo's format"):
-            conversations.append(_sample(value, str(value.get("sample_id", i))))
-    return conversations
+    return _read(path, "LoCoMo", _sample)
 
 
-def _sample(value: Any, name: str) -> Conversation:
-    transcript = value["conversation"]
+def _sample(value: Any, number: int) -> Conversation:
+    name, transcript = str(value.get("sample_id", number)), value["conversation"]
     turns = []
     for number in sorted(int(m[1]) for key in transcript if (m := _SESSION.fullmatch(key))):
         at = moment(str(transcript.get(f"session_{number}_date_time", "")))
@@ -128,14 +124,10 @@ def read_longmemeval(path: str | Path) -> list[Conversation]:
 
     Raises ``UserError`` naming the question that is wrong.
     """
-    conversations = []
-    for i, value in enumerate(_list(path)):
-        with user_error_context(f"'{path}' entry {i} is not in LongMemEval's format"):
-            conversations.append(_history(value))
-    return conversations
+    return _read(path, "LongMemEval", _history)
 
 
-def _history(value: Any) -> Conversation:
+def _history(value: Any, _: int) -> Conversation:
     golden = {str(id_) for id_ in value.get("answer_session_ids") or ()}
     turns, evidence, of_answer = [], [], []
     columns = ("haystack_session_ids", "haystack_dates", "haystack_sessions")
@@ -171,12 +163,18 @@ def text_of(path: str | Path) -> str:
         return Path(path).expanduser().read_text(encoding="utf-8")
 
 
-def _list(path: str | Path) -> Sequence[Any]:
+def _read(
+    path: str | Path, form: str, read_one: Callable[[Any, int], Conversation]
+) -> list[Conversation]:
     with user_error_context(f"cannot read '{path}'", "name the published JSON file"):
         values = parse_json(text_of(path))
     if not isinstance(values, list) or not values:
         raise UserError(f"'{path}' is no list of conversations: name the published JSON file")
-    return values
+    conversations = []
+    for number, value in enumerate(values):
+        with user_error_context(f"'{path}' entry {number} is not in {form}'s format"):
+            conversations.append(read_one(value, number))
+    return conversations
 
 
 def moment(text: str) -> float | None:
