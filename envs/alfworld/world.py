@@ -37,7 +37,7 @@ class AlfWorld(World):
         self.splits: Mapping[str, Sequence[str]] = splits
         if split is not None and split not in splits:
             raise UserError(f"no split '{split}': these games have {', '.join(splits)}")
-        self.split = split
+        self._numbered = splits[split] if split is not None else self.games
         self._game = lru_cache(maxsize=_GAMES)(self._read)
 
     @classmethod
@@ -58,10 +58,10 @@ class AlfWorld(World):
 
     def tasks(self) -> Sequence[Mapping[str, Any]]:
         """Return a task for each game of the split."""
-        return [{"game": name} for name in self._numbered(None)]
+        return [{"game": name} for name in self._numbered]
 
     def reset(self, task: Mapping[str, Any]) -> tuple[Session, Observation]:
-        """Start ``{"game": name}``, or ``{"game": number}`` of the split (or of ``"split"``, if given).
+        """Start ``{"game": name}``, or ``{"game": number}`` of the split.
 
         ``{"goal": number}`` is the same; ``say`` is another sentence for what the game asks.
         Raises ``UserError`` for unknown and for broken games.
@@ -71,11 +71,9 @@ class AlfWorld(World):
             spec["game"] = spec.pop("goal")
         words = task_sentence(spec)
         spec.pop("say", None)
-        if "game" not in spec or not set(spec) <= {"game", "split"}:
-            raise UserError(
-                'an ALFWorld task is {"game": name or number}, with "split" or "say" if you like'
-            )
-        session: dict[str, Any] = {"game": self._named(**spec), "changes": (), "last": None}
+        if set(spec) != {"game"}:
+            raise UserError('an ALFWorld task is {"game": name or number}, with "say" if you like')
+        session: dict[str, Any] = {"game": self._named(spec["game"]), "changes": (), "last": None}
         if words is not None:
             session["say"] = words
         return session, self.observe(session)
@@ -136,25 +134,17 @@ class AlfWorld(World):
             game = self._game(self._named(name))
             return game, game.state(changes), last
 
-    def _named(self, game: Any, split: str | None = None) -> str:
+    def _named(self, game: Any) -> str:
         if isinstance(game, str):
             if game not in self._library:
                 raise UserError(f"no game '{game}': games are named split/task/trial, see .games")
             return game
-        numbered = self._numbered(split)
+        numbered = self._numbered
         if isinstance(game, bool) or not isinstance(game, int):
             raise UserError(f"a game is a name or a number, not {game!r}")
         if not 0 <= game < len(numbered):
             raise UserError(f"no game {game}: there are games 0 to {len(numbered) - 1}")
         return numbered[game]
-
-    def _numbered(self, split: str | None) -> Sequence[str]:
-        split = split or self.split
-        if split is None:
-            return self.games
-        if split not in self.splits:
-            raise UserError(f"no split '{split}': these games have {', '.join(self.splits)}")
-        return self.splits[split]
 
     def _read(self, name: str) -> Game:
         try:

@@ -35,28 +35,20 @@ class Product:
     instruction: str | None = None
     instruction_attributes: tuple[str, ...] = ()
 
-    def __getitem__(self, key: str) -> Any:
-        value: Any = getattr(self, key)
-        return value
-
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Products in file order, by ASIN, and what identifies the files they came from.
-
-    ``skipped`` counts records that could not be read.
-    """
+    """Products in file order, by ASIN, and what identifies the files they came from."""
 
     products: dict[str, Product]
     human: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
-    skipped: int = 0
 
 
 def read_catalogue(folder: str | Path) -> Catalogue:
     """Read the official files from ``folder`` ("sample" is the one that ships with the code).
 
-    A record that cannot be read is skipped and counted. Raises ``UserError`` for a missing folder or
+    A record that cannot be read is skipped with a warning. Raises ``UserError`` for a missing folder or
     file, broken JSON, or files without any product.
     """
     path = SAMPLE if str(folder) == "sample" else Path(folder).expanduser()
@@ -89,7 +81,7 @@ def read_catalogue(folder: str | Path) -> Catalogue:
     if skipped:
         warn_once(f"{path.name}: {skipped} of {len(items)} products were skipped: {problem}")
     people = human if isinstance(human, dict) else {}
-    return Catalogue(products, people, digest.hexdigest(), skipped)
+    return Catalogue(products, people, digest.hexdigest())
 
 
 def _first(folder: Path, names: tuple[str, ...]) -> Path:

@@ -186,10 +186,7 @@ def _row(name: str, rollouts: Sequence[Rollout]) -> dict[str, Any]:
 def _scorer(
     settings: DaggerSettings, reading: Encoder, device: torch.device
 ) -> tuple[nn.Module, dict[str, int]]:
-    """Return a scorer and its sizes, with the weights of ``settings.start`` if that is named.
-
-    Features that came later than that checkpoint begin with weight zero.
-    """
+    """Return a scorer and its sizes, with the weights of ``settings.start`` if that is named."""
     torch.manual_seed(settings.seed)
     sizes = {
         "d_row": len(reading.row_features),
@@ -199,19 +196,12 @@ def _scorer(
     scorer = make_scorer(**sizes).to(device)
     if settings.start:
         before, earlier, meta = load_scorer(settings.start)
-        if meta["architecture"]["hidden"] != settings.hidden:
+        if meta["architecture"] != sizes or earlier.row_features != reading.row_features:
             raise UserError(
-                f"'{settings.start}' has another width: set hidden as it has, or no start"
+                f"'{settings.start}' has another width or other features: set hidden as it has, or "
+                "no start"
             )
-        weights = before.state_dict()
-        for layer, old, now in (
-            ("row", earlier.row_features, reading.row_features),
-            ("page", earlier.page_features, reading.page_features),
-        ):
-            own = weights[f"{layer}.weight"]
-            weights[f"{layer}.weight"] = own.new_zeros(len(own), len(now))
-            weights[f"{layer}.weight"][:, [now.index(name) for name in old]] = own
-        scorer.load_state_dict(weights)
+        scorer.load_state_dict(before.state_dict())
     return scorer, sizes
 
 

@@ -1,6 +1,6 @@
 """Phase 1: train a state model to foresee the class of the next action.
 
-Reports accuracy and macro-F1 on held-out episodes beside the majority class. Resumes after a stop; runs
+Reports accuracy on held-out episodes beside the majority class. Resumes after a stop; runs
 on the GPU if there is one.
 """
 
@@ -118,18 +118,16 @@ def predictions(
 
 
 def scored(name: str, predicted: Sequence[Predicted]) -> dict[str, Any]:
-    """Return a summary row: accuracy and macro-F1, standard errors over groups (bootstrap)."""
-    row: dict[str, Any] = {"agent": name, "n": len(predicted)}
-    row["decisions"] = sum(len(labels) for _, _, labels in predicted)
+    """Return a summary row: accuracy, its standard error over groups (bootstrap)."""
     groups = [group_of(episode.trajectory) for episode, _, _ in predicted]
-    row["groups"] = len(set(groups))
-    for metric, measure in (("accuracy", _accuracy), ("macro_f1", _macro_f1)):
-        row[metric] = measure(predicted)
-        row[f"{metric}_se"] = error_over_groups(predicted, groups, measure)
-    for mode in sorted({str(e.trajectory.agent.get("mode", "")) for e, _, _ in predicted} - {""}):
-        own = [p for p in predicted if p[0].trajectory.agent.get("mode") == mode]
-        row[f"accuracy_{mode}"] = _accuracy(own)
-    return row
+    return {
+        "agent": name,
+        "n": len(predicted),
+        "decisions": sum(len(labels) for _, _, labels in predicted),
+        "groups": len(set(groups)),
+        "accuracy": _accuracy(predicted),
+        "accuracy_se": error_over_groups(predicted, groups, _accuracy),
+    }
 
 
 def majority(
@@ -144,14 +142,3 @@ def majority(
 
 def _accuracy(predicted: Sequence[Predicted]) -> float:
     return float(np.mean(np.concatenate([guess == true for _, guess, true in predicted])))
-
-
-def _macro_f1(predicted: Sequence[Predicted]) -> float:
-    guesses = np.concatenate([guess for _, guess, _ in predicted])
-    truths = np.concatenate([true for _, _, true in predicted])
-    # Counted here: scikit-learn's takes 30 ms a call, and errors need hundreds.
-    size = int(max(guesses.max(), truths.max())) + 1
-    hits, guessed, true = (
-        np.bincount(of, minlength=size) for of in (truths[guesses == truths], guesses, truths)
-    )
-    return float(np.mean((2 * hits / np.maximum(guessed + true, 1))[true > 0]))
