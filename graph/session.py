@@ -151,7 +151,18 @@ class Session:
         with self.graph.alone(self.config):
             self.graph.settle(self.config)
             seen = self._advance(on_text, interrupt_after=["write_memory"])
-            return self._result(seen, started)
+            after = self.values
+            if "context" not in seen or "observation" not in seen:
+                # Nodes that had written before a kill do not run again: the step is drawn once more.
+                return replace(self.last(), seconds=time.perf_counter() - started)
+            return StepResult(
+                step=after["steps"] - 1,
+                observation=seen["observation"],
+                context=seen["context"],
+                decision=unpack_decision(after),
+                outcome=seen.get("outcome") or self._agent().world.observe(after["session"]),
+                seconds=time.perf_counter() - started,
+            )
 
     def last(self) -> StepResult:
         """Return the step taken last, drawn again. Raises ``UserError`` where none was."""
@@ -186,11 +197,10 @@ class Session:
             action = _legal_form(agent, action, observation)
             decision = Decision(action, reason="a person's own action")
             update = apply_decision(agent, state, decision, context)
-            seen = {"observation": observation, "context": context, "outcome": update["outcome"]}
             update["recurrent"] = state["recurrent"]
             write_head(self.graph, self.config, update, "write_memory")
             self._advance(interrupt_after=["write_memory"])
-            return self._result(seen, started)
+            return replace(self.last(), seconds=time.perf_counter() - started)
 
     def look(
         self, context: Mapping[str, Any] | None = None, step: int | None = None, *, act: bool = True
@@ -342,21 +352,6 @@ class Session:
                 seen.update(change if isinstance(change, dict) else {})
             self._task = None
         return seen
-
-    def _result(self, seen: Mapping[str, Any], started: float) -> StepResult:
-        """Return the step taken last, of what its nodes returned (``seen``)."""
-        after = self.values
-        if "context" not in seen or "observation" not in seen:
-            # Nodes that had written before a kill do not run again: their step is drawn once more.
-            return replace(self.last(), seconds=time.perf_counter() - started)
-        return StepResult(
-            step=after["steps"] - 1,
-            observation=seen["observation"],
-            context=seen["context"],
-            decision=unpack_decision(after),
-            outcome=seen.get("outcome") or self._agent().world.observe(after["session"]),
-            seconds=time.perf_counter() - started,
-        )
 
     def _require_running(self) -> None:
         if self.done:
