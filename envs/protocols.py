@@ -7,7 +7,7 @@ what its pages, actions and instructions mean.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line, overlap, words_of
@@ -220,8 +220,8 @@ class StatusLine:
 
 #: Kinds of inputs of a state model, in the order of its type embedding. Only append: checkpoints
 #: hold it. A fact is what a page says about a part of what is asked.
-INPUT_KINDS = ("GOAL", "CLAUSE", "OBS", "ACT", "REWARD", "DONE", "ERROR", "WISH", "FACT")
 InputKind = Literal["GOAL", "CLAUSE", "OBS", "ACT", "REWARD", "DONE", "ERROR", "WISH", "FACT"]
+INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 
 
 @dataclass(frozen=True)
@@ -320,7 +320,10 @@ class View:
         for action in observation.actions:
             verbs.setdefault(verb_of(action), []).append(action)
         commands = [
-            Chunk(f"commands:{verb}", "commands", "", tuple(actions), {}, _role_of(actions))
+            Chunk(
+                *(f"commands:{verb}", "commands", "", tuple(actions)),
+                role="pinned" if ANSWER in actions else "commands",
+            )
             for verb, actions in verbs.items()
         ]
         return [*texts, *commands]
@@ -372,10 +375,6 @@ def plain_fragments(chunk: Chunk) -> tuple[Fragment, ...]:
 def fragments_of(chunk: Chunk) -> tuple[Fragment, ...]:
     """Return the prompt lines of ``chunk`` in parts: those that its view wrote, or the plain ones."""
     return plain_fragments(chunk) if chunk.fragments is None else chunk.fragments
-
-
-def _role_of(actions: Sequence[str]) -> Role:
-    return "pinned" if ANSWER in actions else "commands"
 
 
 def chosen_line(name: str, value: str) -> StatusLine:

@@ -66,7 +66,8 @@ def collect(
     start = partial(_serve, course, data, seed)
     played = iter(in_order(start, [job for part in jobs for job in part], crew, "record"))
     train, held = ([t for t in islice(played, len(part)) if t.reward == 1.0] for part in jobs)
-    facts = {"seed": seed, "actors": [*actors], "data": {"sha256": plan.fingerprint}}
+    data_hash = next(iter(plan.worlds.values())).fingerprint
+    facts = {"seed": seed, "actors": [*actors], "data": {"sha256": data_hash}}
     return write_splits(out, {"train": train, "heldout": held}, facts, _counted)
 
 

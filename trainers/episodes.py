@@ -47,7 +47,6 @@ class Course:
     """
 
     env: EnvParams
-    fingerprint: str
     worlds: Mapping[str, World]
     training: Sequence[Mapping[str, Any]]
     exams: Sequence[Mapping[str, Any]]

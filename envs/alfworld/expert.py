@@ -1,4 +1,4 @@
-"""The search expert: a rule-based policy that searches places for the goal's things.
+"""The search expert: what an instruction may mean, what is known of a room, and what to do next.
 
 Its inputs are the instruction, past commands with their answers, and the page's commands. With the
 whole history it is the expert whose episodes train others. With a prompt's part of the history
@@ -9,8 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from stategate.envs.alfworld.goals import Goal, possible_goals
 from stategate.envs.alfworld.reading import (
     STATES,
     Command,
@@ -22,7 +22,10 @@ from stategate.envs.alfworld.reading import (
     place_in,
     things_in,
 )
+from stategate.language.instruction.goals import TaskKind, rank_names, read_goal
 
+_MOST = 40  # goals of an instruction that are considered
+_LEAST = 0.002  # probability, beside the likeliest goal's, of the least likely
 _UNSEEN = 0.03  # what stays of a goal whose thing is nowhere, where all places were searched
 _DONE = 1e-4  # what stays of a goal that was reached and did not end the game
 
@@ -32,6 +35,51 @@ _TOOLS = {
     "heat": re.compile(r"microwave|oven|stove"),
     "cool": re.compile(r"fridge|icebox|freez"),
 }
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A goal in kinds of things. ``state`` is the verb to apply to the thing ("" for none).
+
+    ``target`` is the kind of place, or of lamp where ``is_light``.
+    """
+
+    thing: str
+    target: str
+    state: str = ""
+    count: int = 1
+    is_light: bool = False
+
+
+@lru_cache(maxsize=4096)
+def possible_goals(
+    instruction: str, places: frozenset[str] = frozenset(), things: frozenset[str] = frozenset()
+) -> tuple[tuple[Goal, float], ...]:
+    """Return the goals that ``instruction`` may mean with probabilities, the likeliest first.
+
+    ``places`` and ``things`` are kinds that the room shows; without any, all trained names compete.
+    """
+    reading = read_goal(instruction)
+    named, targets = reading.thing(things), reading.place(places)
+    lamps = rank_names(reading, "place", things) if reading.may_be("light") else ()
+    goals = [
+        (_goal(kind, thing, place), chance * p * q)
+        for kind, chance in reading.kind
+        for thing, p in named
+        for place, q in (lamps if kind == "light" else targets)
+    ]
+    goals.sort(key=lambda pair: -pair[1])
+    return tuple(pair for pair in goals[:_MOST] if pair[1] >= _LEAST * goals[0][1])
+
+
+def likeliest_goal(instruction: str) -> Goal:
+    """Return the likeliest goal of ``instruction`` without a room."""
+    return possible_goals(instruction)[0][0]
+
+
+def _goal(kind: TaskKind, thing: str, place: str) -> Goal:
+    state = kind if kind in ("clean", "heat", "cool") else ""
+    return Goal(thing, place, state, 1 + (kind == "two"), kind == "light")
 
 
 @dataclass

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
-from stategate.envs.alfworld.expert import goal_here, knowledge_of
-from stategate.envs.alfworld.goals import Goal, likeliest_goal
+from stategate.envs.alfworld.expert import Goal, goal_here, knowledge_of, likeliest_goal
 from stategate.envs.alfworld.reading import (
     BANNER,
     STATES,

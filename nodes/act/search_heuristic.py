@@ -10,8 +10,14 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from typing import ClassVar, Literal
 
-from stategate.envs.alfworld.expert import Knowledge, decide, delivered, goal_here, knowledge_of
-from stategate.envs.alfworld.goals import Goal
+from stategate.envs.alfworld.expert import (
+    Goal,
+    Knowledge,
+    decide,
+    delivered,
+    goal_here,
+    knowledge_of,
+)
 from stategate.envs.alfworld.reading import Command, command_of, kind_of
 from stategate.envs.alfworld.view import AlfWorldActions
 from stategate.nodes.act.replies import Offer

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Hashable, Mapping, Sequence
 
-from stategate.envs.alfworld.expert import knowledge_of
-from stategate.envs.alfworld.goals import likeliest_goal
+from stategate.envs.alfworld.expert import knowledge_of, likeliest_goal
 from stategate.envs.alfworld.reading import command_of, kind_of, page_text
 from stategate.envs.protocols import Observation
 from stategate.nodes.experience.adapter import ExperienceAdapter, Fact

@@ -7,9 +7,8 @@ import zipfile
 import pytest
 
 from stategate.envs.alfworld import AlfWorld
-from stategate.envs.alfworld.expert import decide, knowledge_of
+from stategate.envs.alfworld.expert import decide, knowledge_of, likeliest_goal
 from stategate.envs.alfworld.game import Game
-from stategate.envs.alfworld.goals import likeliest_goal
 from stategate.envs.alfworld.grammar import read_grammar
 from stategate.envs.alfworld.pddl import And, read_domain, read_problem
 from stategate.envs.alfworld.reading import command_of

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from stategate.envs.alfworld import AlfWorld
 from stategate.envs.alfworld.expert import (
+    Goal,
     Knowledge,
     decide,
     delivered,
     goal_here,
     knowledge_of,
 )
-from stategate.envs.alfworld.goals import Goal
 from stategate.envs.alfworld.reading import command_of, kind_of
 from stategate.envs.protocols import Observation, Session, World
 from stategate.nodes.observe.alfworld import AlfWorldEnv
@@ -114,7 +114,6 @@ def course(data: str, seed: int) -> Course:
     held_out = set(rooms[: max(1, round(_HELD_OUT * len(rooms)))])
     return Course(
         env,
-        world.fingerprint,
         {"train": world},
         [{"game": g} for g in world.splits["train"] if room_of(g) not in held_out],
         [{"game": g} for g in world.splits["train"] if room_of(g) in held_out],

@@ -92,7 +92,7 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     scorer, sizes = _scorer(settings, reading, device)
     schools = [School(one, reading, scorer) for one in every]
     names = [school.name for school in schools]
-    hashes = [school.course.fingerprint for school in schools]
+    hashes = [next(iter(school.course.worlds.values())).fingerprint for school in schools]
     data = {"sha256": hashes if is_joint else hashes[0]}
     run = open_run(settings, {"data": data})
     recent: deque[list[Rollout]] = deque(maxlen=settings.keep)

@@ -6,6 +6,7 @@ products adds what finds or opens them, and that they may be taken at first sigh
 product by who knows made the policy leave right ones: 27 of 154 held out, where ``rule`` leaves 7.)
 """
 
+import random
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -25,7 +26,7 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource
 from stategate.stores.traces import Event
 from stategate.trainers.episodes import Course, make_resources
-from stategate.trainers.webshop.goals import MODES, draw, load_shop, practice, reword
+from stategate.trainers.webshop.goals import MODES, load_shop, practice, reword
 
 _PAGES = 3  # pages of a search that are looked at
 _ROOM = 4000  # tokens of what the rule reads
@@ -162,12 +163,11 @@ def course(data: str, seed: int) -> Course:
     }
     plan = plans[MODES[0]]
     developing = plan.world.ranges["developing"]
-    shown_goals = draw(developing, min(_SHOWN, len(developing)), seed, plan.world)
+    shown_goals = random.Random(seed).sample(developing, min(_SHOWN, len(developing)))
     for one in plans.values():
         reword(one.world, shown_goals, "develop", seed)
     return Course(
         WebShopEnv(),
-        plan.world.catalogue.fingerprint,
         {mode: one.world for mode, one in plans.items()},
         [
             {"goal": goal}

@@ -30,24 +30,6 @@ _FURTHER = 4  # properties at most that are asked beside a product's listed ones
 _JOINTS = (("", " with ", " for "), ("", " with "), ("", " for "), (" with ",), (" for ",), ("",))
 
 
-def draw(goals: Sequence[int], n: int, seed: int, world: WebShop) -> list[int]:
-    """Draw ``n`` goals evenly by product: each comes once before any comes twice."""
-    rng = random.Random(seed)
-    groups: dict[str, list[int]] = {}
-    for goal in goals:
-        groups.setdefault(world.group_of(goal), []).append(goal)
-    for own in groups.values():
-        rng.shuffle(own)
-    keys = sorted(groups)
-    chosen: list[int] = []
-    lap = 0
-    while len(chosen) < n:
-        rng.shuffle(keys)
-        chosen += [groups[key][lap % len(groups[key])] for key in keys]
-        lap += 1
-    return chosen[:n]
-
-
 @dataclass(frozen=True)
 class Practice:
     """``world`` has the made goals after its own; the lists hold goal numbers, by product apart."""
