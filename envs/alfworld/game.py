@@ -137,7 +137,7 @@ class Game:
 
     def has_won(self, state: State) -> bool:
         """Say whether the goal holds."""
-        return self._is_goal(state, ())
+        return bool(self._goal_solutions(state, ()))
 
     def contents(self, state: State) -> dict[str, list[str]]:
         """Return the names of the things at each place, of places that hold any."""
@@ -171,8 +171,8 @@ class Game:
         ]
 
     @cached_property
-    def _is_goal(self) -> Callable[[State, Row], bool]:
-        return self._compiler.check(self._goal)
+    def _goal_solutions(self) -> Solutions:
+        return self._compiler.solutions((), self._goal)
 
     @cached_property
     def _compiler(self) -> Compiler:

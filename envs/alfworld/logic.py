@@ -84,7 +84,8 @@ class Compiler:
     ) -> Callable[[State, Row], list[Row]]:
         """Return a function from (state, values of ``parameters``) to the sorted solutions.
 
-        A solution holds the values of ``parameters``, then of ``variables``.
+        A solution holds the values of ``parameters``, then of ``variables``; a formula without either
+        has one solution, (), where it holds.
         """
         scope = _Scope(self._numbers, (*parameters, *variables))
         count, size = len(parameters), len(parameters) + len(variables)
@@ -101,19 +102,6 @@ class Compiler:
             return sorted(set(solutions))
 
         return solve
-
-    def check(self, formula: Formula, parameters: Variables = ()) -> Callable[[State, Row], bool]:
-        """Return a function from (state, values of ``parameters``) to whether ``formula`` holds."""
-        scope = _Scope(self._numbers, parameters)
-        test = self._check(formula, scope)
-        blank, count = scope.blank(), len(parameters)
-
-        def holds(state: State, values: Row = ()) -> bool:
-            slots = list(blank)
-            slots[:count] = values
-            return test(state, slots)
-
-        return holds
 
     def _search(
         self,

@@ -1,1 +1,1 @@
-"""Training on ALFWorld: the searching expert's episodes."""
+"""ALFWorld's course: games to practise on, and a teacher."""

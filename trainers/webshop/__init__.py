@@ -1,1 +1,1 @@
-"""Trainers of what knows WebShop: its expert's episodes, its practice goals, its policy actor."""
+"""WebShop's course: goals to practise on, and a teacher."""

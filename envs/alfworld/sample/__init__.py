@@ -1,1 +1,1 @@
-"""Invented household games in the format of ALFWorld's, and how they are made (``make``)."""
+"""Invented household games in the format of ALFWorld's."""
