@@ -116,10 +116,6 @@ class _Ledger:
             dict.fromkeys(verb for n in sorted(self.carried) for verb in self.verbs.get(n, ()))
         )
 
-    def locations_of(self, things: set[str]) -> list[frozenset[str]]:
-        """Return the names at the last location of each of ``things``."""
-        return [self.locations[name] for name in things if name in self.locations]
-
 
 @dataclass(frozen=True)
 class _Candidate:
@@ -136,14 +132,14 @@ class _Reading:
 
     def __init__(self, context: BuiltContext, step: int, profile: WorldProfile) -> None:
         self._step = step
-        self._goal = _goal_stems(profile.view, context)
+        self._page = " ".join(
+            p.text for p in context.pieces if p.kind not in FRAME and not p.actions
+        )
+        self._goal = _goal_stems(profile.view, context, self._page)
         self._page_features = PageFeatures(context, step, profile, context.instruction)
         self._is_partial = profile.partially_observed
         self._steps = _steps_of(context)
         self._status = " ".join(p.text for p in context.pieces if p.kind == "status")
-        self._page = " ".join(
-            p.text for p in context.pieces if p.kind not in FRAME and not p.actions
-        )
         self._last = one_line(self._steps[-1].action) if self._steps else ""
         if self._steps and not self._steps[-1].answer:  # what came of the last step is the page
             answer = one_line(self._page)
@@ -151,10 +147,11 @@ class _Reading:
         self._ledger = _Ledger(self._steps, self._goal, self._status)
         self._slots = {verb_of(a) for a in context.actions if takes_text(a)}
         self._done = Counter(one_line(step.action) for step in self._steps)
-        self._goal_steps = [s for s in self._steps if self._about(s)]
+        self._goal_steps = [s for s in self._steps if says_any(s.action, self._goal.thing)]
         self._candidates = self._candidates_of(context)
 
     def _candidates_of(self, context: BuiltContext) -> list[_Candidate]:
+        plain_texts = texts_of(AlignedInstruction.of(self._goal.instruction)) if self._slots else {}
         candidates: dict[str, _Candidate] = {}
         for piece in context.pieces:
             is_alone = len(piece.actions) == 1
@@ -162,9 +159,7 @@ class _Reading:
             amounts = tuple(f.amount for f in piece.fragments if f.amount is not None)
             for action in piece.actions:
                 if takes_text(action):
-                    for words in self._page_features.texts or texts_of(
-                        AlignedInstruction.of(self._goal.instruction)
-                    ):
+                    for words in self._page_features.texts or plain_texts:
                         written = fill(action, words)
                         candidates.setdefault(written, _Candidate(written))
                 else:
@@ -191,11 +186,10 @@ class _Reading:
             rows[one.action] = {
                 **self._matches(one, best),
                 **past,
-                **self._around(one.action, names[i]),
+                **self._words(one.action, names[i]),
                 **rivals[i],
                 "exhausted": float(is_done[i] and not past["said thing there"]),
                 "fresh": float(not is_done[i]),
-                **self._written(one.action),
                 **self._followed(one.action, names[i], weights, related),
                 **hashed_words("word", self._telling(word_stems(one.action)), _WORDS),
                 **hashed_words("verb", (verb_of(one.action),), _VERBS),
@@ -291,24 +285,19 @@ class _Reading:
             ),
         }
 
-    def _around(self, action: str, names: frozenset[str]) -> Features:
-        size = max(len(names), 1)
-        carried = frozenset(word_stems(action)) & frozenset(words_of(self._status))
-        return {
+    def _words(self, action: str, names: frozenset[str]) -> Features:
+        """Return the features of a command's words: who says them, and whether they fill a slot."""
+        own, size = frozenset(word_stems(action)), max(len(names), 1)
+        features = {
             "in status": len(names & names_of(self._status)) / size,
             "in page text": len(names & names_of(self._page)) / size,
-            "carried words": min(len(carried), 3) / 3,
+            "carried words": min(len(own & frozenset(words_of(self._status))), 3) / 3,
         }
-
-    def _written(self, action: str) -> Features:
-        if verb_of(action) not in self._slots or not action.endswith("]"):
-            return {}
-        own = frozenset(word_stems(action))
-        return {
-            "takes text": 1.0,
-            "share of asked": word_share(self._goal.any, own),
-            "longer text": min(len(own), 12) / 12,
-        }
+        if verb_of(action) in self._slots and action.endswith("]"):
+            features["takes text"] = 1.0
+            features["share of asked"] = word_share(self._goal.any, own)
+            features["longer text"] = min(len(own), 12) / 12
+        return features
 
     def _followed(
         self,
@@ -323,7 +312,7 @@ class _Reading:
         def is_where(things: set[str]) -> float:
             if names & things:
                 return 0.0
-            places = ledger.locations_of(things)
+            places = (ledger.locations[name] for name in things & ledger.locations.keys())
             return max((shared_names(names, at, weights) for at in places), default=0.0)
 
         things_there = len(numbered(related[-1].answer_names - names)) if related else 0
@@ -343,10 +332,6 @@ class _Reading:
             "gone to since touch": float(bool(since)),
             "times since touch": min(len(since), 4) / 4,
         }
-
-    def _about(self, step: _Step) -> bool:
-        """Say whether a step acted on the goal's thing."""
-        return says_any(step.action, self._goal.thing)
 
     def _facts(self, is_done: Sequence[bool]) -> Features:
         """Return the page's features."""
@@ -373,7 +358,7 @@ class _Reading:
             "takes seen": min(len(self._goal_steps), 6) / 3,
             "related to asked": min(sum(says_thing), 4) / 2,
             "fresh commands": sum(not d for d in is_done) / max(len(is_done), 1),
-            "just asked": float(bool(steps) and self._about(steps[-1])),
+            "just asked": float(bool(steps) and steps[-1] in self._goal_steps),
             "several": float(len(goal.values) > 1),
             "asks property": float(bool(goal.quality)),
             "asked seen and not reached": float(not self._goal_steps and any(says_thing)),
@@ -415,10 +400,9 @@ class _Reading:
         return words if self._is_partial else ()
 
 
-def _goal_stems(view: View, context: BuiltContext) -> _GoalStems:
+def _goal_stems(view: View, context: BuiltContext, page: str) -> _GoalStems:
     instruction = context.instruction
     steps = [(step.action, step.outcome) for step in context.steps]
-    page = " ".join(p.text for p in context.pieces if p.kind not in FRAME and not p.actions)
     clauses = view.clauses_here(instruction, steps, page, context.actions) if instruction else ()
 
     def stems(role: str) -> frozenset[str]:

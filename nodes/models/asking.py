@@ -36,14 +36,16 @@ def ask(
     ``max_tokens`` is what the reply may have, where that is not the model's own setting.
     """
     settings: dict[str, Any] = {} if max_tokens is None else {"max_tokens": max_tokens}
-    form = response_format("reply", schema)
+
+    def reply(**form: Any) -> BaseMessage:
+        return run(guarded(model, lambda m: m.ainvoke(list(messages), **settings, **form)))
+
     try:
-        answer = run(guarded(model, lambda m: m.ainvoke(list(messages), **settings, **form)))
+        answer = reply(**response_format("reply", schema))
     except RequestRefused:
         if schema is None:
             raise
-        # A server without structured output: the prompt says it too.
-        answer = run(guarded(model, lambda m: m.ainvoke(list(messages), **settings)))
+        answer = reply()  # a server without structured output: the prompt says it too
     return str(answer.text)
 
 
