@@ -80,7 +80,6 @@ class Answer(_Judging):
     asks_model: ClassVar[bool] = True
     hint: ClassVar[str] = "a language model answers in its own words"
     kind: Literal["answer"] = "answer"
-    system: str = Field(default=SYSTEM, description="the system message")
     threshold: float = Field(
         default=ASKED,
         ge=0,
@@ -105,7 +104,7 @@ class Answer(_Judging):
                 if evidence.chance < self.threshold:
                     return _nothing(f"chance {evidence.chance:.2f} that what was read answers")
             # Invoked, not streamed by hand: LangGraph streams the tokens of any model call.
-            reply = await ask([SystemMessage(self.system), *context.messages])
+            reply = await ask([SystemMessage(SYSTEM), *context.messages])
             # The answer alone, also where a model wraps it as an action or repeats the cue.
             text = str(reply.text).strip()
             inner = answered(text)
@@ -175,7 +174,6 @@ class Extract(_Judging):
     hint: ClassVar[str] = "no model: quotes the sentences that fit the question best"
     kind: Literal["extract"] = "extract"
     sentences: int = Field(default=2, ge=1, description="how many sentences an answer has")
-    words: float = Field(default=WORDS, ge=0, description="weight of shared words beside cosine")
     threshold: float = Field(
         default=QUOTED,
         ge=0,
@@ -190,7 +188,7 @@ class Extract(_Judging):
             question, decided = _question(resources, context)
             if decided is not None:
                 return decided
-            evidence = support(context, question, resources.embedder, self.words)
+            evidence = support(context, question, resources.embedder, WORDS)
             return _nothing("the context holds nothing to quote") if evidence is None else evidence
 
         def act(context: BuiltContext, step: int) -> Decision:

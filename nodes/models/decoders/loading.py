@@ -18,8 +18,9 @@ from stategate.stores.progress import Progress
 DEFAULT = "smollm2-135m"
 
 
-def load_backend(model: str = DEFAULT, max_tokens: int = 300) -> Backend:
-    """Return the backend for ``model``: Mamba-2 if its config says so, else a transformer.
+@lru_cache(maxsize=4)
+def shared_backend(model: str = DEFAULT, max_tokens: int = 300) -> Backend:
+    """Return this process's backend for ``model``: Mamba-2 if its config says so, else a transformer.
 
     ``model`` is an asset such as ``smollm2-135m`` or ``qwen2.5-coder-0.5b``, a folder, a .gguf file,
     or a hub repository such as ``AntonV/mamba2-130m-hf``.
@@ -35,10 +36,6 @@ def load_backend(model: str = DEFAULT, max_tokens: int = 300) -> Backend:
     from stategate.nodes.models.decoders.transformer import TransformerBackend
 
     return TransformerBackend(*common)
-
-
-#: This process's backend for the same settings: one copy of the weights, whoever asks.
-shared_backend = lru_cache(maxsize=4)(load_backend)
 
 
 def model_folder(model: str) -> tuple[Path | str, str]:

@@ -84,16 +84,16 @@ def mamba_folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def llama(llama_folder):
-    from stategate.nodes.models.decoders.loading import load_backend
+    from stategate.nodes.models.decoders.loading import shared_backend
 
-    return load_backend(str(llama_folder), max_tokens=40)
+    return shared_backend(str(llama_folder), max_tokens=40)
 
 
 @pytest.fixture(scope="session")
 def mamba(mamba_folder):
-    from stategate.nodes.models.decoders.loading import load_backend
+    from stategate.nodes.models.decoders.loading import shared_backend
 
-    return load_backend(str(mamba_folder), max_tokens=40)
+    return shared_backend(str(mamba_folder), max_tokens=40)
 
 
 @pytest.fixture(params=["llama", "mamba"])
