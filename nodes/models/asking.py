@@ -37,7 +37,7 @@ def ask(
     """
     settings: dict[str, Any] = {} if max_tokens is None else {"max_tokens": max_tokens}
 
-    def reply(**form: Any) -> BaseMessage:
+    def reply(**form: Any) -> Any:
         return run(guarded(model, lambda m: m.ainvoke(list(messages), **settings, **form)))
 
     try:
