@@ -75,7 +75,7 @@ class Evaluation(Settings):
 
     def render(self, summary: Mapping[str, Any]) -> str:
         """Return a summary as a terminal shows it."""
-        from stategate.evals.core.report import summary_text
+        from stategate.evals.core.run_directory import summary_text
 
         return summary_text(summary)
 

@@ -23,6 +23,7 @@ from stategate.nodes.protocols import (
 from stategate.nodes.registry import first_problem, registry, suggestion
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import read_yaml
+from stategate.stores.home import home
 
 #: Fields of params that may name a place: a file, a folder, a database, a server.
 PLACES = frozenset(
@@ -53,6 +54,12 @@ class Config(BaseModel):
     reader: Literal["learned", "model"] = "learned"
     max_steps: int = Field(default=20, ge=1, le=10_000)
     checkpoints: str | None = None
+
+    def durable(self) -> "Config":
+        """Return this config with checkpoints on disk, where it does not say otherwise."""
+        if self.checkpoints is not None:
+            return self
+        return self.model_copy(update={"checkpoints": str(home() / "checkpoints.sqlite")})
 
     @property
     def models(self) -> tuple[Any, ...]:

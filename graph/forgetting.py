@@ -23,7 +23,7 @@ from stategate.stores.embeddings import embedding_cache, key_of
 from stategate.stores.errors import user_error_context
 from stategate.stores.home import home, thread_of
 from stategate.stores.memory.extraction import extract_statements
-from stategate.stores.memory.forget import Erased
+from stategate.stores.memory.facts import Erased
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import Namespace
 from stategate.stores.progress import Progress

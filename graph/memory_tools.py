@@ -18,7 +18,7 @@ from pydantic import Field
 
 from stategate.graph.state import memory_owner
 from stategate.nodes.models.embedders import MiniLM
-from stategate.nodes.observe.retriever import CorpusRetriever
+from stategate.nodes.observe.qa import CorpusRetriever
 from stategate.nodes.protocols import EmbedderParams
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace, owned_by

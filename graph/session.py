@@ -164,6 +164,27 @@ class Session:
                 seconds=time.perf_counter() - started,
             )
 
+    def ask(self, question: str, on_text: Callable[[str], object] | None = None) -> StepResult:
+        """Put a question on the thread; ``on_text`` hears the answer as it is written.
+
+        A question that a crash cut short is answered when it is asked again: its turn is written once.
+        """
+        with self.graph.alone(self.config):
+            was_cut = self.graph.settle(self.config)
+            values = self.values
+            is_open = bool(self.graph.get_state(self.config).next)
+            if is_open and values.get("task") is not None:
+                asked = (values["task"] or {}).get("question")
+            elif values.get("session"):
+                asked = self.agent.world.instruction(values.get("before") or values["session"])
+            else:
+                asked = None
+            if asked == question and is_open:
+                return self.step(on_text)
+            if asked == question and was_cut:  # answered and written down, but nobody saw it
+                return self.last()
+            return self.start({"question": question}).step(on_text)
+
     def last(self) -> StepResult:
         """Return the step taken last, drawn again. Raises ``UserError`` where none was."""
         agent, after = self._agent(), self.values

@@ -16,13 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from stategate.envs.protocols import Observation, Session
-from stategate.envs.recorder import record_episode
 from stategate.nodes.protocols import Actor, ActorParams
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.stores.traces.trajectories import Trajectory, write_splits
 from stategate.stores.workers import Crew, in_order
-from stategate.trainers.episodes import Course, Readers, Walk, make_resources, parse_kind
+from stategate.trainers.episodes import (
+    Course,
+    Readers,
+    Walk,
+    make_resources,
+    parse_kind,
+    record_episode,
+)
 
 _STEPS = 50
 _BUDGET = 4000  # tokens of what an actor reads, and of the steps that it remembers

@@ -5,12 +5,11 @@ A :class:`Walk` builds the same contexts as ``graph.agent`` does from the same c
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from stategate.envs.protocols import Observation, Session, View, World
-from stategate.envs.recorder import Choose
 from stategate.nodes.protocols import (
     BuiltContext,
     ContextRequest,
@@ -30,6 +29,8 @@ from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory, read_trajectories
 from stategate.trainers.settings import RecordedSettings, files_of
 
+#: Returns the action to take in a session on its page.
+Choose = Callable[[Session, Observation], str]
 #: Says which commands are good: of a world and session, what was (done, said), the page, and the
 #: recent events that memory holds.
 Teacher = Callable[
@@ -53,6 +54,42 @@ class Course:
     teacher: Teacher
     actors: Sequence[str]
     group: Callable[[Mapping[str, Any]], str]
+
+
+@dataclass
+class Played:
+    """An episode so far; ``page`` is the present one."""
+
+    page: Observation
+    instruction: str
+    events: list[Event] = field(default_factory=list)
+    actions: list[tuple[str, ...]] = field(default_factory=list)
+    steps: int = 0
+
+    def trajectory(
+        self, name: str, task: Mapping[str, Any], agent: Mapping[str, Any]
+    ) -> Trajectory:
+        """Return the episode ``name`` of ``task`` as ``agent`` played it."""
+        events, actions = tuple(self.events), tuple(self.actions)
+        return Trajectory(name, events, self.page.reward, self.instruction, task, agent, actions)
+
+
+def record_episode(world: World, task: Mapping[str, Any], choose: Choose, max_steps: int) -> Played:
+    """Play ``task`` to its end, or for ``max_steps``, and return its record."""
+    session, page = world.reset(task)
+    played = Played(page, world.instruction(session), [Event("OBS", page.text, 0)], [page.actions])
+    while not page.done and played.steps < max_steps:
+        action, t = choose(session, page), played.steps
+        session, page = world.step(session, action)
+        played.events.append(Event("ACT", action, t))
+        if page.done:
+            played.events.append(Event("REWARD", str(page.reward), t))
+            played.events += [Event("OBS", page.text, t), Event("DONE", "", t)]
+        else:
+            played.events.append(Event("OBS", page.text, t + 1))
+        played.actions.append(page.actions)
+        played.page, played.steps = page, t + 1
+    return played
 
 
 #: Episodes to fit, to choose by, and to report on (perhaps none).

@@ -13,7 +13,6 @@ from pydantic import Field
 from stategate.envs.protocols import UNKNOWN, fill, takes_text
 from stategate.nodes.act.encoding import RETRAIN, SHIPPED, Encoder, encoder_of
 from stategate.nodes.act.simple import vain_actions
-from stategate.nodes.models.small import load_trained, small_inference
 from stategate.nodes.protocols import (
     Actor,
     ActorParams,
@@ -23,6 +22,7 @@ from stategate.nodes.protocols import (
     WorldProfile,
 )
 from stategate.nodes.resources import Resources
+from stategate.stores.assets.weights import load_trained, read_meta, small_inference
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
 
@@ -51,8 +51,6 @@ class Policy(ActorParams):
 
     def misfit(self, env: EnvParams) -> str:
         """Say which world the checkpoint was trained for, where it is another."""
-        from stategate.stores.assets.weights import read_meta
-
         try:
             world = str(read_meta(self.weights).get("world", ""))
         except UserError:

@@ -14,10 +14,10 @@ import numpy as np
 from pydantic import Field
 
 from stategate.nodes.build_context.assemble import FramedContext, assemble
-from stategate.nodes.models.small import load_trained, small_inference
 from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Vector
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.align import FEATURES, match
+from stategate.stores.assets.weights import load_trained, small_inference
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
 

@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import Field
 
 from stategate.envs.protocols import INPUT_KINDS, StateInput, View
-from stategate.nodes.models.small import load_trained, small_inference
 from stategate.nodes.protocols import Embedder, UpdaterParams, Vector
 from stategate.nodes.resources import Resources
+from stategate.stores.assets.weights import load_trained, require_match, small_inference
 from stategate.stores.errors import UserError, require_extra
 from stategate.stores.traces import Event
 
@@ -37,8 +37,6 @@ class LearnedUpdater(UpdaterParams):
 
     def build(self, resources: Resources) -> "StateUpdater":
         """Load the model. Raises ``UserError`` for a missing or mismatched checkpoint."""
-        from stategate.stores.assets.weights import require_match
-
         model, meta = load_model(self.weights, self.kind)
         embedder = resources.embedder
         fix = f"set the embedder that it was trained with ({meta.get('embedder')})"
@@ -155,8 +153,6 @@ def make_model(architecture: Mapping[str, Any]) -> "StateModel":
 
 def load_model(name: str, expected: str | None = None) -> "tuple[StateModel, dict[str, Any]]":
     """Return the trained model of checkpoint ``name`` (of kind ``expected``) and its meta."""
-    from stategate.stores.assets.weights import require_match
-
     model: StateModel
     model, meta = load_trained(name, "state", lambda **architecture: make_model(architecture))  # type: ignore[assignment]
     if expected is not None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
 from stategate.envs.protocols import INPUT_KINDS
-from stategate.nodes.models.small import small_inference
+from stategate.stores.assets.weights import small_inference
 
 #: Each kind of input comes in levels, from 0 (nothing of it was asked) to 4 (all of it).
 LEVELS = 5

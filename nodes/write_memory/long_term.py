@@ -1,5 +1,6 @@
 """``long_term``: what was told and what was settled, as facts in SQL, across sessions."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
@@ -48,6 +49,12 @@ class LongTermMemory(MemoryParams):
             )
 
         return write_memory
+
+
+def memory_place(writers: Sequence[MemoryParams]) -> MemoryPlace:
+    """Return the long-term memory that ``writers`` write (this machine's where none does)."""
+    places = (node.place for node in writers if isinstance(node, LongTermMemory))
+    return next(places, MemoryPlace())
 
 
 def _told_turn(

@@ -21,8 +21,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.extraction import refusal_of
-from stategate.stores.memory.facts import read_facts, write_turn
-from stategate.stores.memory.forget import Erased, erase_facts
+from stategate.stores.memory.facts import Erased, erase_facts, read_facts, write_turn
 from stategate.stores.memory.index import NamespaceIndex
 from stategate.stores.memory.recall import Asked, Limits, corrected_fact, matching_facts, recalled
 from stategate.stores.memory.records import (

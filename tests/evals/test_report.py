@@ -2,7 +2,7 @@
 
 import re
 
-from stategate.evals.core.report import table
+from stategate.evals.core.run_directory import table
 
 
 def test_values_stand_beside_their_errors_and_known_metrics_in_their_units():

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stategate.evals.core.report import table
-from stategate.evals.core.run_directory import read_run
+from stategate.evals.core.run_directory import read_run, table
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 RUNS = RESULTS / "runs"

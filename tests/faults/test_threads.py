@@ -10,7 +10,6 @@ from stategate.stores.home import this_user, thread_of
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.memory.records import Namespace
 from stategate.stores.traces.store import TraceStore
-from stategate.ui.memory import put_question
 from tests.kit import qa_settings
 
 THINGS = ("brinicle", "snailfish", "geyser")
@@ -33,7 +32,7 @@ def _ask(settings, things, user=None, barrier=None):
     if barrier is not None:
         barrier.wait(60)
     for thing in things:
-        put_question(Session(graph, thread_of(user, "t"), user=user), f"I saw a {thing}.")
+        Session(graph, thread_of(user, "t"), user=user).ask(f"I saw a {thing}.")
 
 
 def _in_process(settings, *things, **more):

@@ -11,8 +11,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from examples.scripted import Scripted
-from stategate.graph.middleware import ContextMiddleware
-from stategate.graph.recall import recalled
+from stategate.graph.middleware import ContextMiddleware, recalled
 from stategate.stores.errors import UserError
 from stategate.stores.tokens import count_tokens
 from tests.graph.test_middleware import ASK, Recorder, agent_of, messages_read, read_page

@@ -4,7 +4,7 @@ import pytest
 
 from stategate.evals.qa import load_set, relevant
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
-from stategate.nodes.observe.retriever import CorpusRetriever
+from stategate.nodes.observe.qa import CorpusRetriever
 from stategate.nodes.retrieval.corpus import CorpusIndex
 from stategate.nodes.retrieval.ranking import reciprocal_ranks
 from stategate.stores.corpus.chunking import Chunking

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from stategate.envs.recorder import record_episode
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.reading import inputs_of
 from stategate.envs.webshop.view import WebShopActions
@@ -20,6 +19,7 @@ from stategate.nodes.update_state.state_models import INPUT_TYPES
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
+from stategate.trainers.episodes import record_episode
 from tests.kit import rule_moves
 
 

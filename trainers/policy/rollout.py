@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from stategate.envs.protocols import Observation, Session, World
-from stategate.envs.recorder import record_episode
 from stategate.nodes.act.encoding import Encoded, Encoder
-from stategate.trainers.episodes import Reader, Readers, Teacher, Walk
+from stategate.trainers.episodes import Reader, Readers, Teacher, Walk, record_episode
 
 
 def collate(seen: Sequence[Encoded], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:

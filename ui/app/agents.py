@@ -11,8 +11,8 @@ from stategate.graph.config import Config, load_config, presets
 from stategate.graph.forgetting import Places
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace
+from stategate.nodes.write_memory.long_term import memory_place
 from stategate.stores.home import home
-from stategate.ui.memory import memory_place
 
 
 class Agents:
@@ -59,7 +59,7 @@ class Agents:
     @property
     def memory(self) -> MemoryPlace:
         """The long-term memory that conversations of this server read and write."""
-        return memory_place(self.questions)
+        return memory_place(self.questions.memory)
 
     def places(self) -> Places:
         """Return the stores that hold what was said here, to be cleared of what is forgotten."""

@@ -18,7 +18,6 @@ from stategate.stores.home import this_user
 from stategate.stores.progress import Progress
 from stategate.ui.app.agents import Agents, new_thread
 from stategate.ui.app.guard import bounds
-from stategate.ui.memory import put_question
 
 
 class Conversation:
@@ -84,7 +83,7 @@ class Conversation:
         if not wording:
             raise UserError("the question is empty: ask something")
         thread = self.thread
-        result = put_question(self.session, wording, on_text)
+        result = self.session.ask(wording, on_text)
         if thread == self.thread:  # no other conversation was begun meanwhile
             self.last = result
         return result

@@ -29,7 +29,7 @@ from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import owned_by
 from stategate.nodes.retrieval.ranking import bm25
-from stategate.nodes.write_memory.long_term import LongTermMemory
+from stategate.nodes.write_memory.long_term import LongTermMemory, memory_place
 from stategate.stores.corpus.corpus import corpus_names
 from stategate.stores.errors import UserError
 from stategate.stores.home import this_user, thread_of
@@ -45,7 +45,6 @@ from stategate.stores.settings import (
 from stategate.stores.text import one_line
 from stategate.ui.cli import output
 from stategate.ui.cli.settings_command import command, single
-from stategate.ui.memory import durable, memory_place, put_question
 
 ask_app, chat_app, rank_app = single(), single(), single()
 #: What was answered is kept, what was not is asked again.
@@ -149,7 +148,7 @@ def open_session(
     changed = {"env": env.model_copy(update={"corpus": corpus}), "memory": tuple(writers)}
     config = config.model_copy(update=changed)
     session = Session(
-        build_graph(durable(config) if is_kept else config), thread_of(user, thread), user=user
+        build_graph(config.durable() if is_kept else config), thread_of(user, thread), user=user
     )
     if is_kept:
         metadata = session.graph.get_state(session.config).metadata or {}
@@ -184,7 +183,7 @@ def load_model(session: Session) -> None:
 def speak(session: Session, question: str, out: Console) -> StepResult:
     """Put one question, print the answer and what is to be known of it, return the step."""
     with out.status("thinking …") if out.is_terminal else output.working("thinking"):
-        result = put_question(session, question)
+        result = session.ask(question)
     answer = _answer_of(result)
     out.print(answer, markup=False, soft_wrap=True)
     asides = [result.decision.reason, result.decision.fallback]
@@ -229,7 +228,7 @@ def forget_named(session: Session, result: StepResult, out: Console, asks: bool)
         return
     config = session.agent.config
     with owned_by(user):
-        place = memory_place(config)
+        place = memory_place(config.memory)
         counts = forget_everywhere(
             place.open(),
             place.namespace,

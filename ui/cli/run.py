@@ -23,7 +23,6 @@ from stategate.ui.cli import output
 from stategate.ui.cli.ask import load_model
 from stategate.ui.cli.settings_command import command, single
 from stategate.ui.cli.transcript import Transcript
-from stategate.ui.memory import durable
 
 app = single()
 #: Flags that exclude each other: the second is left out.
@@ -145,7 +144,7 @@ def open_session(config: Config, settings: RunSettings) -> Session:
     if thread is None:  # an id that no other run has keeps the traces of runs apart
         name = f"run-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
         return start(Session(build_graph(config), name, user=this_user()))
-    session = Session(build_graph(durable(config)), thread, user=this_user())
+    session = Session(build_graph(config.durable()), thread, user=this_user())
     is_unfinished = "session" in session.values and not session.done
     if not settings.resume:
         if is_unfinished:

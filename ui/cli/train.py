@@ -10,7 +10,7 @@ import typer
 
 from stategate.envs.alfworld import files as alfworld_files
 from stategate.envs.webshop import data as webshop_data
-from stategate.evals.core.report import table as summary_table
+from stategate.evals.core.run_directory import table as summary_table
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import require_extra
 from stategate.stores.home import home

@@ -5,7 +5,6 @@ from stategate.nodes.observe.qa import QaEnv
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.memory.records import Namespace
 from stategate.stores.traces.store import TraceStore
-from stategate.ui.memory import put_question
 from tests.faults.scenarios import kept
 from tests.kit import Passages, qa_settings
 
@@ -29,7 +28,7 @@ def prepare():
     # Chroma keeps threads, which do not outlive a fork: passages come from a list.
     QaEnv.source = lambda self, seen, resources: Passages(PASSAGES, not seen.done)
     graph = _graph(Path(tempfile.mkdtemp(prefix="warm-")))
-    put_question(Session(graph, "warm"), QUESTIONS[0])
+    Session(graph, "warm").ask(QUESTIONS[0])
     _RESOURCES.append(graph.agent.resources)
 
 
@@ -40,7 +39,7 @@ def work(folder, acknowledge):
         session = Session(graph, "t")
         if question in done and not _is_cut(session, question):
             continue
-        result = put_question(session, question)
+        result = session.ask(question)
         acknowledge([question, result.decision.action])
     graph.finish({"configurable": {"thread_id": "t"}})
 
