@@ -27,7 +27,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.files import read_yaml
 from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory, read_trajectories
-from stategate.trainers.settings import RecordedSettings, files_of
+from stategate.trainers.settings import RecordedSettings
 
 #: Returns the action to take in a session on its page.
 Choose = Callable[[Session, Observation], str]
@@ -99,12 +99,11 @@ _PAGES = 4096  # pages that readers remember in chunks
 
 def read_sides(settings: RecordedSettings) -> Sides:
     """Read the trajectories and split them. Raises ``UserError`` where there are too few groups."""
-    recorded = [t for path in files_of(settings.data) for t in read_trajectories(path)]
+    recorded = read_trajectories(settings.data)
     fitted, validation = split_by_group(recorded, settings.validation, settings.seed)
     if not fitted or not validation:
         raise UserError(f"'{settings.data}' is too small to split: record more episodes")
-    heldout_files = files_of(settings.heldout) if settings.heldout else []
-    return fitted, validation, [t for path in heldout_files for t in read_trajectories(path)]
+    return fitted, validation, read_trajectories(settings.heldout) if settings.heldout else []
 
 
 def split_by_group(
@@ -126,16 +125,14 @@ def group_of(trajectory: Trajectory) -> str:
     return str(trajectory.agent.get("group") or trajectory.episode_id)
 
 
-def views_of(settings: RecordedSettings, sides: Sides) -> Callable[[Trajectory], View]:
-    """Return how each episode is read: by the view of the world that it names."""
-    views: dict[str, View] = {}
-    for name in sorted({str(t.task.get("env", "")) for side in sides for t in side}):
-        if not name:
-            raise UserError(f"'{settings.data}': an episode names no world")
-        params = registry().parse("env", name)
-        assert isinstance(params, EnvParams)  # noqa: S101 - the slot's kinds are
-        views[name] = params.view()
-    return lambda trajectory: views[str(trajectory.task["env"])]
+def view_of(settings: RecordedSettings, sides: Sides) -> View:
+    """Return how the episodes' world is read. Raises ``UserError`` unless they all name one world."""
+    worlds = sorted({str(t.task.get("env", "")) for side in sides for t in side})
+    if len(worlds) != 1 or not worlds[0]:
+        raise UserError(f"'{settings.data}': give episodes of one world, not of {worlds}")
+    params = registry().parse("env", worlds[0])
+    assert isinstance(params, EnvParams)  # noqa: S101 - the slot's kinds are
+    return params.view()
 
 
 def embedder_of(settings: RecordedSettings) -> Embedder:

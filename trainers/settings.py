@@ -42,10 +42,8 @@ class Settings(BaseModel):
 class RecordedSettings(Settings):
     """Settings of trainers that learn from recorded episodes."""
 
-    data: Files = Field(
-        description="JSON lines of `stategate data trajectories` or a trace export; or several"
-    )
-    heldout: Files = Field(default="", description="the same, of episodes to report on")
+    data: str = Field(description="JSON lines of `stategate data trajectories` or a trace export")
+    heldout: str = Field(default="", description="the same, of episodes to report on")
     embedder: Named = "minilm"
     validation: float = Field(default=0.1, gt=0, lt=1, description="share of groups held back")
 
@@ -201,7 +199,7 @@ def open_run(settings: Settings, facts: dict[str, Any] | None = None) -> RunDire
     """
     if facts is None:
         files = {name: getattr(settings, name, "") for name in ("data", "heldout")}
-        facts = {"data": {name: hashes_of(path) for name, path in files.items() if path}}
+        facts = {"data": {name: sha256(Path(path)) for name, path in files.items() if path}}
     args = {"settings": public_config(settings.model_dump()), "seed": settings.seed, **facts}
     return RunDirectory(settings.run, {**provenance(), **args})
 
@@ -211,15 +209,9 @@ def files_of(files: Files) -> list[str]:
     return [files] if isinstance(files, str) else list(files)
 
 
-def hashes_of(files: Files) -> str | list[str]:
-    """Return the SHA-256 of a file, or of each of several."""
-    return sha256(Path(files)) if isinstance(files, str) else [sha256(Path(p)) for p in files]
-
-
 def result(settings: RecordedSettings, epochs: int, metrics: dict[str, Any]) -> dict[str, Any]:
     """Return what every checkpoint made of recorded episodes says of its making."""
-    names = [Path(path).name for path in files_of(settings.data)]
-    name = names[0] if isinstance(settings.data, str) else names
-    data = {"name": name, "sha256": hashes_of(settings.data)}
+    path = Path(settings.data)
+    data = {"name": path.name, "sha256": sha256(path)}
     record = {"data": data, "metrics": metrics, "epochs": epochs, "seed": settings.seed}
     return {**record, **provenance()}

@@ -86,13 +86,8 @@ class StateUpdater:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The classes of actions that the model was trained to foresee, of this world if it knows it.
-
-        One that was trained on several worlds has the classes of all of them.
-        """
-        every = tuple(self.meta.get("classes") or ())
-        own = tuple(self._view.actions.classes)
-        return own if own and set(own) <= set(every) else every
+        """The classes of actions that the model was trained to foresee."""
+        return tuple(self.meta.get("classes") or ())
 
     def initial(self) -> Vector:
         """Return the empty state."""
@@ -122,9 +117,7 @@ class StateUpdater:
 
         with small_inference():
             readout = torch.from_numpy(state[-self.model.d_state :].astype(np.float32))
-            every = tuple(self.meta.get("classes") or ())
-            places = torch.tensor([every.index(name) for name in self.classes])
-            chances = self.model.classify(readout)[places].softmax(-1).tolist()
+            chances = self.model.classify(readout).softmax(-1).tolist()
         return dict(zip(self.classes, chances, strict=True))
 
 

@@ -100,27 +100,11 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
         trained_query(resources, "")
 
 
-def test_one_state_and_retriever_of_two_worlds_are_reported_on_each(folder, tmp_path):
-    collect(ROOMS, "sample", tmp_path / "rooms", n=4, heldout=2)
-    places = {}
-    for side, count in (("train", 5), ("heldout", 3)):
-        played = read_trajectories(folder / f"{side}.jsonl")[:count]
-        write_trajectories(tmp_path / f"{side}.jsonl", played)
-        places[side] = [str(tmp_path / f"{side}.jsonl"), str(tmp_path / "rooms" / f"{side}.jsonl")]
-    common = [f"heldout={places['heldout']}", "epochs=1"]
-    sizes = ("d_state=16", "d_event=8")
-    alone = trained(tmp_path, "state", *common, f"data={places['train'][1]}", *sizes)
-    learnt = {row["agent"] for row in alone["rows"]}  # nothing simple can be learned of the other
-    assert {"gru on webshop", "majority class on alfworld"} <= learnt
-    assert "majority class on webshop" not in learnt
-    rows = trained(tmp_path, "retriever", *common, f"data={places['train']}")["rows"]
-    assert {row["agent"] for row in rows} == {
-        f"{name} on {world}"
-        for name in ("trained", "instruction")
-        for world in ("webshop", "alfworld")
-    }
-    assert all(0 <= row["recall@3_se"] < 0.5 and row["groups"] <= row["n"] for row in rows)
-    assert read_meta(str(tmp_path / "retriever"))["world"] == "webshop, alfworld"
+def test_episodes_of_two_worlds_are_refused(folder, tmp_path):
+    collect(ROOMS, "sample", tmp_path, n=4, heldout=2)
+    data = [f"data={folder / 'train.jsonl'}", f"heldout={tmp_path / 'heldout.jsonl'}"]
+    with pytest.raises(UserError, match="one world"):
+        trained(tmp_path, "state", *data)
 
 
 @pytest.mark.parametrize(

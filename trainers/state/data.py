@@ -1,11 +1,12 @@
 """Trajectories as tensors: the inputs of a state model, and the decisions made on the way."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -15,10 +16,8 @@ from stategate.nodes.update_state.learned import type_of
 from stategate.stores.progress import Progress
 from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory
-from stategate.trainers.episodes import read_sides, views_of
+from stategate.trainers.episodes import group_of, read_sides, view_of
 from stategate.trainers.settings import RecordedSettings
-
-T = TypeVar("T")
 
 
 class Choice(NamedTuple):
@@ -40,7 +39,6 @@ class Sequenced:
     """One episode: inputs (rows of the text table, types), and the choices made."""
 
     trajectory: Trajectory
-    view: View
     texts: tuple[int, ...]
     types: tuple[int, ...]
     choices: tuple[Choice, ...]
@@ -69,11 +67,11 @@ class TextTable:
         self.vectors = torch.cat(rows)
 
 
-def read_sequences(settings: RecordedSettings) -> tuple[TextTable, list[list[Sequenced]]]:
-    """Read the episodes of each side (see ``read_sides``), and the table of their texts."""
+def read_sequences(settings: RecordedSettings) -> tuple[View, TextTable, list[list[Sequenced]]]:
+    """Read the episodes of each side (see ``read_sides``), their world's view, their texts."""
     sides = read_sides(settings)
-    table, view_of = TextTable(), views_of(settings, sides)
-    return table, [[sequence(t, table, view_of(t)) for t in side] for side in sides]
+    table, view = TextTable(), view_of(settings, sides)
+    return view, table, [[sequence(t, table, view) for t in side] for side in sides]
 
 
 def sequence(trajectory: Trajectory, table: TextTable, view: View) -> Sequenced:
@@ -98,7 +96,7 @@ def sequence(trajectory: Trajectory, table: TextTable, view: View) -> Sequenced:
         waiting.clear()
         if event.kind == "OBS":
             page, before = Observation(event.text, next(affordances, ())), number
-    return Sequenced(trajectory, view, tuple(texts), tuple(types), tuple(choices))
+    return Sequenced(trajectory, tuple(texts), tuple(types), tuple(choices))
 
 
 @dataclass(frozen=True)
@@ -132,19 +130,14 @@ def batches(
         yield Batch(texts.to(device), types.to(device), rows.to(device), places.to(device), chosen)
 
 
-def error_over_groups(
-    items: Sequence[T],
-    groups: Sequence[str],
-    measure: Callable[[Sequence[T]], float],
-    draws: int = 200,
-) -> float:
-    """Return the standard error of ``measure`` of ``items``, whole ``groups`` of them drawn anew."""
-    by_group: dict[str, list[T]] = {}
-    for item, group in zip(items, groups, strict=True):
-        by_group.setdefault(group, []).append(item)
-    own, rng = list(by_group.values()), np.random.default_rng(0)
-    values = [
-        measure([item for j in rng.integers(0, len(own), len(own)) for item in own[j]])
-        for _ in range(draws)
-    ]
-    return float(np.std(values, ddof=1))
+def groups_of(episodes: Sequence[Sequenced]) -> list[str]:
+    """Return the group of each decision's episode."""
+    return [group_of(episode.trajectory) for episode in episodes for _ in episode.choices]
+
+
+def error_over_groups(values: NDArray[np.float64], groups: Sequence[str]) -> float:
+    """Return the standard error of the mean of ``values``, whole ``groups`` drawn 200 times anew."""
+    names, places = np.unique(groups, return_inverse=True)
+    sums, counts = np.bincount(places, values), np.bincount(places)
+    drawn = np.random.default_rng(0).integers(0, len(names), (200, len(names)))
+    return float(np.std(sums[drawn].sum(1) / counts[drawn].sum(1), ddof=1))

@@ -14,6 +14,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import dropout
 from torch.nn.utils.rnn import pad_sequence
 
+from stategate.envs.protocols import View
 from stategate.nodes.build_context.heads import done_in, make_projection
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.retrieval.align import FEATURES, match
@@ -22,7 +23,6 @@ from stategate.nodes.update_state.learned import load_model
 from stategate.nodes.update_state.state_models import StateModel
 from stategate.stores.assets.weights import require_match, save_weights
 from stategate.stores.errors import UserError
-from stategate.stores.runs import mean
 from stategate.trainers.episodes import embedder_of, group_of
 from stategate.trainers.settings import RetrieverSettings, open_run, result
 from stategate.trainers.state.data import (
@@ -63,16 +63,15 @@ def train(settings: RetrieverSettings) -> dict[str, Any]:
     model, state = load_model(settings.state)
     embedder = embedder_of(settings)
     require_match(settings.state, state, "embedder", embedder.name, "set its embedder")
-    table, sides = read_sequences(settings)
+    view, table, (fitted_episodes, validated, heldout) = read_sequences(settings)
     run = open_run(settings)
     table.embed(embedder)
     model.to(device)
 
-    def decisions_of(side: Sequence[Sequenced], world: str = "") -> Decisions | None:
-        own = [episode for episode in side if world in ("", episode.view.name)]
-        return _decisions(own, model, table, embedder, device)
+    def decisions_of(side: Sequence[Sequenced]) -> Decisions | None:
+        return _decisions(side, view, model, table, embedder, device)
 
-    fitted, validation = decisions_of(sides[0]), decisions_of(sides[1])
+    fitted, validation = decisions_of(fitted_episodes), decisions_of(validated)
     if fitted is None or validation is None:
         raise UserError(
             f"'{settings.data}' holds no decision on a page whose actions are known, or too few: "
@@ -99,19 +98,15 @@ def train(settings: RetrieverSettings) -> dict[str, Any]:
         return {"rank_accuracy": float((ranks < 1).float().mean())}
 
     history = Trainer(data, projection, loss, metric, clip=None).fit(settings)
-    rows: list[dict[str, Any]] = []
-    reported = sides[2] or sides[1]
-    names = list(dict.fromkeys(episode.view.name for episode in reported))
-    for world in names:
-        decisions = decisions_of(reported, world)
-        if decisions is not None:
-            of = f" on {world}" if len(names) > 1 else ""
-            ranks = _ranks(projection, decisions, table, device)
-            rows.append(_recalled(f"trained{of}", ranks, decisions.groups))
-            rows.append(_recalled(f"instruction{of}", _alike(decisions, table), decisions.groups))
+    reported = decisions_of(heldout) or validation
+    ranks, alike = _ranks(projection, reported, table, device), _alike(reported, table)
+    rows = [
+        _recalled("trained", ranks, reported.groups),
+        _recalled("instruction", alike, reported.groups),
+    ]
     meta = {"kind": "retriever", "architecture": sizes, "embedder": embedder.name}
-    meta |= {"world": ", ".join(dict.fromkeys(episode.view.name for episode in sides[0]))}
-    meta |= {"state_sha256": state["sha256"], "state": state["architecture"]["kind"]}
+    meta |= {"world": view.name, "state": state["architecture"]["kind"]}
+    meta |= {"state_sha256": state["sha256"]}
     meta |= result(settings, len(history) - 1, rows[0])
     save_weights(settings.checkpoint, projection.state_dict(), meta)
     return run.summarise(rows, [])
@@ -119,6 +114,7 @@ def train(settings: RetrieverSettings) -> dict[str, Any]:
 
 def _decisions(
     episodes: Sequence[Sequenced],
+    view: View,
     model: StateModel,
     table: TextTable,
     embedder: Embedder,
@@ -134,7 +130,7 @@ def _decisions(
         for batch in batches(episodes, table, 64, device):
             states = model(batch.texts, batch.types)
             for i, episode in enumerate(batch.episodes):
-                for place, page, matched in _candidates(episode, table):
+                for place, page, matched in _candidates(episode, view, table):
                     readouts.append(states[i, place].cpu())
                     wishes.append(table.add(episode.trajectory.instruction))
                     pages.append(page)
@@ -150,12 +146,14 @@ def _decisions(
     return Decisions(*tensors, tuple(groups))
 
 
-def _candidates(episode: Sequenced, table: TextTable) -> Iterator[tuple[int, list[int], Tensor]]:
+def _candidates(
+    episode: Sequenced, view: View, table: TextTable
+) -> Iterator[tuple[int, list[int], Tensor]]:
     """Yield the decisions for an action that a chunk of its page carries.
 
     Each is the place of its input, the chunks' rows with the right one first, their features (m, k).
     """
-    trajectory, view = episode.trajectory, episode.view
+    trajectory = episode.trajectory
     for choice in episode.choices:
         if choice.action not in choice.page.actions:
             continue
@@ -226,7 +224,7 @@ def _recalled(name: str, ranks: Tensor, groups: Sequence[str]) -> dict[str, Any]
     """Return a summary row: Recall@k over decisions, standard errors over groups of episodes."""
     row: dict[str, Any] = {"agent": name, "n": len(ranks), "groups": len(set(groups))}
     for k in (1, 3, 5):
-        hits = (ranks < k).double().tolist()
-        row[f"recall@{k}"] = mean(hits)
-        row[f"recall@{k}_se"] = error_over_groups(hits, groups, mean)
+        hits = (ranks < k).double().numpy()
+        row[f"recall@{k}"] = float(hits.mean())
+        row[f"recall@{k}_se"] = error_over_groups(hits, groups)
     return row
