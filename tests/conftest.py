@@ -65,6 +65,23 @@ def own_database(postgres):
     return create
 
 
+@pytest.fixture(params=["file", "postgres"])
+def where(request, tmp_path):
+    """Return where checkpoints go: a file, or a database of the test's own."""
+    if request.param == "file":
+        return str(tmp_path / "checkpoints.sqlite")
+    return request.getfixturevalue("own_database")()
+
+
+@pytest.fixture(params=["file", "postgres"])
+def place(request, tmp_path):
+    """Return a function: the place of a store by its name, in a folder or in PostgreSQL."""
+    request.getfixturevalue("home")
+    if request.param == "file":
+        return lambda name="store": tmp_path / name
+    return request.getfixturevalue("database")
+
+
 @pytest.fixture
 def database(postgres):
     """Return a function: the place of new tables in PostgreSQL, by a name of the test's own."""

@@ -36,12 +36,13 @@ DATA = Path(
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A home of the test's own; returns its folder."""
+    """A home of the test's own, and a terminal's width; returns the folder."""
     from stategate.stores.tokens import encoding
 
     encoding()  # found in the user's own cache
     folder = tmp_path / "home"
     monkeypatch.setenv("STATEGATE_HOME", str(folder))
+    monkeypatch.setenv("COLUMNS", "100")
     return folder
 
 

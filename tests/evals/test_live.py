@@ -5,8 +5,14 @@ import json
 import pytest
 
 from stategate.envs.protocols import World
+from stategate.evals.bench import bench_bank
+from stategate.evals.settings import BenchBank
 from stategate.evals.worlds import chosen_tasks
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
+from stategate.trainers.bank.build import build_state_bank, build_trace_bank
+from stategate.trainers.bank.sources import read_episodes
 from tests.kit import call, play_live, read_lines, refused
 
 BASE = ("actor.kind=rule", "updater.kind=none", "memory=[short_term]", "max_steps=20")
@@ -88,3 +94,44 @@ def test_a_world_that_lists_its_tasks_is_asked_for_them():
         pass
 
     assert chosen_tasks(Alone(), "all") == {0: {}}
+
+
+HASHED = ["embedder.kind=hashing", "memory=[short_term]"]
+
+
+@pytest.fixture(scope="module")
+def banks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("banks")
+    styles = {"careful": ["actor.kind=rule"], "kind": ["actor.search=search_kind"]}
+    traced = f"memory=[short_term, {{kind: trace, path: '{folder / 'p.sqlite'}'}}]"
+    play_live("webshop", styles, "100-105", folder / "run", ["context.kind=full", traced])
+    resources = Resources(None, Hashing())
+    read = read_episodes([folder / "p.sqlite"], include_incorrect=True)
+    build_state_bank(folder / "state", read.episodes, resources)
+    build_trace_bank(folder / "trace", read.episodes, resources)
+    return str(folder / "state"), str(folder / "trace")
+
+
+def test_advised_agents_play_the_same_goals_and_their_banks_are_named(banks, tmp_path):
+    state, trace = banks
+    agents = {
+        "none": ["context.kind=full"],
+        "nearest": [f"context.bank={state}", "context.gate=none"],
+        "trace": ["context.kind=experience_trace", f"context.bank={trace}"],
+    }
+    out = tmp_path / "run"
+    settings = [*HASHED, "actor.search=search_kind"]
+    summary = play_live("webshop-experience", agents, "0-5", out, settings)
+    rows = {row["agent"]: row["n"] for row in summary["rows"]}
+    assert rows == dict.fromkeys(agents, 6)
+    assert {test["a"] for test in summary["tests"]} == {"none"}
+    args = json.loads((out / "args.json").read_text())
+    assert {"bank state", "bank trace"} <= set(args["checkpoints"])
+    steps = [json.loads(line) for line in (out / "steps.jsonl").read_text().splitlines()]
+    assert {row["agent"] for row in steps if row.get("advice")} == {"nearest", "trace"}
+
+
+def test_the_bench_measures_search(banks):
+    (row,) = bench_bank(BenchBank(bank=banks[0], sizes="400", out="unused"))
+    assert row["states"] == 400
+    assert row["search_ms_p95"] >= row["search_ms_p50"] > 0

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from stategate.evals.arms import NOTHING
-from stategate.evals.replay import Bill, orphans_in, replay
+from stategate.evals.replay import Bill, replay
 from stategate.evals.settings import Replay
 from stategate.graph.exported import from_plain
 from stategate.stores.errors import UserError
@@ -81,10 +81,3 @@ def test_threads_are_measured_under_each_arm_and_go_on(tmp_path):
     assert settings.run() == summary
     with pytest.raises(UserError):
         Replay(data=str(data), arms=("other",), out=str(tmp_path / "other")).run()
-
-
-def test_orphans_are_counted():
-    call = AIMessage("", tool_calls=[{"name": "a", "args": {}, "id": "1"}])
-    assert orphans_in([call, ToolMessage("x", tool_call_id="1")]) == 0
-    assert orphans_in([ToolMessage("x", tool_call_id="1")]) == 1
-    assert orphans_in([call, HumanMessage("so?")]) == 1

@@ -1,5 +1,9 @@
 """Reranking: metrics against hand-made values, pools, resumable runs, and the command."""
 
+import gzip
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -8,15 +12,32 @@ from stategate.evals.core.statistics import ranking_metrics
 from stategate.evals.rerank import MEASURES, data_folder, load_questions
 from stategate.evals.settings import Rerank
 from stategate.stores.errors import UserError
-from tests.evals.pairs import DATASETS, SSM, write_questions
 from tests.kit import call, refused
 
 pytestmark = pytest.mark.usefixtures("home")
 
 
+#: A trained model of keys and values: its gradient finds the document that has the pairs.
+SSM = str(Path(__file__).parents[1] / "nodes" / "rico" / "ssm_pairs")
+DATASETS = ("hotpotqa", "musique")
+
+
 @pytest.fixture
 def data(tmp_path):
-    return write_questions(tmp_path / "data", 3)
+    """Write three questions of each set: keys, and a document of each question with their values."""
+    folder, rng = tmp_path / "data", np.random.default_rng(3)
+    folder.mkdir()
+    for name in DATASETS:
+        rows = []
+        for number in range(3):
+            keys = rng.permutation(48)[:16].reshape(4, 4)
+            texts = [" ".join(f"k{k} v{k % 24}" for k in row) for row in keys]
+            row = {"id": f"{name}{number}", "question": " ".join(texts[number].split()[:4])}
+            row |= {"answer": "v1 v2", "relevant": [number]}
+            rows.append({**row, "documents": [{"title": "", "text": text} for text in texts]})
+        with gzip.open(folder / f"{name}.dev.jsonl.gz", "wt") as file:
+            file.write("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
 
 
 def settings(out, data, **changes):

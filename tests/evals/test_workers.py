@@ -1,16 +1,20 @@
-"""Evaluations on several processes: the serial run's rows, each once, whatever dies."""
+"""Work on several processes: the serial run's rows, each once, whatever dies."""
 
+import json
 import os
 import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
+from stategate.stores.corpus.documents import read_folder
 from stategate.stores.errors import UserError
-from stategate.stores.workers import TRIES, Crew, work
-from tests.evals.jobs import broken, evaluate, rows
+from stategate.stores.workers import TRIES, Crew, in_order, work
+from stategate.trainers.collect import collect
+from tests.evals.jobs import broken, evaluate, halves, rows
 from tests.kit import play_live
 
 AGENTS = {"full": ["context.kind=full"], "window": ["context.kind=window"]}
@@ -116,3 +120,40 @@ def test_workers_that_cannot_start_are_one_line():
         list(work(broken, [1, 2], Crew(2)))
     with pytest.raises(UserError, match="leave --workers out"):
         list(work(lambda serve: None, [1], Crew(2)))
+
+
+SHOP, ROOMS = (f"stategate.trainers.{world}.course" for world in ("webshop", "alfworld"))
+
+
+@pytest.mark.parametrize("crew", [None, Crew(1), Crew(2)])
+def test_results_come_in_the_order_of_the_jobs(crew):
+    assert in_order(halves, [5, 3, 8, 1], crew, "halve") == [2.5, 1.5, 4.0, 0.5]
+
+
+def test_a_job_that_fails_is_told():
+    with pytest.raises(UserError, match="halve: ValueError: an unlucky number"):
+        in_order(halves, [1, 13], Crew(2), "halve")
+
+
+def _same_files(a: Path, b: Path) -> bool:
+    names = sorted(p.name for p in a.iterdir())
+    return names == sorted(p.name for p in b.iterdir()) and all(
+        (a / name).read_bytes() == (b / name).read_bytes() for name in names
+    )
+
+
+def test_two_workers_record_the_bytes_that_one_process_records(tmp_path):
+    collect(SHOP, "sample", tmp_path / "one", n=4, heldout=2, seed=3)
+    collect(SHOP, "sample", tmp_path / "two", n=4, heldout=2, seed=3, crew=Crew(2))
+    assert _same_files(tmp_path / "one", tmp_path / "two")
+    collect(ROOMS, "sample", tmp_path / "a", n=3, heldout=2)
+    collect(ROOMS, "sample", tmp_path / "b", n=3, heldout=2, crew=Crew(2))
+    assert _same_files(tmp_path / "a", tmp_path / "b")
+    assert json.loads((tmp_path / "a" / "collect.json").read_text())["splits"]["train"]["episodes"]
+
+
+def test_two_workers_read_the_files_that_one_process_reads(tmp_path):
+    for number in range(5):
+        (tmp_path / f"{number}.html").write_text(f"<title>{number}</title><p>Page {number}.")
+    (tmp_path / "bad.json").write_text("{")
+    assert list(read_folder(tmp_path, crew=Crew(2))) == list(read_folder(tmp_path))

@@ -34,14 +34,6 @@ def clock(monkeypatch):
     ids._last_v6_timestamp = None
 
 
-@pytest.fixture(params=["file", "postgres"])
-def where(request, tmp_path):
-    """Return where checkpoints go."""
-    if request.param == "file":
-        return str(tmp_path / "c.sqlite")
-    return request.getfixturevalue("own_database")()
-
-
 def settings(where, **more):
     return load_config({"actor": "rule", "memory": ["short_term"], "checkpoints": where, **more})
 

@@ -24,7 +24,6 @@ from stategate.stores.memory.records import Namespace, Turn
 from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
 
-RNG = np.random.default_rng(0)
 UNIT = np.eye(8, dtype=np.float32)
 GARBAGE = ["'garbage'", "'{\"a\": [1'", "x'00ff00'", "x''", "9e999", "-1", "'2024'", "'[]'"]
 

@@ -38,7 +38,7 @@ from stategate.stores.bank.search import StateBank
 from stategate.stores.traces import Event
 from tests.kit import Passages, piece_of, text_in
 from tests.nodes.shop_pages import context as shop_context
-from tests.nodes.test_experience_context import TOLD, item
+from tests.nodes.test_experience import TOLD, item
 
 OF_PAGES = (
     "Actions so far:",

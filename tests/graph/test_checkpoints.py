@@ -15,13 +15,6 @@ from stategate.graph.checkpoints import Busy, open_saver, prune
 from tests.graph.test_graph import TASK, scripted, thread
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def where(request, tmp_path):
-    if request.param == "postgres":
-        return request.getfixturevalue("own_database")()
-    return str(tmp_path / "c.sqlite")
-
-
 def graph(where):
     return build_graph(
         load_config({"actor": "rule", "memory": ["short_term"], "checkpoints": where})

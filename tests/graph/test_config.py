@@ -6,13 +6,6 @@ from stategate.graph import load_config
 from stategate.stores.errors import UserError
 
 
-def test_overrides_reach_every_slot_and_survive_a_dump():
-    overrides = ["context.kind=window", "context.events=3", "max_steps=7", "env.observation=text"]
-    config = load_config("webshop", overrides)
-    assert (config.context.kind, config.max_steps, config.env.observation) == ("window", 7, "text")
-    assert load_config(config.model_dump(mode="json")) == config
-
-
 def test_changing_the_kind_drops_old_parameters_but_keeps_the_budget():
     base = {"context": {"kind": "query_rag", "top_k": 2, "budget": 321}}
     context = load_config(base, ["context.kind=full"]).context.model_dump()
@@ -36,14 +29,6 @@ def test_mistakes_are_one_line(source, overrides, why):
     with pytest.raises(UserError, match=why) as error:
         load_config(source, overrides)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("text", ["env: {kind: webshop", "- a\n- b\n"])
-def test_broken_yaml_names_the_file(tmp_path, text):
-    path = tmp_path / "mine.yaml"
-    path.write_text(text)
-    with pytest.raises(UserError, match="mine.yaml"):
-        load_config(path)
 
 
 def test_an_override_of_a_slot_that_the_config_leaves_out_starts_from_its_default():

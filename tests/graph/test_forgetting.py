@@ -1,22 +1,27 @@
 """Forgetting: what is erased is in no store, and what others told stays."""
 
 import json
+import logging
+import sqlite3
 from pathlib import Path
 
 import numpy as np
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
+from stategate import Memory
 from stategate.graph.checkpoints import open_saver
-from stategate.graph.forgetting import Places, forget_everywhere
+from stategate.graph.forgetting import Places, forget_everywhere, traces_left
 from stategate.nodes.models.embedders import HashingEmbedder
-from stategate.nodes.retrieval.remember import Memory
 from stategate.stores.bank.bank import Bank, Entry, Row
 from stategate.stores.embeddings import embedding_cache
+from stategate.stores.home import cache
+from stategate.stores.home import home as home_folder
 from stategate.stores.memory import schema as tables
 from stategate.stores.sql import is_database
 from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
+from tests.kit import call, refused
 from tests.postgres_server import tables_holding
 
 SECRET = "The door code of the cellar is 4711-Zebra."
@@ -27,14 +32,12 @@ def memory(home, user_memory):
     return user_memory
 
 
-@pytest.fixture(params=["files", "postgres"])
-def places(request, tmp_path, memory):
+@pytest.fixture
+def places(where, tmp_path, memory):
     """Return stores that all hold the secret of episode e1, thread t1, and something of e2, t2."""
-    where, bank_place = str(tmp_path / "checkpoints.sqlite"), tmp_path / "bank"
-    traces = TraceStore(tmp_path / "traces.sqlite")
-    if request.param == "postgres":
-        where = request.getfixturevalue("own_database")()
-        bank_place, traces = f"{where}#b", TraceStore(where)
+    is_shared = is_database(where)
+    traces = TraceStore(where if is_shared else tmp_path / "traces.sqlite")
+    bank_place = f"{where}#b" if is_shared else tmp_path / "bank"
     for episode, thread, text in (("e1", "t1", SECRET), ("e2", "t2", "The sky is blue.")):
         memory.remember_all([{"text": text, "thread": thread, "id": episode, "speaker": "Ana"}])
         traces.write_step(episode, 0, [Event("OBS", text, 0)], thread_id=thread, instruction=text)
@@ -123,3 +126,42 @@ def test_copies_of_a_thread_are_cleared_and_others_who_said_the_same_keep_theirs
     assert left == {"bos", "t2"}
     assert [e for e, _, _ in traces.steps_with([SECRET])] == ["of bos"]
     assert len(other.store.facts(other.namespace)) == 1
+
+
+SAID = "My dentist is Dr. Wu of Graz, whom I dread."
+
+
+@pytest.fixture
+def rare(home):
+    rare = Memory(user="somebody-rare")
+    rare.remember(SAID)
+    return rare
+
+
+def test_a_forgotten_text_its_vector_and_its_user_are_nowhere(rare):
+    places = [*{home_folder(), cache()}]
+    left = traces_left(SAID, places)
+    assert any("as text" in place for place in left)
+    assert any("its vector" in place for place in left)
+    forget_everywhere(rare.store, rare.namespace, places=Places())
+    assert traces_left(SAID, places) == []
+    assert traces_left("somebody-rare", places) == []
+    rare.remember("I sail.")  # a reader of before sees the new fact
+    assert [fact.question for fact in rare.recall("What do I do on the sea?")] == ["I sail."]
+
+
+def test_a_log_that_another_program_reads_is_named(rare, caplog):
+    reader = sqlite3.connect(cache() / "embeddings.sqlite")
+    reader.execute("begin")
+    reader.execute("select count(*) from embeddings").fetchone()
+    with caplog.at_level(logging.WARNING):
+        forget_everywhere(rare.store, rare.namespace, places=Places())
+    assert "another program has" in caplog.text
+    assert traces_left(SAID, [cache()])
+    reader.close()
+
+
+def test_the_command_says_where_it_is_or_that_nothing_is_left(rare):
+    assert "long_term.sqlite" in refused("memory", "prove-forgotten", SAID)
+    call("memory", "forget", "--all", "--user", "somebody-rare")
+    assert "not a byte of it is left" in call("memory", "prove-forgotten", SAID)

@@ -9,16 +9,28 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.language_models import BaseChatModel, FakeListChatModel
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
+from langgraph.types import Command
 from pydantic import Field
 
-from stategate.graph.middleware import ContextMiddleware
+from examples.scripted import Scripted
+from stategate.graph.middleware import ContextMiddleware, recalled
+from stategate.stores.errors import UserError
+from stategate.stores.tokens import count_tokens
 
 
 class Recorder(BaseChatModel):
@@ -202,3 +214,228 @@ def test_as_a_hook_decisions_are_kept_where_the_state_has_room_for_them() -> Non
     assert out["stategate"]["cuts"] >= 2
     same = [begins_with(after, before) for before, after in itertools.pairwise(model.prompts)]
     assert sum(same) >= len(same) - out["stategate"]["cuts"]
+
+
+WORDS = " ".join(f"word{i}" for i in range(300))
+
+
+def working_thread(calls: int = 60) -> list[BaseMessage]:
+    """Return a short request, many calls with long results, and a short last word."""
+    messages: list[BaseMessage] = [
+        HumanMessage("Hello.", id="hello"),
+        AIMessage("Hello, what can I do?", id="hi"),
+        HumanMessage("Book the cheapest flight from Porto to Graz on the ninth.", id="request"),
+    ]
+    for number in range(calls):
+        call = {"name": "look", "args": {"n": number}, "id": f"c{number}"}
+        messages.append(AIMessage("", tool_calls=[call], id=f"a{number}"))
+        messages.append(
+            ToolMessage(f"{number}: {WORDS}", tool_call_id=f"c{number}", id=f"t{number}")
+        )
+    return [*messages, AIMessage("A window seat?", id="q"), HumanMessage("Yes, please.", id="last")]
+
+
+@pytest.mark.parametrize("budget", [4000, 2000, 1000])
+def test_the_request_that_started_the_work_never_goes(budget: int) -> None:
+    shown = messages_read(working_thread(), budget=budget)
+    ids = [message.id for message in shown]
+    assert {"request", "last"} <= set(ids)
+    assert any("left out" in message.text for message in shown)
+
+
+def test_what_is_left_out_is_found_by_recall() -> None:
+    turns: list[BaseMessage] = [
+        (HumanMessage if i % 2 == 0 else AIMessage)(f"Turn {i}: colour {i}. {WORDS}", id=f"m{i}")
+        for i in range(41)
+    ]
+    preview = ContextMiddleware(budget=3000).preview(turns)
+    gone = [row for row in preview.audit.rows if row.fate == "left out"]
+    assert gone
+    assert "Turn 12" in recalled(next(r.name for r in gone if r.key == "m12"), turns, 2000)
+    assert "colour 8" in recalled("colour 8", turns, 2000)
+
+
+def test_a_pinned_message_stays_whole() -> None:
+    messages = working_thread()
+    pins: list[Any] = [{"t3"}, lambda message: message.id == "t3"]
+    for pin in pins:
+        assert messages[10] in messages_read(messages, budget=3000, pin=pin)
+    marked = messages[10].model_copy(update={"additional_kwargs": {"stategate_pin": True}})
+    assert marked in messages_read([*messages[:10], marked, *messages[11:]], budget=3000)
+
+
+def test_a_message_is_restored_by_its_name() -> None:
+    memory = ContextMiddleware(budget=2000)
+    agent = agent_of(Recorder(calls=9), [memory], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    agent.invoke(ASK, config)
+    state = dict(agent.checkpointer.get(config)["channel_values"])
+    shown = memory.hook(state)["llm_input_messages"]
+    cut = next(m for m in shown if isinstance(m, ToolMessage) and "[cut" in m.text)
+    name = cut.text.rpartition(" ")[2].rstrip("]")
+    again = memory.hook(state | memory.restore(state, name))["llm_input_messages"]
+    whole = next(m for m in state["messages"] if m.id == cut.id)
+    assert whole in again
+    with pytest.raises(UserError):
+        memory.restore(state, "nobody")
+
+
+def test_a_huge_result_costs_little_and_never_reaches_the_model_whole() -> None:
+    line = '{"id": %d, "text": "plain words of no use at all", "amount": 12.5}\n'
+    huge = "".join(line % i for i in range(75_000))
+    assert len(huge) > 5_000_000
+    call = {"name": "look", "args": {}, "id": "c"}
+    messages = [
+        HumanMessage("Go."),
+        AIMessage("", tool_calls=[call]),
+        ToolMessage(huge, tool_call_id="c"),
+    ]
+    messages_read(messages[:1])  # what is loaded once
+    for keep in ([], ["look"]):
+        started = time.process_time()
+        shown = messages_read(messages, budget=8000, keep_whole=keep)
+        assert time.process_time() - started < 3
+        assert count_tokens(shown[-1].text) < 8000
+
+
+def test_tools_that_eat_the_budget_leave_the_task_and_some_results() -> None:
+    system = SystemMessage("tool schema " * 3000)
+    shown = ContextMiddleware(budget=4000).preview(working_thread(20), system).messages
+    assert {"request", "last"} <= {message.id for message in shown}
+    assert count_tokens("\n".join(m.text for m in shown if isinstance(m, ToolMessage))) > 100
+
+
+def test_a_tool_of_the_agents_own_named_recall_is_not_replaced() -> None:
+    called: list[str] = []
+
+    @tool
+    def recall(id: str) -> str:
+        """Recall a product from its buyers."""
+        called.append(id)
+        return "recalled"
+
+    model = Scripted.of([("read_page", {"number": 1}), ("recall", {"id": "p1"})], "done")
+    agent = create_agent(model, [recall, read_page], middleware=[ContextMiddleware(budget=2000)])
+    out = agent.invoke({"messages": [HumanMessage("Recall p1.")]})
+    assert called == ["p1"]
+    assert out["messages"][-1].text == "done"
+
+
+def test_an_agent_without_tools_works_with_a_model_that_takes_none() -> None:
+    agent = create_agent(
+        FakeListChatModel(responses=["fine"]), [], middleware=[ContextMiddleware()]
+    )
+    assert agent.invoke({"messages": [HumanMessage("How are you?")]})["messages"][-1].text == "fine"
+
+
+def test_what_stands_beside_a_text_stays_with_it() -> None:
+    block = {"type": "text", "text": WORDS * 9, "cache_control": {"type": "ephemeral"}}
+    call = {"name": "look", "args": {}, "id": "c"}
+    result = ToolMessage([block], tool_call_id="c")
+    shown = messages_read(
+        [HumanMessage("Go."), AIMessage("", tool_calls=[call]), result], budget=900
+    )
+    content: Any = shown[-1].content
+    assert content[-1]["cache_control"] == {"type": "ephemeral"}
+    assert len(content[-1]["text"]) < len(WORDS * 9)
+
+
+LONG = "\n".join(f"Line {i} says that item {i} is blue." for i in range(400))
+THREAD: Any = {"configurable": {"thread_id": "t"}}
+
+
+def call(name: str, id_: str, **args: Any) -> dict[str, Any]:
+    return {"name": name, "args": args, "id": id_}
+
+
+# Among other middleware and in other graphs -------------------------------------------------------
+
+
+def test_a_person_approves_edits_and_rejects_calls() -> None:
+    model = Recorder(calls=4, prompts=[])
+    asks: Any = HumanInTheLoopMiddleware(interrupt_on={"read_page": True})
+    agent = agent_of(model, [ContextMiddleware(budget=1500), asks], checkpointer=InMemorySaver())
+    agent.invoke(ASK, THREAD)
+    edited = {"type": "edit", "edited_action": {"name": "read_page", "args": {"number": 9}}}
+    for decision in ({"type": "approve"}, edited, {"type": "reject", "message": "no"}):
+        out = agent.invoke(Command(resume={"decisions": [decision]}), THREAD)
+    out = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
+    assert out["messages"][-1].text == "done"
+    assert size_of(model.prompts[-1]) < 0.5 * size_of(out["messages"])
+    assert any("no" in m.text for m in model.prompts[-1] if isinstance(m, ToolMessage))
+
+
+def test_an_agent_as_a_subgraph_keeps_its_decisions() -> None:
+    model = Recorder(calls=8, prompts=[])
+    inner = agent_of(model, [ContextMiddleware(budget=2500)])
+    builder = StateGraph(MessagesState)
+    builder.add_node("agent", inner)
+    builder.add_edge(START, "agent")
+    graph: Any = builder.compile(checkpointer=InMemorySaver())
+    events = [
+        e
+        for _, e in graph.stream(ASK, THREAD, stream_mode="custom", subgraphs=True)
+        if e["type"] == "stategate.context"
+    ]
+    assert len(events) == 9
+    assert all(not e["problem"] and not e["over_by"] for e in events)
+    assert "stategate" not in graph.get_state(THREAD).values
+    graph.invoke({"messages": [HumanMessage("And item 4-4?")]}, THREAD)
+    assert size_of(model.prompts[-1]) < 0.6 * size_of(graph.get_state(THREAD).values["messages"])
+
+
+def test_messages_that_are_removed_are_forgotten() -> None:
+    model = Recorder(calls=9, prompts=[])
+    agent = agent_of(model, [ContextMiddleware(budget=2000)], checkpointer=InMemorySaver())
+    agent.invoke(ASK, THREAD)
+    gone = agent.get_state(THREAD).values["messages"][1:15]
+    agent.update_state(THREAD, {"messages": [RemoveMessage(m.id) for m in gone]})
+    audits = audits_of(
+        agent.stream({"messages": [HumanMessage("So?")]}, THREAD, stream_mode="custom")
+    )
+    assert not audits[-1]["problem"]
+    kept = agent.checkpointer.get(THREAD)["channel_values"]["stategate"]
+    assert not set(kept["frozen"]) & {m.id for m in gone}
+
+
+# Odd messages -------------------------------------------------------------------------------------
+
+
+def test_blocks_that_are_no_text_pass_untouched() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 5000}}
+    file = {"type": "file", "base64": "B" * 4000, "mime_type": "application/pdf"}
+    thinking = {"type": "thinking", "thinking": "Let me see.", "signature": "s" * 200}
+    use = {"type": "tool_use", "id": "c1", "name": "look", "input": {"n": 1}}
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": []}
+    made = {"type": "function_call", "id": "fc_1", "call_id": "c2", "name": "look"}
+    made |= {"arguments": "{}"}
+    messages: list[BaseMessage] = [
+        HumanMessage([{"type": "text", "text": "What is it?"}, image, file], id="h"),
+        AIMessage([thinking, use], tool_calls=[call("look", "c1", n=1)], id="a"),
+        ToolMessage([{"type": "text", "text": LONG}, image], tool_call_id="c1", id="t"),
+        AIMessage([reasoning, made], tool_calls=[call("look", "c2")], id="b"),
+        ToolMessage(LONG, tool_call_id="c2", id="u"),
+    ]
+    before = [repr(m) for m in messages]
+    shown = messages_read(messages, budget=8000, low_watermark=0.8, max_new_result=300)
+    assert [repr(m) for m in messages] == before
+    assert all(shown[i] is messages[i] for i in (0, 1, 3))
+    assert [m.id for m in shown] == ["h", "a", "t", "b", "u"]
+    short = shown[2]
+    assert image in short.content
+    assert len(short.text) < len(LONG) / 2
+
+
+def test_calls_that_could_not_be_read_keep_their_results_too() -> None:
+    broken: Any = [{"name": "look", "args": "{oops", "id": "x", "error": "no JSON"}]
+    answered: list[BaseMessage] = [
+        HumanMessage("Look."),
+        AIMessage("", invalid_tool_calls=broken),
+        ToolMessage("Error: arguments are no JSON", tool_call_id="x"),
+        HumanMessage("And?"),
+    ]
+    assert [m.type for m in messages_read(answered)] == ["human", "ai", "tool", "human"]
+    shown = messages_read([answered[0], AIMessage("I.", invalid_tool_calls=broken), answered[3]])
+    assert [m.type for m in shown] == ["human", "ai", "human"]
+    assert isinstance(shown[1], AIMessage)
+    assert not shown[1].invalid_tool_calls  # providers refuse a call that nothing answers

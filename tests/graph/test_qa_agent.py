@@ -1,13 +1,17 @@
 """The QA agent as people and graphs call it: conversations, memory, crashes."""
 
 import asyncio
+from importlib.resources import files
 
 import pytest
+import yaml
 from langchain_core.messages import HumanMessage
 
 from stategate.graph import build_graph, load_config
+from stategate.nodes.build_context.recall import followed_turn
 from stategate.nodes.protocols import BuiltContext
 from stategate.stores.tokens import count_tokens
+from stategate.stores.traces import Event
 from tests.kit import qa_settings
 
 TEXTS = {
@@ -83,24 +87,6 @@ def test_several_questions_are_one_task_of_many_turns(graph):
     assert [m.type for m in out["messages"]] == ["human", "ai"] * 3
 
 
-def test_short_term_memory_survives_a_restart_through_the_checkpointer(settings, tmp_path):
-    settings["memory"] = [{"kind": "conversation"}]
-    settings["context"]["memory"] = None
-    settings["checkpoints"] = str(tmp_path / "checkpoints.sqlite")
-    asked(build_graph(load_config(settings)), "What is a brinicle?")
-    again = build_graph(load_config(settings))
-    assert "User: What is a brinicle?" in built(again, "And where?").text
-
-
-def test_long_term_memory_crosses_sessions_and_stays_with_its_user(graph, settings):
-    asked(graph, "My boat is called Albatros.", "monday")
-    assert "Albatros" in answer(asked(graph, "What is my boat called?", "tuesday"))
-    other = {"url": settings["context"]["memory"]["place"]["url"], "user": "other"}
-    context = {**settings["context"], "memory": {"place": other}}
-    out = asked(graph, "What is my boat called?", "w", context={"context": context, "memory": []})
-    assert "Albatros" not in answer(out)
-
-
 def test_without_a_user_memory_is_the_threads_own(graph):
     asked(graph, "My boat is called Albatros.", "monday", user=None)
     assert "Albatros" in answer(asked(graph, "What is my boat called?", "monday", user=None))
@@ -144,3 +130,16 @@ def test_it_talks_with_chat_clients_through_messages(graph):
     out = asyncio.run(graph.ainvoke({"messages": [("user", "Who filmed it?")]}, config))
     assert "Hugh Miller" in out["messages"][-1].text
     assert len(out["messages"]) == 4
+
+
+def test_marked_follow_ups_are_understood():
+    text = files("stategate.envs.qa.sample").joinpath("follow_ups.yaml").read_text("utf-8")
+    right = []
+    for row in yaml.safe_load(text):
+        events = []
+        for step, (question, answer, *about) in enumerate(row["turns"]):
+            said = followed_turn(question, events).lower()
+            for words in about:
+                right.append(any(w in said for w in words.split("|")) if words else not said)
+            events += [Event("OBS", question, step), Event("ACT", answer, step)]
+    assert sum(right) / len(right) >= 0.8

@@ -13,7 +13,7 @@ from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.observe.alfworld import AlfWorldEnv
 from stategate.nodes.protocols import ContextRequest
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.page import ARROW, DONE, PageSource, past_chunks
+from stategate.nodes.retrieval.page import ARROW, DONE, PageSource
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
 from stategate.stores.traces import Event
@@ -89,22 +89,6 @@ def test_the_audit_holds_with_a_past(params, budget, moments, resources):
     for moment in moments[::3]:
         asked = request(moment, resources, budget)
         check_built(build(asked), asked, params.kind)
-
-
-def test_a_step_is_a_line_with_what_came_of_it():
-    events = [
-        Event("OBS", "A hall.", 0),
-        Event("ACT", "go north", 0),
-        Event("OBS", "A\nwood.", 1),
-        Event("ACT", "look", 1),
-    ]
-    start, first, last = past_chunks(events)
-    assert (start.text, start.id) == ("Start => A hall.", "event:start")
-    assert (first.text, first.role) == ("1. go north => A wood.", "past")
-    assert last.text == "2. look"  # what came of it is the page
-    assert past_chunks([Event("OBS", "A hall.", 0)]) == []
-    later = past_chunks(events[2:])  # the first were forgotten
-    assert [chunk.text for chunk in later] == ["2. look"]
 
 
 def lines(context):

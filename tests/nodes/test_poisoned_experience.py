@@ -12,7 +12,7 @@ from stategate.nodes.models.embedders import Hashing
 from stategate.stores.bank.bank import Entry, Row, merge, open_bank
 from stategate.stores.bank.search import StateBank
 from stategate.trainers.bank.build import build_trace_bank
-from tests.nodes.test_experience_context import TOLD, folder, item, resources, trajectory
+from tests.nodes.test_experience import TOLD, folder, item, resources, trajectory
 
 __all__ = ["folder", "resources"]
 HARM = {"search": "search_kind", "option": "buy now", "features": "buy now", "buy now": "< prev"}

@@ -10,23 +10,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stategate.envs.protocols import Fragment
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.pages import SEARCH
 from stategate.graph import build_graph, load_config
-from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.nodes.act.encoding import shipped_encoder
 from stategate.nodes.act.general import describe
-from stategate.nodes.act.page_features import texts_of
 from stategate.nodes.act.policy import Policy, PolicyActor, make_scorer
-from stategate.nodes.act.simple import vain_actions
 from stategate.nodes.conformance import check_actor
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.nodes.resources import Resources
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
-from tests.kit import built_contexts, context_of, step_piece
+from tests.kit import built_contexts
 from tests.nodes.shop_pages import ITEM, LINKS, ON_ITEM, ON_RESULTS, RESULTS, WISH, context
 
 PROFILE = WebShopEnv().profile()
@@ -104,28 +100,6 @@ def test_an_untrained_general_policy_conforms_in_every_world(tmp_path):
     assert "was trained for alfworld, not for webshop" in Policy(
         checkpoint=str(tmp_path / "rooms")
     ).misfit(WebShopEnv())
-
-
-def test_what_was_done_is_left_alone_where_the_last_step_brought_nothing_new():
-    def vain(*steps):
-        marked = Fragment(" | 2*", "go to bed 2", is_done=True)
-        places = (Fragment("Go to bed 1", "go to bed 1"), marked)
-        page = Piece("p", "places", "Go to bed 1 | 2*", (), 9, 9, fragments=places)
-        return vain_actions(context_of(*(step_piece(*step) for step in steps), page))
-
-    box, room = ("open it", "A box."), ("look", "A room.")
-    assert vain(box, room) == frozenset()
-    assert vain(box, room, box) == {"open it", "look", "go to bed 2"}
-    assert vain(("look", "A room, a bed."), ("look", "A room")) == {"look", "go to bed 2"}
-    assert vain(room, ("look", "A wood.")) == frozenset()
-
-
-def test_queries_are_made_of_the_instruction_without_its_price_and_stand_for_the_search_bar(act):
-    found = texts_of(AlignedInstruction.of(WISH))
-    assert "machine wash men shirts long sleeve black x-large" in found
-    assert not any("50" in query or "price" in query for query in found)
-    decision = act(context(["Search bar: search[<query>]"], [SEARCH]), 0)
-    assert set(decision.probabilities) == {f"search[{query}]" for query in found}
 
 
 @settings(max_examples=60, deadline=None)

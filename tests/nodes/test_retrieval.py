@@ -6,7 +6,6 @@ from stategate.evals.qa import load_set, relevant
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.observe.qa import CorpusRetriever
 from stategate.nodes.retrieval.corpus import CorpusIndex
-from stategate.nodes.retrieval.ranking import reciprocal_ranks
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus
 from stategate.stores.corpus.documents import Document
@@ -26,12 +25,6 @@ def indexed(*texts, chunking="fixed-64-10"):
     return CorpusIndex(corpus, Chunking.parse(chunking), embedder, str(corpus.folder / "chroma"))
 
 
-def test_reciprocal_ranks_by_hand():
-    fused = reciprocal_ranks(({1: 0.9, 2: 0.8}, {2: 5.0, 3: 1.0}))
-    assert [place for place, _ in fused] == [2, 1, 3]
-    assert fused[0][1] == pytest.approx(1 / 62 + 1 / 61)
-
-
 @pytest.mark.parametrize("how", ["dense", "rrf", "hybrid"])
 def test_every_retrieval_finds_the_passage_with_the_words(how):
     index = indexed("Stones move over thin ice.", "A cloud rolls over a gulf.", "Lakes hold gas.")
@@ -39,17 +32,6 @@ def test_every_retrieval_finds_the_passage_with_the_words(how):
     assert index.find("Which cloud rolls?", 2, how)[0][0] == 1
     assert len(index.find("stones", 2, how)) <= 2
     assert index.find("  ", 2, how) == []
-
-
-def test_an_index_follows_its_corpus_and_embeds_only_what_is_new():
-    index = indexed("Stones move.", "A cloud rolls.")
-    index.sync()
-    index.corpus.sync(
-        "o", [Document("d0", "o", "T0", "Stones move."), Document("n", "o", "N", "New.")]
-    )
-    assert index.sync() == (1, 1)
-    assert index.sync() == (0, 0)
-    assert {p.title for p in index.passages} == {"T0", "N"}
 
 
 def again(index):

@@ -25,16 +25,6 @@ def bank(folder, make="m/16"):
     return Bank(folder, "state", make, create=True)
 
 
-@pytest.fixture(params=["files", "postgres"])
-def place(request, tmp_path, monkeypatch):
-    """Return a function: where a bank of a name lies."""
-    if request.param == "files":
-        return lambda name="bank": tmp_path / name
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
-    named = request.getfixturevalue("database")
-    return lambda name="bank": named(name)
-
-
 def nearest_by_hand(rows, query, k):
     return [f"r{i}" for i in np.argsort(-(rows @ query), kind="stable")[:k]]
 

@@ -1,8 +1,11 @@
+"""Caches of vectors and of document states: computed once, kept as they were."""
+
 import threading
 
 import numpy as np
 import pytest
 
+from stategate.stores.document_states import DocumentStates, document_key
 from stategate.stores.embeddings import EmbeddingCache
 from tests.kit import run_processes
 
@@ -67,3 +70,34 @@ def test_a_dropped_vector_is_in_no_file(tmp_path):
     held = [path for path in tmp_path.iterdir() if rows[7].tobytes() in path.read_bytes()]
     assert held == []
     assert list(cache.get("m", ["t7", "t8"])) == ["t8"]
+
+
+def arrays(seed):
+    rng = np.random.default_rng(seed)
+    tokens = int(rng.integers(0, 9))
+    return {
+        "kv": (rng.normal(size=(2, 2, tokens, 4)) * 10.0 ** rng.integers(-3, 3)).astype(np.float32),
+        "conv": rng.normal(size=5).astype(np.float32),
+    }
+
+
+def test_round_trip(tmp_path):
+    store = DocumentStates(tmp_path / "x")
+    given = {document_key(str(i)): arrays(i) for i in range(30)}
+    for key, value in given.items():
+        store.add(key, value)
+    again = DocumentStates(tmp_path / "x")
+    assert again.missing(list(given)) == []
+    for key, value in given.items():
+        for name, array in again.get(key).items():
+            assert array.shape == value[name].shape
+            top = np.abs(value[name]).max(initial=0)
+            assert np.abs(array - value[name]).max(initial=0) <= 1e-3 * top
+
+
+def test_a_key_is_written_once_and_what_fp16_cannot_hold_is_clipped(tmp_path):
+    store = DocumentStates(tmp_path)
+    store.add("a", {"s": np.array([1e9, -1e9, 2.0], dtype=np.float32)})
+    store.add("a", arrays(2))
+    assert store.get("a")["s"].tolist() == [65504, -65504, 2]
+    assert store.missing(["b", "a", "b"]) == ["b"]

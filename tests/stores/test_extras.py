@@ -93,15 +93,6 @@ def test_a_command_without_its_extra_says_so_in_one_line(words, extra, tmp_path,
     assert f"is not installed: pip install 'stategate[{extra}]'" in told.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    ("package", "extra"),
-    [("torch", "local"), ("tabulate", "eval"), ("bs4", "qa"), ("ray", "ray")],
-)
-def test_any_package_of_an_extra_names_it_unasked(package, extra):
-    line = missing_extra(ModuleNotFoundError("gone", name=f"{package}.inside"))
-    assert str(line).endswith(f"pip install 'stategate[{extra}]'")
-
-
 def test_what_no_extra_brings_stays_a_fault():
     assert missing_extra(ModuleNotFoundError("gone", name="nowhere")) is None
     assert missing_extra(ImportError("gone", name="torch")) is None

@@ -7,6 +7,7 @@ import pytest
 
 from stategate.stores.errors import UserError
 from stategate.stores.files import atomic_path, write_bytes, write_json, write_lines, write_text
+from stategate.stores.home import cache, home
 
 
 def test_each_kind_of_content_comes_back(tmp_path):
@@ -58,3 +59,12 @@ def test_threads_that_write_one_file_at_once_leave_one_whole_file(tmp_path):
         list(pool.map(lambda text: write_text(target, text), texts))
     assert target.read_text() in texts
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_one_variable_names_both_else_each_lies_at_the_system_s_place(tmp_path, monkeypatch):
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "mine"))
+    assert home() == cache() == tmp_path / "mine"
+    monkeypatch.delenv("STATEGATE_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert (home(), cache()) == (tmp_path / "data/stategate", tmp_path / "cache/stategate")

@@ -4,8 +4,7 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, Item, PutOp
+from langgraph.store.base import GetOp, InvalidNamespaceError, Item, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from stategate.nodes.models.embedders import HashingEmbedder
@@ -100,15 +99,3 @@ def test_a_query_ranks_by_meaning_and_what_is_not_indexed_comes_last(store):
     assert found[0].score > found[-2].score
     assert (found[-1].namespace, found[-1].score) == (("users", "ana", "trips"), None)
     assert asyncio.run(store.asearch(("users",), query="lake"))[0].value["n"] == 1
-
-
-def test_another_graph_takes_it_as_its_store(store):
-    def remember(state: MessagesState, *, store: BaseStore):
-        store.put(("notes",), "last", {"text": state["messages"][-1].text})
-        return {}
-
-    builder = StateGraph(MessagesState)
-    builder.add_node("remember", remember)
-    builder.add_edge(START, "remember")
-    builder.compile(store=store).invoke({"messages": [("user", "hello")]})
-    assert store.get(("notes",), "last").value == {"text": "hello"}

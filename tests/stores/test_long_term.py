@@ -10,6 +10,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.recall import Asked, asked_of
 from stategate.stores.memory.records import Namespace, Turn
+from stategate.stores.sql import is_database
 from tests.kit import run_processes
 
 EMBEDDER = HashingEmbedder()
@@ -46,19 +47,6 @@ def test_nobody_reads_or_forgets_what_another_user_said(memory):
     assert len(memory.facts(ME)) == 1
 
 
-def test_what_is_forgotten_is_nowhere_in_the_database(tmp_path, memory):
-    memory.add(ME, turn("Lake Nyos is Ada Lovelace's Secret in Cameroon."))
-    memory.add(ME, turn("Stones sail in California.", 1))
-    gone = memory.facts(ME)[0].id
-    assert [one.fact for one in memory.erase(ME, [gone])] == [gone]
-    assert memory.erase(ME, [gone]) == []
-    with sqlite3.connect(tmp_path / "memory.sqlite") as db:
-        tables = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='table'")]
-        rows = [str(row) for t in tables for row in db.execute(f'SELECT * FROM "{t}"')]
-    assert not [row for row in rows if "Secret" in row or "Lovelace" in row or "Nyos" in row]
-    assert [f.question for f in memory.facts(ME)] == ["Stones sail in California."]
-
-
 def test_sql_in_a_question_is_text(memory):
     words = "'); DROP TABLE facts; -- \" OR 1=1 \x00 \ud800 %s {}"
     memory.add(Namespace(words), turn(words))
@@ -90,10 +78,8 @@ def _write_many(url, writer, count):
         memory.add(ME, turn(f"Shared topic {step}.", step, "shared"))
 
 
-@pytest.mark.parametrize("place", ["sqlite", "postgres"])
-def test_processes_that_write_at_once_lose_nothing_and_double_nothing(place, tmp_path, request):
-    url = f"sqlite:///{tmp_path / 'many.sqlite'}"
-    url = request.getfixturevalue("postgres") if place == "postgres" else url
+def test_processes_that_write_at_once_lose_nothing_and_double_nothing(where):
+    url = where if is_database(where) else f"sqlite:///{where}"
     assert run_processes(_write_many, [(url, i, 8) for i in range(3)]) == [0] * 3
     facts = LongTerm(url).facts(ME)
     told = [f"Topic {w}x{s}." for w in range(3) for s in range(8)]

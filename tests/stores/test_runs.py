@@ -11,8 +11,6 @@ from stategate.stores.runs import (
     RunDirectory,
     parse_numbers,
     provenance,
-    public_config,
-    public_path,
 )
 
 ARGS = {"command": "x", "commit": "a", "versions": {"numpy": "2"}, "seed": 0, "goals": [1]}
@@ -63,15 +61,6 @@ def test_the_command_tells_nothing_of_this_machine():
     assert "pw" not in command
     for kept in ("a=env.data=data,context.kind=full", "--out=r", "t.db", "http://h:80/v1", "h/db"):
         assert kept in command
-
-
-def test_paths_are_shown_from_the_repository_or_by_name():
-    root = runs._ROOT
-    assert public_path(str(root / "runs" / "a")) == "runs/a"
-    assert public_path("runs/a") == "runs/a"
-    assert public_path("sample") == "sample"
-    shown = public_config({"memory": [{"kind": "trace", "path": "/me/t.db"}], "max_steps": 3})
-    assert shown == {"memory": [{"kind": "trace", "path": "t.db"}], "max_steps": 3}
 
 
 def test_another_repository_lends_no_commit(tmp_path, monkeypatch):

@@ -13,10 +13,9 @@ from stategate.stores.traces.store import TraceStore
 
 
 @pytest.fixture
-def servers(own_database, chroma, tmp_path, monkeypatch):
+def servers(own_database, chroma, home, monkeypatch):
     """Name an empty database and the Chroma server, cleared, as compose.yaml does."""
 
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("STATEGATE_POSTGRES", own_database())
     monkeypatch.setenv("STATEGATE_CHROMA", chroma)
     _clear(chroma)
@@ -40,16 +39,14 @@ def ask(question, thread="t"):
     return graph.get_state({"configurable": {"thread_id": thread}}).values
 
 
-def test_the_cluster_keeps_all_on_the_servers(servers, tmp_path):
+def test_the_cluster_keeps_all_on_the_servers(servers, home):
     values = ask("My boat is called Halcyon.")
     assert values["action"]
     url = os.environ["STATEGATE_POSTGRES"]
     store = TraceStore("$STATEGATE_POSTGRES")
     (episode,) = store.episodes()
     assert episode["done"]
-    assert not (tmp_path / "home" / "traces.sqlite").exists()
-    assert not (tmp_path / "home" / "checkpoints.sqlite").exists()
-    assert not (tmp_path / "home" / "long_term.sqlite").exists()
+    assert not [path for path in home.iterdir() if path.suffix == ".sqlite"]
 
     bank = StateBank("$STATEGATE_POSTGRES#state", "m/4", create=True)
     bank.bank.add([Entry(Row("r", "t", 5.0, {"move": "go"}), np.eye(4, dtype="f4")[0])])

@@ -11,7 +11,6 @@ from stategate.stores.sql import (
     Schema,
     Text,
     Whole,
-    connect_file,
     create_tables,
 )
 
@@ -40,38 +39,30 @@ def names(database):
     return [row.name for row in database.rows(sa.select(things.c.name))]
 
 
-@pytest.fixture(params=["file", "postgres"])
-def place(request, tmp_path):
-    """A place of tables that are not there yet."""
-    if request.param == "file":
-        return tmp_path / "x.sqlite"
-    return request.getfixturevalue("database")()
-
-
 def test_tables_of_before_get_each_migration_once(place):
-    with Database(place, FIRST).write() as db:
+    with Database(place(), FIRST).write() as db:
         db.exec_driver_sql("insert into things values ('old')")
     for _ in range(2):
-        database = Database(place, SECOND)
+        database = Database(place(), SECOND)
         assert database.rows(sa.select(things)) == [("old", None)]
         assert database.rows(sa.select(sizes)) == []
     with pytest.raises(UserError, match=r"version 3, this Stategate knows 1: update it"):
-        Database(place, FIRST)
+        Database(place(), FIRST)
 
 
 def test_a_migration_that_fails_leaves_all_as_it_was(place):
     def nonsense(db):
         db.exec_driver_sql("nonsense")
 
-    Database(place, FIRST)
+    Database(place(), FIRST)
     with pytest.raises(UserError, match="cannot use the box"):
-        Database(place, Schema("box", (*SECOND.migrations, nonsense)))
-    with Database(place, FIRST).read() as db:
+        Database(place(), Schema("box", (*SECOND.migrations, nonsense)))
+    with Database(place(), FIRST).read() as db:
         assert not sa.inspect(db).has_table("sizes")
 
 
 def test_a_transaction_is_whole_or_nothing(place):
-    database = Database(place, SECOND)
+    database = Database(place(), SECOND)
 
     def half():
         with database.write() as db:
@@ -116,10 +107,3 @@ def test_a_file_on_a_read_only_disk_can_be_read(tmp_path, monkeypatch):
     monkeypatch.setattr("stategate.stores.sql.os.access", lambda *_: False)
     assert names(Database(path, FIRST)) == ["a"]
     assert sorted(tmp_path.iterdir()) == before
-
-
-def test_every_connection_waits_logs_ahead_and_checks_references(tmp_path):
-    db = connect_file(tmp_path / "x.sqlite")
-    pragmas = ("busy_timeout", "journal_mode", "foreign_keys", "secure_delete")
-    values = [db.execute(f"pragma {name}").fetchone()[0] for name in pragmas]
-    assert values == [60000, "wal", 1, 1]

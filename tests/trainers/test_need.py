@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from stategate.envs.messages.history import text_of
-from stategate.envs.messages.needs import needed_parts, needs_of, stands_in
+from stategate.envs.messages.needs import needed_parts, needs_of
 from stategate.nodes.build_context.messages.need import NeedScorer, load_scorer
 from stategate.nodes.build_context.messages.part_features import ThreadFacts, parts_of
 
@@ -20,14 +20,6 @@ THREAD = [
     ToolMessage("cancelled, receipt R77", tool_call_id="b", name="cancel"),
     AIMessage("Cancelled. Your receipt is R77."),
 ]
-
-
-@pytest.mark.parametrize(
-    ("value", "text", "stands"),
-    [("12", "3124", False), ("12", "a 12.", True), ("X-12", "(X-12)", True), ("$5", "a$5", True)],
-)
-def test_a_value_stands_as_a_word_of_its_own(value: str, text: str, stands: bool) -> None:
-    assert stands_in(value, text) is stands
 
 
 def test_needs_are_found_with_where_they_stand() -> None:

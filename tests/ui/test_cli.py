@@ -2,9 +2,11 @@
 
 import json
 import re
+import shutil
 import socket
 import subprocess
 import sys
+from collections import namedtuple
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,15 @@ import stategate.ui.app.web
 import stategate.ui.cli.serve
 from stategate.graph import Session
 from stategate.nodes.registry import registry
+from stategate.stores.bank.bank import open_bank
+from stategate.stores.home import home
+from stategate.stores.traces import Event
+from stategate.stores.traces.store import TraceStore
+from stategate.ui.cli.doctor import CHECKS, DoctorSettings, examine
 from stategate.ui.cli.main import app
 from tests.kit import call, refused, run_command
 
-pytestmark = pytest.mark.usefixtures("own_home")
+pytestmark = pytest.mark.usefixtures("home")
 _FILES = ("summary", "args")
 BUY_NOTHING = ["search[desk lamp]", "click[back to search]", "search[chair]"]
 PROGRAM = [sys.executable, "-m", "stategate.ui.cli.main"]
@@ -135,7 +142,7 @@ def test_a_home_that_cannot_be_made_is_one_line(words, monkeypatch):
     assert "set STATEGATE_HOME" in refused(*words.split())
 
 
-def test_a_thread_is_resumed_where_it_stopped(agent, own_home, monkeypatch):
+def test_a_thread_is_resumed_where_it_stopped(agent, home, monkeypatch):
     step = Session.step
 
     def stopped(session, on_text=None):
@@ -148,7 +155,7 @@ def test_a_thread_is_resumed_where_it_stopped(agent, own_home, monkeypatch):
         done = run_command("run", agent, "--goal", 3, "--thread", "my t")
         assert done.exit_code == 130
         assert done.stderr.strip().endswith("--thread 'my t' --resume")
-    assert (own_home / "checkpoints.sqlite").is_file()
+    assert (home / "checkpoints.sqlite").is_file()
     assert "unfinished" in refused("run", agent, "--thread", "my t")
     assert "leave --goal out" in refused("run", agent, "--thread", "t", "--resume", "--goal", 5)
     episode = json.loads(call("run", agent, "--thread", "my t", "--resume", "--json", "-"))
@@ -284,3 +291,80 @@ def test_a_fault_s_traceback_tells_no_key(monkeypatch, agent):
     assert done.exit_code == 1
     assert "ZeroDivisionError: 401 for ***" in done.stderr
     assert key not in done.output
+
+
+HASHED = ("--set", "embedder.kind=hashing")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("banks")
+    traces = folder / "p.sqlite"
+    memory = f"memory=[short_term, {{kind: trace, path: '{traces}'}}]"
+    styles = ("--agent", "whole=actor.kind=rule", "--agent", "kind=actor.search=search_kind")
+    played = ("eval", "worlds", "--goals", "100-102", *styles, "--set", memory)
+    call(*played, "--out", folder / "run")
+    for kind in ("state", "trace"):
+        words = ("bank", "build", traces, "--kind", kind, "--include-incorrect", *HASHED)
+        done = call(*words, "--out", folder / kind)
+        assert "from 6 episodes" in done
+    again = call("bank", "build", traces, "--out", folder / "state", "--include-incorrect", *HASHED)
+    assert "0 rows from 0 episodes" in again
+    assert "6 were there already" in again
+    return folder
+
+
+def test_banks_are_merged_and_a_row_comes_once(folder, tmp_path):
+    bank = tmp_path / "copy"
+    assert "new rows" in call("bank", "merge", folder / "state", "--out", bank)
+    assert call("bank", "merge", folder / "state", "--out", bank).startswith("0 new rows")
+    assert len(open_bank(bank).rows()) > 4
+
+
+def test_mistakes_are_told_in_one_line(folder, tmp_path):
+    bank = folder / "state"
+    (tmp_path / "empty.jsonl").write_text("")
+    for words, told in [
+        (("merge", tmp_path / "nothing", "--out", tmp_path / "m"), "no bank"),
+        (("build", tmp_path / "x", "--out", tmp_path / "b"), "no traces at"),
+        (("merge", bank, folder / "trace", "--out", tmp_path / "m"), "trace"),
+    ]:
+        assert told in refused("bank", *words), words
+    words = ("bank", "build", tmp_path / "empty.jsonl", "--out", tmp_path / "b", *HASHED)
+    assert "no episode to learn from" in refused(*words)
+
+
+def told(name, *overrides):
+    """Return whether the check ``name`` is well, and what it says."""
+    finding = examine(name, DoctorSettings(overrides=overrides))
+    return finding.ok, finding.text
+
+
+def test_everything_is_looked_at_without_a_fault():
+    assert all("Error:" not in told(name)[1] for name in CHECKS)
+
+
+def test_a_damaged_store_is_named_with_what_to_do():
+    TraceStore(home() / "traces.sqlite").write_step("e", 0, [Event("OBS", "x" * 30_000, 0)])
+    assert told("stores")[0]
+    (home() / "long_term.sqlite").write_bytes(b"no database at all " * 100)
+    ok, text = told("stores")
+    assert (ok, "long_term.sqlite" in text) == (False, True)
+
+
+def test_a_model_without_its_key_and_an_embedder_without_its_packages(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    ok, text = told("model", "llm={kind: openai}")
+    assert (ok, "OPENAI_API_KEY" in text) == (False, True)
+    assert told("embedder", "embedder.kind=hashing")[0]
+    monkeypatch.setattr("stategate.ui.cli.doctor.find_spec", lambda name: None)
+    for name in ("embedder", "model"):
+        ok, text = told(name)
+        assert (ok, "stategate[local]" in text) == (False, True)
+
+
+def test_a_full_disk_is_wrong(monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(1 << 40, 1 << 40, 5_000_000))
+    ok, text = told("home")
+    assert (ok, "checkpoints prune" in text) == (False, True)

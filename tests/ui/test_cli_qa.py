@@ -19,7 +19,7 @@ from tests.kit import call, refused, run_command, text_in
 EXTRACT = ("--set", "actor.kind=extract", "--set", "embedder=hashing")
 
 
-pytestmark = pytest.mark.usefixtures("own_home")
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture

@@ -1,16 +1,16 @@
-"""A newcomer's first minutes: the README from its first line on.
-
-Commands run in this process, without a model: what needs one is told so by ``--set``.
-"""
+"""A newcomer's first minutes: the README from its first line on, the pages' code, the examples."""
 
 import re
 import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
+from examples import agent_with_memory, deep_research, graph_made_by_hand
+from examples.scripted import Scripted
 from stategate.nodes.models.embedders import HashingEmbedder, MiniLM
 from stategate.ui.cli.main import app
 from tests.kit import call
@@ -21,10 +21,8 @@ PLAIN = ["--set", "updater.kind=none", "--set", "embedder.kind=hashing"]
 
 
 @pytest.fixture(autouse=True)
-def newcomer(tmp_path, monkeypatch):
+def newcomer(tmp_path, home, monkeypatch):
     """A machine on which nothing of ours was ever run."""
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)
 
 
@@ -93,3 +91,65 @@ def test_links_of_readme_and_index_lead_somewhere():
     pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "results").glob("*.md")]
     missing = [p.name for p in pages if p.name not in index and p.name != "README.md"]
     assert not missing, f"not in the index: {missing}"
+
+
+def test_the_page_s_code_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("sqlalchemy")
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
+    page = (ROOT / "docs" / "middleware.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 7
+    calls = [("read_page", {"number": number}) for number in range(1, 7)]
+    models = [Scripted.of([*calls], "7 coins."), Scripted.of(calls[:1], "Done.")]
+    names: dict[str, Any] = {"MODEL": models[0]}
+    later = {3: Scripted.of(calls[:2], "7 coins.")}
+    monkeypatch.chdir(tmp_path)  # the page's own files
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    for number, block in enumerate(blocks):
+        names["model"] = later.get(number, names.get("model"))
+        exec(block.replace('"openai:gpt-5-mini"', "MODEL"), names)
+        if number == 1:
+            names["agent"] = names["create_agent"](models[1], [names["read_page"]])
+    out = capsys.readouterr().out
+    assert "messages are read" in out
+    before, after = map(int, re.findall(r"(\d+) → (\d+)", out)[-1])
+    assert after < before / 2
+    assert (tmp_path / "agent.sqlite").stat().st_size < 200_000
+
+
+def test_examples_run(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert "Saturn" in agent_with_memory.main("Which planet has the most moons?")
+    lines = re.findall(r"([\d,]+) tokens of history,\s+([\d,]+) read", capsys.readouterr().out)
+    before, after = (int(x.replace(",", "")) for x in lines[-1])
+    assert after < before / 2
+    assert "day 1" in graph_made_by_hand.main()
+    assert "files" in deep_research.main(str(ROOT / "docs"), "What is measured about memory?")
+
+
+PAGE = ROOT / "docs" / "security.md"
+
+
+def threats(page):
+    """Yield (threat, the names between backticks in its last column)."""
+    table = page.partition("| threat | OWASP | defence | test |\n|---|---|---|---|\n")[2]
+    for line in table.partition("\n\n")[0].splitlines():
+        cells = re.split(r"(?<!\\)\|", line.strip("|"))
+        yield cells[0].strip(), re.findall(r"`((?:test_|tests/)[^`]+)`", cells[-1])
+
+
+def test_each_threat_has_a_test_that_there_is():
+    names = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)
+    }
+    rows = dict(threats(PAGE.read_text("utf-8")))
+    assert len(rows) > 25
+    for threat, tests in rows.items():
+        assert tests, f"no test for: {threat}"
+        for test in tests:
+            there = "def test_" in (ROOT / test).read_text() if "/" in test else test in names
+            assert there, f"{test} is no test ({threat})"

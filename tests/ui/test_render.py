@@ -12,7 +12,7 @@ from stategate.graph import Session, build_graph, load_config
 from stategate.graph.session import Preview, StepResult
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.protocols import BuiltContext, Decision, Piece
-from stategate.ui.actions import label, reward_parts, split_action, typed_action
+from stategate.ui.actions import reward_parts, typed_action
 from stategate.ui.app.context import (
     Lane,
     fold_history,
@@ -54,21 +54,6 @@ def test_text_is_escaped_wherever_it_stands():
     assert isinstance(safe(drawn), Markup)
     assert safe(drawn) == drawn
     assert (percent(2), percent(-1), brief(0.0042), brief(2)) == ("100.0%", "0.0%", "4 ms", "2.0 s")
-
-
-@pytest.mark.parametrize(
-    ("action", "parts", "shown"),
-    [
-        ("click[buy now]", ("click", "buy now"), "buy now"),
-        ("search[a [b]]", ("search", "a [b]"), "a [b]"),
-        ("search[<query>]", ("search", "<query>"), "search …"),
-        ("dance", ("", "dance"), "dance"),
-    ],
-)
-def test_actions_read_as_verb_and_object(action, parts, shown):
-    assert split_action(action) == parts
-    assert label(action) == shown
-    assert "sg-act" in macros("parts").action_chip(action)
 
 
 @pytest.mark.parametrize(

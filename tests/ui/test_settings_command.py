@@ -63,13 +63,6 @@ def test_help_has_defaults_limits_and_examples():
     assert shown.index("--count") < shown.index("--seed")  # a model's own fields come first
 
 
-@pytest.mark.parametrize("words", [["lamp", "--count", "10"], ["lamp", "--mode", "x"], []])
-def test_what_typer_checks_is_refused(words):
-    result, settings = run(*words)
-    assert result.exit_code == 2
-    assert settings is None
-
-
 def test_what_pydantic_checks_names_the_flag():
     with pytest.raises(UserError, match="^--size: input should be greater than 0"):
         read_flags(Recipe, {"name": "lamp", "size": -1})

@@ -11,16 +11,14 @@ from stategate.nodes import registry
 from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.tabs.common import App
-from stategate.ui.app.tabs.episode import quick, task_choices, task_of
+from stategate.ui.app.tabs.episode import task_choices, task_of
 from tests.ui import garden
 from tests.ui.test_cli import call, refused
 
 
 @pytest.fixture
-def stranger(tmp_path, monkeypatch):
+def stranger(tmp_path, home, monkeypatch):
     """Install the garden on the path of this process, and find the plug-ins again."""
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("COLUMNS", "100")
     garden.install(tmp_path / "site")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     registry.registry.cache_clear()
@@ -45,12 +43,6 @@ def test_its_tasks_are_listed_found_and_drawn(workspace):
     assert task_of("light it", tasks) == {"instruction": "light it"}
     with pytest.raises(UserError, match="choose 0 to 5"):
         task_of("99", tasks)
-
-
-def test_only_kinds_that_fit_are_offered(workspace):
-    assert "rule" not in quick("actor", workspace.config)["choices"]
-    assert "rule" in quick("actor", load_config("ui"))["choices"]
-    assert {"full", "compress"} <= set(quick("context", workspace.config)["choices"])
 
 
 def test_it_is_run_by_number_and_by_its_own_words(stranger):

@@ -3,6 +3,7 @@
 import pytest
 
 from stategate.nodes.models.decoders.backend import Document
+from stategate.nodes.models.decoders.loading import shared_backend
 
 WORDS = (
     "the a of in on cat dog sat mat red blue green house river who where what is was did capital "
@@ -28,72 +29,46 @@ def make_tokenizer():
     )
 
 
+SMALL = {"hidden_size": 32, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
+ATTENTION = {"intermediate_size": 48, "num_attention_heads": 4, "max_position_embeddings": 128}
+STATES = {"num_heads": 8, "head_dim": 8, "state_size": 16, "n_groups": 2, "chunk_size": 16}
+
+
+def make_model(family, tokenizer, layers, **sizes):
+    """Return a model of a family of transformers with random weights."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    many = {"vocab_size": len(tokenizer), "num_hidden_layers": layers, "initializer_range": 0.3}
+    config = getattr(transformers, f"{family}Config")(**many, **SMALL, **sizes)
+    return getattr(transformers, f"{family}ForCausalLM")(config)
+
+
+def make_folder(folder, family, **sizes):
+    """Save a model of three layers with its tokenizer; return its folder."""
+    tokenizer = make_tokenizer()
+    make_model(family, tokenizer, 3, **sizes).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def llama_folder(tmp_path_factory):
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    tokenizer = make_tokenizer()
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=128,
-        bos_token_id=0,
-        eos_token_id=1,
-        initializer_range=0.3,
-    )
     folder = tmp_path_factory.mktemp("models") / "llama"
-    LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def mamba_folder(tmp_path_factory):
-    import torch
-    from transformers import Mamba2Config, Mamba2ForCausalLM
-
-    torch.manual_seed(0)
-    tokenizer = make_tokenizer()
-    config = Mamba2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=3,
-        num_heads=8,
-        head_dim=8,
-        state_size=16,
-        n_groups=2,
-        chunk_size=16,
-        expand=2,
-        conv_kernel=4,
-        bos_token_id=0,
-        eos_token_id=1,
-        pad_token_id=1,
-        initializer_range=0.3,
-    )
-    folder = tmp_path_factory.mktemp("models") / "mamba2"
-    Mamba2ForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return make_folder(folder, "Llama", **ATTENTION, num_key_value_heads=2)
 
 
 @pytest.fixture(scope="session")
 def llama(llama_folder):
-    from stategate.nodes.models.decoders.loading import shared_backend
-
     return shared_backend(str(llama_folder), max_tokens=40)
 
 
 @pytest.fixture(scope="session")
-def mamba(mamba_folder):
-    from stategate.nodes.models.decoders.loading import shared_backend
-
-    return shared_backend(str(mamba_folder), max_tokens=40)
+def mamba(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "mamba2"
+    make_folder(folder, "Mamba2", **STATES, expand=2, conv_kernel=4)
+    return shared_backend(str(folder), max_tokens=40)
 
 
 @pytest.fixture(params=["llama", "mamba"])

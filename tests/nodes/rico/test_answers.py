@@ -1,18 +1,20 @@
-"""RICO in a question-answering agent: weights in the trace, and both ways of generation."""
+"""RICO in a question-answering agent: weights in the trace, both ways of generation."""
 
 import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from stategate.graph import build_graph, load_config
 from stategate.nodes.act.answer import LearnedState
-from stategate.nodes.build_context.rico import documents_of
-from stategate.nodes.conformance import check_actor
+from stategate.nodes.build_context.rico import Rico, documents_of
+from stategate.nodes.conformance import check_actor, check_built, requests
 from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import shared_backend
-from stategate.ui.cli.main import app
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.resources import Resources
+from stategate.stores.errors import UserError
+from tests.kit import call, refused
 
 #: A trained model of keys and values: its gradient finds the document that has the pairs.
 MODEL = str(Path(__file__).parent / "ssm_pairs")
@@ -113,28 +115,42 @@ def test_the_actor_keeps_the_rules():
 
 
 def test_rank_and_ask_share_states_and_show_bars(folder, settings, tmp_path, monkeypatch):
-    ingest = CliRunner().invoke(app, ["ingest", str(folder), "--corpus", "towns"])
-    assert ingest.exit_code == 0, ingest.output
+    call("ingest", folder, "--corpus", "towns")
     documents = documents_of("towns")
     assert Document("Second", "k5 v5 k6 v6 k7 v7 k8 v8") in documents
-    words = ["rank", QUESTION, "--corpus", "towns", "--model", MODEL, "--with", "bm25"]
-    ranked = CliRunner().invoke(app, words)
-    assert ranked.exit_code == 0, ranked.output
-    assert "Second" in next(line for line in ranked.output.splitlines() if "█" in line)
-    refused = CliRunner().invoke(app, ["rank", "q", "--corpus", "nowhere"])
-    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
-    assert "there are: towns" in refused.stderr
+    ranked = call("rank", QUESTION, "--corpus", "towns", "--model", MODEL, "--with", "bm25")
+    assert "Second" in next(line for line in ranked.splitlines() if "█" in line)
+    assert "there are: towns" in refused("rank", "q", "--corpus", "nowhere")
     config = tmp_path / "agent.yaml"
     settings["env"]["corpus"] = "towns"
     config.write_text(json.dumps(settings))
     backend = shared_backend(MODEL, max_tokens=300)
     monkeypatch.setattr(backend, "encode", lambda _: pytest.fail("rank had read it"))
-    words = ["ask", QUESTION, "--config", str(config), "--show", "--json", str(tmp_path / "a.json")]
-    said = CliRunner().invoke(app, words)
-    assert said.exit_code == 0, said.output
-    bars = [line for line in said.output.splitlines() if "█" in line]
+    said = call("ask", QUESTION, "--config", config, "--show", "--json", tmp_path / "a.json")
+    bars = [line for line in said.splitlines() if "█" in line]
     assert "* Second" in bars[0]
     assert len(bars) == 3
     told = json.loads((tmp_path / "a.json").read_text())
     weights = {p["title"]: p["score"] for p in told["pieces"] if p["kind"] == "passage"}
     assert max(weights, key=weights.get) == "Second"
+
+
+def test_it_keeps_the_rules(llama_folder):
+    resources = Resources(None, Hashing())
+    build = Rico(model=str(llama_folder), top_k=3).build(resources)
+    for request in requests(resources, (60, 400), ["qa"]):
+        check_built(build(request), request)
+
+
+def test_documents_from_files(tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a_note.txt").write_text("one")
+    (tmp_path / "b.json").write_text(json.dumps({"title": "t", "text": "two"}))
+    (tmp_path / "d.png").write_bytes(b"\x89")
+    found = [(d.title, d.text) for d in documents_of(str(tmp_path))]
+    assert found == [("t", "two"), ("a note", "one")]
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "e.json").write_text("{")
+    for place in ("none", "bad"):
+        with pytest.raises(UserError):
+            documents_of(str(tmp_path / place))

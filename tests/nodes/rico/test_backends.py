@@ -1,13 +1,13 @@
 """Both backends: gradients, one-hot weights, and what a state space model's state really is."""
 
+import numpy as np
 import pytest
 import torch
 
+from stategate.nodes.build_context.rico import rank
 from stategate.nodes.models.decoders.backend import question_tokens
-from stategate.nodes.models.decoders.mamba2 import InitialStates, final_states
+from stategate.nodes.models.decoders.mamba2 import InitialStates
 from tests.nodes.rico.conftest import DOCUMENTS, make_tokenizer
-
-QUERY = "what is the capital of italy ?"
 
 
 def plain_loss(backend, document, query):
@@ -59,33 +59,6 @@ def test_generation_reads_the_mixture(backend):
     assert said == backend._tokenizer.decode(expected).strip()
 
 
-def test_states_add_up_in_layer_0_and_only_there(mamba):
-    """S([d1; d2]) = A(d2) S(d1) + S(d2), the convolution starting anew at the boundary."""
-    first, second = (torch.tensor([mamba._document_ids(d)]) for d in DOCUMENTS[:2])
-
-    def run(ids, ssm=None):
-        cache = InitialStates(mamba.layers, ssm)
-        with torch.no_grad():
-            mamba._model.backbone(ids, cache_params=cache, use_cache=True)
-        return final_states(cache)[0]
-
-    s1, s2 = run(first), run(second)
-    zero_conv = run(second, dict(enumerate(s1)))
-    mixer = mamba._model.backbone.layers[0].mixer
-    with torch.no_grad():
-        block = mamba._model.backbone.layers[0]
-        read = mixer.in_proj(block.norm(mamba._model.backbone.embeddings(second)))
-        dt = torch.nn.functional.softplus(read[..., -mixer.num_heads :] + mixer.dt_bias)
-        decay = torch.exp((-torch.exp(mixer.A_log) * dt).sum(1))[0]
-    together = decay[:, None, None] * s1[0] + s2[0]
-    assert torch.allclose(together, zero_conv[0], atol=1e-5)
-    assert (decay < 0.999).any()
-    # Deeper layers read what layer 0 made of the first document, so there the sum is not exact.
-    added = zero_conv[1] - s2[1]
-    ratio = added / s1[1]
-    assert ratio.flatten(1).std(1).max() > 0.01
-
-
 def test_mamba_states_continue_the_text(mamba):
     """Initial states and convolution of a prefix give the logits of the whole text."""
     ids = torch.tensor([mamba._document_ids(DOCUMENTS[1])])
@@ -108,3 +81,15 @@ def test_loss_is_over_content_words_only():
     told = tokenizer.convert_ids_to_tokens(ids)
     assert [told[place] for place in counted] == ["capital", "italy"]
     assert len(question_tokens(tokenizer, "what is the ?", 99)[1]) == 4
+
+
+QUERY = "what is the capital of italy ?"
+
+
+def test_scores_follow_the_documents(backend):
+    states = backend.encode(DOCUMENTS)
+    ranking = rank(backend, states, QUERY)
+    assert ranking.scores.shape == (4,)
+    assert ranking.weights.sum() == pytest.approx(1)
+    turned = rank(backend, [states[i] for i in (2, 0, 3, 1)], QUERY).scores
+    assert np.allclose(ranking.scores[[2, 0, 3, 1]], turned, atol=1e-3)

@@ -4,20 +4,9 @@ import pytest
 import torch
 
 from stategate.nodes.models.decoders.transformer import Documents, TransformerBackend, attend
-from tests.nodes.rico.conftest import DOCUMENTS, make_tokenizer
+from tests.nodes.rico.conftest import ATTENTION, DOCUMENTS, make_model, make_tokenizer
 from tests.nodes.rico.test_backends import plain_loss
 
-SMALL = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 128,
-    "bos_token_id": 0,
-    "eos_token_id": 1,
-    "pad_token_id": 1,
-    "initializer_range": 0.3,
-}
 SHARED = {"num_key_value_heads": 2}
 
 
@@ -33,12 +22,8 @@ SHARED = {"num_key_value_heads": 2}
     ],
 )
 def test_other_decoders(family, more):
-    import transformers
-
-    torch.manual_seed(0)
     tokenizer = make_tokenizer()
-    config = getattr(transformers, f"{family}Config")(vocab_size=len(tokenizer), **SMALL, **more)
-    model = getattr(transformers, f"{family}ForCausalLM")(config)
+    model = make_model(family, tokenizer, 2, **ATTENTION, **more)
     backend = TransformerBackend(model, tokenizer, family, "f", max_tokens=40)
     query = "what is the capital of italy ?"
     states = backend.encode(DOCUMENTS)

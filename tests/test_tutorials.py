@@ -1,0 +1,79 @@
+"""The tutorials' code, run as a stranger would: packages outside this repository, by entry points."""
+
+import json
+
+import pytest
+
+from tests.kit import Stranger, read_lines
+
+BUILDERS = ("full", "window", "compress", "query_rag", "retrieve")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return Stranger("writing-a-world.md", tmp_path_factory.mktemp("garden"))
+
+
+def test_the_world_takes_fifty_lines(world):
+    lines = (world.folder / "garden.py").read_text().split("class GardenEnv")[0].splitlines()
+    rules = [line for line in lines if line.strip() and not line.startswith(("from", "import"))]
+    assert len(rules) <= 50
+
+
+def test_it_keeps_the_rules_of_the_kit(world):
+    done = world.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_garden.py")
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    check = "from stategate.nodes.conformance import check; check(BetterGarden())"
+    done = world.python("-c", f"from garden_view import BetterGarden; {check}")
+    assert done.returncode == 0, done.stderr
+
+
+def test_it_is_evaluated_and_its_past_becomes_experience(world):
+    words = ["--agents", ",".join(BUILDERS), "--tasks", "0-2", "--out", "runs/garden"]
+    world.stategate("eval", "live", "--config", "garden.yaml", *words)
+    rows = json.loads((world.folder / "runs/garden/summary.json").read_text())["rows"]
+    by_agent = {row["agent"]: row for row in rows}
+    assert set(BUILDERS) <= set(by_agent)
+    assert all(by_agent[name]["n"] == 3 and by_agent[name]["errors"] == 0 for name in BUILDERS)
+    assert by_agent["full"]["success"] == 1.0
+    played = read_lines(world.folder / "runs/garden/episodes.jsonl")
+    won = {row["agent"] for row in played if row["goal"] == 0 and row["reward"] == 1.0}
+    assert {"full", "window", "compress"} <= won
+    build = ["garden.sqlite", "--config", "garden.yaml", "--include-incorrect"]
+    world.stategate("bank", "build", *build, "--out", "banks/garden")
+    advised = ["--set", "context.kind=experience", "--set", "context.bank=banks/garden"]
+    told = world.stategate("run", "garden.yaml", "--show", "context", *advised)
+    assert "Experience: " in told
+
+
+def test_what_plays_another_world_only_is_refused_in_one_line(world):
+    done = world.python("-m", "stategate.ui.cli.main", "run", "garden.yaml", "--actor", "rule")
+    assert done.returncode == 2
+    assert done.stderr.strip().count("\n") == 0
+    assert "actor.kind=rule is made for webshop, not for" in done.stderr
+    assert "explore" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    return Stranger("writing-a-node.md", tmp_path_factory.mktemp("stranger"))
+
+
+def test_the_kind_is_found_through_its_entry_point_and_played(node):
+    kinds = json.loads(node.stategate("kinds", "context", "--json", "-"))
+    assert "stategate-overlap" in str(kinds)
+    words = ("run", "webshop", "--goal", "3", "--set", "context.kind=overlap", "--json", "-")
+    assert json.loads(node.stategate(*words))["config"]["context"]["kind"] == "overlap"
+
+
+def test_its_conformance_test_passes(node):
+    done = node.python("-m", "pytest", "-q", "test_overlap.py")
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_it_runs_by_config_and_for_one_call(node):
+    done = node.python("use_overlap.py")
+    assert done.returncode == 0, done.stderr
+    first, second = (line.split() for line in done.stdout.splitlines())
+    assert float(first[1]) > 0
+    assert first != second

@@ -1,0 +1,247 @@
+"""The app's tabs without a browser, and what a newcomer ran into there."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import pytest
+import yaml
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage
+
+from examples.scripted import Scripted
+from stategate.evals.core.run_directory import find_runs, read_stories
+from stategate.graph import Session, build_graph, load_config
+from stategate.graph.checkpoints import open_saver
+from stategate.graph.config import presets
+from stategate.nodes.models.embedders import HashingEmbedder
+from stategate.nodes.protocols import SLOTS, BuiltContext, Piece
+from stategate.nodes.registry import registry
+from stategate.nodes.retrieval.remember import Memory
+from stategate.stores.bank.bank import bank_place, known_banks, seeded
+from stategate.stores.errors import UserError
+from stategate.stores.home import home
+from stategate.ui.actions import things
+from stategate.ui.app.agents import Agents
+from stategate.ui.app.context import cuts, render_context
+from stategate.ui.app.tabs.episode import MORE, quick
+from stategate.ui.app.tabs.memory import MemoryTab
+from stategate.ui.app.tabs.runs import ROOTS, RunsTab
+from stategate.ui.app.tabs.settings import as_yaml, config_of, render_kinds
+from stategate.ui.app.tabs.threads import ThreadsTab
+from stategate.ui.cli.transcript import kept_line
+from tests.evals.test_replay import OPENAI
+from tests.graph.test_middleware import ASK, read_page
+
+pytestmark = pytest.mark.usefixtures("home")
+PUBLISHED = ROOTS[-1]
+
+
+@pytest.fixture(scope="module")
+def runs_tab():
+    with gr.Blocks():
+        return RunsTab()
+
+
+def test_every_published_run_opens_under_its_own_name(runs_tab):
+    folders = find_runs([PUBLISHED])
+    assert len(folders) >= 6
+    for folder in folders:
+        update = runs_tab.open(str(folder))
+        assert f">{folder.name}<" in str(update[runs_tab.facts]), (
+            folder.name,
+            update[runs_tab.status],
+        )
+
+
+def test_a_run_that_cannot_be_drawn_leaves_nothing_of_the_one_before(runs_tab, tmp_path):
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "args.json").write_text('{"command": "x"}')
+    (broken / "summary.json").write_text('{"rows": [{"agent": "full", "success": 1.0}, 3]}')
+    update = runs_tab.open(str(broken))
+    assert "did not work" in str(update[runs_tab.status])
+    assert update[runs_tab.panel]["visible"] is False
+
+
+def test_six_stories_tell_the_figures_of_their_runs(tmp_path):
+    stories = read_stories(PUBLISHED)
+    assert len(stories) == 6
+    rows = json.loads((PUBLISHED / "webshop-rule-rich" / "summary.json").read_text())["rows"]
+    full, rag = (next(r["success"] for r in rows if r["agent"] == a) for a in ("full", "query_rag"))
+    assert stories[0].title == f"Dropping buttons costs {100 * (full - rag):.0f} points"
+    assert all(len(story.bars) >= 2 for story in stories)
+    # Another run under the same name tells another figure; a run that is gone is no story.
+    page = yaml.safe_load((PUBLISHED.parent / "stories.yaml").read_text())
+    (tmp_path / "stories.yaml").write_text(yaml.safe_dump(page))
+    folder = tmp_path / "runs" / "webshop-rule-rich"
+    shutil.copytree(PUBLISHED / "webshop-rule-rich", folder)
+    summary = json.loads((folder / "summary.json").read_text())
+    for row in summary["rows"]:
+        row["success"] = {"full": 0.5, "query_rag": 0.2}.get(row["agent"], 0.0)
+    (folder / "summary.json").write_text(json.dumps(summary))
+    assert [s.title for s in read_stories(tmp_path / "runs")] == [
+        "Dropping buttons costs 30 points"
+    ]
+    summary["rows"] = []
+    (folder / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(UserError, match="no success of 'full'"):
+        read_stories(tmp_path / "runs")
+
+
+def test_wishes_stand_first_and_a_search_says_why(home):
+    agents = Agents(load_config("ui", ["embedder.kind=hashing", "updater.kind=none"]))
+    place = agents.memory.namespace
+    memory = Memory(embedder=HashingEmbedder(), user=place.user, agent=place.agent)
+    for text in ("Always answer in metric units.", "My boat is called Albatros.", "I keep bees."):
+        memory.remember(text)
+    with gr.Blocks():
+        tab = MemoryTab(agents)
+    said = [row[1] for row in tab.show()[tab.facts]["value"]]
+    assert said == ["Always answer in metric units.", "I keep bees.", "My boat is called Albatros."]
+    found = tab.look(f"{place.user} / {place.agent}", "What is my boat called?")[tab.facts]
+    assert found["value"][0][1] == "My boat is called Albatros."
+    assert found["value"][0][-1]
+
+
+@pytest.mark.parametrize("preset", presets())
+def test_a_preset_survives_its_text(preset, tmp_path):
+    text = as_yaml(load_config(preset))
+    assert config_of(text) == load_config(preset)
+    file = tmp_path / "agent.yaml"
+    file.write_text(text)
+    assert load_config(file) == load_config(preset)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [("[", "no YAML"), ("7", "fills each slot"), ("context: nope", "nope")]
+)
+def test_what_is_no_config_is_told(text, problem):
+    with pytest.raises(UserError, match=problem):
+        config_of(text)
+
+
+def test_what_does_not_fit_the_world_is_replaced_and_named():
+    agents = Agents(load_config("ui"))
+    config, lines = agents.fitted(config_of("{env: alfworld, actor: rule, updater: none}"))
+    assert (config.env.kind, config.actor.kind) == ("alfworld", "search_heuristic")
+    assert lines == ["rule became search_heuristic, which fits the world"]
+    assert agents.fitted(load_config("webshop")) == (load_config("webshop"), [])
+
+
+def test_every_kind_is_explained():
+    drawn = render_kinds()
+    for slot in SLOTS:
+        for name in registry().kinds(slot):
+            assert f"<b>{name}</b>" in drawn
+
+
+@pytest.fixture
+def tab() -> Any:
+    with gr.Blocks():
+        return ThreadsTab()
+
+
+def drawn(tab: Any, update: Any) -> str:
+    return " ".join(str(update.get(part, "")) for part in (tab.summary, tab.call, tab.table))
+
+
+def test_a_thread_is_drawn_with_its_bill(tab: Any, tmp_path: Path) -> None:
+    where = tmp_path / "thread.json"
+    where.write_text(json.dumps(OPENAI))
+    update = tab.open(str(where), ["compress", "window"], 2000)
+    assert not update[tab.status]
+    assert [row[0] for row in update[tab.summary]] == ["nothing", "compress", "window"]
+    _, _, untouched, compressed, _ = update[tab.table]["data"][-1]
+    assert "shortened" in compressed
+    assert untouched.partition(": ")[2] != compressed.partition(": ")[2]
+    assert "line 1" in drawn(tab, update)
+    assert "line 1" not in drawn(tab, tab.look(update[tab.state], 1))
+
+
+def test_a_thread_comes_out_of_a_checkpoint_database(tab: Any, where: str) -> None:
+    model = Scripted.of([("read_page", {"number": i}) for i in range(3)], "Blue.")
+    agent = create_agent(model, [read_page], checkpointer=open_saver(where))
+    agent.invoke(ASK, {"configurable": {"thread_id": "t"}})
+    update = tab.open(f"{where}#t", ["compress"], 2000)
+    assert "of 4" in drawn(tab, update)
+    assert "page 2" in drawn(tab, update)
+    assert "of 4" in drawn(tab, tab.open(where, [], 2000))  # the only thread
+
+
+def test_what_is_wrong_is_told(tab: Any) -> None:
+    assert "cannot read" in str(tab.open("nowhere.json", ["compress"], 2000)[tab.status])
+
+
+PLAIN = ["updater.kind=none", "embedder.kind=hashing", "memory=[short_term]"]
+SQUEEZE = [*PLAIN, "context.kind=compress", "context.budget=300"]
+
+
+def test_a_long_wish_is_read_as_far_as_it_fits():
+    wish = (
+        "I would like a warm scarf that is long enough to wrap twice around my neck and soft " * 30
+    )
+    for budget in (60, 150, 300):
+        graph = build_graph(load_config("webshop", [*SQUEEZE, f"context.budget={budget}"]))
+        seen = Session(graph, "t", task={"instruction": wish}).look(act=False)
+        assert budget - 16 <= seen.context.tokens <= budget, "the room is used"
+
+
+def test_a_wish_of_ones_own_ends_without_a_figure_and_says_why():
+    graph = build_graph(load_config("webshop", [*PLAIN, "actor.kind=rule"]))
+    session = Session(graph, "t", task={"instruction": "green tea"})
+    session.run()
+    end = session.observation
+    assert "nobody can score it" in end.info["outcome"]["unscored"]
+
+
+def test_what_is_kept_is_never_more_than_there_was():
+    pieces = (Piece("a", "text", "a b c\n", (), 2, 3), Piece("b", "text", "d\n", (), 1, 1))
+    built = BuiltContext((HumanMessage("a b c\nd\n"),), pieces, 4)
+    assert "4 of 4 tokens" in kept_line(built)
+    over = BuiltContext((HumanMessage("x"),), (Piece("a", "text", "x", ("go",), 9, 9),), 9, True)
+    drawn = render_context(over, 5)
+    assert "the budget is too small" in drawn
+    assert "sg-tight" in drawn
+
+
+def test_cuts_stand_where_they_were_made():
+    whole = "Lamp, red shade, with a long cord, 12 inches"
+    stretches = cuts(whole, "Lamp, with a cord,")
+    shown = "".join(text for text, gone in stretches if not gone)
+    assert shown.split() == "Lamp, with a cord,".split()
+    assert "red shade," in " ".join(text for text, gone in stretches if gone)
+    assert things(["click[a]"]) == "buttons and links"
+    assert things(["go hall"]) == "commands"
+
+
+def test_only_what_fits_the_world_is_offered_each_with_a_hint():
+    config = load_config("webshop", PLAIN)
+    actors, contexts = (quick(slot, config, True)["choices"] for slot in ("actor", "context"))
+    assert not {"learned_state", "answer", "extract", "human"} & set(actors)
+    assert ("recall" in contexts, "experience" in contexts) == (False, True)
+    assert quick("context", config)["choices"] == ["full", "window", "compress", "retrieve", MORE]
+    rooms = quick("actor", load_config("alfworld"), True)["choices"]
+    assert "policy" in rooms
+    assert not {"rule", "extract"} & set(rooms)
+    for slot in SLOTS:
+        for name, kind in registry().kinds(slot).items():
+            assert 5 < len(kind.hint) < 110, f"{slot} {name}: {kind.hint}"
+
+
+def test_a_bank_ships_and_is_found_by_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    place = bank_place(None)
+    assert place == home() / "banks" / "state" == bank_place("state")
+    assert str(bank_place("banks/mine")) == "banks/mine"
+    assert seeded(place, "no such world", None) == place
+    assert known_banks() == []
+    seeded(place, "webshop", "another make")
+    assert known_banks() == [], "made with another embedder: of no use"
+    seeded(place, "webshop", None)
+    assert known_banks() == [place]
+    from stategate.stores.bank.bank import open_bank
+
+    assert len(open_bank(place)) == 305
