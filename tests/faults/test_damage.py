@@ -68,7 +68,6 @@ def states(folder):
     def read():
         if "k" not in states.missing(["k", "l"]):
             states.get("k")
-        list(states), len(states)
 
     return read
 

@@ -1,5 +1,6 @@
 """The `stategate` command as people call it: what it prints, what it writes, how it fails."""
 
+import io
 import json
 import re
 import shutil
@@ -7,15 +8,18 @@ import socket
 import subprocess
 import sys
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import typer
 import yaml
+from rich.console import Console
 
 import stategate.ui.app.web
 import stategate.ui.cli.serve
-from stategate.graph import Session
+from stategate.graph import Session, build_graph, load_config
+from stategate.nodes.protocols import Piece
 from stategate.nodes.registry import registry
 from stategate.stores.bank.bank import open_bank
 from stategate.stores.home import home
@@ -23,6 +27,8 @@ from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
 from stategate.ui.cli.doctor import CHECKS, DoctorSettings, examine
 from stategate.ui.cli.main import app
+from stategate.ui.cli.run import episode_dict
+from stategate.ui.cli.transcript import Transcript
 from tests.kit import call, refused, run_command
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -368,3 +374,57 @@ def test_a_full_disk_is_wrong(monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(1 << 40, 1 << 40, 5_000_000))
     ok, text = told("home")
     assert (ok, "checkpoints prune" in text) == (False, True)
+
+
+ACTIONS = ["search[desk lamp]", "click[no such button]", "click[back to search]"]
+
+
+def played(show="page", **values):
+    settings = {"actor": {"kind": "scripted", "actions": ACTIONS}, "max_steps": 3, **values}
+    session = Session(build_graph(load_config(settings)), "t", task={"goal": 3})
+    _ = session.observation
+    screen = Console(file=io.StringIO(), width=80, highlight=False)
+    transcript = Transcript(screen, session, show)
+    transcript.head()
+    steps = session.run()
+    for step in steps:
+        transcript.step(step)
+    episode = episode_dict(session, steps)
+    transcript.end(1.0)
+    return screen.file.getvalue(), episode
+
+
+def test_a_step_shows_the_advice_and_what_fell_back():
+    config = load_config({"actor": {"kind": "scripted", "actions": ACTIONS}})
+    session = Session(build_graph(config), "t", task={"goal": 3})
+    step = session.step()
+    told = Piece("experience:r1", "experience", "Experience: Look [twice].\n", (), 5, 5, 0.9)
+    lost = Piece("fallback:rerank: gone", "fallback", "", (), 0, 0)
+    changed = replace(step, context=replace(step.context, pieces=(told, lost)))
+    screen = Console(file=io.StringIO(), width=80, highlight=False)
+    Transcript(screen, session).step(changed)
+    lines = {" ".join(line.split()) for line in screen.file.getvalue().splitlines()}
+    assert {"advice Look [twice].", "fallback rerank: gone"} <= lines
+
+
+def test_the_transcript_fits_80_columns_and_shows_actions_with_brackets():
+    text, _ = played()
+    assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
+    assert "search[desk lamp]" in text
+    assert "illegal action: nothing happened" in text
+    assert "not finished: the step cap" in text
+    assert "more lines" in text
+
+
+def test_the_episode_is_plain_and_adds_up():
+    _, episode = played(context={"kind": "full", "budget": 120})
+    assert json.loads(json.dumps(episode)) == episode
+    assert [step["decision"]["action"] for step in episode["steps"]] == ACTIONS
+    assert episode["steps"][1]["decision"]["fallback"] == "illegal action: nothing happened"
+    assert episode["steps"][0]["decision"]["fallback"] is None
+    tokens = sum(step["context"]["tokens"] for step in episode["steps"])
+    assert episode["totals"]["tokens"] == tokens
+    assert episode["steps"][1]["context"]["dropped_actions"]
+    for step in episode["steps"]:
+        texts = "".join(piece["text"] for piece in step["context"]["pieces"])
+        assert texts == "".join(m["content"] for m in step["context"]["messages"])
