@@ -16,9 +16,14 @@ from stategate.nodes.conformance import (
     check_updater,
     requests,
 )
-from stategate.nodes.experience.episode import Episode, Step, from_events, online_state
-from stategate.nodes.experience.episode import annotate as annotated
-from stategate.nodes.experience.episode import states_of as states_in
+from stategate.nodes.experience.episode import (
+    Episode,
+    Step,
+    annotate,
+    from_events,
+    online_state,
+    states_of,
+)
 from stategate.nodes.experience.grow import add_episode, make_of
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.models.llms import FakeLlm
@@ -170,14 +175,6 @@ DOG_BEDS = (
 )
 
 
-def annotate(episode):
-    return annotated(episode, TOLD)
-
-
-def states_of(episode):
-    return states_in(episode, TOLD)
-
-
 def episode(reward=1.0, steps=None, **more):
     steps = steps or (
         Step("search", "easy clean memory foam dog beds navy", "start page", "results"),
@@ -211,16 +208,16 @@ def test_a_bank_state_is_the_state_that_the_agent_was_in(tmp_path, monkeypatch):
         offline = from_events(
             "x", store.events(f"g{goal}"), question=row["instruction"], reward=row["reward"]
         )
-        assert states_of(offline) == seen
+        assert states_of(offline, TOLD) == seen
         total += len(seen)
     assert total > 15
 
 
 def test_worth_is_the_discounted_reward_to_go_and_failure_is_blamed():
-    assert [worth for worth, _ in annotate(episode())] == [9.127, 9.409, 9.7, 10.0]
+    assert [worth for worth, _ in annotate(episode(), TOLD)] == [9.127, 9.409, 9.7, 10.0]
     # A purchase of 0.8 is no success: half its worth is left, under the least that advice must have.
-    assert max(worth for worth, _ in annotate(episode(0.8))) == 4.0
-    assert max(worth for worth, _ in annotate(episode(float("nan")))) == 0.0
+    assert max(worth for worth, _ in annotate(episode(0.8), TOLD)) == 4.0
+    assert max(worth for worth, _ in annotate(episode(float("nan")), TOLD)) == 0.0
 
 
 @pytest.mark.parametrize(
