@@ -27,7 +27,6 @@ from stategate.trainers.episodes import (
     Walk,
     make_resources,
     parse_kind,
-    record_episode,
 )
 
 _STEPS = 50
@@ -116,7 +115,7 @@ def _play(plan: Course, readers: Readers, job: Job) -> Trajectory:
     def decide(walk: Walk, session: Session, page: Observation) -> str:
         return actor(walk.look(page), walk.step).action
 
-    played = record_episode(world, job.task, readers.chooser(reader, world, decide), _STEPS)
+    played = readers.play(reader, world, job.task, decide, _STEPS)
     agent = {"kind": job.actor, "mode": job.world, "group": plan.group(job.task)}
     return played.trajectory(job.name, {"env": plan.env.kind, **job.task}, agent)
 

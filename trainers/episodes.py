@@ -29,8 +29,6 @@ from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory, read_trajectories
 from stategate.trainers.settings import RecordedSettings
 
-#: Returns the action to take in a session on its page.
-Choose = Callable[[Session, Observation], str]
 #: Says which commands are good: of a world and session, what was (done, said), the page, and the
 #: recent events that memory holds.
 Teacher = Callable[
@@ -72,24 +70,6 @@ class Played:
         """Return the episode ``name`` of ``task`` as ``agent`` played it."""
         events, actions = tuple(self.events), tuple(self.actions)
         return Trajectory(name, events, self.page.reward, self.instruction, task, agent, actions)
-
-
-def record_episode(world: World, task: Mapping[str, Any], choose: Choose, max_steps: int) -> Played:
-    """Play ``task`` to its end, or for ``max_steps``, and return its record."""
-    session, page = world.reset(task)
-    played = Played(page, world.instruction(session), [Event("OBS", page.text, 0)], [page.actions])
-    while not page.done and played.steps < max_steps:
-        action, t = choose(session, page), played.steps
-        session, page = world.step(session, action)
-        played.events.append(Event("ACT", action, t))
-        if page.done:
-            played.events.append(Event("REWARD", str(page.reward), t))
-            played.events += [Event("OBS", page.text, t), Event("DONE", "", t)]
-        else:
-            played.events.append(Event("OBS", page.text, t + 1))
-        played.actions.append(page.actions)
-        played.page, played.steps = page, t + 1
-    return played
 
 
 #: Episodes to fit, to choose by, and to report on (perhaps none).
@@ -187,20 +167,32 @@ class Readers:
         (params,) = rng.choices(self._kinds, self._weights)
         return Reader(params, round(self._low * (self._high / self._low) ** rng.random()))
 
-    def chooser(self, reader: Reader, world: World, decide: Decide) -> Choose:
-        """Return what plays one episode of ``world`` by ``decide``, and remembers it as it goes."""
-        walk: Walk | None = None
-        last: tuple[Observation, str] | None = None
-
-        def choose(session: Session, page: Observation) -> str:
-            nonlocal walk, last
-            walk = walk or Walk(self, reader, world.instruction(session))
-            if last is not None:
-                walk.took(*last, page)
-            last = page, decide(walk, session, page)
-            return last[1]
-
-        return choose
+    def play(
+        self,
+        reader: Reader,
+        world: World,
+        task: Mapping[str, Any],
+        decide: Decide,
+        max_steps: int,
+    ) -> Played:
+        """Play ``task`` to its end, or for ``max_steps``, and return its record."""
+        session, page = world.reset(task)
+        walk = Walk(self, reader, world.instruction(session))
+        played = Played(page, walk.instruction, [Event("OBS", page.text, 0)], [page.actions])
+        while not page.done and played.steps < max_steps:
+            before, t = page, played.steps
+            action = decide(walk, session, page)
+            session, page = world.step(session, action)
+            walk.took(before, action, page)
+            played.events.append(Event("ACT", action, t))
+            if page.done:
+                played.events.append(Event("REWARD", str(page.reward), t))
+                played.events += [Event("OBS", page.text, t), Event("DONE", "", t)]
+            else:
+                played.events.append(Event("OBS", page.text, t + 1))
+            played.actions.append(page.actions)
+            played.page, played.steps = page, t + 1
+        return played
 
     def source(self, observation: Observation) -> PageSource:
         """Return the page's chunks, made once for each of the latest few thousand pages."""

@@ -1,6 +1,7 @@
 """The learned state: what it reads, constant size, and what a wrong checkpoint says."""
 
 import json
+import random
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from stategate.nodes.update_state.state_models import INPUT_TYPES
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
-from stategate.trainers.episodes import record_episode
+from stategate.trainers.episodes import Readers, make_resources
 from tests.kit import rule_moves
 
 
@@ -49,7 +50,9 @@ def test_the_state_has_constant_size_and_reads_in_order(checkpoint):
     updater = Gru(checkpoint=checkpoint).build(resources)
     shop = WebShop.load("sample")
     moves = iter(rule_moves(5))
-    played = record_episode(shop, {"goal": 5}, lambda session, page: next(moves), 20)
+    readers = Readers({"full": 1}, make_resources(WebShopEnv()))
+    reader = readers.draw(random.Random(0))
+    played = readers.play(reader, shop, {"goal": 5}, lambda walk, session, page: next(moves), 20)
     events = played.trajectory("e", {}, {}).events
     state = updater.initial()
     for event in events:

@@ -19,7 +19,7 @@ from stategate.stores.errors import UserError
 from stategate.trainers.alfworld.course import course
 from stategate.trainers.episodes import Readers, Walk, make_resources
 from stategate.trainers.policy import dagger
-from stategate.trainers.policy.rollout import Player, Start
+from stategate.trainers.policy.dagger import Player, Start
 from stategate.trainers.settings import DaggerSettings, read_settings
 from stategate.trainers.webshop.course import good_actions
 from stategate.trainers.webshop.goals import practice
