@@ -28,11 +28,6 @@ app = command_group(
 )
 
 
-def _place(name: str | None, kind: str = "state") -> str:
-    """Return where a bank is that is called by its name or folder (None: the default one)."""
-    return str(bank.bank_place(name, kind))
-
-
 Trust = Annotated[
     float, option(..., "Of who made them: 1 is yourself; advice needs 0.5 or more.", ge=0, le=1)
 ]
@@ -68,7 +63,7 @@ def build(settings: BuildSettings) -> None:
     _tell_problems(read.problems, "not read")
     if not episodes:
         raise UserError("no episode to learn from: give other traces, or --include-incorrect")
-    place = _place(settings.out, settings.kind)
+    place = str(bank.bank_place(settings.out, settings.kind))
     config = load_config(settings.config, settings.overrides)
     resources = Resources(config.llm, config.embedder, env=config.env)
     make = build_trace_bank if settings.kind == "trace" else build_state_bank
@@ -82,8 +77,8 @@ def build(settings: BuildSettings) -> None:
 @command(app, "stategate bank merge a b --out all")
 def merge(settings: MergeSettings) -> None:
     """Put banks of one make together; a row that is in several comes once."""
-    sources = [bank.open_bank(_place(folder)) for folder in settings.folders]
-    place = _place(settings.out)
+    sources = [bank.open_bank(str(bank.bank_place(folder))) for folder in settings.folders]
+    place = str(bank.bank_place(settings.out))
     added = sum(bank.merge(source, place, settings.trust) for source in sources)
     say(f"{added} new rows in {place}")
 

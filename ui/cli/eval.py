@@ -7,8 +7,9 @@ import typer
 
 from stategate.evals.settings import BENCHES, EVALUATIONS, Evaluation, Replay
 from stategate.stores.runs import read_rows
+from stategate.ui.cli.main import examples
 from stategate.ui.cli.output import say, stoppable, working, wrote
-from stategate.ui.cli.settings_command import command_group, examples, flags_of, single
+from stategate.ui.cli.settings_command import command_group, flags_of, single
 
 eval_app = command_group(
     "Compare agents on the same tasks; each run is a directory that tables are made from.",

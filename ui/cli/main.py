@@ -14,8 +14,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from stategate.ui.cli.settings_command import examples
-
 #: Name: module and app, and the line in the help. The first six are what one needs at first.
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo:app", "Play one task with several memories, and show where they part."),
@@ -112,6 +110,12 @@ def problem(error: BaseException) -> str | None:
 
         return printable(one_line(first_problem(error)))
     return None
+
+
+def examples(*lines: str) -> str:
+    """Return a help epilog that shows ``lines`` as examples, one a line."""
+    plain = (line.replace("[", "\\[") for line in lines)  # no rich markup
+    return "\n".join(["[bold]Examples[/bold]", *(f"  {line}" for line in plain)])
 
 
 app = typer.Typer(

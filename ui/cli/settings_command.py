@@ -4,21 +4,20 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
+from annotated_types import Ge, Le
+from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic.fields import FieldInfo
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-    from pydantic.fields import FieldInfo
+from stategate.nodes.registry import first_problem
+from stategate.stores.errors import UserError
+from stategate.stores.settings import comma_list, command_line_of
+from stategate.ui.cli.main import examples
+from stategate.ui.cli.output import check_target
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def examples(*lines: str) -> str:
-    """Return a help epilog that shows ``lines`` as examples, one a line."""
-    plain = (line.replace("[", "\\[") for line in lines)  # no rich markup
-    return "\n".join(["[bold]Examples[/bold]", *(f"  {line}" for line in plain)])
 
 
 def single() -> typer.Typer:
@@ -56,7 +55,7 @@ def command(
     return register
 
 
-def flags_of(function: Callable[..., Any], model: "type[BaseModel]") -> Any:
+def flags_of(function: Callable[..., Any], model: type[BaseModel]) -> Any:
     """Return ``function(settings)`` as a function of one parameter a flag, as typer reads it.
 
     A JSON file that cannot be written is refused before the work whose result it is to hold.
@@ -64,8 +63,6 @@ def flags_of(function: Callable[..., Any], model: "type[BaseModel]") -> Any:
 
     @functools.wraps(function)
     def run(**values: object) -> object:
-        from stategate.ui.cli.output import check_target
-
         settings = read_flags(model, values)
         target = values.get("json_target")
         check_target(None if target is None else str(target))
@@ -77,13 +74,8 @@ def flags_of(function: Callable[..., Any], model: "type[BaseModel]") -> Any:
     return run
 
 
-def read_flags(model: "type[BaseModel]", values: Mapping[str, object]) -> Any:
+def read_flags(model: type[BaseModel], values: Mapping[str, object]) -> Any:
     """Return the settings that flags mean. Raises ``UserError``, which names the wrong flag."""
-    from pydantic import ValidationError
-
-    from stategate.nodes.registry import first_problem
-    from stategate.stores.errors import UserError
-
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -93,9 +85,8 @@ def read_flags(model: "type[BaseModel]", values: Mapping[str, object]) -> Any:
         raise UserError(f"{flag}{colon}{what}") from None
 
 
-def _ordered(model: "type[BaseModel]") -> list[str]:
+def _ordered(model: type[BaseModel]) -> list[str]:
     """Return a model's fields: arguments first, then its own, then those of its bases."""
-    from stategate.stores.settings import command_line_of
 
     def rank(name: str) -> tuple[bool, bool]:
         is_option = not command_line_of(model.model_fields[name]).get("positional")
@@ -104,25 +95,18 @@ def _ordered(model: "type[BaseModel]") -> list[str]:
     return sorted(model.model_fields, key=rank)
 
 
-def _names(name: str, field: "FieldInfo") -> list[str]:
-    from stategate.stores.settings import command_line_of
-
+def _names(name: str, field: FieldInfo) -> list[str]:
     line = command_line_of(field)
     if line.get("positional"):
         return [line.get("metavar") or name]
     return list(line.get("names") or [f"--{name.replace('_', '-')}"])
 
 
-def _parameter(name: str, field: "FieldInfo") -> inspect.Parameter:
+def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     """Return a field as a keyword parameter whose annotation is typer's argument or option.
 
     Typer reads a tuple as a list, or as one text where commas part it; pydantic checks what it read.
     """
-    from annotated_types import Ge, Le
-    from pydantic import BeforeValidator
-
-    from stategate.stores.settings import comma_list, command_line_of
-
     line = command_line_of(field)
     kind: Any = field.annotation
     default: Any = inspect.Parameter.empty
