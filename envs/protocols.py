@@ -7,7 +7,7 @@ what its pages, actions and instructions mean.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
 
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line, overlap, words_of
@@ -48,7 +48,8 @@ class Observation:
 class World(Protocol):
     """A world is three pure functions over sessions (design decision 1).
 
-    Inherit from it: every member from ``fingerprint`` on has a default.
+    The first members are a world's own. Those from ``fingerprint`` on have a default: inherit it,
+    or let :func:`complete` add it.
     """
 
     name: str
@@ -93,6 +94,27 @@ class World(Protocol):
 
 
 PlayableWorld = World  # what it was called when tasks were optional
+
+
+PlayableWorld = World  # what it was called when tasks were optional
+_OWN = ("reset", "step", "observe", "instruction")
+
+
+def complete(world: Any) -> World:
+    """Return ``world`` with the defaults of the members that it lacks, if it does not inherit them.
+
+    Raises ``UserError`` for one without ``reset``, ``step``, ``observe`` or ``instruction``.
+    """
+    own = type(world)
+    if World in own.__mro__:
+        return cast(World, world)
+    missing = [name for name in _OWN if not callable(getattr(world, name, None))]
+    if missing:
+        raise UserError(f"the world {own.__name__} lacks {', '.join(missing)}: write them")
+    filled = object.__new__(type(own.__name__, (own, World), {}))
+    filled.__dict__ = world.__dict__  # one state
+    return cast(World, filled)
+
 
 
 def task_sentence(task: Mapping[str, Any]) -> str | None:

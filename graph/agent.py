@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from stategate.envs.protocols import Observation, Session, World
+from stategate.envs.protocols import Observation, Session, World, complete
 from stategate.graph.config import Config
 from stategate.graph.state import State, memory_owner, read_events
 from stategate.nodes.models.reader import read_by_model
@@ -58,11 +58,7 @@ class Agent:
     @property
     def world(self) -> World:
         """The configured world. Raises ``UserError`` for one that has not all members of a world."""
-        world: World = self.resources.get(self.config.env)
-        if World not in type(world).__mro__:
-            name = type(world).__name__
-            raise UserError(f"the world {name} must inherit from stategate.envs.protocols.World")
-        return world
+        return complete(self.resources.get(self.config.env))
 
     @property
     def actor(self) -> Actor:

@@ -207,6 +207,7 @@ def fetch(folder: Path, source: Path | None = None) -> tuple[list[Path], dict[st
     archive is downloaded. All files change together or not at all. Raises ``UserError``.
     """
     folder = folder.expanduser()
+    _require_own(folder)
     waiting = folder.with_name(f"{folder.name}.partial")  # kept on failure: a download resumes
     if source is None:
         _download(waiting)
@@ -219,6 +220,13 @@ def fetch(folder: Path, source: Path | None = None) -> tuple[list[Path], dict[st
     if source is None:
         shutil.rmtree(waiting)
     return sorted(path for path in folder.iterdir() if path.is_file()), games
+
+
+def _require_own(folder: Path) -> None:
+    """Raise ``UserError`` for a folder that holds other things than games: it is replaced whole."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if not is_archive(path) and next(path.rglob(GAME), None) is None:
+            raise UserError(f"'{folder}' also holds {path.name}: name a folder for the games alone")
 
 
 def _download(waiting: Path) -> None:
