@@ -24,6 +24,14 @@ _ALIASES = tempfile.TemporaryDirectory(prefix="stategate-tests-")
 sys.path.append(_ALIASES.name)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def sentence_model_files():
+    """Fetch the sentence model once, into the user's own cache: every reader of English needs it."""
+    from stategate.stores.assets.fetch import asset_path
+
+    asset_path("minilm")
+
+
 @pytest.fixture(scope="session")
 def postgres_server():
     """Start a server on a socket of its own; yield what restarts it."""

@@ -110,8 +110,26 @@ class NeedSettings(Settings):
     folds: int = Field(default=4, ge=2, description="one part in so many of the tasks is held out")
 
 
+class TaggerSettings(Settings):
+    """The token tagger: what each word of an instruction is; an adapter on the sentence model."""
+
+    people: str = Field(description="people's sentences with gold plans (people.tsv.gz)")
+    games: str = Field(
+        description="an archive of games: the goals of its valid_unseen are left out"
+    )
+    shop: str = Field(description="'sample', 'official' or a folder of WebShop's files")
+    held_out: tuple[str, ...] = Field(default=(), description="splits of wordings left out")
+    rank: int = Field(default=16, ge=1, description="of the adapter's matrices")
+    start: str = Field(default="", description="a checkpoint whose weights are trained further")
+    rooms: int = Field(default=2000, ge=0, description="sentences of tasks in rooms, an epoch")
+    texts: int = Field(default=2500, ge=1, description="recombined texts of the shop, an epoch")
+    written: int = Field(
+        default=10000, ge=0, description="other writers' requests with parts exchanged, an epoch"
+    )
+
+
 class InstructionSettings(Settings):
-    """The reader of instructions: tagger, goals, choices and subjects, one after the other."""
+    """The reader of instructions: goals, names, choices and subjects, one after the other."""
 
     people: str = Field(description="people's sentences with gold plans (people.tsv.gz)")
     games: str = Field(
@@ -121,17 +139,14 @@ class InstructionSettings(Settings):
     held_out: tuple[str, ...] = Field(default=(), description="splits of wordings left out")
     meanings: str = Field(description="the checkpoint whose meanings of words are kept")
     rooms: int = Field(default=12000, ge=0, description="recombined sentences of tasks in rooms")
-    texts: int = Field(default=14000, ge=1, description="recombined texts of the shop")
-    written: int = Field(
-        default=12000, ge=0, description="other writers' requests, parts and limits exchanged"
-    )
     pages: int = Field(default=6000, ge=1, description="goals whose pages are read")
 
 
 class UtteranceSettings(Settings):
     """What an utterance is for: statement, standing wish, question, wish to forget, correction."""
 
-    sentences: int = Field(default=2500, ge=100, description="made sentences of each purpose")
+    sentences: int = Field(default=600, ge=100, description="made sentences of each purpose")
+    rank: int = Field(default=8, ge=1, description="of the adapter's matrices")
     people: str = Field(description="conversations of people with an assistant, as BFCL has them")
     held_out: tuple[str, ...] = Field(default=(), description="scenarios of theirs to test on")
     questions: str = Field(description="people's questions about articles, as SQuAD has them")
@@ -151,6 +166,7 @@ TRAINERS: dict[str, type[Settings]] = {
     "retriever": RetrieverSettings,
     "dagger": DaggerSettings,
     "need": NeedSettings,
+    "tagger": TaggerSettings,
     "instruction": InstructionSettings,
     "utterance": UtteranceSettings,
     "judge": JudgeSettings,

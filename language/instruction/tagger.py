@@ -1,88 +1,40 @@
-"""The token tagger: what each word of an instruction is, as calibrated probabilities.
+"""The token tagger: what each word of an instruction is, as probabilities.
 
-A linear model over hashed words, letters and neighbours reads the sentence; a second one reads it
-again beside the first one's tags of the words around. Trained on several writers' sentences for
-several worlds (``stategate train instruction``).
+A low-rank adapter on the sentence model (LoRA, Hu et al. 2021) reads each word in its whole sentence:
+"spare me the ones above 35" is an upper end, "from 35 upwards" a lower one. Trained on several writers'
+sentences for several worlds (``stategate train tagger``).
 """
 
 import itertools
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stategate.language.amounts import Token, tokens
-from stategate.language.instruction.weights import Floats, array, hashed, meaning_of, softmax
+from stategate.language.instruction.weights import Floats, load_checkpoint, softmax
+from stategate.language.sentence_model import SentenceModel, sentence_model
 
 #: The thing itself, a property of it, a value to choose, the place it goes to, what is not wanted, an
 #: amount's upper and lower end, the words that make it one, and talk.
 TAGS = ("thing", "property", "value", "place", "excluded", "high", "low", "limit", "talk")
-WINDOW = 4  # words on each side whose first tags the second model reads
-_NEAR = 3  # words on each side that the first model reads
+CHECKPOINT = Path(__file__).parents[2] / "checkpoints" / "tagger"
+_AT_ONCE = 100  # words of a long text that are read together
+_READ = 2000  # words that are read; all after them is talk
 
 
-def shape_of(token: Token) -> str:
-    """Return the sort of a token: a number with its unit, a code, a mark or a word."""
-    if token.value is not None:
-        return f"number {token.unit}"
-    if not token.word.isalnum():
-        return token.word
-    return "code" if any(c.isdigit() for c in token.word) else "word"
-
-
-def token_features(text: str, words: tuple[Token, ...], i: int) -> list[str]:
-    """Return the hashed features of token ``i``: its letters, its neighbours, the marks between."""
-    token = words[i]
-    word = shape_of(token) if token.value is not None else token.word
-    features = [f"w{word}", f"k{token.key if token.value is None else ''}", f"s{shape_of(token)}"]
-    if token.value is None:
-        features += [f"<{token.word[:3]}", f"{token.word[-3:]}>", f"{token.word[-2:]}>"]
-    around: list[str] = []
-    for offset in range(-_NEAR, _NEAR + 1):
-        if offset:
-            j = i + offset
-            other = words[j] if 0 <= j < len(words) else None
-            around.append(
-                "^" if other is None else shape_of(other) if other.value is not None else other.word
-            )
-            features.append(f"{offset}{around[-1]}")
-    for side, (a, b) in {"-": (i - 1, i), "+": (i, i + 1)}.items():
-        start = words[a].end if a >= 0 else 0
-        end = words[b].start if b < len(words) else len(text)
-        mark = text[start:end].strip()[:3]
-        features += [f"{side}{mark}", f"{side}{mark}{around[2 if side == '-' else 3]}"]
-    before2, before, after, after2 = around[1:5]
-    features += [
-        f"a{before} {word}",
-        f"b{word} {after}",
-        f"c{before2} {before}",
-        f"d{after} {after2}",
-        f"e{before} {after}",
-        f"f{shape_of(token)} {before2} {before}",
-        f"g{shape_of(token)} {after} {after2}",
-        f"p{min(i, 4)}",
-        f"q{min(len(words) - 1 - i, 4)}",
-    ]
-    for j in range(max(0, i - 9), min(len(words), i + 8)):
-        if j != i and words[j].value is None:
-            features.append(f"{'near-' if j < i else 'near+'}{words[j].word}")
-    return features
-
-
-def dense_features(words: tuple[Token, ...]) -> Floats:
-    """Return (tokens, 3 d): the meaning of each word and of those beside it."""
-    own = np.stack([meaning_of(token.key) for token in words])
-    zero = np.zeros_like(own[:1])
-    sides = np.concatenate([zero, own[:-1]]), np.concatenate([own[1:], zero])
-    return np.concatenate([own, *sides], axis=1)
-
-
-def window_of(first: Floats) -> Floats:
-    """Return (tokens, (2 W + 2) tags): the first model's tags around each word, and on average."""
-    count, tags = first.shape
-    padded = np.concatenate([np.zeros((WINDOW, tags)), first, np.zeros((WINDOW, tags))])
-    shifted = [padded[offset : offset + count] for offset in range(2 * WINDOW + 1)]
-    mean = np.repeat(first.mean(axis=0, keepdims=True), count, axis=0)
-    return np.asarray(np.concatenate([*shifted, mean], axis=1), dtype=np.float32)
+def token_places(words: Sequence[Token], offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """Return for each word piece the place of the token that it belongs to, -1 for none."""
+    places, at = [], 0
+    for start, end in offsets:
+        while at < len(words) and words[at].end <= start:
+            at += 1
+        is_within = at < len(words) and end > start and words[at].start < end
+        places.append(at if is_within else -1)
+    return places
 
 
 #: Tags that another reader gave, by text.
@@ -95,15 +47,33 @@ def tag(text: str) -> Floats:
     return _tagged(text) if adopted is None else adopted
 
 
+@cache
+def _model() -> tuple[SentenceModel, Floats, Floats]:
+    arrays: dict[str, NDArray[Any]] = dict(load_checkpoint(CHECKPOINT)[0])
+    adapter = {name: array.astype(np.float32) for name, array in arrays.items()}
+    return sentence_model().adapted(adapter), adapter["head/weight"], adapter["head/bias"]
+
+
 @lru_cache(maxsize=4096)
 def _tagged(text: str) -> Floats:
     words = tokens(text)
-    if not words:
-        return np.zeros((0, len(TAGS)), dtype=np.float32)
-    sparse = hashed("tag", (token_features(text, words, i) for i in range(len(words))))
-    logits = sparse + dense_features(words) @ array("tag/meaning") + array("tag/bias")
-    first = softmax(logits[:, : len(TAGS)])
-    return softmax(logits[:, len(TAGS) :] + window_of(first) @ array("tag/window"))
+    tags = np.zeros((len(words), len(TAGS)), dtype=np.float32)
+    tags[_READ:, TAGS.index("talk")] = 1
+    for first in range(0, min(len(words), _READ), _AT_ONCE):
+        part = words[first : min(first + _AT_ONCE, _READ)]
+        tags[first : first + len(part)] = _tagged_part(text, part)
+    return tags
+
+
+def _tagged_part(text: str, words: Sequence[Token]) -> Floats:
+    """Return (words, TAGS) of a stretch of ``text``; a word's state is the mean of its pieces'."""
+    model, weight, bias = _model()
+    start = words[0].start
+    states, offsets = model.states(text[start : words[-1].end])
+    places = np.array(token_places(words, [(a + start, b + start) for a, b in offsets]))
+    own = (places == np.arange(len(words))[:, None]).astype(np.float32)
+    mean = own @ states / np.maximum(own.sum(axis=1, keepdims=True), 1)
+    return softmax(mean @ weight.T + bias)
 
 
 def runs(best: list[int], classes: frozenset[int], joints: list[bool]) -> list[tuple[int, ...]]:

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import numpy as np
 from pydantic import Field
 
+from stategate.language.sentence_model import sentence_model
 from stategate.nodes.models.calls import RETRIES, guarded, http_client, run
 from stategate.nodes.models.llms import OPENAI, KeyVariable, key_from
-from stategate.nodes.models.small_bert import SmallBert
 from stategate.nodes.protocols import Embedder, EmbedderParams, Vector
 from stategate.nodes.resources import Resources
 from stategate.stores.embeddings import embedding_cache
@@ -53,7 +53,6 @@ class MiniLM(EmbedderParams):
 
 
 class _LocalEmbedder(_CachedEmbedder):
-    _few: SmallBert | None = None
     _bulk: Any = None
     _lock = threading.Lock()
 
@@ -62,10 +61,7 @@ class _LocalEmbedder(_CachedEmbedder):
         # one, so that a run does not depend on what the cache knew; bulk takes a third of the time.
         with self._lock:
             if len(texts) < BULK:
-                from stategate.stores.assets.fetch import asset_path
-
-                self._few = self._few or SmallBert(asset_path("minilm"))
-                return self._few.encode(texts)
+                return sentence_model().encode(texts)
             self._bulk = self._bulk or load_minilm()
             how = {"normalize_embeddings": True, "show_progress_bar": False, "batch_size": _BATCH}
             return np.asarray(self._bulk.encode(list(texts), **how), dtype=np.float32)

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from stategate.nodes.models.small_bert import SmallBert
+from stategate.language.sentence_model import sentence_model
 from stategate.nodes.protocols import Embedder, Vector
 from stategate.stores.assets.weights import load_arrays
 from stategate.stores.memory.recall import Asked, asked_of
@@ -30,11 +30,8 @@ class AnswerJudge:
     """Judges passages by checkpoint ``name``; ``scale`` and ``bias`` calibrate its logits."""
 
     def __init__(self, name: str = SHIPPED) -> None:
-        from stategate.stores.assets.fetch import asset_path
-
         arrays, meta = load_arrays(name, "judge")
-        self._bert = SmallBert(asset_path("minilm"))
-        self._bert.adapt(arrays)
+        self._model = sentence_model().adapted(arrays)
         self._head, self._bias = arrays["head/weight"], float(arrays["head/bias"][0])
         self._scale, self._shift = (float(meta["calibration"][key]) for key in ("scale", "bias"))
         self._chance = lru_cache(_REMEMBERED)(self._judge)
@@ -46,7 +43,7 @@ class AnswerJudge:
     def _judge(self, question: str, passage: str) -> float:
         if not question.strip() or not passage.strip():
             return 0.0
-        logit = float(self._head[0] @ compared(*self._bert.pair(question, passage))) + self._bias
+        logit = float(self._head[0] @ compared(*self._model.pair(question, passage))) + self._bias
         return float(1 / (1 + np.exp(-(self._scale * logit + self._shift))))
 
 

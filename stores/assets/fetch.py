@@ -14,6 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from platformdirs import user_cache_path
+
 from stategate.stores.assets.downloads import (
     SourceError,
     byte_progress,
@@ -117,8 +119,10 @@ class Asset:
 
     @property
     def folder(self) -> Path:
-        """Where its files are kept."""
-        return cache() / "assets" / self.name
+        """Where its files are kept: those of the user's own cache serve every home."""
+        own = cache() / "assets" / self.name
+        shared = user_cache_path("stategate", appauthor=False) / "assets" / self.name
+        return shared if shared.is_dir() and not own.is_dir() else own
 
     @property
     def path(self) -> Path:

@@ -19,9 +19,9 @@ EXTRAS = set(sys.argv[1].split(","))
 sys.meta_path.insert(0, Refuse())
 """
 EXTRAS = (
-    "torch,sentence_transformers,transformers,tokenizers,xllamacpp,accelerate,gguf,"
+    "torch,sentence_transformers,transformers,xllamacpp,accelerate,gguf,"
     "jinja2,chromadb,bm25s,bs4,pypdf,Stemmer,gradio,markupsafe,"
-    "matplotlib,starlette,tabulate,sklearn,ir_measures,pytrec_eval,scipy,psycopg,ray,pandas"
+    "matplotlib,starlette,tabulate,sklearn,ir_measures,pytrec_eval,psycopg,ray,pandas"
 )
 
 

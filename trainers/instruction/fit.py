@@ -1,14 +1,13 @@
-"""Train the instruction reader: tagger, goal classifier, choices, subjects; one checkpoint.
+"""Train the rest of the instruction reader: goals, names, choices and subjects; one checkpoint.
 
-Sentences come from the shop's wordings by several writers, recombined, and from people's sentences
-for tasks in rooms. The splits of wordings in ``held_out`` and the goals of ``valid_unseen``'s games
-are left out of training, so that both can be tested. Parts are trained in the order in which they
-read each other.
+They read the tags of the token tagger (``stategate train tagger`` comes first). Sentences come from
+the shop's wordings by several writers and from people's sentences for tasks in rooms. The splits of
+wordings in ``held_out`` and the goals of ``valid_unseen``'s games are left out of training, so that
+both can be tested. Parts are trained in the order in which they read each other.
 """
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,13 +15,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from stategate.envs.webshop import WebShop
-from stategate.envs.webshop.catalogue import Product
-from stategate.envs.webshop.wordings import SPLITS, names_of
 from stategate.language.instruction.aligned import subject_features
 from stategate.language.instruction.choices import choice_features
 from stategate.language.instruction.goals import KINDS, OTHER
 from stategate.language.instruction.parsed import parse
-from stategate.language.instruction.tagger import TAGS
 from stategate.language.instruction.weights import install
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.weights import load_arrays, save_weights
@@ -32,23 +28,19 @@ from stategate.trainers.instruction import networks
 from stategate.trainers.instruction.pages import (
     Instance,
     choice_examples,
-    instances,
     subject_examples,
 )
-from stategate.trainers.instruction.recombined import recombined, short_texts
 from stategate.trainers.instruction.rooms import (
     Recombined,
     Sentence,
     goals_of_games,
     read_people,
 )
-from stategate.trainers.instruction.written import written_texts
+from stategate.trainers.instruction.shop import ShopData
 from stategate.trainers.settings import InstructionSettings, open_run
 from stategate.trainers.trainer import Figures, Trainer
-from stategate.trainers.webshop.goals import load_shop, practice
 
 _LAYERED_RATE = 0.2  # of the learning rate, for layers over few features
-_EXAMINED, _HELD_PAGES = 600, 300  # texts and pages that are held out
 _HELD_ROOMS = 2  # of the made sentences of rooms, one in so many is held out
 
 N = TypeVar("N", bound=nn.Module)
@@ -67,7 +59,7 @@ def train(settings: InstructionSettings) -> dict[str, Any]:
     arrays: Arrays = {
         name: torch.from_numpy(array) for name, array in old.items() if name.startswith("meaning/")
     }
-    columns: dict[str, list[str]] = {"kind": list(KINDS), "tags": list(TAGS)}
+    columns: dict[str, list[str]] = {"kind": list(KINDS)}
     meta: dict[str, Any] = {"architecture": columns}
     unseen = goals_of_games(Path(settings.games), "valid_unseen")
     people_train = Recombined(read_people(people, "train", unseen))
@@ -80,73 +72,20 @@ def train(settings: InstructionSettings) -> dict[str, Any]:
     _install(arrays, meta)
     names = [columns[slot] for slot in ("kind", "thing", "place")]
     figures = dict(_fit_goals(settings, (rooms, list(develop.originals())), names, arrays))
-    shop = _Shop.of(settings)
-    drawn = rng.sample(rooms, min(len(rooms), settings.texts // 2))
-    texts = [*shop.texts(settings), *(sentence.text for sentence in drawn)]
-    examined = shop.held_texts(settings)
-    figures |= _fit_tags(settings, (texts, examined), arrays)
+    shop = ShopData.of(settings)
     _install(arrays, meta)
     held_rooms = [*develop.originals(), *develop.made(settings.rooms // _HELD_ROOMS, rng)]
     figures |= _fit_names(settings, held_rooms, arrays)
     _install(arrays, meta)
     _describe(columns)
-    shops = shop.instances(settings)
+    shops = shop.instances(settings.pages, settings.seed)
     figures |= _fit_choices(settings, shops, arrays)
     _install(arrays, meta)
     figures |= _fit_subjects(settings, shop.world, shops, arrays)
     made = {"kind": "instruction", "metrics": figures, "seed": settings.seed, **meta, **facts}
     made |= {"held_out": list(settings.held_out), "families": shop.families, **provenance()}
     save_weights(settings.checkpoint, arrays, made, half=False)
-    return run.summarise([{"agent": "held out", "n": len(examined), **figures}], [])
-
-
-@dataclass(frozen=True)
-class _Shop:
-    """The shop's goals and wordings: those to train on, and those held out."""
-
-    world: WebShop
-    goals: Sequence[Mapping[str, Any]]
-    held: Sequence[Mapping[str, Any]]
-    families: list[str]
-    held_families: list[str]
-
-    @classmethod
-    def of(cls, settings: InstructionSettings) -> "_Shop":
-        """Read the shop of the settings."""
-        plan = practice(load_shop(settings.shop, "rich"), settings.seed)
-        goals = plan.world.goals
-        return cls(
-            plan.world,
-            [goals[i] for i in plan.training],
-            [goals[i] for i in (*plan.heldout, *plan.made_heldout)],
-            [n for split in SPLITS if split not in settings.held_out for n in names_of(split)],
-            [n for split in settings.held_out for n in names_of(split)],
-        )
-
-    def _products(self) -> list[Product]:
-        asins = sorted({goal["asin"] for goal in self.goals})
-        return [self.world.products[asin] for asin in asins]
-
-    def texts(self, settings: InstructionSettings) -> Iterator[str]:
-        """Yield marked texts to train on: recombined goals, short ones, and other writers' own."""
-        parts = (self.goals, self._products(), self.families)
-        yield from recombined(*parts, settings.texts, settings.seed)
-        yield from short_texts(self.goals, settings.texts, settings.seed)
-        yield from written_texts(settings.written, settings.seed)
-
-    def held_texts(self, settings: InstructionSettings) -> list[str]:
-        """Return marked texts of the families that are left out."""
-        parts = (self.held, self._products(), self.held_families)
-        return list(recombined(*parts, _EXAMINED, settings.seed + 1))
-
-    def instances(self, settings: InstructionSettings) -> tuple[list[Instance], list[Instance]]:
-        """Return goals in words beside products, to train on and held out."""
-        fitted = instances(
-            self.world, _times(self.goals, settings.pages), self.families, settings.seed
-        )
-        families = self.held_families or self.families
-        held = instances(self.world, _times(self.held, _HELD_PAGES), families, settings.seed + 1)
-        return fitted, held
+    return run.summarise([{"agent": "held out", "n": len(shops[1]), **figures}], [])
 
 
 def _describe(columns: dict[str, list[str]]) -> None:
@@ -155,10 +94,6 @@ def _describe(columns: dict[str, list[str]]) -> None:
     rows, none = choice_features(text, (("color", ("red", "blue")),), "mug")[0]
     columns |= {"value": list(rows[0]), "none": list(none)}
     columns["subject"] = list(subject_features(parse(text), (), "mug"))
-
-
-def _times(goals: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str, Any]]:
-    return [goals[i % len(goals)] for i in range(count)]
 
 
 def _install(arrays: Arrays, meta: Mapping[str, Any]) -> None:
@@ -220,25 +155,6 @@ def _fit_names(
         )
         figures[f"{slot}_named"] = own["names_right"]
         arrays[f"name/{slot}"] = network.weight[0]
-    return figures
-
-
-def _fit_tags(
-    settings: InstructionSettings, texts: tuple[Sequence[str], Sequence[str]], arrays: Arrays
-) -> Figures:
-    fitted, held = (
-        [
-            one
-            for text in Progress(part, unit="text")
-            if len((one := networks.TaggedText(text)).tags)
-        ]
-        for part in texts
-    )
-    network = networks.TagNetwork()
-    figures = fit_part(
-        settings, "tags", network, (fitted, held), networks.tag_loss, networks.tags_right
-    )
-    arrays |= network.arrays()
     return figures
 
 

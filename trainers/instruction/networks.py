@@ -21,15 +21,13 @@ from stategate.language.instruction.goals import (
     read_goal,
     sentence_features,
 )
-from stategate.language.instruction.tagger import TAGS, WINDOW, dense_features, token_features
 from stategate.language.instruction.weights import buckets
 from stategate.trainers.instruction.marked import unmarked
 from stategate.trainers.instruction.pages import ChoiceExample, SubjectExample
 from stategate.trainers.instruction.rooms import Sentence
 from stategate.trainers.trainer import Figures
 
-_TAG_BUCKETS, _GOAL_BUCKETS = 32768, 8192
-_MEANING = 48  # width of a word's meaning
+_GOAL_BUCKETS = 8192
 _DROPPED = 0.12  # share of hashed features that are hidden in training
 _IN_ROOM = 0.7  # share of examples that choose among a room's places alone
 _OFFERED = 12  # names that a room shows
@@ -59,78 +57,6 @@ class HashedLinear(nn.Module):
         weight = self.table.weight.detach()
         scale = weight.abs().amax(0).clamp_min(1e-6) / 127
         return {f"{name}/table": (weight / scale).round().to(torch.int8), f"{name}/scale": scale}
-
-
-class TaggedText:
-    """A sentence with the buckets of each token's features, meanings, and gold tags."""
-
-    def __init__(self, marked: str) -> None:
-        text, tags = unmarked(marked)
-        found = tokens(text)
-        self.rows = [
-            np.array(buckets(token_features(text, found, i), _TAG_BUCKETS))
-            for i in range(len(found))
-        ]
-        self.dense = dense_features(found) if found else np.zeros((0, 3 * _MEANING), np.float32)
-        self.tags = np.array(tags, dtype=np.int64)
-
-
-class TagNetwork(nn.Module):
-    """What ``language.instruction.tagger`` does, for many sentences at once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sparse = HashedLinear(_TAG_BUCKETS, 2 * len(TAGS))
-        self.dense = nn.Linear(3 * _MEANING, 2 * len(TAGS))
-        self.window = nn.Linear((2 * WINDOW + 2) * len(TAGS), len(TAGS), bias=False)
-
-    def forward(self, batch: Sequence[TaggedText]) -> tuple[Tensor, Tensor]:
-        """Return the first and the second logits of all tokens of ``batch``."""
-        dense = torch.from_numpy(np.concatenate([one.dense for one in batch]))
-        if self.training:
-            dense = dense * (torch.rand(len(dense), 1) > _DROPPED)
-        both = self.sparse([row for one in batch for row in one.rows]) + self.dense(dense)
-        first, second = both.split(len(TAGS), dim=1)
-        parts = first.softmax(1).split([len(one.tags) for one in batch])
-        return first, second + torch.cat([self.window(_window(part)) for part in parts])
-
-    def arrays(self) -> dict[str, Tensor]:
-        """Return the weights as the tagger reads them."""
-        return {
-            **self.sparse.arrays("tag"),
-            "tag/meaning": self.dense.weight.T,
-            "tag/bias": self.dense.bias,
-            "tag/window": self.window.weight.T,
-        }
-
-
-def _window(first: Tensor) -> Tensor:
-    padded = nn.functional.pad(first, (0, 0, WINDOW, WINDOW))
-    shifted = [padded[offset : offset + len(first)] for offset in range(2 * WINDOW + 1)]
-    return torch.cat([*shifted, first.mean(0, keepdim=True).expand(len(first), -1)], 1)
-
-
-def tag_loss(network: TagNetwork, batch: Sequence[TaggedText]) -> Tensor:
-    """Return the cross-entropy of both readings."""
-    gold = torch.from_numpy(np.concatenate([one.tags for one in batch]))
-    return sum((cross_entropy(logits, gold) for logits in network(batch)), torch.zeros(()))
-
-
-def tags_right(network: TagNetwork, texts: Sequence[TaggedText]) -> Figures:
-    """Return the share of tokens with the right tag, and of limits read wholly right."""
-    with torch.inference_mode():
-        best = network(texts)[1].argmax(1)
-    gold = torch.from_numpy(np.concatenate([one.tags for one in texts]))
-    ends = [TAGS.index("high"), TAGS.index("low")]
-    limits = []
-    for got, want in zip(
-        *(x.split([len(t.tags) for t in texts]) for x in (best, gold)), strict=True
-    ):
-        limits.append(all(((got == end) == (want == end)).all() for end in ends))
-    return {
-        "tags_right": float((best == gold).float().mean()),
-        "limits_right": float(np.mean(limits)),
-    }
 
 
 class GoalNetwork(nn.Module):

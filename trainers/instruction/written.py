@@ -1,23 +1,31 @@
 """Other writers' requests, marked by hand (``written.txt``), and made anew out of each other's parts.
 
 A line is what a person would type, with its parts in tags of their name: ``<thing>kettle</thing>``.
-Two writers wrote them who had seen neither this code nor its other sentences: what a limit is said
+Several writers wrote them who had seen neither this code nor its other sentences: what a limit is said
 with differs more between writers than within any list of ways to say it.
 """
 
 import random
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from stategate.trainers.instruction.marked import mark
 from stategate.trainers.instruction.recombined import amount_forms
 
+WRITTEN = Path(__file__).with_name("written.txt")
 _PART = re.compile(r"<(\w+)>(.*?)</\1>")
 _LIMIT = ("limit", "high", "low")
 _ENDS = {mark(tag, "x")[0] for tag in _LIMIT[1:]}  # the marks that open an amount
+_HELD_OUT = 10  # of the requests, one in so many is left out
 _OTHER_PART, _OTHER_LIMIT = 0.5, 0.5  # share of parts, and of limits, that are another sentence's
 _OTHER_NUMBER = 0.25  # share of texts that name a further number
+_OTHER_AMOUNT = 0.7  # share of amounts in digits that are another one
+_CENTS = 0.15  # share of these with cents
+_DIGITS = re.compile(
+    rf"([{mark('high', 'x')[0]}{mark('low', 'x')[0]}])(\d{{1,4}}(?:\.\d\d)?)(?=\D)"
+)
 
 #: A part of a request: its tag ("" for talk, "said" for a whole limit with marks in it) and its text.
 Part = tuple[str, str]
@@ -45,8 +53,7 @@ def parts_of(line: str) -> list[Part]:
 
 def written_texts(count: int, seed: int) -> Iterator[str]:
     """Yield ``count`` marked texts: the writers' requests with things, values and limits exchanged."""
-    lines = Path(__file__).with_name("written.txt").read_text("utf-8").splitlines()
-    requests = [parts_of(line) for line in lines]
+    requests = [parts_of(line) for i, line in enumerate(_lines()) if i % _HELD_OUT]
     pools: dict[str, list[str]] = {}
     for tag, text in (part for request in requests for part in request):
         if tag != "said" or _has_end(text):
@@ -58,7 +65,30 @@ def written_texts(count: int, seed: int) -> Iterator[str]:
         if rng.random() < _OTHER_NUMBER:
             other = rng.choice(amount_forms("others")).format(n=rng.randint(1, 400))
             text = rng.choice((f"{other}. {text}", f"{text}. {other}", f"{text}, {other}"))
-        yield text
+        yield _DIGITS.sub(partial(_redrawn, rng), text)
+
+
+def _redrawn(rng: random.Random, match: re.Match[str]) -> str:
+    """Return another amount for the end of a limit, or the same."""
+    if rng.random() >= _OTHER_AMOUNT:
+        return match[0]
+    amount = rng.choice((rng.randint(3, 99), 5 * rng.randint(2, 60), rng.randint(100, 900)))
+    cents = f".{rng.choice(('99', '50', '95'))}" if rng.random() < _CENTS else ""
+    return f"{match[1]}{amount}{cents}"
+
+
+def held_requests() -> list[str]:
+    """Return the marked requests that :func:`written_texts` leaves out, as they were written."""
+    return ["".join(map(_marked, parts_of(line))) for line in _lines()[::_HELD_OUT]]
+
+
+def _lines() -> list[str]:
+    return WRITTEN.read_text("utf-8").splitlines()
+
+
+def _marked(part: Part) -> str:
+    tag, text = part
+    return mark(tag, text) if tag not in ("", "said") else text
 
 
 def _filled(form: str) -> str:
@@ -77,5 +107,5 @@ def _exchanged(request: Sequence[Part], pools: dict[str, list[str]], rng: random
         share = _OTHER_LIMIT if tag == "said" else _OTHER_PART
         is_whole = tag not in ("", "said") or (tag == "said" and _has_end(text))
         chosen = rng.choice(pools[tag]) if is_whole and rng.random() < share else text
-        texts.append(mark(tag, chosen) if tag not in ("", "said") else chosen)
+        texts.append(_marked((tag, chosen)))
     return "".join(texts)

@@ -18,19 +18,19 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Generator, Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, pad
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from stategate.language.sentences import sentences
 from stategate.nodes.models.judge import EMBEDDER
 from stategate.stores.assets.downloads import sha256
-from stategate.stores.assets.fetch import asset_path
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.runs import provenance
+from stategate.trainers.adapter import WIDTH, AdaptedModel, by_length, padded
 from stategate.trainers.settings import JudgeSettings, open_run
 from stategate.trainers.trainer import Figures, Trainer
 
 MEMORIES = Path(__file__).with_name("memories.jsonl")
-_WIDTH, _PIECES = 384, 160  # of the model's states; word pieces of a pair that are read
+_PIECES = 160  # word pieces of a pair that are read
 _HELD_OUT = 6  # of the memories, one in so many
 _PARAGRAPHS = 240  # held-out questions about articles, drawn once
 _MEMORY_TIMES = 2  # that a memory's pairs count beside the many of articles
@@ -108,48 +108,18 @@ def _shared_words(first: str, second: str) -> int:
     return len({*first.lower().split()} & {*second.lower().split()})
 
 
-class AdaptedModel(nn.Module):
-    """The sentence model, frozen, with a low-rank adapter at every linear layer, and a last layer."""
+class PairModel(AdaptedModel):
+    """Reads a question and a passage together; its head compares their mean states."""
 
     def __init__(self, rank: int) -> None:
-        from tokenizers import Tokenizer
-        from transformers import AutoModel
-
-        super().__init__()
-        folder = asset_path("minilm")
-        bert = AutoModel.from_pretrained(folder, local_files_only=True).eval()
-        self._bert = [bert.requires_grad_(False)]  # in a list: no part of the weights to keep
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(_PIECES)
-        self.down, self.up = nn.ParameterDict(), nn.ParameterDict()
-        for name, layer in bert.encoder.named_modules(prefix="encoder"):
-            if isinstance(layer, nn.Linear):
-                key = name.replace(".", "/")
-                spread = layer.in_features**-0.5
-                self.down[key] = nn.Parameter(spread * torch.randn(rank, layer.in_features))
-                self.up[key] = nn.Parameter(torch.zeros(layer.out_features, rank))
-                layer.register_forward_hook(partial(self._adapt, key))
-        self.head = nn.Linear(4 * _WIDTH, 1)
-        nn.init.normal_(self.head.weight, std=0.01)
-
-    def _adapt(self, key: str, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        added: Tensor = inputs[0] @ self.down[key].T @ self.up[key].T
-        return output + added
+        super().__init__(rank, nn.Linear(4 * WIDTH, 1), _PIECES)
 
     def forward(self, texts: Sequence[tuple[str, str]]) -> Tensor:
         """Return a logit for each (question, passage)."""
-        pieces = [self._tokenizer.encode(*pair) for pair in texts]
-        width = max(len(one.ids) for one in pieces)
-
-        def padded(rows: list[list[int]]) -> Tensor:
-            return torch.stack([pad(torch.tensor(r), (0, width - len(r))) for r in rows])
-
-        there = padded([one.attention_mask for one in pieces])
-        is_second = padded([one.type_ids for one in pieces])
-        hidden = self._bert[0](
-            padded([one.ids for one in pieces]), attention_mask=there, token_type_ids=is_second
-        ).last_hidden_state
+        pieces = [self.tokenizer.encode(*pair) for pair in texts]
+        hidden = self.states(pieces)
+        there = padded([one.attention_mask for one in pieces], hidden.shape[1])
+        is_second = padded([one.type_ids for one in pieces], hidden.shape[1])
         first, second = (
             (hidden * own.unsqueeze(-1)).sum(1) / own.sum(1, keepdim=True).clamp_min(1)
             for own in (there * (1 - is_second), there * is_second)
@@ -178,7 +148,7 @@ class HeldOut:
     memories: Sequence[Example]
     articles: Sequence[Example]
 
-    def measured(self, model: AdaptedModel) -> tuple[Figures, np.ndarray[Any, Any]]:
+    def measured(self, model: PairModel) -> tuple[Figures, np.ndarray[Any, Any]]:
         """Return the areas under the curve, and rows (logit, has an answer) to calibrate on."""
         rows = {name: _scored(model, examples) for name, examples in vars(self).items()}
         figures = {f"auc_{name}": _area(part) for name, part in rows.items()}
@@ -187,7 +157,7 @@ class HeldOut:
         )
 
 
-def _scored(model: AdaptedModel, examples: Sequence[Example]) -> np.ndarray[Any, Any]:
+def _scored(model: PairModel, examples: Sequence[Example]) -> np.ndarray[Any, Any]:
     answerable = [one.answer is not None for one in examples]
     return np.stack([model.likeliest(examples), np.array(answerable, dtype=float)], axis=1)
 
@@ -234,7 +204,7 @@ def train(settings: JudgeSettings) -> dict[str, Any]:
     run = open_run(settings, {"data": files})
     learned, held = _sides(settings, rng)
     pairs = [pair for one in learned for pair in pairs_of(one, rng)]
-    model = AdaptedModel(settings.rank)
+    model = PairModel(settings.rank)
     trainer = Trainer(
         partial(_batches, pairs, settings.batch),
         model,
@@ -255,31 +225,17 @@ def train(settings: JudgeSettings) -> dict[str, Any]:
         "seed": settings.seed,
         **provenance(),
     }
-    save_weights(settings.checkpoint, adapter_of(model), meta)
+    save_weights(settings.checkpoint, model.arrays(), meta)
     return run.summarise([{"agent": "held out", "n": len(rows), **figures}], [])
-
-
-def adapter_of(model: AdaptedModel) -> dict[str, Tensor]:
-    """Return the weights under the names that ``SmallBert.adapt`` reads."""
-    arrays = {}
-    for key in model.up:
-        name = key.replace("/", ".")
-        arrays[f"{name}/up"], arrays[f"{name}/down"] = model.up[key], model.down[key]
-    return {**arrays, "head/weight": model.head.weight, "head/bias": model.head.bias}
 
 
 def _batches(pairs: Sequence[Pair], size: int, generator: Generator) -> Iterator[list[Pair]]:
     """Yield batches of pairs of like length, in random order."""
-    order = torch.randperm(len(pairs), generator=generator).tolist()
-    batches = []
-    for start in range(0, len(order), 16 * size):
-        part = sorted(order[start : start + 16 * size], key=lambda i: len(pairs[i][1]))
-        batches += [part[i : i + size] for i in range(0, len(part), size)]
-    for place in torch.randperm(len(batches), generator=generator).tolist():
-        yield [pairs[i] for i in batches[place]]
+    for places in by_length([len(pair[1]) for pair in pairs], size, generator):
+        yield [pairs[i] for i in places]
 
 
-def _loss(model: AdaptedModel, batch: Sequence[Pair]) -> Tensor:
+def _loss(model: PairModel, batch: Sequence[Pair]) -> Tensor:
     """Return the weighted cross-entropy of the pairs."""
     gold = torch.tensor([pair[2] for pair in batch])
     weight = torch.tensor([pair[3] for pair in batch])

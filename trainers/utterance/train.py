@@ -1,8 +1,8 @@
-"""Train the reader of utterances: sentences made of ``sentences.yaml``, a linear model, a checkpoint.
+"""Train the reader of utterances, an adapter on the sentence model; sentences of ``sentences.yaml``.
 
 In people's messages (``people``) a sentence with a question mark is a question, any other a statement;
 two scenarios of them are held out. People's ``questions`` are added, half of them without the mark, and
-what another writer wrote (``written.tsv``), each sentence several times beside the many made ones.
+what other writers wrote (``written.tsv``), each sentence several times beside the many made ones.
 ``held_out.tsv`` (purpose, sentence) is in another style. Nothing is chosen by what is held out.
 """
 
@@ -11,67 +11,67 @@ import json
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from stategate.language.sentences import sentences
-from stategate.language.utterance import BUCKETS, PURPOSES, TOPICS, feature_rows
+from stategate.language.utterance import PURPOSES, TOPICS
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.files import read_yaml
 from stategate.stores.runs import provenance
-from stategate.trainers.instruction.networks import HashedLinear
+from stategate.trainers.adapter import WIDTH, AdaptedModel, by_length, padded
 from stategate.trainers.instruction.recombined import english_words
 from stategate.trainers.settings import UtteranceSettings, open_run
 from stategate.trainers.trainer import Figures, Trainer
 
 HERE = Path(__file__).parent
 SENTENCES, HELD_OUT, WRITTEN = HERE / "sentences.yaml", HERE / "held_out.tsv", HERE / "written.tsv"
-_WRITTEN_TIMES = 12  # that each sentence of another writer counts
+_PIECES = 64  # word pieces of a sentence that are read
+_WRITTEN_TIMES = 4  # that each sentence of another writer counts
 _CHOICE = re.compile(r"\[([^\]]*)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
 _OPENINGS = ("By the way, ", "Hi, ", "Oh and ", "One more thing: ", "Also, ", "So, ", "Well, ")
 #: Slots that name things, and the share of them that any English word fills: no thing says a purpose.
 _NAMING, _ANY_WORD = ("thing", "who"), 0.3
+_AT_ONCE = 64  # sentences that are tested together
 _FEW = 4  # words of a sentence that may be a greeting
 _CHOOSING = 6  # of the made sentences, one in so many decides which epoch is kept
 
 
+@dataclass(frozen=True)
 class Example:
-    """A sentence's features, with the numbers of its purpose and topic (-1: no wish)."""
+    """A sentence, with the numbers of its purpose and topic (-1: no wish)."""
 
-    def __init__(self, purpose: str, topic: str, text: str) -> None:
-        self.text = text
-        self.rows: NDArray[np.int64] = feature_rows(text)
-        self.purpose = PURPOSES.index(purpose)
-        self.topic = TOPICS.index(topic) if topic else -1
+    text: str
+    purpose: int
+    topic: int
+
+    @classmethod
+    def of(cls, purpose: str, topic: str, text: str) -> "Example":
+        """Return the example of a purpose and a topic by name."""
+        return cls(text, PURPOSES.index(purpose), TOPICS.index(topic) if topic else -1)
 
 
-class UtteranceNetwork(nn.Module):
-    """One logit a purpose and a topic: the mean weight of a sentence's features, and a bias."""
+class UtteranceModel(AdaptedModel):
+    """One logit a purpose and a topic, read from the mean state of a sentence."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        width = len(PURPOSES) + len(TOPICS)
-        self.features = HashedLinear(BUCKETS, width)
-        self.bias = nn.Parameter(torch.zeros(width))
+    def __init__(self, rank: int) -> None:
+        super().__init__(rank, nn.Linear(WIDTH, len(PURPOSES) + len(TOPICS)), _PIECES)
 
     def forward(self, examples: Sequence[Example]) -> Tensor:
         """Return (examples, purposes and topics)."""
-        size = torch.tensor([[len(one.rows)] for one in examples]).sqrt()
-        logits: Tensor = self.features([one.rows for one in examples]) / size + self.bias
+        pieces = [self.tokenizer.encode(one.text) for one in examples]
+        hidden = self.states(pieces)
+        there = padded([one.attention_mask for one in pieces], hidden.shape[1]).unsqueeze(-1)
+        logits: Tensor = self.head((hidden * there).sum(1) / there.sum(1))
         return logits
-
-    def arrays(self) -> dict[str, Tensor]:
-        """Return the weights under the names that ``language.utterance`` reads."""
-        arrays = {k.removeprefix("u/"): t for k, t in self.features.arrays("u").items()}
-        return {**arrays, "bias": self.bias.detach()}
 
 
 def train(settings: UtteranceSettings) -> dict[str, Any]:
@@ -84,37 +84,34 @@ def train(settings: UtteranceSettings) -> dict[str, Any]:
     people = read_people(Path(settings.people))
     own = [row for scenario, row in people if scenario not in settings.held_out]
     asked = read_questions(Path(settings.questions), settings.sentences // 2, settings.seed)
-    every = [Example(*row) for row in [*rows, *own, *asked]]
+    every = [Example.of(*row) for row in [*rows, *own, *asked]]
     random.Random(settings.seed).shuffle(every)
     chosen, fitted = every[::_CHOOSING], [e for i, e in enumerate(every) if i % _CHOOSING]
     fitted += read_written(WRITTEN) * _WRITTEN_TIMES
-    network = UtteranceNetwork()
+    model = UtteranceModel(settings.rank)
 
     def batches(generator: Generator) -> Iterator[Sequence[Example]]:
-        order = torch.randperm(len(fitted), generator=generator).tolist()
-        for start in range(0, len(order), settings.batch):
-            yield [fitted[i] for i in order[start : start + settings.batch]]
+        for places in by_length([len(one.text) for one in fitted], settings.batch, generator):
+            yield [fitted[i] for i in places]
 
-    Trainer(batches, network, lambda b: loss_of(network, b), lambda: right(network, chosen)).fit(
-        settings
-    )
-    strangers = [Example(*row) for scenario, row in people if scenario in settings.held_out]
+    Trainer(batches, model, lambda b: loss_of(model, b), lambda: right(model, chosen)).fit(settings)
+    strangers = [Example.of(*row) for scenario, row in people if scenario in settings.held_out]
     tests = {"": read_written(HELD_OUT), "people's ": strangers}
     figures = [
         {"agent": f"{of}{name}", **row}
         for of, examples in tests.items()
-        for name, row in _by_purpose(network, examples).items()
+        for name, row in _by_purpose(model, examples).items()
     ]
     meta = {
         "kind": "utterance",
-        "architecture": {"purposes": list(PURPOSES), "topics": list(TOPICS), "buckets": BUCKETS},
+        "architecture": {"purposes": list(PURPOSES), "topics": list(TOPICS), "rank": settings.rank},
         "trained": "cross-entropy: what a made sentence is for, and what a wish is about",
         "seed": settings.seed,
         "metrics": figures,
         **facts,
         **provenance(),
     }
-    save_weights(settings.checkpoint, network.arrays(), meta, half=False)
+    save_weights(settings.checkpoint, model.arrays(), meta)
     return run.summarise(figures, [])
 
 
@@ -193,12 +190,12 @@ def _styled(text: str, purpose: str, rng: random.Random) -> str:
 def read_written(path: Path) -> list[Example]:
     """Return the sentences of a file of (purpose and topic, sentence)."""
     rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
-    return [Example(*head.partition(" ")[::2], text) for head, text in rows]
+    return [Example.of(*head.partition(" ")[::2], text) for head, text in rows]
 
 
-def loss_of(network: UtteranceNetwork, examples: Sequence[Example]) -> Tensor:
+def loss_of(model: UtteranceModel, examples: Sequence[Example]) -> Tensor:
     """Return the cross-entropy of purposes, and of the topics of wishes."""
-    logits = network(examples)
+    logits = model(examples)
     purpose = torch.tensor([one.purpose for one in examples])
     topic = torch.tensor([one.topic for one in examples])
     loss = cross_entropy(logits[:, : len(PURPOSES)], purpose)
@@ -208,9 +205,10 @@ def loss_of(network: UtteranceNetwork, examples: Sequence[Example]) -> Tensor:
 
 
 @torch.no_grad()
-def right(network: UtteranceNetwork, examples: Sequence[Example]) -> Figures:
+def right(model: UtteranceModel, examples: Sequence[Example]) -> Figures:
     """Return the shares of purposes, and of topics of wishes, that are right."""
-    logits = network.eval()(examples)
+    parts = [model(examples[i : i + _AT_ONCE]) for i in range(0, len(examples), _AT_ONCE)]
+    logits = torch.cat(parts)
     purposes = logits[:, : len(PURPOSES)].argmax(1).tolist()
     topics = logits[:, len(PURPOSES) :].argmax(1).tolist()
     pairs = list(zip(examples, purposes, topics, strict=True))
@@ -222,13 +220,11 @@ def right(network: UtteranceNetwork, examples: Sequence[Example]) -> Figures:
 
 
 @torch.no_grad()
-def _by_purpose(
-    network: UtteranceNetwork, examples: Sequence[Example]
-) -> dict[str, dict[str, float]]:
+def _by_purpose(model: UtteranceModel, examples: Sequence[Example]) -> dict[str, dict[str, float]]:
     """Return by purpose the number of sentences, and the share that is read as that purpose."""
     rows: dict[str, dict[str, float]] = {}
     for number, purpose in enumerate(PURPOSES):
         if own := [one for one in examples if one.purpose == number]:
-            rows[purpose] = {"n": len(own), **right(network, own)}
-    rows["all"] = {"n": len(examples), **right(network, examples)}
+            rows[purpose] = {"n": len(own), **right(model, own)}
+    rows["all"] = {"n": len(examples), **right(model, examples)}
     return rows

@@ -34,7 +34,8 @@ data_app = command_group(
 _TRAINERS = {
     "state": ("state.model", "A state (gru, ssm) that foresees the next action: comes first."),
     "retriever": ("state.retriever", "The query by which the state ranks chunks."),
-    "instruction": ("instruction.fit", "The reader of instructions, for every world."),
+    "tagger": ("instruction.tags", "What each word of an instruction is: comes before the next."),
+    "instruction": ("instruction.fit", "The rest of the reader of instructions, for every world."),
     "dagger": ("policy.dagger", "The policy actor, by a teacher's word on its own play."),
     "need": ("need.train", "What calls will need of earlier results, for any agent's threads."),
     "judge": ("judge.train", "Whether a passage answers a question: for memories, documents."),

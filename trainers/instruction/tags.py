@@ -1,0 +1,176 @@
+"""Train the token tagger: an adapter on the sentence model that says what each word is.
+
+Sentences come from other writers' requests, parts and limits exchanged (``written``), from the shop's
+wordings, recombined, and from people's sentences for tasks in rooms; each epoch draws new ones. The
+splits of wordings in ``held_out``, one in ten of the writers' requests and the goals of
+``valid_unseen``'s games are left out.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from torch import Generator, Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from stategate.language.amounts import tokens
+from stategate.language.instruction.tagger import TAGS, token_places
+from stategate.stores.assets.downloads import sha256
+from stategate.stores.assets.weights import load_weights, save_weights
+from stategate.stores.runs import provenance, public_path
+from stategate.trainers.adapter import WIDTH, AdaptedModel, by_length
+from stategate.trainers.instruction.marked import unmarked
+from stategate.trainers.instruction.rooms import Recombined, goals_of_games, read_people
+from stategate.trainers.instruction.shop import ShopData
+from stategate.trainers.instruction.written import WRITTEN, held_requests, written_texts
+from stategate.trainers.settings import TaggerSettings, open_run
+from stategate.trainers.trainer import Figures, Trainer
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+
+_PIECES = 128  # word pieces of a text that are read
+_NUMBERS = 6.0  # how much a number's tag counts beside a word's: its direction is hardest to read
+
+
+@dataclass(frozen=True)
+class TaggedText:
+    """A text's word pieces, the token of each piece, and each token's gold tag."""
+
+    pieces: "Encoding"
+    places: NDArray[np.int64]
+    tags: NDArray[np.int64]
+    is_number: NDArray[np.bool_]
+
+
+class TagModel(AdaptedModel):
+    """Reads each token as the mean of its pieces' states."""
+
+    def __init__(self, rank: int) -> None:
+        super().__init__(rank, nn.Linear(WIDTH, len(TAGS)), _PIECES)
+
+    def example(self, marked: str) -> TaggedText:
+        """Return a marked text as the model reads it."""
+        text, tags = unmarked(marked)
+        words, pieces = tokens(text), self.tokenizer.encode(text)
+        is_number = np.array([word.value is not None for word in words])
+        places = np.array(token_places(words, pieces.offsets))
+        return TaggedText(pieces, places, np.array(tags, dtype=np.int64), is_number)
+
+    def forward(self, batch: Sequence[TaggedText]) -> Tensor:
+        """Return the logits (tokens, TAGS) of all tokens of ``batch``."""
+        means = []
+        for one, states in zip(batch, self.states([one.pieces for one in batch]), strict=True):
+            own = torch.from_numpy(one.places == np.arange(len(one.tags))[:, None]).float()
+            count = own.sum(1, keepdim=True).clamp_min(1)
+            means.append(own @ states[: own.shape[1]] / count)
+        logits: Tensor = self.head(torch.cat(means))
+        return logits
+
+
+def tag_loss(model: TagModel, batch: Sequence[TaggedText]) -> Tensor:
+    """Return the cross-entropy of the tags, numbers weighted."""
+    gold = torch.from_numpy(np.concatenate([one.tags for one in batch]))
+    is_number = torch.from_numpy(np.concatenate([one.is_number for one in batch]))
+    weight = torch.where(is_number, _NUMBERS, 1.0)
+    return (cross_entropy(model(batch), gold, reduction="none") * weight).sum() / weight.sum()
+
+
+@torch.inference_mode()
+def tags_right(model: TagModel, texts: Sequence[TaggedText]) -> Figures:
+    """Return the share of tokens with the right tag, and of texts whose limits are all right."""
+    ends = [TAGS.index("high"), TAGS.index("low")]
+    tags, limits = [], []
+    for one in texts:
+        best = model([one]).argmax(1).numpy()
+        tags += (best == one.tags).tolist()
+        limits.append(all(((best == end) == (one.tags == end)).all() for end in ends))
+    return {"tags_right": float(np.mean(tags)), "limits_right": float(np.mean(limits))}
+
+
+def measured(model: TagModel, held: Mapping[str, Sequence[TaggedText]]) -> Figures:
+    """Return the mean of all figures as ``right``, and the figures of each set of texts."""
+    figures = {
+        f"{name}_{figure}": share
+        for name, texts in held.items()
+        for figure, share in tags_right(model, texts).items()
+    }
+    return {"right": float(np.mean([*figures.values()])), **figures}
+
+
+@torch.inference_mode()
+def calibrate(model: TagModel, texts: Sequence[TaggedText]) -> float:
+    """Scale the head so that its probabilities are likeliest on ``texts`` (temperature scaling).
+
+    Returns the factor on the logits (Guo et al. 2017).
+    """
+    logits = torch.cat([model([one]) for one in texts])
+    gold = torch.from_numpy(np.concatenate([one.tags for one in texts]))
+    best = minimize_scalar(
+        lambda scale: float(cross_entropy(scale * logits, gold)), bounds=(0.1, 3), method="bounded"
+    )
+    model.head.weight *= best.x
+    model.head.bias *= best.x
+    return float(best.x)
+
+
+def train(settings: TaggerSettings) -> dict[str, Any]:
+    """Train, write the checkpoint; return the summary."""
+    torch.manual_seed(settings.seed)
+    people = Path(settings.people)
+    files = {"people": sha256(people), "written": sha256(WRITTEN)}
+    run = open_run(settings, {"data": files})
+    shop, model = ShopData.of(settings), TagModel(settings.rank)
+    if settings.start:
+        model.start_from(load_weights(settings.start, "tagger")[0])
+    unseen = goals_of_games(Path(settings.games), "valid_unseen")
+    rooms = Recombined(read_people(people, "train", unseen))
+    held = {
+        "families": [model.example(text) for text in shop.held_texts(settings.seed)],
+        "requests": [model.example(text) for text in held_requests()],
+    }
+    data = partial(_batches, settings, model, shop, rooms)
+    trainer = Trainer(data, model, partial(tag_loss, model), lambda: measured(model, held))
+    epochs = len(trainer.fit(settings)) - 1
+    every = [text for texts in held.values() for text in texts]
+    figures = {**measured(model, held), "scale": calibrate(model, every)}
+    meta = {
+        "kind": "tagger",
+        "architecture": {"tags": list(TAGS), "rank": settings.rank, "model": "all-MiniLM-L6-v2"},
+        "metrics": figures,
+        "held_out": list(settings.held_out),
+        "families": shop.families,
+        "data": files,
+        "start": public_path(settings.start),
+        "epochs": epochs,
+        "seed": settings.seed,
+        **provenance(),
+    }
+    save_weights(settings.checkpoint, model.arrays(), meta)
+    return run.summarise([{"agent": "held out", "n": len(every), **figures}], [])
+
+
+def _batches(
+    settings: TaggerSettings,
+    model: TagModel,
+    shop: ShopData,
+    rooms: Recombined,
+    generator: Generator,
+) -> Iterator[list[TaggedText]]:
+    """Yield an epoch's batches: new texts, of like length in each."""
+    seed = generator.initial_seed()
+    rng = random.Random(f"rooms {seed}")
+    originals = rng.sample([*rooms.originals()], settings.rooms // 2)
+    sentences = [*originals, *rooms.made(settings.rooms // 2, rng)]
+    texts = [*shop.texts(settings.texts // 2, seed), *(one.text for one in sentences)]
+    texts += written_texts(settings.written, seed)
+    examples = [one for text in texts if len((one := model.example(text)).tags)]
+    for places in by_length([len(one.places) for one in examples], settings.batch, generator):
+        yield [examples[i] for i in places]
