@@ -96,7 +96,6 @@ class World(Protocol):
 PlayableWorld = World  # what it was called when tasks were optional
 
 
-PlayableWorld = World  # what it was called when tasks were optional
 _OWN = ("reset", "step", "observe", "instruction")
 
 
@@ -111,10 +110,9 @@ def complete(world: Any) -> World:
     missing = [name for name in _OWN if not callable(getattr(world, name, None))]
     if missing:
         raise UserError(f"the world {own.__name__} lacks {', '.join(missing)}: write them")
-    filled = object.__new__(type(own.__name__, (own, World), {}))
+    filled: Any = object.__new__(type(own.__name__, (own, World), {}))
     filled.__dict__ = world.__dict__  # one state
     return cast(World, filled)
-
 
 
 def task_sentence(task: Mapping[str, Any]) -> str | None:

@@ -116,8 +116,8 @@ def calibrate(model: TagModel, texts: Sequence[TaggedText]) -> float:
     best = minimize_scalar(
         lambda scale: float(cross_entropy(scale * logits, gold)), bounds=(0.1, 3), method="bounded"
     )
-    model.head.weight *= best.x
-    model.head.bias *= best.x
+    model.head.weight.mul_(best.x)
+    model.head.bias.mul_(best.x)
     return float(best.x)
 
 
