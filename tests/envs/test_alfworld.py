@@ -310,6 +310,12 @@ def test_fetching_from_a_folder_checks_what_it_copies(sample, tmp_path, cache):
     assert AlfWorld.load(tmp_path / "kept").games == ("train/task/trial_0",)  # stays as it was
     with pytest.raises(UserError, match="there is no folder"):
         fetch(tmp_path / "kept", tmp_path / "none")
+    letter = tmp_path / "letters" / "letter.txt"
+    letter.parent.mkdir()
+    letter.write_text("Dear Ana")
+    with pytest.raises(UserError, match="also holds letter.txt"):
+        fetch(letter.parent, source)
+    assert letter.exists()
 
 
 # Rules ----------------------------------------------------------------------

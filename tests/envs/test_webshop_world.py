@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stategate.envs.protocols import is_legal
+from stategate.envs.protocols import Observation, complete, is_legal
 from stategate.envs.webshop import WebShop, data, reward
 from stategate.envs.webshop.bm25 import Bm25, analyze, lossy_length
 from stategate.envs.webshop.catalogue import read_catalogue
@@ -362,3 +362,29 @@ def test_missing_local_files_are_named(tmp_path):
     with pytest.raises(UserError, match=r"has no items_shuffle_1000.json, .*--from"):
         fetch(tmp_path / "webshop", tmp_path)
     assert not (tmp_path / "webshop").exists()
+
+
+class Bell:
+    """A world that imports nothing of ours but what it shows."""
+
+    name = "bell"
+
+    def reset(self, task):
+        return {}, self.observe({})
+
+    def step(self, session, action):
+        return session, Observation("It rings.", (), 1.0, True)
+
+    def observe(self, session):
+        return Observation("A bell.", ("ring",))
+
+    def instruction(self, session):
+        return "ring the bell"
+
+
+def test_a_world_that_inherits_nothing_gets_the_defaults():
+    world = complete(Bell())
+    assert (list(world.tasks()), world.group_of(0), world.fingerprint) == ([{}], None, "")
+    assert world.step(*world.reset({})[:1], "ring")[1].reward == 1.0
+    with pytest.raises(UserError, match="lacks reset, step, observe, instruction"):
+        complete(object())

@@ -72,7 +72,7 @@ class RunSettings(Settings):
     app,
     "stategate run mine.yaml --task room=cellar --show context --json episode.json",
     "stategate run demo --thread mine --resume",
-    'stategate run alfworld --game 3 --say "Could you wash a mug and leave it by the coffee maker?"',
+    'stategate run alfworld --game 3 --say "Could you hold the paintbrush under the reading lamp?"',
 )
 def run(settings: RunSettings) -> None:
     """Play an episode and show it step by step; `stategate eval worlds` plays many."""
