@@ -18,7 +18,7 @@ from stategate.trainers.settings import JudgeSettings, read_settings
 @pytest.fixture(scope="module")
 def adapted():
     torch.manual_seed(0)
-    model = judge.AdaptedModel(4).eval()
+    model = judge.PairModel(4).eval()
     for up in model.up.values():
         torch.nn.init.normal_(up, std=0.02)
     return model
@@ -26,7 +26,7 @@ def adapted():
 
 def test_numpy_and_torch_read_alike(adapted, tmp_path):
     meta = {"kind": "judge", "architecture": {}, "calibration": {"scale": 1.0, "bias": 0.0}}
-    save_weights(tmp_path / "judge", judge.adapter_of(adapted), meta, half=False)
+    save_weights(tmp_path / "judge", adapted.arrays(), meta, half=False)
     pairs = [("Who keeps bees?", "My cousin Lena keeps bees."), ("When?", "On Tuesday, I think.")]
     reader = AnswerJudge(str(tmp_path / "judge"))
     chances = [reader.chances(question, [passage])[0] for question, passage in pairs]

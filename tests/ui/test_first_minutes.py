@@ -12,6 +12,7 @@ import typer
 from examples import agent_with_memory, deep_research, graph_made_by_hand
 from examples.scripted import Scripted
 from stategate.nodes.models.embedders import HashingEmbedder, MiniLM
+from stategate.nodes.resources import shared_resources
 from stategate.ui.cli.main import app
 from tests.kit import call
 
@@ -50,8 +51,12 @@ def test_using_s_python_runs(capsys, monkeypatch):
     stand_in.name = "all-MiniLM-L6-v2"
     monkeypatch.setattr(MiniLM, "build", lambda params, resources: stand_in)
     names = {}
-    for block in blocks(ROOT / "docs" / "using.md", "python"):
-        exec(block, names)
+    shared_resources.cache_clear()
+    try:
+        for block in blocks(ROOT / "docs" / "using.md", "python"):
+            exec(block, names)
+    finally:
+        shared_resources.cache_clear()  # no other test's memory may have the stand-in
     out = capsys.readouterr().out
     assert "True" in out
     assert "Oslo" in out
