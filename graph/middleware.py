@@ -75,9 +75,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     tools and system message included. Once it is passed, one cut goes down to ``low_watermark`` of
     it, and until the next cut every call repeats the one before byte for byte. A new result larger
     than ``max_new_result`` tokens (by default a quarter of the budget, without a scorer a fortieth) is
-    shortened at once, unless a tool named in ``keep_whole`` gave it (pages that the agent acts on). With
-    ``recall`` the agent gets a tool that shows a shortened result whole. All settings with their defaults:
-    :class:`HistorySettings`; what is none of them is a parameter of the kind.
+    shortened at once, unless a tool named in ``keep_whole`` gave it (pages that the agent acts on).
+    With ``recall`` the agent gets a tool that shows a shortened result whole. All settings with their
+    defaults: :class:`HistorySettings`; what is none of them is a parameter of the kind.
 
     ``preview`` shows a plan without a model, ``restore`` brings a message back whole. A tool named
     ``recall`` of the agent's own is left alone: ours is then ``recall_message``.
