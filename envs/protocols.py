@@ -94,8 +94,6 @@ class World(Protocol):
 
 
 PlayableWorld = World  # what it was called when tasks were optional
-
-
 _OWN = ("reset", "step", "observe", "instruction")
 
 

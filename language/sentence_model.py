@@ -2,8 +2,8 @@
 
 A forward pass of BERT (Devlin et al. 2019) with mean pooling. Its vectors equal those of
 sentence-transformers to six digits; for many texts at once that library is faster. A low-rank adapter
-makes another reader of it: of instructions (``language.instruction.tagger``), of answers
-(``nodes.models.judge``).
+makes another reader of it: of instructions (``language.instruction.tagger``), of utterances
+(``language.utterance``), of answers (``nodes.models.judge``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from stategate.language.instruction.weights import Floats, load_checkpoint
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-Floats = NDArray[np.float32]
 _TOKENS, _HEADS, _LAYERS = 256, 12, 6
 _EPSILON = 1e-12
 #: What finds the model's files, by name: assets are fetched and checked a floor above.
@@ -128,3 +128,10 @@ def gelu(values: Floats) -> Floats:
 def sentence_model() -> SentenceModel:
     """Return the model, read once; its files are fetched first where they are missing."""
     return SentenceModel.load(resolve_name(_ASSETS)("minilm"))
+
+
+@cache
+def adapted_model(checkpoint: Path) -> tuple[SentenceModel, Floats, Floats]:
+    """Return the model with a checkpoint's adapter, and the weight and bias of its last layer."""
+    arrays = {k: v.astype(np.float32) for k, v in load_checkpoint(checkpoint)[0].items()}
+    return sentence_model().adapted(arrays), arrays["head/weight"], arrays["head/bias"]

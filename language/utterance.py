@@ -8,13 +8,13 @@ A low-rank adapter on the sentence model reads each sentence (``stategate train 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from stategate.language.instruction.weights import Floats, load_checkpoint, softmax
-from stategate.language.sentence_model import SentenceModel, sentence_model
+from stategate.language.instruction.weights import Floats, softmax
+from stategate.language.sentence_model import adapted_model
 from stategate.language.sentences import sentences
 from stategate.language.words import FUNCTION_WORDS, stem
 
@@ -45,16 +45,10 @@ class Utterance:
     topic: str = ""
 
 
-@cache
-def _model() -> tuple[SentenceModel, Floats, Floats]:
-    adapter = {k: v.astype(np.float32) for k, v in load_checkpoint(CHECKPOINT)[0].items()}
-    return sentence_model().adapted(adapter), adapter["head/weight"], adapter["head/bias"]
-
-
 @lru_cache(maxsize=4096)
 def _logits(sentence: str) -> Floats:
     """Return the logits of the purposes and of the topics of a wish."""
-    model, weight, bias = _model()
+    model, weight, bias = adapted_model(CHECKPOINT)
     return np.asarray(model.states(sentence)[0].mean(axis=0) @ weight.T + bias)
 
 

@@ -110,8 +110,8 @@ class NeedSettings(Settings):
     folds: int = Field(default=4, ge=2, description="one part in so many of the tasks is held out")
 
 
-class TaggerSettings(Settings):
-    """The token tagger: what each word of an instruction is; an adapter on the sentence model."""
+class ReaderSettings(Settings):
+    """What both trainers of the reader of instructions read, and leave out."""
 
     people: str = Field(description="people's sentences with gold plans (people.tsv.gz)")
     games: str = Field(
@@ -119,6 +119,11 @@ class TaggerSettings(Settings):
     )
     shop: str = Field(description="'sample', 'official' or a folder of WebShop's files")
     held_out: tuple[str, ...] = Field(default=(), description="splits of wordings left out")
+
+
+class TaggerSettings(ReaderSettings):
+    """The token tagger: what each word of an instruction is; an adapter on the sentence model."""
+
     rank: int = Field(default=16, ge=1, description="of the adapter's matrices")
     start: str = Field(default="", description="a checkpoint whose weights are trained further")
     rooms: int = Field(default=2000, ge=0, description="sentences of tasks in rooms, an epoch")
@@ -128,15 +133,9 @@ class TaggerSettings(Settings):
     )
 
 
-class InstructionSettings(Settings):
+class InstructionSettings(ReaderSettings):
     """The reader of instructions: goals, names, choices and subjects, one after the other."""
 
-    people: str = Field(description="people's sentences with gold plans (people.tsv.gz)")
-    games: str = Field(
-        description="an archive of games: the goals of its valid_unseen are left out"
-    )
-    shop: str = Field(description="'sample', 'official' or a folder of WebShop's files")
-    held_out: tuple[str, ...] = Field(default=(), description="splits of wordings left out")
     meanings: str = Field(description="the checkpoint whose meanings of words are kept")
     rooms: int = Field(default=12000, ge=0, description="recombined sentences of tasks in rooms")
     pages: int = Field(default=6000, ge=1, description="goals whose pages are read")

@@ -7,16 +7,14 @@ sentences for several worlds (``stategate train tagger``).
 
 import itertools
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stategate.language.amounts import Token, tokens
-from stategate.language.instruction.weights import Floats, load_checkpoint, softmax
-from stategate.language.sentence_model import SentenceModel, sentence_model
+from stategate.language.instruction.weights import Floats, softmax
+from stategate.language.sentence_model import adapted_model
 
 #: The thing itself, a property of it, a value to choose, the place it goes to, what is not wanted, an
 #: amount's upper and lower end, the words that make it one, and talk.
@@ -47,13 +45,6 @@ def tag(text: str) -> Floats:
     return _tagged(text) if adopted is None else adopted
 
 
-@cache
-def _model() -> tuple[SentenceModel, Floats, Floats]:
-    arrays: dict[str, NDArray[Any]] = dict(load_checkpoint(CHECKPOINT)[0])
-    adapter = {name: array.astype(np.float32) for name, array in arrays.items()}
-    return sentence_model().adapted(adapter), adapter["head/weight"], adapter["head/bias"]
-
-
 @lru_cache(maxsize=4096)
 def _tagged(text: str) -> Floats:
     words = tokens(text)
@@ -67,7 +58,7 @@ def _tagged(text: str) -> Floats:
 
 def _tagged_part(text: str, words: Sequence[Token]) -> Floats:
     """Return (words, TAGS) of a stretch of ``text``; a word's state is the mean of its pieces'."""
-    model, weight, bias = _model()
+    model, weight, bias = adapted_model(CHECKPOINT)
     start = words[0].start
     states, offsets = model.states(text[start : words[-1].end])
     places = np.array(token_places(words, [(a + start, b + start) for a, b in offsets]))

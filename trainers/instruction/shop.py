@@ -9,7 +9,7 @@ from stategate.envs.webshop.catalogue import Product
 from stategate.envs.webshop.wordings import SPLITS, names_of
 from stategate.trainers.instruction.pages import Instance, instances
 from stategate.trainers.instruction.recombined import recombined, short_texts
-from stategate.trainers.settings import InstructionSettings, TaggerSettings
+from stategate.trainers.settings import ReaderSettings
 from stategate.trainers.webshop.goals import load_shop, practice
 
 _EXAMINED, _HELD_PAGES = 600, 300  # texts and pages that are held out
@@ -26,7 +26,7 @@ class ShopData:
     held_families: list[str]
 
     @classmethod
-    def of(cls, settings: InstructionSettings | TaggerSettings) -> "ShopData":
+    def of(cls, settings: ReaderSettings) -> "ShopData":
         """Read the shop of the settings."""
         plan = practice(load_shop(settings.shop, "rich"), settings.seed)
         goals = plan.world.goals
