@@ -1,7 +1,7 @@
 """The sentence model all-MiniLM-L6-v2 in numpy: what reads words in their context.
 
 A forward pass of BERT (Devlin et al. 2019) with mean pooling. Its vectors equal those of
-sentence-transformers to six digits; for many texts at once that library is faster. A low-rank adapter
+sentence-transformers to six digits, in the same time and without loading torch. A low-rank adapter
 makes another reader of it: of instructions (``language.instruction.tagger``), of utterances
 (``language.utterance``), of answers (``nodes.models.judge``).
 """
@@ -19,7 +19,8 @@ from stategate.language.instruction.weights import Floats, load_checkpoint
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_TOKENS, _HEADS, _LAYERS = 256, 12, 6
+_TOKENS, _WIDTH, _HEADS, _LAYERS = 256, 384, 12, 6
+_AT_ONCE = 1024  # word pieces that are read together
 _EPSILON = 1e-12
 #: What finds the model's files, by name: assets are fetched and checked a floor above.
 _ASSETS = "stategate.stores.assets.fetch:asset_path"
@@ -53,49 +54,84 @@ class SentenceModel:
         return SentenceModel({**self._weights, **added}, self._tokenizer)
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """Return the unit vectors of ``texts`` (len(texts), 384)."""
-        return np.stack([self._vector(self._tokenizer.encode(_valid(text)).ids) for text in texts])
+        """Return the unit vectors of ``texts`` (len(texts), 384), each read by itself."""
+        return np.stack([self._vectors([self._ids(text)])[0] for text in texts])
+
+    def encode_many(self, texts: Sequence[str]) -> Floats:
+        """Return the unit vectors of ``texts``, read several at once: the last bits may differ."""
+        texts_ids = [self._ids(text) for text in texts]
+        vectors = np.empty((len(texts), _WIDTH), dtype=np.float32)
+        batch: list[int] = []
+        for place, ids in enumerate(texts_ids):
+            if batch and sum(len(texts_ids[i]) for i in batch) + len(ids) > _AT_ONCE:
+                vectors[batch] = self._vectors([texts_ids[i] for i in batch])
+                batch = []
+            batch.append(place)
+        vectors[batch] = self._vectors([texts_ids[i] for i in batch])
+        return vectors
 
     def states(self, text: str) -> tuple[Floats, list[tuple[int, int]]]:
         """Return the states (pieces, 384) of word pieces, and where each stands in ``text``."""
         pieces = self._tokenizer.encode(_valid(text))
-        return self._hidden(pieces.ids, pieces.type_ids), pieces.offsets
+        return self._hidden(pieces.ids, pieces.type_ids, [len(pieces.ids)]), pieces.offsets
 
     def pair(self, first: str, second: str) -> tuple[Floats, Floats]:
         """Return the mean states (384) of two texts that are read together, one after the other."""
         pieces = self._tokenizer.encode(_valid(first), _valid(second))
-        hidden, is_second = self._hidden(pieces.ids, pieces.type_ids), np.asarray(pieces.type_ids)
+        hidden = self._hidden(pieces.ids, pieces.type_ids, [len(pieces.ids)])
+        is_second = np.asarray(pieces.type_ids)
         return hidden[is_second == 0].mean(axis=0), hidden[is_second == 1].mean(axis=0)
 
-    def _vector(self, ids: Sequence[int]) -> Floats:
-        mean = self._hidden(ids, [0] * len(ids)).mean(axis=0)
-        return np.asarray(mean / max(float(np.linalg.norm(mean)), _EPSILON), dtype=np.float32)
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(_valid(text)).ids
+        return ids
 
-    def _hidden(self, ids: Sequence[int], type_ids: Sequence[int]) -> Floats:
-        """Return the last layer's states of word pieces (pieces, 384)."""
-        weights = self._weights
+    def _vectors(self, texts: Sequence[Sequence[int]]) -> Floats:
+        """Return the mean states of texts of word pieces (len(texts), 384), scaled to length one."""
+        lengths = [len(ids) for ids in texts]
+        ids = [piece for text in texts for piece in text]
+        hidden = self._hidden(ids, [0] * len(ids), lengths)
+        sums = np.add.reduceat(hidden, np.cumsum([0, *lengths[:-1]]))
+        means = sums / np.array(lengths, dtype=np.float32)[:, None]
+        return np.asarray(means / np.maximum(np.linalg.norm(means, axis=1), _EPSILON)[:, None])
+
+    def _hidden(
+        self, ids: Sequence[int], type_ids: Sequence[int], lengths: Sequence[int]
+    ) -> Floats:
+        """Return the last layer's states (pieces, 384) of texts of ``lengths``, one after the other.
+
+        Without padding: only the attention is a text's own.
+        """
+        weights, ends = self._weights, np.cumsum(lengths)
+        texts = [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]
         words = weights["embeddings.word_embeddings.weight"][ids]
-        places = weights["embeddings.position_embeddings.weight"][: len(ids)]
+        positions = np.concatenate([np.arange(length) for length in lengths])
+        places = weights["embeddings.position_embeddings.weight"][positions]
         types = weights["embeddings.token_type_embeddings.weight"][type_ids]
         hidden = self._norm("embeddings.LayerNorm", words + places + types)
         for number in range(_LAYERS):
             layer = f"encoder.layer.{number}"
-            attended = self._dense(f"{layer}.attention.output.dense", self._attend(layer, hidden))
+            attended = self._attend(layer, hidden, texts)
+            attended = self._dense(f"{layer}.attention.output.dense", attended)
             hidden = self._norm(f"{layer}.attention.output.LayerNorm", hidden + attended)
             inner = gelu(self._dense(f"{layer}.intermediate.dense", hidden))
             outer = self._dense(f"{layer}.output.dense", inner)
             hidden = self._norm(f"{layer}.output.LayerNorm", hidden + outer)
         return hidden
 
-    def _attend(self, layer: str, hidden: Floats) -> Floats:
-        """Return the heads' attention over the hidden states (tokens, width), side by side."""
-        parts = [self._dense(f"{layer}.attention.self.{name}", hidden) for name in _PROJECTIONS]
-        query, key, value = (p.reshape(len(hidden), _HEADS, -1).transpose(1, 0, 2) for p in parts)
-        scores = query @ key.transpose(0, 2, 1) / np.sqrt(np.float32(query.shape[-1]))
-        shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        shares /= shares.sum(axis=-1, keepdims=True)
-        heads: Floats = shares @ value
-        return heads.transpose(1, 0, 2).reshape(hidden.shape)
+    def _attend(self, layer: str, hidden: Floats, texts: Sequence[slice]) -> Floats:
+        """Return the heads' attention within each text over the hidden states, side by side."""
+        names = ("query", "key", "value")
+        parts = [self._dense(f"{layer}.attention.self.{name}", hidden) for name in names]
+        attended = np.empty_like(hidden)
+        for text in texts:
+            own = (part[text].reshape(-1, _HEADS, _WIDTH // _HEADS) for part in parts)
+            query, key, value = (part.transpose(1, 0, 2) for part in own)
+            scores = query @ key.transpose(0, 2, 1) / np.sqrt(np.float32(query.shape[-1]))
+            shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+            shares /= shares.sum(axis=-1, keepdims=True)
+            attended[text] = (shares @ value).transpose(1, 0, 2).reshape(-1, _WIDTH)
+        return attended
 
     def _dense(self, name: str, hidden: Floats) -> Floats:
         return np.asarray(
@@ -112,9 +148,6 @@ class SentenceModel:
 def _valid(text: str) -> str:
     """Return ``text`` with a mark in place of each half of a character, which no model reads."""
     return text.encode("utf-8", "replace").decode()
-
-
-_PROJECTIONS = ("query", "key", "value")
 
 
 def gelu(values: Floats) -> Floats:

@@ -1,11 +1,11 @@
-"""Embedders: ``minilm`` (local, the default), ``openai`` (any server), ``hashing`` (no model)."""
+"""Embedders: ``minilm`` (default), ``sentence_transformers``, ``openai``, ``hashing`` (no model)."""
 
 import hashlib
 import re
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -17,10 +17,13 @@ from stategate.nodes.models.llms import OPENAI, KeyVariable, key_from
 from stategate.nodes.protocols import Embedder, EmbedderParams, Vector
 from stategate.nodes.resources import Resources
 from stategate.stores.embeddings import embedding_cache
-from stategate.stores.errors import ModelUnavailable, UserError, require_extra
+from stategate.stores.errors import ModelUnavailable, UserError, require_extra, user_error_context
 
-#: Texts from which a call is bulk: they go through the local model together, longest first.
-BULK, _BATCH = 16, 32
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+#: Texts from which a call is bulk: they go through the local model together.
+BULK = 16
 
 
 class _CachedEmbedder(ABC):
@@ -53,31 +56,52 @@ class MiniLM(EmbedderParams):
 
 
 class _LocalEmbedder(_CachedEmbedder):
-    _bulk: Any = None
-    _lock = threading.Lock()
+    def _compute(self, texts: Sequence[str]) -> Vector:
+        # Texts that are read together change each other's last bits. A step's few texts are read one
+        # by one, so that a run does not depend on what the cache knew; bulk takes half the time.
+        model = sentence_model()
+        return model.encode(texts) if len(texts) < BULK else model.encode_many(texts)
+
+
+class SentenceTransformers(EmbedderParams):
+    """Any model of sentence-transformers on this machine: a folder, or a name on its hub.
+
+    ``dimension`` must be what the model returns. The model is loaded when the first new text comes.
+    """
+
+    hint: ClassVar[str] = "any sentence-transformers model: a folder, or a name on the hub"
+    kind: Literal["sentence_transformers"] = "sentence_transformers"
+    model: str
+    dimension: int = Field(default=384, ge=1)
+
+    def build(self, resources: Resources) -> Embedder:
+        """Return the embedder; nothing is loaded yet."""
+        return _TransformersEmbedder(self.model, self.dimension)
+
+
+class _TransformersEmbedder(_CachedEmbedder):
+    def __init__(self, model: str, dimension: int) -> None:
+        super().__init__(f"{model}/{dimension}", dimension)
+        self._folder_or_name = model
+
+    @cached_property
+    def _model(self) -> "SentenceTransformer":
+        with require_extra("local"):
+            from sentence_transformers import SentenceTransformer
+            from transformers.utils import logging
+
+        logging.disable_progress_bar()  # it takes a tenth of a second and shows no progress of ours
+        with user_error_context(f"cannot load the model '{self._folder_or_name}'"):
+            return SentenceTransformer(self._folder_or_name, device="cpu")
 
     def _compute(self, texts: Sequence[str]) -> Vector:
-        # Padding to a batch changes the last bits of a vector. A step's few texts are read one by
-        # one, so that a run does not depend on what the cache knew; bulk takes a third of the time.
-        with self._lock:
-            if len(texts) < BULK:
-                return sentence_model().encode(texts)
-            self._bulk = self._bulk or load_minilm()
-            how = {"normalize_embeddings": True, "show_progress_bar": False, "batch_size": _BATCH}
-            return np.asarray(self._bulk.encode(list(texts), **how), dtype=np.float32)
-
-
-def load_minilm() -> Any:
-    """Load the sentence model itself."""
-    from stategate.stores.assets.fetch import asset_path
-
-    with require_extra("local"):
-        from sentence_transformers import SentenceTransformer
-        from transformers.utils import logging
-
-    folder = asset_path("minilm")
-    logging.disable_progress_bar()  # it takes a tenth of a second and speaks of no progress of ours
-    return SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+        rows = self._model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+        if rows.shape[1] != self.dimension:
+            size = rows.shape[1]
+            raise UserError(
+                f"'{self._folder_or_name}' returned {size} dimensions: set embedder.dimension={size}"
+            )
+        return np.asarray(rows, dtype=np.float32)
 
 
 class OpenAIEmbedder(EmbedderParams):

@@ -15,7 +15,13 @@ from langchain_core.messages import HumanMessage
 
 from stategate.graph import Session, build_graph, load_config
 from stategate.nodes.models import server as module
-from stategate.nodes.models.embedders import BULK, Hashing, MiniLM, OpenAIEmbedder
+from stategate.nodes.models.embedders import (
+    BULK,
+    Hashing,
+    MiniLM,
+    OpenAIEmbedder,
+    SentenceTransformers,
+)
 from stategate.nodes.models.llms import EmbeddedLlm, OpenAILlm
 from stategate.nodes.models.server import LlamaServer, serve
 from stategate.nodes.resources import Resources
@@ -148,6 +154,17 @@ def test_minilm_gives_the_same_bytes_beside_a_few_texts_and_loads_nothing_for_kn
     bulk = MiniLM().build(Resources()).embed(many)
     assert np.abs(bulk[0] - alone[0]).max() < 1e-5
     assert np.linalg.norm(bulk, axis=1) == pytest.approx(1)
+
+
+def test_any_model_of_sentence_transformers_embeds_and_a_wrong_one_is_one_line():
+    texts = ["a red shoe", "crimson footwear"]
+    folder = str(asset_path("minilm"))
+    rows = SentenceTransformers(model=folder).build(Resources()).embed(texts)
+    assert np.abs(rows - MiniLM().build(Resources()).embed(texts)).max() < 1e-5
+    with pytest.raises(UserError, match=r"returned 384 dimensions: set embedder\.dimension=384"):
+        SentenceTransformers(model=folder, dimension=8).build(Resources()).embed(texts)
+    with pytest.raises(UserError, match="cannot load the model 'no/folder/here'"):
+        SentenceTransformers(model="no/folder/here").build(Resources()).embed(texts)
 
 
 ENUM = [f"click[item {n}]" for n in range(60)]

@@ -24,7 +24,7 @@ from stategate.ui.cli.settings_command import command, single
 app = single()
 _ROOM = 1 << 30  # bytes that a disk should have free
 #: What kinds need that load a model on this machine.
-_LOCAL = {"embedded": ("xllamacpp",), "minilm": ("torch", "sentence_transformers")}
+_LOCAL = {"embedded": ("xllamacpp",), "sentence_transformers": ("sentence_transformers",)}
 
 
 class Finding(NamedTuple):
