@@ -11,8 +11,7 @@ from stategate.evals.worlds import chosen_tasks
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
-from stategate.trainers.bank.build import build_state_bank, build_trace_bank
-from stategate.trainers.bank.sources import read_episodes
+from stategate.trainers.bank import build_state_bank, build_trace_bank, read_episodes
 from tests.kit import call, play_live, read_lines, refused
 
 BASE = ("actor.kind=rule", "updater.kind=none", "memory=[short_term]", "max_steps=20")

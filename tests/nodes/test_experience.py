@@ -35,7 +35,7 @@ from stategate.nodes.write_memory.experience import ExperienceWriter
 from stategate.stores.bank.bank import Entry, Row
 from stategate.stores.bank.search import StateBank
 from stategate.stores.traces.store import TraceStore
-from stategate.trainers.bank.build import build_trace_bank
+from stategate.trainers.bank import build_trace_bank
 from tests.kit import built_contexts, piece_of
 from tests.nodes.shop_pages import ITEM, ON_ITEM, ON_RESULTS, OPENED, RESULTS, context
 from tests.nodes.shop_pages import WISH as SHIRTS

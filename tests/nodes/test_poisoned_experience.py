@@ -11,7 +11,7 @@ from stategate.nodes.experience.grow import add_episode, make_of, trust_of
 from stategate.nodes.models.embedders import Hashing
 from stategate.stores.bank.bank import Entry, Row, merge, open_bank
 from stategate.stores.bank.search import StateBank
-from stategate.trainers.bank.build import build_trace_bank
+from stategate.trainers.bank import build_trace_bank
 from tests.nodes.test_experience import TOLD, folder, item, resources, trajectory
 
 __all__ = ["folder", "resources"]

@@ -14,8 +14,7 @@ from stategate.stores.bank.search import StateBank
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
-from stategate.trainers.bank.build import build_state_bank
-from stategate.trainers.bank.sources import read_episodes
+from stategate.trainers.bank import build_state_bank, read_episodes
 
 
 def episode(number=0, steps=3, **more):

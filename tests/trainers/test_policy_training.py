@@ -16,10 +16,10 @@ from stategate.nodes.act.policy import load_scorer, make_scorer
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.stores.assets.weights import read_meta
 from stategate.stores.errors import UserError
+from stategate.trainers import dagger
 from stategate.trainers.alfworld.course import course
+from stategate.trainers.dagger import Player, Start
 from stategate.trainers.episodes import Readers, Walk, make_resources
-from stategate.trainers.policy import dagger
-from stategate.trainers.policy.dagger import Player, Start
 from stategate.trainers.settings import DaggerSettings, read_settings
 from stategate.trainers.webshop.course import good_actions
 from stategate.trainers.webshop.goals import practice

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer
 
-from examples import agent_with_memory, deep_research, graph_made_by_hand
+from examples import agent_with_memory, graph_made_by_hand
 from examples.scripted import Scripted
 from stategate.nodes.models.embedders import HashingEmbedder, MiniLM
 from stategate.nodes.resources import shared_resources
@@ -131,7 +131,6 @@ def test_examples_run(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> N
     before, after = (int(x.replace(",", "")) for x in lines[-1])
     assert after < before / 2
     assert "day 1" in graph_made_by_hand.main()
-    assert "files" in deep_research.main(str(ROOT / "docs"), "What is measured about memory?")
 
 
 PAGE = ROOT / "docs" / "security.md"

@@ -16,8 +16,7 @@ from stategate.stores.settings import (
     argument,
     option,
 )
-from stategate.trainers.bank.build import build_state_bank, build_trace_bank
-from stategate.trainers.bank.sources import read_episodes
+from stategate.trainers.bank import build_state_bank, build_trace_bank, read_episodes
 from stategate.ui.cli.output import say, working
 from stategate.ui.cli.settings_command import command, command_group
 

@@ -36,7 +36,7 @@ _TRAINERS = {
     "retriever": ("state.retriever", "The query by which the state ranks chunks."),
     "tagger": ("instruction.tags", "What each word of an instruction is: comes before the next."),
     "instruction": ("instruction.fit", "The rest of the reader of instructions, for every world."),
-    "dagger": ("policy.dagger", "The policy actor, by a teacher's word on its own play."),
+    "dagger": ("dagger", "The policy actor, by a teacher's word on its own play."),
     "need": ("need.train", "What calls will need of earlier results, for any agent's threads."),
     "judge": ("judge.train", "Whether a passage answers a question: for memories, documents."),
     "utterance": ("utterance.train", "What an utterance is for: a wish, a question, to forget …"),

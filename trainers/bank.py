@@ -1,0 +1,181 @@
+"""Build banks of experience from recorded episodes: a trace store, or its JSONL export.
+
+A build that was killed goes on where it stopped. A broken, empty or half-written record is left out and
+named in ``problems``; it never ends a build.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stategate.nodes.experience.adapter import ExperienceAdapter
+from stategate.nodes.experience.episode import Episode, from_events, task_name
+from stategate.nodes.experience.grow import add_episode, make_of
+from stategate.stores.bank.bank import Entry, Row
+from stategate.stores.bank.search import StateBank, TraceBank
+from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.files import parse_json
+from stategate.stores.progress import Progress
+from stategate.stores.sql import is_sqlite
+from stategate.stores.traces.store import TraceStore
+from stategate.stores.traces.trajectories import events_of
+
+if TYPE_CHECKING:
+    from stategate.nodes.resources import Resources
+
+
+@dataclass
+class Episodes:
+    """What was read: episodes in order, and one line for each record that could not be used."""
+
+    episodes: list[Episode] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def read_episodes(
+    paths: Sequence[str | Path], include_incorrect: bool = False, trust: float = 1.0
+) -> Episodes:
+    """Read all episodes in files and folders. Raises ``UserError`` where a path is not there.
+
+    ``trust`` is that of who recorded them.
+    """
+    read = Episodes()
+    seen: set[str] = set()
+    for source in paths:
+        path = Path(source).expanduser()
+        if not path.exists():
+            raise UserError(
+                f"no traces at '{source}': give a trace database, a JSONL file or a folder"
+            )
+        files = sorted(p for p in path.rglob("*.json*") if p.is_file()) if path.is_dir() else [path]
+        for file in files:
+            for episode in _file(file, read.problems):
+                if episode.id in seen:
+                    continue
+                seen.add(episode.id)
+                if episode.correct or include_incorrect:
+                    read.episodes.append(replace(episode, trust=trust))
+    return read
+
+
+def _file(path: Path, problems: list[str]) -> Iterator[Episode]:
+    for place, record in _rows(path) if is_sqlite(path) else _lines(path, problems):
+        try:
+            if isinstance(record, str):
+                record = parse_json(record)
+            yield _exported(record, path.stem)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            problems.append(f"{path.name} {place}: {' '.join(reason.split())}")
+
+
+def _rows(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield (place, record) of the finished episodes of a trace store, oldest first."""
+    store = TraceStore(path)
+    for row in reversed(store.episodes(done=True)):
+        yield f"episode {row['episode_id']}", store.exported(row)
+
+
+def _lines(path: Path, problems: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield (place, text) of the lines of a file; an empty file is a problem."""
+    with user_error_context(f"cannot read '{path}'"):
+        text = path.read_bytes().decode("utf-8", "replace")
+    if not text.strip():
+        problems.append(f"{path.name}: empty")
+    for number, line in enumerate(text.split("\n"), 1):  # "\n" alone: text may hold U+2028
+        if line.strip():
+            yield f"line {number}", line
+
+
+def _exported(record: Any, source: str) -> Episode:
+    """Read a line of the trace store's export."""
+    if not isinstance(record, Mapping) or "events" not in record:
+        raise ValueError("no exported episode: there are no events")
+    if not record.get("done", True):
+        raise ValueError("the episode did not end")
+    return from_events(
+        str(record["episode_id"]),
+        events_of(record),
+        question=str(record.get("instruction") or ""),
+        reward=float(record["reward"]),
+        task_id=task_name(record.get("task") or {}),
+        source=source,
+    )
+
+
+@dataclass
+class Built:
+    """What a build did: new rows, episodes read now and before, problems one a line."""
+
+    rows: int = 0
+    read: int = 0
+    skipped: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def build_state_bank(
+    folder: str | Path, episodes: Sequence[Episode], resources: "Resources"
+) -> Built:
+    """Add ``episodes`` to the state bank in ``folder``, made if it is not there.
+
+    Worth and words come from the episodes' returns (``nodes.experience.episode``). Raises ``UserError``
+    where the bank was built with another embedder.
+    """
+    embedder, adapter = resources.embedder, resources.experience
+    bank = StateBank(folder, make_of(embedder), create=True)
+    return _build(bank, episodes, lambda episode: add_episode(bank, episode, embedder, adapter))
+
+
+def build_trace_bank(
+    folder: str | Path, episodes: Sequence[Episode], resources: "Resources"
+) -> Built:
+    """Add ``episodes`` to the trace bank in ``folder``: one row each, found by what was asked."""
+    embedder, adapter = resources.embedder, resources.experience
+    bank = TraceBank(folder, make_of(embedder), create=True)
+
+    def add(episode: Episode) -> int:
+        vectors = np.asarray(embedder.embed([episode.question]))
+        return bank.bank.add([Entry(trace_row(episode, adapter), vectors)], episode.id)
+
+    built = _build(bank, [episode for episode in episodes if episode.question], add)
+    unnamed = (episode.id for episode in episodes if not episode.question)
+    built.problems += [f"{name}: there is no question to find it by" for name in unnamed]
+    return built
+
+
+def _build(
+    bank: StateBank | TraceBank, episodes: Sequence[Episode], add: Callable[[Episode], int]
+) -> Built:
+    """Add each episode whole or not at all; one that was added before is skipped."""
+    todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
+    built = Built(read=len(todo), skipped=len(episodes) - len(todo))
+    with closing(bank.bank):
+        for episode in Progress(todo, "build", unit="episode"):
+            built.rows += add(episode)
+    return built
+
+
+def trace_row(episode: Episode, adapter: ExperienceAdapter) -> Row:
+    """Return the row of an episode: its question and its moves, without repeats in a row."""
+    plan: list[str] = []
+    for step in episode.steps:
+        move = adapter.move_of(episode.question, step.action)
+        if not plan or plan[-1] != move:
+            plan.append(move)
+    actions = [step.action for step in episode.steps]
+    data = {
+        "question": episode.question,
+        "plan": plan,
+        "lessons": list(adapter.lessons(episode.question, actions)),
+        "reward": episode.reward,
+        "correct": episode.correct,
+        "steps": len(episode.steps),
+        "episode": episode.id,
+        "source": episode.source,
+        "trust": episode.trust,
+    }
+    return Row(id=episode.id, task=episode.task_id, q=10.0 * episode.reward, data=data)

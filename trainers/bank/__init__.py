@@ -1,1 +1,0 @@
-"""Makers of banks of experience."""
