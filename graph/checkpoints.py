@@ -11,7 +11,6 @@ import hashlib
 import sqlite3
 import threading
 import time
-import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -21,9 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.checkpoint.base import id as ids
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -149,21 +146,11 @@ def _in_thread(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
 
 
 class LockedSaver(BaseCheckpointSaver[Any]):
-    """A saver whose threads can be locked across processes.
-
-    It has async methods for one with only sync ones, and ids that sort after those already there.
-    """
+    """A saver whose threads can be locked across processes; sync methods do for async ones."""
 
     def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
         """Return the lock of ``thread``; to enter it raises :class:`Busy` after ``patience`` s."""
         raise NotImplementedError
-
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """See LangGraph."""
-        checkpoint = super().get_tuple(config)
-        if checkpoint is not None:
-            _sort_after(checkpoint.checkpoint["id"])
-        return checkpoint
 
     aget_tuple = _in_thread("get_tuple")
     aput = _in_thread("put")
@@ -174,19 +161,6 @@ class LockedSaver(BaseCheckpointSaver[Any]):
         """See ``list``."""
         for item in await asyncio.to_thread(lambda: tuple(self.list(*args, **named))):
             yield item
-
-
-def _sort_after(checkpoint_id: str) -> None:
-    """Let the checkpoints that this process writes next sort after ``checkpoint_id``.
-
-    Ids are times, and the largest is a thread's state: on a clock that went back a step would be older
-    than the one before it, and lost.
-    """
-    with suppress(ValueError):
-        number = uuid.UUID(checkpoint_id).int
-        ticks = (number >> 80) << 12 | (number >> 64) & 0xFFF  # a UUID 6 begins with its time
-        last = getattr(ids, "_last_v6_timestamp", None) or 0
-        vars(ids)["_last_v6_timestamp"] = max(last, ticks)
 
 
 _file_errors = partial(

@@ -4,10 +4,7 @@ agent = create_agent(model, [*memory_tools(user="ana"), corpus_tool("notes/")])
 mcp_server([*memory_tools(user="ana")]).run("stdio")
 """
 
-import asyncio
 import hashlib
-import time
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +21,6 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace, owned_by
 from stategate.stores.errors import UserError, require_extra
 from stategate.stores.memory.records import TRUSTED, Fact, Namespace, Turn
-from stategate.stores.progress import reports_to
 from stategate.stores.text import day_of, one_line
 
 if TYPE_CHECKING:
@@ -50,7 +46,7 @@ def memory_tools(
 ) -> list[BaseTool]:
     """Return ``memory_search`` and, if it ``may_write``, ``memory_write``.
 
-    ``where`` are fields of :class:`MemoryPlace` (url, user, agent); without a user it is that of the
+    ``where`` are fields of :class:`MemoryPlace` (url, user); without a user it is that of the
     call's ``user_id``, else its thread's. Raises ``UserError`` where the memory cannot be opened.
     """
     place = place or MemoryPlace(**where)
@@ -130,33 +126,12 @@ def _fact_line(fact: Fact) -> str:
 
 
 def mcp_server(tools: Sequence[BaseTool]) -> "MCPServer[Any]":
-    """Return a server of ``tools``, which reports progress. Raises ``MissingExtra`` without the SDK."""
+    """Return a server of ``tools``. Raises ``MissingExtra`` without the SDK."""
     with require_extra("mcp"):
         from mcp.server import MCPServer
-        from mcp.shared.exceptions import MCPDeprecationWarning
         from mcp.types import ToolAnnotations
 
-    # Log lines are deprecated, and all that a client gets which asks for no progress.
-    warnings.filterwarnings("ignore", "The logging capability", MCPDeprecationWarning)
-
-    class Reporting(MCPServer[Any]):
-        async def call_tool(self, name: str, arguments: Any, context: Any = None) -> Any:
-            loop, started = asyncio.get_running_loop(), time.monotonic()
-            wants_progress = "progress_token" in (context.request_context.meta or {})
-
-            def report(line: str) -> None:
-                seconds = time.monotonic() - started  # a progress that never goes back
-                sending = (
-                    context.report_progress(seconds, None, line)
-                    if wants_progress
-                    else context.info(line)
-                )
-                asyncio.run_coroutine_threadsafe(sending, loop)
-
-            with reports_to(report):
-                return await super().call_tool(name, arguments, context)
-
-    server = Reporting("stategate", instructions=_ABOUT, log_level="WARNING")
+    server = MCPServer("stategate", instructions=_ABOUT, log_level="WARNING")
     for tool in tools:
         if not isinstance(tool, StructuredTool) or tool.func is None:
             raise UserError(f"tool '{tool.name}' is no plain function, and cannot be served")

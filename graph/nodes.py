@@ -10,8 +10,6 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
-from langgraph.config import get_stream_writer
-
 from stategate.graph.agent import Agent
 from stategate.graph.state import (
     State,
@@ -40,7 +38,6 @@ def observe_world(agent: Agent, state: State) -> Update:
     task = state.get("task") or (pending_question(state) if talks else None)
     if task is None and state.get("session") is not None:
         observation = state.get("outcome") or agent.world.observe(state["session"])
-        _progress("observe", state, page=observation.text[:200])
         return {"observation": observation}
     task = to_plain(require_task(task, agent.config.env))
     session, observation = agent.world.reset({k: v for k, v in task.items() if k != "env"})
@@ -67,39 +64,22 @@ def observe_world(agent: Agent, state: State) -> Update:
         "info": {},
         "observation": observation,
     }
-    _progress("observe", started, page=observation.text[:200])
     return dict(started)
 
 
 def update_state(agent: Agent, state: State) -> Update:
     """Fold the last action and this observation into the recurrent state."""
-    update, count = fold_events(agent, state)
-    _progress("update_state", state, events=count)
-    return update
-
-
-def fold_events(agent: Agent, state: State) -> tuple[Update, int]:
-    """Return the recurrent state after this step's new events, and how many they were."""
     step, last = state["steps"], state.get("action")
     instruction = agent.instruction(state["session"])
     events = [] if last is None else [Event("ACT", last, step - 1, instruction)]
     events.append(Event("OBS", agent.observation(state).text, step, instruction))
     vector = agent.updater.update(unpacked(state.get("recurrent")), events)
-    return {"recurrent": packed(vector)}, len(events)
+    return {"recurrent": packed(vector)}
 
 
 def build_context(agent: Agent, state: State) -> Update:
     """Build the context that the model reads."""
-    context = agent.context(state)
-    recalled = [
-        {"id": piece.id, "score": piece.score, "left_out": piece.reason}
-        for piece in context.pieces
-        if piece.kind == "fact"
-    ]
-    facts = {"recalled": recalled} if recalled else {}
-    kind = agent.config.context.kind
-    _progress("build_context", state, kind=kind, tokens=context.tokens, **facts)
-    return {"context": context}
+    return {"context": agent.context(state)}
 
 
 def choose_action(agent: Agent, state: State) -> Update:
@@ -133,7 +113,6 @@ def _act(agent: Agent, state: State, context: BuiltContext, decision: Decision) 
         decision = replace(decision, action=action, fallback=f"refused: {refusal}")
     if decision.fallback is None and not actions.accepts(decision.action, observation):
         decision = replace(decision, fallback="illegal action: nothing happened")
-    _progress("act", state, action=decision.action, fallback=decision.fallback)
     return apply_decision(agent, state, decision, context)
 
 
@@ -166,7 +145,6 @@ def write_memory(agent: Agent, state: State) -> Update:
         with owned_by(agent.owner):
             recent = agent.resources.get(params)(record)
         events = events if recent is None else tuple(recent)
-    _progress("write_memory", state, reward=state["reward"], done=state["done"])
     messages = conversation_update(record, state) if agent.config.env.conversational else {}
     return {
         **messages,
@@ -195,8 +173,3 @@ def _step_record(agent: Agent, state: State) -> StepRecord:
         events=read_events(state),
         turn=state.get("turns", 0) + state["steps"],
     )
-
-
-def _progress(node: str, state: State, **facts: object) -> None:
-    """Stream one line of progress to whoever listens with ``stream_mode="custom"``."""
-    get_stream_writer()({"node": node, "step": state.get("steps", 0), **facts})

@@ -12,7 +12,7 @@ from stategate.envs.protocols import Observation
 from stategate.graph.agent import Agent
 from stategate.graph.build import Graph
 from stategate.graph.checkpoints import thread_name
-from stategate.graph.nodes import NODES, apply_decision, fold_events
+from stategate.graph.nodes import NODES, apply_decision, update_state
 from stategate.graph.state import UNTRACKED, State, overrides_of, unpack_decision, validated
 from stategate.nodes.act.replies import parse
 from stategate.nodes.protocols import BuiltContext, Decision, ForksEpisodes
@@ -386,7 +386,7 @@ def _node_at(step: int) -> str:
 
 def _fold(agent: Agent, state: State) -> State:
     """Return the state at the moment of acting: the new events are folded in."""
-    return cast(State, {**state, **fold_events(agent, state)[0]})
+    return cast(State, {**state, **update_state(agent, state)})
 
 
 def _legal_form(agent: Agent, action: str, observation: Observation) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stategate.stores.home import cache
 from stategate.stores.progress import Progress
-from stategate.stores.sql import Blob, Database, Schema, Text, create_tables
+from stategate.stores.sql import Database, Schema, Text, create_tables
 
 Vector = NDArray[np.float32]
 Compute = Callable[[Sequence[str]], Vector]
@@ -27,7 +27,7 @@ _embeddings = sa.Table(
     "embeddings",
     sa.MetaData(),
     sa.Column("embedder", Text, primary_key=True),
-    sa.Column("text_sha256", Blob, primary_key=True),
+    sa.Column("text_sha256", sa.LargeBinary, primary_key=True),
     sa.Column("vector", sa.LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )

@@ -91,33 +91,20 @@ def write_lines(path: str | Path, rows: Iterable[Mapping[str, object]]) -> int:
 _DEPTH = 60
 
 
-class _PlainLoader(yaml.SafeLoader):
-    """A safe loader of values that are written out.
-
-    A few lines of aliases stand for billions of values, and a line of brackets for more depth than any
-    program can follow.
-    """
-
-    _depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose anything but an alias."""
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("write values out: aliases (*name) are not read")
-        self._depth += 1
-        if self._depth > _DEPTH:
-            raise yaml.YAMLError(f"nested more than {_DEPTH} deep: write it flatter")
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self._depth -= 1
-
-
 def read_yaml(text: str) -> Any:
-    """Return the value that ``text`` says. Raises ``yaml.YAMLError``."""
+    """Return the value that ``text`` says. Raises ``yaml.YAMLError``, also for aliases and depth.
+
+    A few lines of aliases stand for billions of values, and a line of brackets takes minutes.
+    """
+    depth = 0
     try:
-        return yaml.load(text, _PlainLoader)  # noqa: S506 - a SafeLoader
-    except RecursionError:  # the scanner itself, before a node is composed
-        raise yaml.YAMLError("nested too deeply: write it flatter") from None
+        for event in yaml.parse(text, yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise yaml.YAMLError("write values out: aliases (*name) are not read")
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEPTH:
+                raise yaml.YAMLError(f"nested more than {_DEPTH} deep: write it flatter")
+        return yaml.safe_load(text)
     except (ValueError, OverflowError) as error:  # the 45th of a month; a number of 5,000 digits
         raise yaml.YAMLError(str(error)) from None

@@ -7,7 +7,7 @@
     db = Database("notes.sqlite", NOTES)                   # or "$STATEGATE_POSTGRES#main"
     with db.write() as connection:                         # all of it happens, or nothing
         connection.execute(db.insert(notes).values(id="a", b={}).on_conflict_do_nothing())
-    db.rows(sa.select(notes.c.b).where(notes.c.id == "a")) # values are checked: never a wrong type
+    db.rows(sa.select(notes.c.b).where(notes.c.id == "a"))
 
 Writers of a database take turns. A damaged, locked, read-only or newer database, another program's
 file and a server that does not answer are each a ``UserError`` in one line, without a password.
@@ -34,13 +34,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from stategate.stores.errors import UserError, describe_error, require_extra, user_error_context
+from stategate.stores.errors import UserError, describe_error, require_extra
 from stategate.stores.files import parse_json
 from stategate.stores.http import from_environment
 from stategate.stores.text import storable, without_password
 
-#: What reading a value raises that is not what its column holds.
-DAMAGE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 #: One step from a version of a store to the next. It must do nothing to a store that has it already.
 Migration = Callable[[sa.Connection], None]
 #: Seconds that a writer of a file waits for others.
@@ -54,87 +52,34 @@ _INHERITED: list[sa.Pool] = []
 # Column types --------------------------------------------------------------------------------------
 
 
-class DamagedValue(ValueError):
-    """A stored value is not of its column's type."""
-
-
-class _CheckedType(sa.TypeDecorator[Any]):
-    """A type that refuses what its column cannot hold, when it is read."""
-
-    python_types: tuple[type, ...] = ()
-
-    def process_result_value(self, value: object, dialect: sa.Dialect) -> Any:
-        """Return the value. Raises ``DamagedValue``."""
-        if value is None or isinstance(value, self.python_types):
-            return value
-        raise DamagedValue(f"{value!r:.40} where {self.python_types[0].__name__} is kept")
-
-
-class Text(_CheckedType):
+class Text(sa.TypeDecorator[str]):
     """Text; NUL and lone surrogates become marks, since no database takes them."""
 
     impl = sa.Text
     cache_ok = True
-    python_types = (str,)
 
-    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> object:
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> Any:
         """Return text that can be stored."""
         return storable(value) if isinstance(value, str) else value
 
 
-class Real(_CheckedType):
-    """A double."""
-
-    impl = sa.Float
-    cache_ok = True
-    python_types = (float, int)
+#: A whole number of up to 64 bits; SQLite's primary keys need the word INTEGER.
+Whole = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
-class Whole(_CheckedType):
-    """A whole number of up to 64 bits."""
-
-    #: SQLite's primary keys need the word INTEGER.
-    impl = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-    cache_ok = True
-    python_types = (int,)
-
-
-class _PlainBlob(sa.LargeBinary):
-    """Bytes as the driver returns them; SQLAlchemy's own would make bytes of a damaged number."""
-
-    def result_processor(self, dialect: sa.Dialect, coltype: object) -> None:
-        """Leave values as they are."""
-
-
-class Blob(_CheckedType):
-    """Bytes."""
-
-    impl = _PlainBlob
-    cache_ok = True
-    python_types = (bytes,)
-
-
-class Json(Text):
+class Json(sa.TypeDecorator[Any]):
     """A JSON object, as ASCII text."""
 
+    impl = sa.Text
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> object:
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str | None:
         """Return the text; a comparison with text stays as it is."""
         return value if value is None or isinstance(value, str) else json.dumps(dict(value))
 
-    def process_result_value(self, value: object, dialect: sa.Dialect) -> Any:
-        """Return the object. Raises ``DamagedValue``."""
-        text = super().process_result_value(value, dialect)
-        if text is None:
-            return None
-        try:
-            value = parse_json(text)
-        except ValueError:
-            value = None
-        if not isinstance(value, dict):
-            raise DamagedValue(f"{text:.40} where an object is kept")
-        return value
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
+        """Return the object."""
+        return None if value is None else parse_json(value)
 
 
 # Places --------------------------------------------------------------------------------------------
@@ -233,11 +178,6 @@ class Database:
         """Return an insert that knows ``on_conflict_do_update`` and ``on_conflict_do_nothing``."""
         return postgresql.insert(table) if self.file is None else sqlite.insert(table)
 
-    def damage(self) -> AbstractContextManager[None]:
-        """Turn what reading damaged values raises into a ``UserError``."""
-        fix = f"restore it from a backup, or {self.schema.fix}"
-        return user_error_context(f"the {self.schema.what} '{self.path}' is damaged", fix, DAMAGE)
-
     def compact(self) -> None:
         """Write a file anew without what was deleted, and empty its log (:func:`compact`)."""
         if self.file is not None:
@@ -266,17 +206,12 @@ class Database:
             reason = describe_error(getattr(error, "orig", None) or error)
             what, fix = self.schema.what, self.schema.fix
             raise UserError(f"cannot use the {what} '{self.path}' ({reason}): {fix}") from error
-        except DamagedValue as error:
-            with self.damage():
-                raise error
 
     def _migrate(self, create: bool) -> None:
         what, first = self.schema.what, self.schema.first
         newest = first - 1 + len(self.schema.migrations)
         with self.read() as connection:
             version = self._version(connection)
-            pragma = "pragma query_only"
-            reads_only = self.file is not None and connection.exec_driver_sql(pragma).scalar()
         if version > newest or 0 < version < first:
             fix = "update it" if version > newest else self.schema.fix
             raise UserError(
@@ -285,7 +220,7 @@ class Database:
             )
         if not create and not version:
             raise UserError(f"no {what} '{self.path.name}' in the database")
-        if version == newest or reads_only:
+        if version == newest:
             return
         with self.write() as connection:
             if self._namespace:
@@ -388,29 +323,19 @@ os.register_at_fork(after_in_child=_leave_connections_to_parent)
 def connect_file(path: Path, durable: bool = True) -> sqlite3.Connection:
     """Open a SQLite file, made if missing, for use by any thread, one at a time.
 
-    It has a write-ahead log, waits for other writers, and overwrites what is deleted. A file that
-    cannot be written (a read-only disk) is opened for reading. Raises ``sqlite3.Error``.
+    It has a write-ahead log, waits for other writers, and overwrites what is deleted. Raises
+    ``sqlite3.Error``.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            path.touch()
     except OSError as error:
         raise sqlite3.OperationalError(error.strerror) from None
-    is_open_folder = os.access(path.parent, os.W_OK)
-    address, reads_only = path.resolve().as_uri(), not (is_open_folder and os.access(path, os.W_OK))
-    if reads_only:
-        # Beside a file in a folder that is closed to us SQLite cannot keep its shared memory.
-        address += "?mode=ro" if is_open_folder else "?mode=ro&immutable=1"
-    connection = sqlite3.connect(address, PATIENCE, uri=True, check_same_thread=False)
+    connection = sqlite3.connect(path, PATIENCE, check_same_thread=False)
     try:
-        if reads_only:
-            connection.execute("pragma query_only = on")
-        else:
-            _switch_to_log(connection)
-            connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
-            connection.execute("pragma foreign_keys = on")
-            connection.execute("pragma secure_delete = on")
+        _switch_to_log(connection)
+        connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
+        connection.execute("pragma foreign_keys = on")
+        connection.execute("pragma secure_delete = on")
     except sqlite3.Error:
         connection.close()
         raise
@@ -435,21 +360,9 @@ def _switch_to_log(connection: sqlite3.Connection) -> None:
 
 
 def is_sqlite(path: Path) -> bool:
-    """Say whether a file is a SQLite database. Raises ``OSError`` where there is none.
-
-    SQLite itself looks: to open and close the file here would drop the locks that this process has on
-    it (sqlite.org/howtocorrupt, 2.2).
-    """
-    if not path.stat().st_size or not path.is_file():
-        return False
-    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-        try:
-            connection.execute("pragma schema_version")
-        except sqlite3.OperationalError:
-            return True  # busy, or in a folder that is closed to us
-        except sqlite3.DatabaseError:
-            return False
-    return True
+    """Say whether a file is a SQLite database, by its first bytes. Raises ``OSError``."""
+    with path.open("rb") as file:
+        return file.read(16) == b"SQLite format 3\0"
 
 
 def compact(path: Path) -> None:

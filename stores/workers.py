@@ -61,10 +61,6 @@ class Crew:
     ray: str | None = None
     deadline: float = 3600.0
 
-    def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise UserError("--workers is a number from 1 on")
-
 
 class Done(NamedTuple):
     """A job and its result, or the problem that kept it from having one."""

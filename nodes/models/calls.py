@@ -14,11 +14,9 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from stategate.stores.errors import ModelUnavailable, UserError, error_with_type
-from stategate.stores.http import limited_answers, on_loopback
+from stategate.stores.http import on_loopback
 from stategate.stores.text import one_line, without_password
 
-#: Bytes that an answer may have.
-MOST = 32 << 20
 #: How often OpenAI's client asks again a server that is gone or busy.
 RETRIES = 2
 #: Statuses of servers that may answer later.
@@ -59,7 +57,7 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
 
 
 def http_client(base_url: str, seconds: float, *, is_async: bool = True) -> Any:
-    """Return an HTTP client whose answers have a size, and which follows no redirect.
+    """Return an HTTP client that follows no redirect.
 
     What is meant for one host, its key above all, is not sent to another; a proxy named in the
     environment does not see what is meant for this machine.
@@ -70,7 +68,6 @@ def http_client(base_url: str, seconds: float, *, is_async: bool = True) -> Any:
         "trust_env": not on_loopback(base_url),
         "follow_redirects": False,
         "timeout": seconds,
-        **limited_answers(MOST, is_async=is_async),
     }
     client = openai.DefaultAsyncHttpxClient if is_async else openai.DefaultHttpxClient
     return client(**settings)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class MemoryPlace(BaseModel):
-    """One memory: where it is, and the part of one user and agent."""
+    """One memory: where it is, and the part of one user."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -38,7 +38,6 @@ class MemoryPlace(BaseModel):
         max_length=200,
         description="whose; by default the call's user_id, else the conversation's own",
     )
-    agent: str = Field(default="stategate", min_length=1, max_length=200)
 
     def open(self) -> "LongTerm":
         """Open the memory. Raises ``UserError`` where that fails."""
@@ -49,7 +48,7 @@ class MemoryPlace(BaseModel):
     @property
     def namespace(self) -> Namespace:
         """The part of the memory that is read and written."""
-        return Namespace(self.user or _OWNER.get() or this_user(), self.agent)
+        return Namespace(self.user or _OWNER.get() or this_user())
 
 
 _OWNER: ContextVar[str] = ContextVar("owner", default="")

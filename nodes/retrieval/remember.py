@@ -38,10 +38,9 @@ class Memory:
         *,
         embedder: Embedder | None = None,
         user: str | None = None,
-        agent: str = "stategate",
     ) -> None:
         """Open it: ``user``'s, without a name that of the system's user."""
-        place = MemoryPlace(url=url, user=user, agent=agent)
+        place = MemoryPlace(url=url, user=user)
         self.store: LongTerm = place.open()
         self.namespace = place.namespace
         self._embedder = embedder or _minilm()

@@ -1,5 +1,6 @@
 """``long_term``: what was told and what was settled, as facts in SQL, across sessions."""
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -35,7 +36,7 @@ class LongTermMemory(MemoryParams):
 
         def write_memory(record: StepRecord) -> None:
             namespace = self.place.namespace
-            now = store.now(namespace, record.thread_id)
+            now = time.time()
             if answered(record.decision.action) is None:
                 for turn in settled(record, resources, now):
                     store.add(namespace, turn)

@@ -15,7 +15,7 @@ import lzma
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,10 +28,8 @@ from stategate.stores.errors import UserError
 from stategate.stores.files import write_bytes
 from stategate.stores.home import home
 from stategate.stores.sql import (
-    Blob,
     Database,
     Json,
-    Real,
     Schema,
     Text,
     Whole,
@@ -56,12 +54,12 @@ row_table = sa.Table(
     sa.Column("n", Whole, primary_key=True, autoincrement=True),
     sa.Column("id", Text, nullable=False, unique=True),
     sa.Column("task", Text, nullable=False, index=True),
-    sa.Column("q", Real, nullable=False),
+    sa.Column("q", sa.Float, nullable=False),
     sa.Column("data", Json, nullable=False),
-    sa.Column("created", Real, nullable=False),
+    sa.Column("created", sa.Float, nullable=False),
     sa.Column("uses", Whole, nullable=False, server_default="0"),
-    sa.Column("helped", Real, nullable=False, server_default="0"),
-    sa.Column("used", Real),
+    sa.Column("helped", sa.Float, nullable=False, server_default="0"),
+    sa.Column("used", sa.Float),
     sqlite_autoincrement=True,
 )
 vector_table = sa.Table(
@@ -70,7 +68,7 @@ vector_table = sa.Table(
     sa.Column("n", Whole, primary_key=True, autoincrement=False),
     sa.Column("key", Text, primary_key=True),
     sa.Column("place", Whole, primary_key=True, autoincrement=False),
-    sa.Column("vector", Blob, nullable=False),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
 _sources = sa.Table(
@@ -87,8 +85,6 @@ _MAKE = f"make:{_KEY}"
 #: Banks that ship, one packed file a world.
 SHIPPED = Path(__file__).parent / "sample"
 _BLOCK = 8192  # vectors read at once
-_UNIT = 1e-6  # how near to 1 the length of a vector is that has been here
-_MERGED = 500  # rows copied at once
 
 
 @dataclass(frozen=True)
@@ -120,7 +116,7 @@ class Entry:
 
 
 class Bank:
-    """A bank's rows. Raises ``UserError`` where they are damaged or of another make.
+    """A bank's rows. Raises ``UserError`` where they are of another make.
 
     ``place`` is a folder, or a PostgreSQL database with the bank's name behind ``#``
     (``$STATEGATE_POSTGRES#state``), where other machines may write too.
@@ -185,10 +181,6 @@ class Bank:
         """Say whether ``source`` was added already."""
         return bool(self.db.rows(sa.select(_sources).where(_sources.c.id == source)))
 
-    def sources(self) -> list[str]:
-        """Return the sources that were added."""
-        return [row.id for row in self.db.rows(sa.select(_sources.c.id))]
-
     def remove(self, numbers: Sequence[int]) -> None:
         """Remove rows by number; their sources stay marked, so that a build brings none back."""
         if not len(numbers):
@@ -199,17 +191,6 @@ class Bank:
                 db.execute(gone, [{"gone": int(n)} for n in numbers])
             self._count_up(db, "version")
             self._count_up(db, "generation")
-
-    def change(self, id_: str, *, q: float | None = None, **data: object) -> Row:
-        """Change the worth or the data of one row and return it. Raises ``UserError`` if unknown."""
-        own = row_table.c.id == id_
-        with self.db.write() as db:
-            row = db.execute(sa.select(row_table).where(own)).first()
-            if row is not None:
-                values = {"q": row.q if q is None else q, "data": {**row.data, **data}}
-                db.execute(row_table.update().where(own).values(values))
-                self._count_up(db, "version")
-        return self.row(id_)
 
     def count_use(self, numbers: Sequence[int], reward: float) -> None:
         """Note that the rows were given as advice in an episode that earned ``reward``."""
@@ -224,22 +205,10 @@ class Bank:
             with self.db.write() as db:
                 db.execute(update.values(values), [{"given": int(n)} for n in numbers])
 
-    def row(self, id_: str) -> Row:
-        """Return a row by its id. Raises ``UserError`` if there is none."""
-        rows = self.select(row_table.c.id == id_)
-        if not rows:
-            raise UserError(f"no row '{id_}' in '{self.path}': see stategate bank show")
-        return rows[0]
-
     def select(self, *conditions: sa.ColumnElement[bool]) -> list[Row]:
         """Return the rows that meet conditions on :data:`row_table`, by number."""
         query = sa.select(row_table).where(*conditions).order_by(row_table.c.n)
-        lines = self.db.rows(query)
-        with self.db.damage():
-            rows = [Row(**line._mapping) for line in lines]
-            if any(None in (row.id, row.task, row.q, row.data, row.created) for row in rows):
-                raise ValueError("a row without a value")
-        return rows
+        return [Row(**line._mapping) for line in self.db.rows(query)]
 
     def rows(self, numbers: Sequence[int] | None = None) -> list[Row]:
         """Return rows by number, in that order (those that are gone left out); all without."""
@@ -262,25 +231,10 @@ class Bank:
         query = query.order_by(n, place).limit(_BLOCK)
         last = (after, 1 << 40)
         while block := self.db.rows(query.where(sa.tuple_(n, place) > last)):
-            with self.db.damage():
-                numbers = np.array([row.n for row in block], dtype=np.int64)
-                blob = b"".join(row.vector for row in block)
-                rows = np.frombuffer(blob, dtype="<f4").reshape(len(block), -1)
-                if rows.shape[1] == 0 or not np.isfinite(rows).all():
-                    raise ValueError("a vector that is none")
-                last = int(block[-1].n), int(block[-1].place)
-            yield numbers, rows
-
-    def with_vectors(self, rows: Sequence[Row]) -> list[Entry]:
-        """Return rows with their vectors."""
-        c = vector_table.c
-        query = sa.select(c.n, c.vector).where(c.key == _KEY, c.n.in_([row.n for row in rows]))
-        vectors: dict[int, list[Vector]] = {}
-        for n, vector in self.db.rows(query.order_by(c.n, c.place)):
-            vectors.setdefault(n, []).append(np.frombuffer(vector, dtype="<f4"))
-        return [
-            Entry(row, np.stack(vectors[row.n])) if row.n in vectors else Entry(row) for row in rows
-        ]
+            blob = b"".join(row.vector for row in block)
+            rows = np.frombuffer(blob, dtype="<f4").reshape(len(block), -1)
+            last = int(block[-1].n), int(block[-1].place)
+            yield np.array([row.n for row in block], dtype=np.int64), rows
 
     def meta(self, key: str, default: str = "0") -> str:
         """Return one fact about the bank, such as ``version`` (counts changes)."""
@@ -315,29 +269,6 @@ class Bank:
 def open_bank(place: str | Path) -> Bank:
     """Open a bank of either kind, without checking what its vectors are made with."""
     return Bank(place, None, None)
-
-
-def merge(source: Bank, place: str | Path, trust: float = 1.0) -> int:
-    """Add the rows of ``source`` to the bank at ``place``, made if it is not there.
-
-    ``trust`` (0 to 1) is that of who made ``source``: no row of it is trusted more. Rows that are there
-    already (by id) are left alone; returns how many are new. Raises ``UserError`` where the vectors are
-    made with something else.
-    """
-    target = Bank(place, source.kind, source.make or None, create=True)
-    if target.place == source.place:
-        raise UserError("a bank cannot be merged into itself: name another --out")
-    rows = []
-    for row in source.rows():
-        lowest = min(float(row.data.get("trust", 1.0)), trust)
-        rows.append(row if trust >= 1.0 else replace(row, data={**row.data, "trust": lowest}))
-    # Places may be files or databases on any machine: rows pass through here, block by block.
-    blocks = [rows[i : i + _MERGED] for i in range(0, len(rows), _MERGED)]
-    added = sum(target.add(source.with_vectors(block)) for block in blocks)
-    for name in source.sources():
-        target.add((), name)
-    target.close()
-    return added
 
 
 def bank_place(name: str | Path | None, kind: str = "state") -> str | Path:
@@ -396,7 +327,6 @@ def _vector_rows(n: int, vectors: Vector) -> list[dict[str, int | str | bytes]]:
         length = float(np.linalg.norm(vector))
         if not np.isfinite(length) or length == 0:
             raise UserError("a vector has no direction (zero or not finite)")
-        unit = vector if abs(length - 1.0) < _UNIT else vector / length  # a copy stays as it is
-        blob = np.asarray(unit, dtype="<f4").tobytes()
+        blob = np.asarray(vector / length, dtype="<f4").tobytes()
         rows.append({"n": n, "key": _KEY, "place": place, "vector": blob})
     return rows

@@ -6,20 +6,14 @@ again or cut another way and its questions still find what answers them (:func:`
 
 import hashlib
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from stategate.stores.errors import UserError
-from stategate.stores.progress import Progress
 from stategate.stores.tokens import encode, encoding
 
 _FORM = re.compile(r"fixed-(\d+)-(\d+)")
 #: The share of an evidence's words that a passage must hold to count as bearing it.
 _SHARE = 0.5
-#: Characters of a text from which cutting it says how far it is.
-_LONG = 1_000_000
-_LINE_END = re.compile(r"\n(?=\S)")
 
 
 @dataclass(frozen=True)
@@ -58,14 +52,8 @@ class Chunking:
         """Return the character spans of ``text``'s passages, in order; none for a blank text."""
         if not text.strip():
             return []
-        offsets: list[int] = []
-        how: dict[str, Any] = {"unit": "character", "unit_scale": True}
-        with Progress(what="cut", total=len(text), **how) as bar:
-            for start, block in _blocks(text):
-                # A character's first token holds its offset: no window starts inside a character.
-                _, places = encoding().decode_with_offsets(encode(block))
-                offsets += [start + place for place in places]
-                bar.update(len(block))
+        # A character's first token holds its offset: no window starts inside a character.
+        _, offsets = encoding().decode_with_offsets(encode(text))
         spans = []
         for start in range(0, len(offsets), self.size - self.overlap):
             stop = start + self.size
@@ -73,19 +61,6 @@ class Chunking:
             if stop >= len(offsets):
                 break
         return spans
-
-
-def _blocks(text: str) -> Iterator[tuple[int, str]]:
-    """Yield ``text`` in parts of some :data:`_LONG` characters, each with its start.
-
-    They end where a line does that a printable character follows: no token reaches across that.
-    """
-    start = 0
-    while start < len(text):
-        line_end = _LINE_END.search(text, start + _LONG)
-        stop = line_end.end() if line_end else len(text)
-        yield start, text[start:stop]
-        start = stop
 
 
 def cut_passages(document: str, title: str, text: str, chunking: Chunking) -> list[Passage]:

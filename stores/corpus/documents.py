@@ -5,7 +5,7 @@ in it is ever run, rendered or followed.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from stategate.stores.corpus.reader import Unreadable, decode
 from stategate.stores.errors import UserError
 from stategate.stores.files import parse_json
 from stategate.stores.text import without_line_breaks
-from stategate.stores.workers import Crew, Solve, in_order
 
 MAX_BYTES = 20_000_000
 SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json")
@@ -50,7 +49,7 @@ def files_in(folder: Path) -> list[Path]:
     if folder.is_file():
         return [folder]
     if not folder.is_dir():
-        raise UserError(f"no folder or file '{folder}': name one, a URL, or wikipedia:TITLE")
+        raise UserError(f"no folder or file '{folder}': name one, or a URL")
     return sorted(
         p
         for p in folder.rglob("*")
@@ -60,28 +59,20 @@ def files_in(folder: Path) -> list[Path]:
     )
 
 
-def read_folder(
-    folder: Path, max_bytes: int = MAX_BYTES, crew: Crew | None = None
-) -> Iterator[Document | Skipped]:
-    """Yield the documents of each file of ``folder``, or why it has none; a ``crew`` shares the files.
+def read_folder(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[Document | Skipped]:
+    """Yield the document of each file of ``folder``, or why it has none.
 
     A link that leads out of the folder is not followed: whoever made the folder would choose what
     is read of this machine.
     """
     base = folder if folder.is_dir() else folder.parent
     root = folder.resolve()
-    jobs: list[tuple[Path, str, str, int]] = []
     for path in files_in(folder):
         id_ = _id_of(path.relative_to(base).as_posix())
         if folder.is_dir() and not path.resolve().is_relative_to(root):
             yield Skipped(id_, "a link that leads out of the folder")
         else:
-            jobs.append((path, id_, str(root), max_bytes))
-    if crew is None:
-        for job in jobs:
-            yield read_document(*job)
-    else:
-        yield from in_order(_serve, jobs, crew, "read")
+            yield read_document(path, id_, str(root), max_bytes)
 
 
 def _id_of(name: str) -> str:
@@ -91,10 +82,6 @@ def _id_of(name: str) -> str:
         c if without_line_breaks(c) == c else ascii(c)[1:-1]
         for c in broken.decode("utf-8", "backslashreplace")
     )
-
-
-def _serve(serve: Callable[[Solve], None]) -> None:
-    serve(lambda job: read_document(*job))
 
 
 def read_document(

@@ -111,25 +111,21 @@ def _read(limits: Limits, job: tuple[bytes, str, str | None]) -> tuple[str, str,
 # Bytes to text --------------------------------------------------------------------------------------
 
 
-def decode(raw: bytes, charset: str | None = None) -> str:
-    """Decode text: by its byte order mark, else by ``charset``, else as UTF-8 or as Windows-1252.
+def decode(raw: bytes, *charsets: str | None) -> str:
+    """Decode text: as UTF-16 by its mark, as UTF-8, in the first of ``charsets``, or Windows-1252.
 
     Raises ``Unreadable`` for what is no text.
     """
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        charset = "utf-16"
-    codec = _codec(charset)
-    if codec.startswith(("utf-16", "utf-32")):
-        try:
-            return raw.decode(codec)
-        except ValueError:
-            raise Unreadable(f"says it is {codec.upper()}, but is not") from None
+        with suppress(ValueError):
+            return raw.decode("utf-16")
+        raise Unreadable("says it is UTF-16, but is not")
     if b"\x00" in raw[:8192]:
         raise Unreadable("a binary file")
-    with suppress(ValueError):
-        return raw.decode("utf-8-sig" if raw.startswith(b"\xef\xbb\xbf") else codec)
-    if codec not in ("utf-8", "cp1252"):
-        return raw.decode(codec, "replace")
+    for charset in ("utf-8-sig", *filter(None, charsets)):
+        with suppress(LookupError, ValueError):
+            if codecs.lookup(charset).name not in ("iso8859-1", "ascii"):  # the web's Windows-1252
+                return raw.decode(charset)
     odd = sum(byte < 32 and byte not in b"\t\n\f\r" for byte in raw[:8192])
     high = sum(byte > 126 for byte in raw[:8192])
     if odd or high > 0.3 * len(raw[:8192]):
@@ -137,25 +133,13 @@ def decode(raw: bytes, charset: str | None = None) -> str:
     return raw.decode("cp1252", "replace")
 
 
-def _codec(charset: str | None) -> str:
-    """Return Python's name for a charset, UTF-8 if unknown; on the web Latin-1 is Windows-1252."""
-    try:
-        name = codecs.lookup(charset or "utf-8").name
-        "".encode(name)  # refused for what is no charset, such as "hex"
-    except (LookupError, ValueError):
-        return "utf-8"
-    return "cp1252" if name in ("iso8859-1", "ascii") else name
-
-
 def _html_text(raw: bytes, charset: str | None) -> tuple[str, str]:
     """Return title and text of a page, in the charset that came with it, else as it declares."""
     from bs4 import BeautifulSoup
     from bs4.dammit import EncodingDetector
 
-    declared = EncodingDetector.find_declared_encoding(raw, is_html=True) or ""
-    if declared.lower().startswith("utf-16"):  # then it could not have been read here
-        declared = "utf-8"
-    content = re.sub(r"^\s*<\?xml[^>]*>", "", decode(raw, charset or declared))
+    declared = EncodingDetector.find_declared_encoding(raw, is_html=True)
+    content = re.sub(r"^\s*<\?xml[^>]*>", "", decode(raw, charset, declared))
     soup = BeautifulSoup(content, "html.parser")
     for tag in soup(["script", "style", "noscript", "template", "nav", "footer"]):
         tag.decompose()

@@ -1,96 +1,72 @@
-"""Pages from the web, and Wikipedia articles through its API."""
+"""Pages from the web."""
 
-import os
 import re
+import time
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from stategate.stores.corpus.documents import MAX_BYTES, Document, Skipped, from_bytes
 from stategate.stores.errors import describe_error
-from stategate.stores.files import parse_json
-from stategate.stores.http import limited_answers, on_loopback
+from stategate.stores.http import on_loopback
 
-#: Another Wikipedia, or a mirror: ``STATEGATE_WIKIPEDIA=https://de.wikipedia.org/w/api.php``.
-API_VARIABLE, API = "STATEGATE_WIKIPEDIA", "https://en.wikipedia.org/w/api.php"
 _AGENT = "stategate (a research agent; its corpora keep the pages it has read)"
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _PATIENCE = 120.0  # seconds that a page may take to come
 
 
 def is_web(name: str) -> bool:
-    """Say whether ``name`` is a URL or a ``wikipedia:TITLE``, and no folder."""
-    return name.lower().startswith(("http://", "https://", "wikipedia:"))
+    """Say whether ``name`` is a URL, and no folder."""
+    return name.lower().startswith(("http://", "https://"))
 
 
-def read_web(name: str, max_bytes: int = MAX_BYTES) -> Document | Skipped:
-    """Return the document at a URL or of a Wikipedia title.
+def read_web(url: str, max_bytes: int = MAX_BYTES) -> Document | Skipped:
+    """Return the document at a URL.
 
     A page that cannot be fetched is ``Skipped`` with the reason: a corpus keeps its earlier text.
     """
     try:
-        read = _wikipedia if name.lower().startswith("wikipedia:") else _page
-        document = read(name)
+        kind, raw = _fetch(url)
     except OSError as error:
-        return Skipped(name, describe_error(error))
-    if isinstance(document, Skipped):
-        return document
-    if len(document.text.encode("utf-8", "replace")) > max_bytes:
-        return Skipped(name, f"over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)")
-    return document
-
-
-def _api() -> str:
-    return os.environ.get(API_VARIABLE) or API
-
-
-def _wikipedia(name: str) -> Document | Skipped:
-    title = name.partition(":")[2].strip()
-    query = {
-        "action": "query",
-        "prop": "extracts|info",
-        "explaintext": "1",
-        "redirects": "1",
-        "inprop": "url",
-        "format": "json",
-        "formatversion": "2",
-        "titles": title,
-    }
-    _, raw = _fetch(_api(), query)
-    try:
-        pages: list[dict[str, Any]] = parse_json(raw)["query"]["pages"]
-    except (ValueError, KeyError, TypeError):
-        return Skipped(name, "Wikipedia's API gave no answer that can be read")
-    page = pages[0] if pages else {}
-    if page.get("missing") or not page.get("extract"):
-        return Skipped(name, f"Wikipedia has no article '{title}'")
-    address = page.get("fullurl") or urljoin(_api(), f"/wiki/{quote(title)}")
-    return Document(name, name, str(page["title"]), str(page["extract"]), str(address))
-
-
-def _page(url: str) -> Document | Skipped:
-    kind, raw = _fetch(url, {})
+        return Skipped(url, describe_error(error))
     suffix = Path(urlsplit(url).path).suffix.lower()
     for word, of_kind in (("html", ".html"), ("pdf", ".pdf"), ("json", ".json")):
         suffix = of_kind if word in kind else suffix
     charset = _CHARSET.search(kind)
-    return from_bytes(raw, suffix, url, url, url, url, charset[1] if charset else None)
+    document = from_bytes(raw, suffix, url, url, url, url, charset[1] if charset else None)
+    if isinstance(document, Skipped):
+        return document
+    if len(document.text.encode("utf-8", "replace")) > max_bytes:
+        return Skipped(url, f"over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)")
+    return document
 
 
-def _fetch(url: str, query: dict[str, str]) -> tuple[str, bytes]:
-    """Return content type and bytes. Raises ``OSError`` with the reason."""
+def _fetch(url: str) -> tuple[str, bytes]:
+    """Return content type and bytes, counted as they are unpacked: a small answer can hold gigabytes.
+
+    Raises ``OSError`` with the reason.
+    """
     import httpx2
 
+    deadline, content = time.monotonic() + _PATIENCE, bytearray()
+    headers = {"User-Agent": _AGENT, "Accept-Encoding": "gzip"}
+    settings: dict[str, Any] = {"follow_redirects": True, "trust_env": not on_loopback(url)}
     try:
-        with httpx2.Client(
-            follow_redirects=True,
-            timeout=30,
-            trust_env=not on_loopback(url),
-            **limited_answers(MAX_BYTES, seconds=_PATIENCE),
-        ) as client:
-            answer = client.get(url, params=query or None, headers={"User-Agent": _AGENT})
+        with (
+            httpx2.Client(headers=headers, timeout=30, **settings) as client,
+            client.stream("GET", url) as answer,
+        ):
             answer.raise_for_status()
-            return answer.headers.get("content-type", ""), answer.content
+            packed = answer.headers.get("content-encoding", "gzip").strip().lower()
+            if packed not in ("gzip", "x-gzip", "identity"):
+                raise OSError(f"an answer packed by {packed[:40]}, which was not asked for")
+            for part in answer.iter_bytes():
+                content += part
+                if len(content) > MAX_BYTES:
+                    raise OSError(f"an answer of over {MAX_BYTES / 1e6:.0f} MB")
+                if time.monotonic() > deadline:
+                    raise OSError(f"no whole answer within {_PATIENCE:.0f} s")
+            return answer.headers.get("content-type", ""), bytes(content)
     except httpx2.HTTPStatusError as error:
         code = error.response.status_code
         raise OSError(

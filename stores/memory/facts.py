@@ -50,7 +50,7 @@ def write_turn(
     """
     f = tables.facts.c
     here = (f.episode_id == turn.episode_id, f.step == turn.step)
-    if db.scalar(sa.select(f.id).where(*within(tables.facts, namespace), *here)) is not None:
+    if db.scalar(sa.select(f.id).where(within(tables.facts, namespace), *here)) is not None:
         return Written("repeated", reason="this turn was written before")
     kept = ("thread_id", "episode_id", "step", "text", "about", "speaker", "source", "embedder")
     row = {
@@ -158,13 +158,13 @@ def erase_facts(
     f, own = tables.facts.c, within(tables.facts, namespace)
     named: list[sa.ColumnElement[bool]] = []
     if ids is not None:
-        named.append(f.text.in_(sa.select(f.text).where(*own, among(f.id, ids))))
+        named.append(f.text.in_(sa.select(f.text).where(own, among(f.id, ids))))
     if thread is not None:
         named.append(f.thread_id.in_({thread, thread_of(namespace.user, thread)}))
     if source is not None:
         named.append(f.source == source)
     columns = (f.id, f.text, f.thread_id, f.episode_id, f.step, f.speaker, f.about)
-    rows = db.execute(sa.select(*columns).where(*own, *named).order_by(f.id))
+    rows = db.execute(sa.select(*columns).where(own, *named).order_by(f.id))
     erased = [Erased(*row) for row in rows]
     # Their statements go with them.
     db.execute(tables.facts.delete().where(among(f.id, [one.fact for one in erased])))
@@ -249,7 +249,7 @@ def _select_statements(namespace: Namespace) -> sa.Select[Any]:
     kept = [column for column in s if column.name != "valid_from"]
     joined = tables.statements.join(tables.facts, f.id == s.fact_id)
     query = sa.select(*kept, start, f.trust).select_from(joined)
-    return query.where(*within(tables.statements, namespace)).order_by(start, s.id)
+    return query.where(within(tables.statements, namespace)).order_by(start, s.id)
 
 
 def _rivals(db: sa.Connection, namespace: Namespace, row: Row) -> list[dict[str, Any]]:

@@ -72,17 +72,17 @@ class NamespaceIndex:
         """
         f, s, own = tables.facts.c, tables.statements.c, within(tables.facts, namespace)
         last = self.known[-1].id if self.known else 0
-        kept = sa.select(sa.func.count()).select_from(tables.facts).where(*own, f.id <= last)
+        kept = sa.select(sa.func.count()).select_from(tables.facts).where(own, f.id <= last)
         if db.scalar(kept) != len(self.known):
             self._clear()
             last = 0
         states = sa.select(s.fact_id, s.subject, s.relation, s.value).where(
-            *within(tables.statements, namespace), s.fact_id > last, s.is_state
+            within(tables.statements, namespace), s.fact_id > last, s.is_state
         )
         said: dict[int, str] = {}
         for fact, *words in db.execute(states.order_by(s.id)):
             said[fact] = " ".join([said.get(fact, ""), *words])
-        for row in db.execute(sa.select(tables.facts).where(*own, f.id > last).order_by(f.id)):
+        for row in db.execute(sa.select(tables.facts).where(own, f.id > last).order_by(f.id)):
             self._add(row, said.get(row.id, ""))
 
     def _add(self, row: Any, said: str) -> None:

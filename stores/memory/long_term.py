@@ -1,10 +1,9 @@
 """Long-term memory: facts that outlive a conversation, in SQL.
 
-SQLite (in WAL) by default, PostgreSQL by URL. Everything belongs to a namespace (user, agent). One
+SQLite (in WAL) by default, PostgreSQL by URL. Everything belongs to a user. One
 turn is one transaction, keyed by (episode, step): written once or not at all, however often tried.
 """
 
-import json
 import threading
 import time
 from collections import OrderedDict
@@ -63,8 +62,8 @@ class LongTerm:
 
         Of two that write at once, each could otherwise miss the state of the other, and close nothing.
         """
-        turn = "" if namespace is None else f"{namespace.user}/{namespace.agent}"
-        with self._db.damage(), self._db.write(turn) if writes else self._db.read() as db:
+        turn = "" if namespace is None else namespace.user
+        with self._db.write(turn) if writes else self._db.read() as db:
             yield db
 
     def add(self, namespace: Namespace, turn: Turn, *, gated: bool = False) -> Written:
@@ -84,14 +83,6 @@ class LongTerm:
         if is_correction and written.fact is not None and not written.closed:
             return replace(written, reason="nothing was found to correct")
         return written
-
-    def now(self, namespace: Namespace, thread_id: str) -> float:
-        """Return the time (Unix), later than the thread's last turn: a clock may have gone back."""
-        f = tables.facts.c
-        query = sa.select(sa.func.max(f.at)).where(*within(tables.facts, namespace))
-        with self.transaction(namespace, writes=False) as db:
-            last = db.scalar(query.where(f.thread_id == thread_id))
-        return max(time.time(), (last or 0.0) + 0.001)
 
     def recall(
         self, namespace: Namespace, asked: Asked, limits: Limits | None = None
@@ -117,7 +108,7 @@ class LongTerm:
 
     def facts(self, namespace: Namespace, episode: str | None = None) -> list[Fact]:
         """Return every fact, or those that ``episode`` told, oldest first."""
-        of = list(within(tables.facts, namespace))
+        of = [within(tables.facts, namespace)]
         if episode is not None:
             of.append(tables.facts.c.episode_id == episode)
         with self.transaction(namespace, writes=False) as db:
@@ -129,7 +120,7 @@ class LongTerm:
         What a tool, a document or the agent says is no wish of the user's.
         """
         s, f = tables.statements.c, tables.facts.c
-        held = (*within(tables.statements, namespace), s.relation == WISH, s.closed_by.is_(None))
+        held = (within(tables.statements, namespace), s.relation == WISH, s.closed_by.is_(None))
         query = (
             sa.select(s.fact_id, s.value).where(*held).order_by(s.valid_from.desc(), s.id.desc())
         )
@@ -148,11 +139,11 @@ class LongTerm:
             return set(db.scalars(sa.select(tables.facts.c.thread_id).distinct()))
 
     def namespaces(self) -> list[Namespace]:
-        """Return every user and agent of whom facts are remembered."""
+        """Return every user of whom facts are remembered."""
         f = tables.facts.c
         with self.transaction(None, writes=False) as db:
-            pairs = db.execute(sa.select(f.user, f.agent).distinct().order_by(f.user, f.agent))
-            return [Namespace(*row) for row in pairs]
+            users = db.scalars(sa.select(f.user).distinct().order_by(f.user))
+            return [Namespace(user) for user in users]
 
     def erase(
         self,
@@ -173,21 +164,6 @@ class LongTerm:
             # Also where nothing is left to erase: a kill may have come before the file was tidied.
             self._db.compact()
         return erased
-
-    def erase_items(self, texts: Sequence[str], user: str | None = None) -> int:
-        """Delete other graphs' items that hold one of ``texts``, or that are of ``user``."""
-        i, gone = tables.items.c, 0
-        escaped = [json.dumps(text)[1:-1] for text in texts]
-        with self.transaction(Namespace("items", "items")) as db:
-            for text in dict.fromkeys([*texts, *escaped]):
-                held = i.value.contains(text, autoescape=True)
-                gone += db.execute(tables.items.delete().where(held)).rowcount
-            if user is not None:
-                for row in db.execute(sa.select(i.namespace).distinct()).all():
-                    if user in row.namespace.split("."):
-                        own = i.namespace == row.namespace
-                        gone += db.execute(tables.items.delete().where(own)).rowcount
-        return gone
 
 
 def open_long_term(url: str | None = None) -> LongTerm:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +27,9 @@ class Namespace:
     """Whose memory: nobody reads another user's."""
 
     user: str = "default"
-    agent: str = "stategate"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "user", storable(self.user))
-        object.__setattr__(self, "agent", storable(self.agent))
 
 
 #: How far a source is trusted unless told otherwise: what the user says, what the agent answers, and
@@ -117,17 +115,6 @@ class Fact:
     score: float = 0.0
     support: float = 0.0
     passage: str = ""
-
-    @property
-    def question(self) -> str:
-        """The text, under the name that it had when facts were answered questions."""
-        return self.text
-
-    @property
-    def turns(self) -> tuple[Mapping[str, Any], ...]:
-        """Where it was told; one place, since each turn is a fact of its own."""
-        names = ("thread_id", "episode_id", "step", "at")
-        return ({name: getattr(self, name) for name in names},)
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,15 @@ from typing import Any
 import sqlalchemy as sa
 
 from stategate.stores.memory.records import Namespace
-from stategate.stores.sql import Blob, Real, Schema, Text, Whole, create_tables
+from stategate.stores.sql import Schema, Text, Whole, create_tables
 
 metadata = sa.MetaData()
 
 
 def _table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
-    """Return a table of a user's and an agent's rows, with a number, never used again, as its key."""
-    own = (_column("user", Text), _column("agent", Text))
+    """Return a table of a user's rows, with a number, never used again, as its key."""
+    # Earlier versions told agents apart.
+    own = (_column("user", Text), sa.Column("agent", Text, nullable=False, default="stategate"))
     key = sa.Column("id", Whole, primary_key=True)
     return sa.Table(name, metadata, key, *own, *parts, sqlite_autoincrement=True)
 
@@ -31,12 +32,12 @@ facts = _table(
     _column("step", Whole),
     _column("text", Text),
     _column("about", Text),
-    _column("at", Real),
+    _column("at", sa.Float),
     _column("speaker", Text),
     _column("source", Text),
-    _column("trust", Real),
+    _column("trust", sa.Float),
     _column("embedder", Text),
-    _column("vector", Blob),
+    _column("vector", sa.LargeBinary),
     _column("dimension", Whole),
     sa.UniqueConstraint("user", "agent", "episode_id", "step"),
 )
@@ -51,33 +52,19 @@ statements = _table(
     _column("value_key", Text),
     _column("negated", sa.Boolean),
     _column("is_state", sa.Boolean),
-    _column("at", Real),
-    sa.Column("valid_from", Real),
-    sa.Column("valid_to", Real),
+    _column("at", sa.Float),
+    sa.Column("valid_from", sa.Float),
+    sa.Column("valid_to", sa.Float),
     sa.Column("closed_by", Whole),
     sa.Index("statements_by_subject", "user", "agent", "subject", "relation"),
     sa.Index("statements_by_value", "user", "agent", "subject", "value_key"),
     sa.Index("statements_by_fact", "fact_id"),
 )
 
-#: Items of other LangGraph graphs that use this memory as their ``store`` (see langgraph_store);
-#: ``searched`` is the ``index`` of their put, as JSON.
-items = sa.Table(
-    "items",
-    metadata,
-    sa.Column("namespace", Text, primary_key=True),
-    sa.Column("key", Text, primary_key=True),
-    _column("value", Text),
-    _column("searched", Text),
-    _column("created", Real),
-    _column("updated", Real),
-)
-
-
 #: Versions before 11 kept answers, and facts apart from turns.
 MEMORY = Schema(
     "long-term memory",
-    (create_tables(facts, statements, items),),
+    (create_tables(facts, statements),),
     first=11,
     fix="name another",
     durable=True,
@@ -85,11 +72,9 @@ MEMORY = Schema(
 )
 
 
-def within(
-    table: sa.Table, namespace: Namespace
-) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
-    """Return the conditions that keep a query to the namespace's own rows."""
-    return table.c.user == namespace.user, table.c.agent == namespace.agent
+def within(table: sa.Table, namespace: Namespace) -> sa.ColumnElement[bool]:
+    """Return the condition that keeps a query to the namespace's own rows."""
+    return table.c.user == namespace.user
 
 
 def among(column: sa.ColumnElement[int], ids: Iterable[int]) -> sa.ColumnElement[bool]:

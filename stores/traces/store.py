@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from stategate.stores.files import write_lines
-from stategate.stores.sql import Database, Json, Real, Schema, Text, Whole, create_tables
+from stategate.stores.sql import Database, Json, Schema, Text, Whole, create_tables
 from stategate.stores.traces import Event
 
 _metadata = sa.MetaData()
@@ -21,8 +21,8 @@ _episodes = sa.Table(
     sa.Column("task", Json),
     sa.Column("instruction", Text),
     sa.Column("agent", Json),
-    sa.Column("started", Real),
-    sa.Column("reward", Real),
+    sa.Column("started", sa.Float),
+    sa.Column("reward", sa.Float),
     sa.Column("done", Whole),
     sa.Column("steps", Whole),
 )
@@ -169,12 +169,7 @@ class TraceStore:
         if done is not None:
             query = query.where(_episodes.c.done == int(done))
         rows = [dict(row._mapping) for row in self._db.rows(query)]
-        with self._db.damage():
-            for row in rows:
-                row["done"] = bool(row["done"])
-                if None in (row["thread_id"], row["instruction"], row["task"], row["agent"]):
-                    raise ValueError("an episode without a value")
-        return rows
+        return [{**row, "done": bool(row["done"])} for row in rows]
 
     def events(self, episode_id: str) -> list[Event]:
         """Return an episode's events in order ([] if there is no such episode)."""

@@ -2,11 +2,9 @@
 
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
-from stategate.stores.corpus.documents import read_folder
 from stategate.stores.errors import UserError
 from stategate.stores.workers import Crew, work
 from tests.evals.jobs import evaluate, rows
@@ -27,14 +25,6 @@ def cluster():
     yield cluster
     ray.shutdown()
     cluster.shutdown()
-
-
-def test_files_are_found_from_the_folder_of_the_command(cluster, tmp_path, monkeypatch):
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "lamp.md").write_text("# Lamp\n\nIt hums.\n")
-    monkeypatch.chdir(tmp_path)
-    (found,) = read_folder(Path("notes"), crew=Crew(1, cluster.address, 300.0))
-    assert found.title == "Lamp"
 
 
 def test_a_node_killed_in_the_middle_loses_nothing_and_nothing_is_there_twice(cluster, tmp_path):

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from stategate.stores.corpus.documents import read_folder
 from stategate.stores.errors import UserError
 from stategate.stores.workers import TRIES, Crew, in_order, work
 from stategate.trainers.collect import collect
@@ -150,10 +149,3 @@ def test_two_workers_record_the_bytes_that_one_process_records(tmp_path):
     collect(ROOMS, "sample", tmp_path / "b", n=3, heldout=2, crew=Crew(2))
     assert _same_files(tmp_path / "a", tmp_path / "b")
     assert json.loads((tmp_path / "a" / "collect.json").read_text())["splits"]["train"]["episodes"]
-
-
-def test_two_workers_read_the_files_that_one_process_reads(tmp_path):
-    for number in range(5):
-        (tmp_path / f"{number}.html").write_text(f"<title>{number}</title><p>Page {number}.")
-    (tmp_path / "bad.json").write_text("{")
-    assert list(read_folder(tmp_path, crew=Crew(2))) == list(read_folder(tmp_path))

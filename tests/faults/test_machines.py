@@ -151,12 +151,6 @@ class Experience(Stored):
         self.store.bank.remove(numbers)
         known.clear()
 
-    @rule(episode=st.integers(0, 9), worth=st.floats(0, 10))
-    def change(self, episode, worth):
-        for name in list(self.model.get(f"e{episode}", {}))[:1]:
-            self.store.bank.change(name, q=worth)
-            self.model[f"e{episode}"][name] = worth
-
     @invariant()
     def holds_what_was_added(self):
         there = {row.id: row.q for row in self.store.bank.rows()}
@@ -207,7 +201,7 @@ class Remembered(Stored):
 
 
 def _namespace(user):
-    return Namespace(f"u{user}", "stategate")
+    return Namespace(f"u{user}")
 
 
 @pytest.mark.parametrize("machine", [Traces, Documents, Experience, Remembered])

@@ -210,11 +210,9 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("packing", BOMBS)
-def test_a_packed_answer_unpacks_to_no_more_than_it_may(server, call, packing):
+def test_a_packed_page_unpacks_to_no_more_than_it_may(server, packing):
     url, plan, _ = server
     plan += [lambda h: answer(h, BOMBS[packing], content_encoding=packing)]
-    with pytest.raises(ModelUnavailable, match="over 34 MB|packed by"):
-        call(resources(url, timeout=30))
     skipped = read_web(url)
     assert "over 20 MB" in skipped.why or "packed by" in skipped.why
 

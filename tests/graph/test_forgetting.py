@@ -68,7 +68,7 @@ def holding(text, memory, places):
 @pytest.mark.parametrize("named", ["ids", "thread", "user"])
 def test_what_is_forgotten_is_in_no_store_and_the_rest_stays(memory, places, named):
     assert len(holding(SECRET, memory, places)) >= 2
-    fact = next(f for f in memory.store.facts(memory.namespace) if "4711" in f.question)
+    fact = next(f for f in memory.store.facts(memory.namespace) if "4711" in f.text)
     how = {"ids": {"ids": [fact.id]}, "thread": {"thread": "t1"}, "user": {}}[named]
     counts = forget_everywhere(memory.store, memory.namespace, places=places, **how)
     assert holding("4711-Zebra", memory, places) == []
@@ -77,7 +77,7 @@ def test_what_is_forgotten_is_in_no_store_and_the_rest_stays(memory, places, nam
     if named != "user":
         assert expected.items() <= counts.items()
         assert holding("The sky is blue.", memory, places)
-        assert [f.question for f in memory.store.facts(memory.namespace)] == ["The sky is blue."]
+        assert [f.text for f in memory.store.facts(memory.namespace)] == ["The sky is blue."]
 
 
 def test_of_a_chain_of_changes_the_next_one_closes_what_is_opened_again(memory):
@@ -85,11 +85,11 @@ def test_of_a_chain_of_changes_the_next_one_closes_what_is_opened_again(memory):
         memory.remember(text, at=at, speaker="Ana")
     middle = memory.remember("I moved to Bergen.", at="2024-06-01", speaker="Ana").fact
     memory.forget(ids=[middle])
-    of = {f.question: f for f in memory.store.facts(memory.namespace)}
+    of = {f.text: f for f in memory.store.facts(memory.namespace)}
     old, new = of["I live in Oslo."], of["I moved to Rome."]
     assert (old.closed_by, new.valid_to) == (new.id, None)
     found = memory.recall("Where does Ana live?", as_of="2024-07-01")
-    assert [f.question for f in found] == ["I live in Oslo."]
+    assert [f.text for f in found] == ["I live in Oslo."]
     memory.forget(ids=[new.id])
     assert [f.valid_to for f in memory.store.facts(memory.namespace)] == [None]
 
@@ -147,7 +147,7 @@ def test_a_forgotten_text_its_vector_and_its_user_are_nowhere(rare):
     assert traces_left(SAID, places) == []
     assert traces_left("somebody-rare", places) == []
     rare.remember("I sail.")  # a reader of before sees the new fact
-    assert [fact.question for fact in rare.recall("What do I do on the sea?")] == ["I sail."]
+    assert [fact.text for fact in rare.recall("What do I do on the sea?")] == ["I sail."]
 
 
 def test_a_log_that_another_program_reads_is_named(rare, caplog):

@@ -94,15 +94,18 @@ def test_without_a_user_memory_is_the_threads_own(graph):
     assert "Albatros" not in answer(asked(graph, "What is my boat called?", "w", user="ana"))
 
 
-def test_what_was_recalled_and_what_was_left_out_is_streamed(settings):
+def test_what_was_recalled_and_why_the_rest_was_left_out_is_in_the_context(settings):
     settings["context"]["memory"]["facts"] = 1
     graph = build_graph(load_config(settings))
     for thread, said in enumerate(("My boat is called Albatros.", "My boat lies in Bergen.")):
         asked(graph, said, f"s{thread}")
     config = {"configurable": {"thread_id": "s9", "user_id": "ana"}}
     task = {"task": {"question": "What about my boat?"}}
-    told = [e for e in graph.stream(task, config, stream_mode="custom") if "recalled" in e]
-    reasons = [one["left_out"] for one in told[0]["recalled"]]
+    updates = {
+        k: v for e in graph.stream(task, config, stream_mode="updates") for k, v in e.items()
+    }
+    pieces = updates["build_context"]["context"].pieces
+    reasons = [piece.reason for piece in pieces if piece.kind == "fact"]
     assert reasons.count("") == 1
     assert any(reason.startswith("number: ") for reason in reasons)
 

@@ -75,12 +75,11 @@ def test_an_assistant_with_another_context_builder_streams_a_run(mine):
             thread["thread_id"],
             window["assistant_id"],
             input={"task": {"goal": 3}},
-            stream_mode=["updates", "custom"],
+            stream_mode="updates",
         )
     )
-    told = [part.data for part in parts if part.event == "custom"]
-    assert {line["kind"] for line in told if line["node"] == "build_context"} == {"window"}
-    assert tuple(line["node"] for line in told[:5]) == NODES
+    told = [node for part in parts if part.event == "updates" for node in part.data]
+    assert tuple(told[:5]) == NODES
     values = mine.threads.get_state(thread["thread_id"])["values"]
     assert values["steps"] >= 3
     history = mine.threads.get_history(thread["thread_id"], limit=100)

@@ -128,7 +128,7 @@ def contexts(graph, thread):
 def test_what_a_task_settled_serves_the_next_one_of_the_same_user_alone(tmp_path):
     graph = world(tmp_path)
     assert "Remembered from before" not in contexts(graph, "first")
-    settled = [fact.question for fact in facts(tmp_path)]
+    settled = [fact.text for fact in facts(tmp_path)]
     assert settled
     assert all(" = " in text for text in settled)
     again = contexts(graph, "second")
@@ -175,11 +175,11 @@ def test_where_things_were_seen_serves_the_next_task_in_the_same_room(tmp_path):
         graph.invoke({"task": {"game": 0}}, {"configurable": {"thread_id": f"t{i}"}})["steps"]
         for i in range(2)
     ]
-    assert any(" holds " in fact.question for fact in facts(tmp_path))
+    assert any(" holds " in fact.text for fact in facts(tmp_path))
     assert steps[1] <= steps[0]
     graph.invoke({"task": {"game": 1}}, {"configurable": {"thread_id": "t2"}})
     ended = [fact for fact in facts(tmp_path) if fact.valid_to]
-    assert all(" holds " in fact.question for fact in ended)
+    assert all(" holds " in fact.text for fact in ended)
 
 
 def test_what_a_tool_says_is_quoted_as_doubtful_and_becomes_nobodys_fact(tmp_path):
@@ -214,7 +214,7 @@ def test_what_a_tool_says_is_quoted_as_doubtful_and_becomes_nobodys_fact(tmp_pat
     assert bo.store.facts(bo.namespace) == []
     assert next(f for f in ana.recall("Where does Ana live?")).valid_to is None
     assert ana.forget(source="tool:web") == 1
-    assert [f.question for f in ana.store.facts(ana.namespace)] == ["I live in Oslo."]
+    assert [f.text for f in ana.store.facts(ana.namespace)] == ["I live in Oslo."]
 
 
 def test_days_moments_and_plain_texts_are_taken_and_what_is_no_time_is_refused(tmp_path):

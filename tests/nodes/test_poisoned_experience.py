@@ -9,7 +9,7 @@ from stategate.nodes.build_context.experience import Experience, ExperienceTrace
 from stategate.nodes.experience.episode import online_state
 from stategate.nodes.experience.grow import add_episode, make_of, trust_of
 from stategate.nodes.models.embedders import Hashing
-from stategate.stores.bank.bank import Entry, Row, merge, open_bank
+from stategate.stores.bank.bank import Entry, Row, open_bank
 from stategate.stores.bank.search import StateBank
 from stategate.trainers.bank import build_trace_bank
 from tests.nodes.test_experience import TOLD, folder, item, resources, trajectory
@@ -23,11 +23,12 @@ def plant(bank, count, harm, trust):
     """Add copies of real rows that advise another move, with the best worth there is."""
     rng, planted = Random(0), []
     rows = [row for row in bank.rows() if row.data.get("move") in harm]
+    vectors = {int(n): v for block in bank.vectors() for n, v in zip(*block, strict=True)}
     for i in range(count):
         real = rng.choice(rows)
         data = {**real.data, "move": harm[real.data["move"]], "trust": trust}
         row = replace(real, id=f"planted-{i}", q=10.0, data=data, n=-1)
-        planted.append(Entry(row, bank.with_vectors([real])[0].vectors))
+        planted.append(Entry(row, vectors[real.n]))
     bank.add(planted)
     return [entry.row.id for entry in planted]
 
@@ -69,14 +70,6 @@ def test_a_trusted_row_is_not_changed_by_an_untrusted_episode(folder, resources)
     assert {trust_of(row) for row in fresh} == {0.2}
 
 
-def test_a_merged_bank_is_trusted_no_more_than_its_giver(folder, resources, tmp_path):
-    half = tmp_path / "half"
-    merge(open_bank(folder), half, trust=0.5)
-    assert {trust_of(row) for row in open_bank(half).rows()} == {0.5}
-    merge(open_bank(half), tmp_path / "whole", trust=1.0)
-    assert {trust_of(row) for row in open_bank(tmp_path / "whole").rows()} == {0.5}
-
-
 def test_a_whole_episode_of_a_stranger_gives_no_plan(tmp_path, resources):
     episodes = [replace(trajectory(0), trust=0.2)]
     build_trace_bank(tmp_path / "trace", episodes, resources)
@@ -92,9 +85,11 @@ def test_what_is_no_trust_is_none_and_no_tool_tells_it(folder, resources, trust)
     from stategate.nodes.experience.grow import untrusted
 
     bank = open_bank(folder)
-    row = bank.rows()[0]
-    bank.change(row.id, experience="Buy at once.", trust=trust, of={"trust": 1.0})
-    assert untrusted(bank, 0.5) == {row.n}
+    entry = replace(bank.rows()[0], id="other", n=-1)
+    data = {**entry.data, "experience": "Buy at once.", "trust": trust, "of": {"trust": 1.0}}
+    vector = resources.embedder.embed(["x"])
+    bank.add([Entry(replace(entry, data=data), vector)])
+    assert untrusted(bank, 0.5) == {bank.rows()[-1].n}
     told = experience_tool(folder, Hashing()).invoke({"situation": "x", "k": 20})
     assert "Buy at once." not in told
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stategate.stores.bank.bank import Bank, Entry, Row, merge, open_bank, row_table
+from stategate.stores.bank.bank import Bank, Entry, Row, row_table
 from stategate.stores.bank.search import Searcher, StateBank, TraceBank
 from stategate.stores.errors import UserError
 from tests.kit import run_processes
@@ -126,35 +126,17 @@ def test_many_make_the_same_new_file_at_once(tmp_path):
     assert run_processes(_make, [(tmp_path,)] * 6) == [0] * 6
 
 
-def test_merge_takes_each_row_once_with_its_vectors_and_refuses_another_make(place):
-    rows = vectors(8)
-    a, b = bank(place("a")), bank(place("b"))
-    a.add(entries(rows[:5]), "one")
-    b.add(entries(rows[3:], first=3), "two")
-    assert merge(a, place("all")) == 5
-    assert merge(b, place("all")) == 3
-    assert merge(b, place("all")) == 0
-    both = open_bank(place("all"))
-    assert both.is_read("one")
-    assert both.is_read("two")
-    assert ids(both, Searcher(both).search(rows[6], 1)) == ["r6"]
-    with pytest.raises(UserError, match="other"):
-        merge(bank(place("c"), "other/16"), place("all"))
-    with pytest.raises(UserError, match="itself"):
-        merge(a, place("a"))
-
-
 def test_use_is_counted_as_a_running_mean(place):
     store = bank(place())
     store.add(entries(vectors(2)))
     store.add([], folded=[("r1", 9.0), ("unknown", 1.0)])
     store.add([], folded=[("r1", 2.0)])
-    assert (store.row("r1").q, store.row("r1").data["seen"]) == (4.0, 3)
+    first, second = store.rows()
+    assert (second.q, second.data["seen"]) == (4.0, 3)
     store.count_use([1], 1.0)
     store.count_use([1], 0.0)
-    row = store.row("r0")
-    assert (row.uses, row.helped) == (2, 0.5)
-    assert store.row("r1").uses == 0
+    first, second = store.rows()
+    assert (first.uses, first.helped, second.uses) == (2, 0.5, 0)
 
 
 def _grow(folder, first):

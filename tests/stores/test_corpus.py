@@ -179,7 +179,7 @@ def test_a_page_keeps_its_headings_rows_and_items_apart(tmp_path):
 
 
 def test_a_servers_charset_goes_before_the_pages_own(monkeypatch):
-    def fetch(url, query):
+    def fetch(url):
         raw = f"<meta charset=utf-8><p>{RUSSIAN}</p>".encode("cp1251")
         return 'text/html; charset="windows-1251"', raw
 
@@ -187,13 +187,11 @@ def test_a_servers_charset_goes_before_the_pages_own(monkeypatch):
     assert read_web("https://example.org/x").text == RUSSIAN
 
 
-_ARTICLE = {"title": "Moor", "extract": "A wet place.", "fullurl": "https://w/Moor"}
 PAGES = {
     "/page": ("text/html", b"<title>Ferry</title><script>x()</script><p>It leaves at noon.</p>"),
     "/note.json": ("application/json", b'{"title": "Lamp", "content": "It burns."}'),
     "/blob": ("application/octet-stream", bytes(range(256))),
     "/empty": ("text/plain", b""),
-    "/api.php": ("application/json", json.dumps({"query": {"pages": [_ARTICLE]}}).encode()),
 }
 
 
@@ -210,7 +208,7 @@ def server(monkeypatch):
         yield url
 
 
-def test_pages_of_a_server_are_read_by_their_kind_and_faults_are_told(server, monkeypatch):
+def test_pages_of_a_server_are_read_by_their_kind_and_faults_are_told(server):
     page, note = read_web(f"{server}/page"), read_web(f"{server}/note.json")
     assert (page.title, page.text) == ("Ferry", "It leaves at noon.")
     assert (note.title, note.text) == ("Lamp", "It burns.")
@@ -218,11 +216,6 @@ def test_pages_of_a_server_are_read_by_their_kind_and_faults_are_told(server, mo
         assert read_web(f"{server}/{path}") == Skipped(f"{server}/{path}", why)
     assert read_web(f"{server}/gone").why == "the server answers 404 Not Found"
     assert "refused" in read_web("http://127.0.0.1:1/x").why
-    monkeypatch.setenv("STATEGATE_WIKIPEDIA", f"{server}/api.php")
-    article = read_web("wikipedia:Moor")
-    assert (article.title, article.text, article.url) == ("Moor", "A wet place.", "https://w/Moor")
-    monkeypatch.setenv("STATEGATE_WIKIPEDIA", f"{server}/page")
-    assert "no answer that can be read" in read_web("wikipedia:Moor").why
 
 
 def test_a_corpus_that_is_not_there_is_told_with_those_that_are():

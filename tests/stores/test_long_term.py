@@ -50,7 +50,7 @@ def test_nobody_reads_or_forgets_what_another_user_said(memory):
 def test_sql_in_a_question_is_text(memory):
     words = "'); DROP TABLE facts; -- \" OR 1=1 \x00 \ud800 %s {}"
     memory.add(Namespace(words), turn(words))
-    assert "DROP TABLE facts" in memory.facts(Namespace(words))[0].question
+    assert "DROP TABLE facts" in memory.facts(Namespace(words))[0].text
     assert memory.facts(ME) == []
 
 

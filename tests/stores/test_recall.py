@@ -12,7 +12,7 @@ SAID = datetime(2023, 5, 25, 13, 14, tzinfo=UTC).timestamp()  # a Thursday
 
 
 def words(facts):
-    return [fact.question for fact in facts]
+    return [fact.text for fact in facts]
 
 
 @pytest.mark.parametrize(
@@ -188,9 +188,7 @@ def test_what_was_denied_can_be_so_again(user_memory):
         for text, at in zip(texts, (FIRST, THEN, LAST), strict=True)
     )
     assert (second.closed, third.closed) == ((first.fact,), (second.fact,))
-    holding = {
-        f.question: f.valid_to is None for f in user_memory.store.facts(user_memory.namespace)
-    }
+    holding = {f.text: f.valid_to is None for f in user_memory.store.facts(user_memory.namespace)}
     assert list(holding.values()) == [False, False, True]
 
 

@@ -94,16 +94,3 @@ def test_what_is_no_file_of_ours_is_one_line(tmp_path, damage):
     if damage == "foreign":
         with sqlite3.connect(path) as db:
             assert db.execute("select name from sqlite_master").fetchall() == [("customers",)]
-
-
-def test_a_file_on_a_read_only_disk_can_be_read(tmp_path, monkeypatch):
-    path = tmp_path / "x.sqlite"
-    database = Database(path, SECOND)
-    add(database, "a")
-    with database.write() as db:
-        db.exec_driver_sql("pragma user_version = 0")  # as files of before have it
-    database.close()
-    before = sorted(tmp_path.iterdir())
-    monkeypatch.setattr("stategate.stores.sql.os.access", lambda *_: False)
-    assert names(Database(path, FIRST)) == ["a"]
-    assert sorted(tmp_path.iterdir()) == before

@@ -21,7 +21,6 @@ import stategate.ui.cli.serve
 from stategate.graph import Session, build_graph, load_config
 from stategate.nodes.protocols import Piece
 from stategate.nodes.registry import registry
-from stategate.stores.bank.bank import open_bank
 from stategate.stores.home import home
 from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
@@ -320,22 +319,10 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_banks_are_merged_and_a_row_comes_once(folder, tmp_path):
-    bank = tmp_path / "copy"
-    assert "new rows" in call("bank", "merge", folder / "state", "--out", bank)
-    assert call("bank", "merge", folder / "state", "--out", bank).startswith("0 new rows")
-    assert len(open_bank(bank).rows()) > 4
-
-
 def test_mistakes_are_told_in_one_line(folder, tmp_path):
-    bank = folder / "state"
     (tmp_path / "empty.jsonl").write_text("")
-    for words, told in [
-        (("merge", tmp_path / "nothing", "--out", tmp_path / "m"), "no bank"),
-        (("build", tmp_path / "x", "--out", tmp_path / "b"), "no traces at"),
-        (("merge", bank, folder / "trace", "--out", tmp_path / "m"), "trace"),
-    ]:
-        assert told in refused("bank", *words), words
+    words = ("bank", "build", tmp_path / "x", "--out", tmp_path / "b")
+    assert "no traces at" in refused(*words)
     words = ("bank", "build", tmp_path / "empty.jsonl", "--out", tmp_path / "b", *HASHED)
     assert "no episode to learn from" in refused(*words)
 

@@ -107,8 +107,7 @@ def test_memory_is_listed_searched_and_forgotten(notes):
         assert "remembered as fact" not in call("ask", fact, "--corpus", notes, *EXTRACT)
         assert "remembered as fact" in call("ask", fact, "--remember", *EXTRACT)
     listed = json.loads(call("memory", "list", "--json", "-"))
-    assert tuple(fact["question"] for fact in listed) == facts
-    assert listed[0]["turns"][0]["step"] == 0
+    assert tuple(fact["text"] for fact in listed) == facts
     found = json.loads(call("memory", "search", "boat", "--embedder", "hashing", "--json", "-"))
     assert found[0]["id"] == listed[0]["id"]
     assert "forgot 1" in call("memory", "forget", listed[0]["id"])
@@ -155,7 +154,7 @@ def test_a_wish_to_forget_names_the_facts_and_asks_back():
     out = call("chat", *EXTRACT, stdin="Forget my cat.\nn\nForget my dentist.\ny\n\n")
     assert "forgot 1 of 1" in out
     (left,) = json.loads(call("memory", "list", "--json", "-"))
-    assert left["question"] == "My cat is called Miso."
+    assert left["text"] == "My cat is called Miso."
 
 
 @pytest.mark.parametrize(

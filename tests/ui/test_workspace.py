@@ -174,6 +174,6 @@ def test_a_server_that_answers_questions_uses_its_own_stores_in_its_tabs(tmp_pat
     talk = App(agents).of("one").conversation
     talk.ask("My boat is called Halcyon.")
     (fact,) = agents.memory.open().facts(agents.memory.namespace)
-    assert fact.question == "My boat is called Halcyon."
+    assert fact.text == "My boat is called Halcyon."
     assert str(agents.places().traces) == traces
     assert not (home / "long_term.sqlite").exists()

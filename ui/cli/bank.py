@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from stategate.graph.config import load_config
 from stategate.nodes.resources import Resources
@@ -21,15 +21,10 @@ from stategate.ui.cli.output import say, working
 from stategate.ui.cli.settings_command import command, command_group
 
 app = command_group(
-    "Make and merge banks of experience.",
+    "Make banks of experience.",
     "stategate bank build runs/p.sqlite --include-incorrect",
     "stategate run webshop-experience --goal 3 --set context.bank=state",
 )
-
-
-Trust = Annotated[
-    float, option(..., "Of who made them: 1 is yourself; advice needs 0.5 or more.", ge=0, le=1)
-]
 
 
 class BuildSettings(Settings):
@@ -39,18 +34,12 @@ class BuildSettings(Settings):
     out: str | None = option(None, "Goes on if it is there.", metavar="NAME|FOLDER")
     kind: Literal["state", "trace"] = option("state", "Advice a step, or a task.")
     include_incorrect: bool = option(False, "Failed episodes too, with blame.")
-    trust: Trust = 1.0
+    trust: float = option(
+        1.0, "Of who made them: 1 is yourself; advice needs 0.5 or more.", ge=0, le=1
+    )
     limit: Limit = None
     config: ConfigName = "webshop"
     overrides: Overrides = ()
-
-
-class MergeSettings(Settings):
-    """Which banks go where."""
-
-    folders: tuple[str, ...] = argument(..., "Banks to put together.", metavar="BANKS")
-    out: str = option(..., "The bank they go to.", metavar="NAME|FOLDER")
-    trust: Trust = 1.0
 
 
 @command(app, "stategate bank build runs/p.sqlite --include-incorrect")
@@ -71,15 +60,6 @@ def build(settings: BuildSettings) -> None:
     there = f", {built.skipped} were there already" if built.skipped else ""
     say(f"{built.rows} rows from {built.read} episodes in {place}{there}")
     _tell_problems(built.problems, "not added")
-
-
-@command(app, "stategate bank merge a b --out all")
-def merge(settings: MergeSettings) -> None:
-    """Put banks of one make together; a row that is in several comes once."""
-    sources = [bank.open_bank(str(bank.bank_place(folder))) for folder in settings.folders]
-    place = str(bank.bank_place(settings.out))
-    added = sum(bank.merge(source, place, settings.trust) for source in sources)
-    say(f"{added} new rows in {place}")
 
 
 def _tell_problems(problems: Sequence[str], what: str) -> None:

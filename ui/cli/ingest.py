@@ -1,4 +1,4 @@
-"""``stategate ingest``: files, pages and Wikipedia articles into a corpus."""
+"""``stategate ingest``: files and web pages into a corpus."""
 
 from pathlib import Path
 
@@ -16,8 +16,7 @@ from stategate.stores.corpus.documents import SUFFIXES, files_in, read_folder
 from stategate.stores.corpus.web_pages import is_web, read_web
 from stategate.stores.errors import UserError
 from stategate.stores.progress import Progress
-from stategate.stores.settings import JsonFile, Overrides, Shared, argument, option
-from stategate.stores.workers import Crew
+from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
 from stategate.ui.cli.output import say, working, wrote
 from stategate.ui.cli.settings_command import command, single
 
@@ -25,10 +24,10 @@ app = single()
 _COUNTED = ("added", "updated", "unchanged", "removed")
 
 
-class IngestSettings(Shared):
+class IngestSettings(Settings):
     """What is read, into which corpus, and how it is cut and indexed."""
 
-    sources: tuple[str, ...] = argument(..., metavar="FOLDER|FILE|URL|wikipedia:TITLE…")
+    sources: tuple[str, ...] = argument(..., metavar="FOLDER|FILE|URL…")
     corpus: str = option(..., "The corpus to fill.", metavar="NAME|$STATEGATE_POSTGRES#NAME")
     chunking: str = option("fixed-256-50", "Tokens of a passage, and of an overlap.")
     embedder: str = option("minilm", "Kind of embedder: minilm, openai, hashing.")
@@ -40,7 +39,7 @@ class IngestSettings(Shared):
 
 @command(
     app,
-    "stategate ingest https://example.org/page.html wikipedia:Brinicle --corpus nature",
+    "stategate ingest https://example.org/page.html --corpus nature",
     "stategate ingest notes/ --corpus big --embedder openai --set embedder.base_url=http://…/v1",
 )
 def ingest(settings: IngestSettings) -> None:
@@ -54,7 +53,7 @@ def ingest(settings: IngestSettings) -> None:
     is_known = is_known or (target.is_shared and not target.is_new())
     try:
         with working("reading the documents"):
-            changes = _read(target, settings, settings.crew())
+            changes = _read(target, settings)
         with working(f"indexing corpus {target.title}"):
             index = env.index(Resources(None, settled.embedder))
     except BaseException as error:
@@ -75,7 +74,7 @@ def ingest(settings: IngestSettings) -> None:
         raise typer.Exit(2)
 
 
-def _read(corpus: Corpus, settings: IngestSettings, crew: Crew | None) -> Changes:
+def _read(corpus: Corpus, settings: IngestSettings) -> Changes:
     sources, max_bytes = settings.sources, int(settings.max_mb * 1e6)
     folders = {name: Path(name).expanduser() for name in sources if not is_web(name)}
     listed = {name: files_in(folder) for name, folder in folders.items()}  # refuse before any work
@@ -84,7 +83,7 @@ def _read(corpus: Corpus, settings: IngestSettings, crew: Crew | None) -> Change
     with Progress(what="read", total=count, unit="document") as bar:
         for name in sources:
             if name in folders:
-                documents = read_folder(folders[name], max_bytes, crew)
+                documents = read_folder(folders[name], max_bytes)
                 total.extend(corpus.sync(str(folders[name].resolve()), documents))
                 bar.update(len(listed[name]))
             else:

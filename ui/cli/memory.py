@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from stategate.graph.config import load_config
 from stategate.graph.forgetting import Places, forget_everywhere, traces_left
@@ -37,11 +37,10 @@ class MemoryOf(Settings):
 
     db: str | None = option(None, "SQLite file or postgresql:// URL.", metavar="FILE|URL")
     user: str | None = option(None, "Whose memory; by default yours.")
-    agent: str = option("stategate", "Which agent's memory.")
 
     def place(self) -> MemoryPlace:
         """Return where the memory is; without a user it is this system's user's."""
-        return MemoryPlace(url=self.db, user=self.user or this_user(), agent=self.agent)
+        return MemoryPlace(url=self.db, user=self.user or this_user())
 
 
 class MemorySettings(MemoryOf):
@@ -57,8 +56,7 @@ class EmbeddedMemory(MemorySettings):
 
     def open(self) -> Memory:
         """Return the memory."""
-        user, agent = self.user, self.agent
-        return Memory(self.db, embedder=_embedder(self.embedder), user=user, agent=agent)
+        return Memory(self.db, embedder=_embedder(self.embedder), user=self.user)
 
 
 class SearchSettings(EmbeddedMemory):
@@ -104,7 +102,7 @@ def list_facts(settings: MemorySettings) -> None:
     store = place.open()
     wishes = store.wishes(place.namespace)
     numbers, facts = {fact.id for fact in wishes}, store.facts(place.namespace)
-    rows = [{**_plain(fact), "is_wish": fact.id in numbers} for fact in facts]
+    rows = [{**vars(fact), "is_wish": fact.id in numbers} for fact in facts]
     if wrote(settings.json_target, rows):
         return
     if len(facts) > len(numbers) or not wishes:
@@ -120,7 +118,7 @@ def search(settings: SearchSettings) -> None:
     """Find what answers a question, as an agent would; --as-of asks what was known on a day."""
     limits = Limits(facts=settings.k, at_least=settings.at_least)
     found, every = settings.open().explain(settings.words, as_of=settings.as_of, limits=limits)
-    if wrote(settings.json_target, [_plain(fact) for fact in found]):
+    if wrote(settings.json_target, list(map(vars, found))):
         return
     if not found and every:
         say(f"nothing remembered ({max(one.chance for one in every):.2f} at best)")
@@ -227,7 +225,3 @@ def _details(fact: Fact) -> str:
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more}"
-
-
-def _plain(fact: Fact) -> dict[str, Any]:
-    return {**vars(fact), "question": fact.question, "turns": list(map(dict, fact.turns))}

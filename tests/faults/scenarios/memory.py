@@ -14,7 +14,7 @@ from stategate.stores.sql import is_database
 from tests.faults.scenarios import kept
 from tests.postgres_server import tables_holding
 
-ME = Namespace("ana", "stategate")
+ME = Namespace("ana")
 TEXTS = [
     "I live in Oslo.",
     "My boat is the Pelican.",

@@ -14,7 +14,7 @@ from stategate.stores.memory.records import Namespace, Turn
 from stategate.stores.sql import Database, Schema
 from tests.faults.scenarios.memory import _embed
 
-ME = Namespace("ana", "stategate")
+ME = Namespace("ana")
 _OLD = []
 
 

@@ -45,8 +45,8 @@ class MemoryTab(Tab):
     @on_event
     def show(self) -> Update:
         """Show the memory that conversations write."""
-        mine = _shown(self._agents.memory.namespace)
-        there = map(_shown, self._agents.memory.open().namespaces())
+        mine = self._agents.memory.namespace.user
+        there = (one.user for one in self._agents.memory.open().namespaces())
         choices = list(dict.fromkeys([mine, *there]))
         return {**self.look(mine, ""), self.whose: gr.update(choices=choices, value=mine)}
 
@@ -143,14 +143,9 @@ class BanksPanel(Tab):
 
 def namespace_of(whose: str | None) -> Namespace:
     """Return the namespace that is shown as ``whose``. Raises ``UserError`` where it names nobody."""
-    user, slash, agent = (whose or "").partition(" / ")
-    if not user.strip():
+    if not (whose or "").strip():
         raise UserError("whose memory? Choose one")
-    return Namespace(user.strip(), agent.strip() if slash else Namespace().agent)
-
-
-def _shown(namespace: Namespace) -> str:
-    return f"{namespace.user} / {namespace.agent}"
+    return Namespace(str(whose).strip())
 
 
 def _fact(fact: Fact, chance: str = "", why: str = "") -> list[object]:
