@@ -1,23 +1,34 @@
-"""A low-rank adapter (LoRA, Hu et al. 2021) on the sentence model, for trainers to put a layer on."""
+"""A low-rank adapter (LoRA, Hu et al. 2021) on the sentence model, with a head for each task.
 
-from collections.abc import Mapping, Sequence
+A task is a subclass: ``length`` and ``loss`` of its examples, and a ``forward`` that reads
+:meth:`AdaptedModel.means` by ``head``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
+from torch import Generator, Tensor, nn
 from torch.nn.functional import pad
 
 from stategate.stores.assets.fetch import asset_path
+from stategate.stores.assets.weights import save_weights
+from stategate.stores.runs import provenance
+from stategate.trainers.settings import AdapterSettings
+from stategate.trainers.trainer import Figures, Trainer, shuffled
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
 #: Width of the model's states.
 WIDTH = 384
+E = TypeVar("E")  # an example
 
 
-class AdaptedModel(nn.Module):
+class AdaptedModel(nn.Module, Generic[E]):
     """The sentence model, frozen, with an adapter at every linear layer; ``head`` reads its states."""
 
     def __init__(self, rank: int, head: nn.Linear, pieces: int) -> None:
@@ -46,15 +57,56 @@ class AdaptedModel(nn.Module):
         added: Tensor = inputs[0] @ self.down[key].T @ self.up[key].T
         return output + added
 
-    def states(self, texts: Sequence["Encoding"]) -> Tensor:
-        """Return the states (texts, pieces, WIDTH) of texts that the tokenizer read."""
+    def means(self, texts: Sequence["Encoding"], masks: Sequence[NDArray[np.bool_]]) -> Tensor:
+        """Return the mean state of the pieces of each row of ``masks`` (rows, pieces), text by text."""
         width = max(len(one.ids) for one in texts)
         states: Tensor = self._bert[0](
-            padded([one.ids for one in texts], width),
-            attention_mask=padded([one.attention_mask for one in texts], width),
-            token_type_ids=padded([one.type_ids for one in texts], width),
+            _padded([one.ids for one in texts], width),
+            attention_mask=_padded([one.attention_mask for one in texts], width),
+            token_type_ids=_padded([one.type_ids for one in texts], width),
         ).last_hidden_state
-        return states
+        means = []
+        for mask, own in zip(masks, states, strict=True):
+            rows = torch.from_numpy(mask).float()
+            means.append(rows @ own[: mask.shape[1]] / rows.sum(1, keepdim=True).clamp_min(1))
+        return torch.cat(means)
+
+    def length(self, example: E) -> int:
+        """Return how long a text is: those of a batch are alike."""
+        raise NotImplementedError
+
+    def loss(self, batch: Sequence[E]) -> Tensor:
+        """Return the loss of a batch."""
+        raise NotImplementedError
+
+    def fit(
+        self,
+        settings: AdapterSettings,
+        data: Callable[[Generator], Sequence[E]],
+        metric: Callable[[], Figures],
+    ) -> int:
+        """Train on each epoch's ``data`` to the best of ``metric``; return the number of epochs."""
+        trainer = Trainer(
+            lambda generator: shuffled(data(generator), settings.batch, generator, self.length),
+            self,
+            self.loss,
+            metric,
+        )
+        return len(trainer.fit(settings)) - 1
+
+    def save(
+        self, kind: str, settings: AdapterSettings, architecture: Mapping[str, Any], **facts: Any
+    ) -> None:
+        """Write the checkpoint, with the facts of its making."""
+        meta = {
+            "kind": kind,
+            "architecture": {**architecture, "rank": settings.rank, "model": "all-MiniLM-L6-v2"},
+            "held_out": list(settings.held_out),
+            "seed": settings.seed,
+            **facts,
+            **provenance(),
+        }
+        save_weights(settings.checkpoint, self.arrays(), meta)
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the weights under the names that ``SentenceModel.adapted`` reads, and the head's."""
@@ -71,16 +123,5 @@ class AdaptedModel(nn.Module):
                 own.copy_(arrays[name])
 
 
-def padded(rows: Sequence[Sequence[int]], width: int) -> Tensor:
-    """Return (rows, width), zeros behind the shorter ones."""
+def _padded(rows: Sequence[Sequence[int]], width: int) -> Tensor:
     return torch.stack([pad(torch.tensor(row), (0, width - len(row))) for row in rows])
-
-
-def by_length(lengths: Sequence[int], size: int, generator: torch.Generator) -> list[list[int]]:
-    """Return batches of places in random order, each of texts of like length."""
-    order = torch.randperm(len(lengths), generator=generator).tolist()
-    batches = []
-    for start in range(0, len(order), 16 * size):
-        part = sorted(order[start : start + 16 * size], key=lambda i: lengths[i])
-        batches += [part[i : i + size] for i in range(0, len(part), size)]
-    return [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]

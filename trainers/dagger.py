@@ -9,10 +9,10 @@ and then, and learns from them and the last few epochs' (a run that was stopped 
 import random
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,9 +26,9 @@ from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.runs import mean, provenance, with_errors
 from stategate.trainers.collect import load_course
-from stategate.trainers.episodes import Reader, Readers, Teacher, Walk, make_resources
+from stategate.trainers.episodes import Reader, Readers, Walk, make_resources
 from stategate.trainers.settings import DaggerSettings, open_run, read_settings
-from stategate.trainers.trainer import Trainer, pick_device
+from stategate.trainers.trainer import Trainer, pick_device, shuffled
 
 _HELPED = 0.5  # of an epoch's episodes the teacher helps, at this share of their steps
 
@@ -42,109 +42,33 @@ def collate(seen: Sequence[Encoded], device: torch.device) -> tuple[Tensor, Tens
     return rows.to(device), page.to(device), absent.to(device)
 
 
-def sized_batches(seen: Sequence[Encoded], size: int, generator: Generator) -> Iterator[list[int]]:
-    """Yield every index once, in batches of pages of like size (padding is what costs), shuffled."""
-    order = torch.randperm(len(seen), generator=generator).tolist()
-    span = 32 * size
-    batches: list[list[int]] = []
-    for at in range(0, len(order), span):
-        part = sorted(order[at : at + span], key=lambda i: len(seen[i].actions))
-        batches += [part[i : i + size] for i in range(0, len(part), size)]
-    for place in torch.randperm(len(batches), generator=generator).tolist():
-        yield batches[place]
+class Decision(NamedTuple):
+    """What was seen, the place of what was chosen, and those that a teacher calls good.
 
-
-@dataclass(frozen=True)
-class Start:
-    """An episode to play: a task, in which of a course's worlds (by name), and how it is read.
-
-    Where a teacher looks on, a step is its own with the chance ``helped``.
+    Where it helped, it took a good one in place of what was chosen.
     """
 
-    task: Mapping[str, Any]
-    world: str
-    reader: Reader
-    helped: float = 0.0
+    seen: Encoded
+    pick: int
+    good: tuple[int, ...]
 
 
 @dataclass
 class Rollout:
-    """A played episode: what was seen and chosen at each decision.
+    """A played episode."""
 
-    ``good`` are, for each, the candidates that a teacher calls good; where it helped, it took one of
-    them in place of what was chosen.
-    """
-
-    seen: list[Encoded] = field(default_factory=list)
-    picks: list[int] = field(default_factory=list)
-    good: list[tuple[int, ...]] = field(default_factory=list)
-    reward: float = 0.0
-    steps: int = 0
+    reward: float
+    steps: int
+    decisions: list[Decision]
 
 
-@dataclass(frozen=True)
 class Player:
-    """Plays episodes with a scorer: worlds by name, how pages are read, and a limit."""
+    """Plays the episodes of a world's course with a scorer, as ``settings`` say."""
 
-    worlds: Mapping[str, World]
-    readers: Readers
-    reading: Encoder
-    scorer: nn.Module
-    max_steps: int = 20
-
-    def play(
-        self,
-        start: Start,
-        generator: Generator | None = None,
-        teacher: Teacher | None = None,
-    ) -> Rollout:
-        """Return the episode; actions are drawn by ``generator``, or the most probable without one.
-
-        ``teacher`` says at each decision which candidates are good, and helps as ``start`` says.
-        """
-        world, rollout = self.worlds[start.world], Rollout()
-        profile = self.readers.resources.profile
-
-        def decide(walk: Walk, session: Session, page: Observation) -> str:
-            seen = self.reading.encode(walk.look(page), walk.step, profile)
-            if not seen.actions:
-                return profile.view.actions.safe((), walk.instruction)
-            pick = self._pick(seen, generator)
-            rollout.seen.append(seen)
-            rollout.picks.append(pick)
-            if teacher is None:
-                return seen.actions[pick]
-            good = teacher(world, session, walk.past, page, walk.events)
-            places = tuple(i for i, action in enumerate(seen.actions) if action in good)
-            rollout.good.append(places)
-            if places and _chance(generator) < start.helped:
-                pick = places[int(_chance(generator) * len(places))]
-            return seen.actions[pick]
-
-        played = self.readers.play(start.reader, world, start.task, decide, self.max_steps)
-        rollout.steps, rollout.reward = played.steps, played.page.reward
-        return rollout
-
-    def _pick(self, seen: Encoded, generator: Generator | None) -> int:
-        """Return the place of a drawn candidate, or of the most probable one."""
-        device = next(self.scorer.parameters()).device
-        with torch.inference_mode():
-            logits: Tensor = self.scorer(*collate([seen], device))[0].cpu()
-        if generator is None:
-            return int(logits.argmax())
-        return int(torch.multinomial(logits.softmax(-1), 1, generator=generator))
-
-
-def _chance(generator: Generator | None) -> float:
-    return torch.rand((), generator=generator).item()
-
-
-class School:
-    """A world's course, and who plays it as ``settings`` say."""
-
-    def __init__(self, settings: DaggerSettings, reading: Encoder, scorer: nn.Module) -> None:
+    def __init__(self, settings: DaggerSettings, encoder: Encoder, scorer: nn.Module) -> None:
         self.course = load_course(settings.course, settings.data, settings.seed)
-        self.name, self._games = self.course.env.view().name, settings.games
+        self.name = self.course.env.view().name
+        self._settings, self._encoder, self._scorer = settings, encoder, scorer
         self._readers = Readers(
             settings.builders,
             make_resources(self.course.env),
@@ -152,38 +76,77 @@ class School:
             settings.high,
             settings.memory,
         )
-        self._player = Player(
-            self.course.worlds, self._readers, reading, scorer, settings.max_steps
-        )
-        rng, exams = random.Random(settings.seed), self.course.exams
-        self._exam = self._starts(rng.sample(exams, min(settings.exam, len(exams))), rng, 0.0)
 
-    def _starts(
-        self, tasks: Sequence[Mapping[str, Any]], rng: random.Random, helped: float = _HELPED
-    ) -> list[Start]:
-        modes = sorted(self.course.worlds)
+    def play(
+        self,
+        tasks: Sequence[Mapping[str, Any]],
+        rng: random.Random,
+        generator: Generator | None = None,
+        helped: float = _HELPED,
+    ) -> list[Rollout]:
+        """Play ``tasks``, in the course's worlds in turn, with readers that ``rng`` draws.
 
-        def help_of() -> float:
-            return helped * (rng.random() < helped) if helped else 0.0
+        The most probable action is taken; with a ``generator`` one is drawn, and the teacher says at
+        each decision which are good: it helps in a share ``helped`` of the episodes.
+        """
+        modes, rollouts = sorted(self.course.worlds), []
+        for i, task in enumerate(tasks):
+            reader, is_helped = self._readers.draw(rng), rng.random() < helped
+            world = self.course.worlds[modes[i % len(modes)]]
+            share = helped if is_helped else 0.0
+            rollouts.append(self._episode(world, task, reader, share, generator))
+        return rollouts
 
-        return [
-            Start(task, modes[i % len(modes)], self._readers.draw(rng), help_of())
-            for i, task in enumerate(tasks)
-        ]
+    def _episode(
+        self,
+        world: World,
+        task: Mapping[str, Any],
+        reader: Reader,
+        helped: float,
+        generator: Generator | None,
+    ) -> Rollout:
+        """Return the episode; the teacher helps in a share ``helped`` of the steps."""
+        profile, decisions = self._readers.resources.profile, list[Decision]()
+
+        def decide(walk: Walk, session: Session, page: Observation) -> str:
+            seen = self._encoder.encode(walk.look(page), walk.step, profile)
+            if not seen.actions:
+                return profile.view.actions.safe((), walk.instruction)
+            pick = self._pick(seen, generator)
+            named: Sequence[str] = ()
+            if generator is not None:
+                named = self.course.teacher(world, session, walk.past, page, walk.events)
+            good = tuple(i for i, action in enumerate(seen.actions) if action in named)
+            decisions.append(Decision(seen, pick, good))
+            if good and _chance(generator) < helped:
+                pick = good[int(_chance(generator) * len(good))]
+            return seen.actions[pick]
+
+        played = self._readers.play(reader, world, task, decide, self._settings.max_steps)
+        return Rollout(played.page.reward, played.steps, decisions)
+
+    def _pick(self, seen: Encoded, generator: Generator | None) -> int:
+        """Return the place of a drawn candidate, or of the most probable one."""
+        device = next(self._scorer.parameters()).device
+        with torch.inference_mode():
+            logits: Tensor = self._scorer(*collate([seen], device))[0].cpu()
+        if generator is None:
+            return int(logits.argmax())
+        return int(torch.multinomial(logits.softmax(-1), 1, generator=generator))
 
     def practise(self, rng: random.Random, generator: Generator) -> list[Rollout]:
         """Play an epoch's episodes; actions are drawn, and the teacher looks on."""
         tasks = list(self.course.training)
-        starts = self._starts(rng.sample(tasks, min(self._games, len(tasks))), rng)
-        return [self._player.play(start, generator, self.course.teacher) for start in starts]
+        return self.play(rng.sample(tasks, min(self._settings.games, len(tasks))), rng, generator)
 
     def examine(self) -> list[Rollout]:
-        """Play the tasks held out."""
-        return [self._player.play(start) for start in self._exam]
+        """Play the tasks held out, the same ones each time."""
+        rng, tasks = random.Random(self._settings.seed), self.course.exams
+        return self.play(rng.sample(tasks, min(self._settings.exam, len(tasks))), rng)
 
 
-#: Pages, and the places of the good candidates on each.
-Batch = tuple[list[Encoded], list[tuple[int, ...]]]
+def _chance(generator: Generator | None) -> float:
+    return torch.rand((), generator=generator).item()
 
 
 def train(settings: DaggerSettings) -> dict[str, Any]:
@@ -193,28 +156,31 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     every = [settings, *(read_settings(DaggerSettings, *one) for one in settings.also.items())]
     is_joint = len(every) > 1
     scorer, sizes = _scorer(settings, reading, device)
-    schools = [School(one, reading, scorer) for one in every]
-    names = [school.name for school in schools]
-    hashes = [next(iter(school.course.worlds.values())).fingerprint for school in schools]
+    players = [Player(one, reading, scorer) for one in every]
+    names = [player.name for player in players]
+    hashes = [next(iter(player.course.worlds.values())).fingerprint for player in players]
     data = {"sha256": hashes if is_joint else hashes[0]}
     run = open_run(settings, {"data": data})
-    recent: deque[list[Rollout]] = deque(maxlen=settings.keep)
+    recent: deque[list[Decision]] = deque(maxlen=settings.keep)
 
-    def batches(generator: Generator) -> Iterator[Batch]:
+    def batches(generator: Generator) -> Iterator[list[Decision]]:
         own = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
         scorer.eval()
-        rollouts = [one for school in schools for one in school.practise(own, generator)]
+        rollouts = [one for player in players for one in player.practise(own, generator)]
+        taught = [d for one in rollouts for d in one.decisions if d.good]
         trainer.figures |= {
             "train_success": [float(one.reward == 1) for one in rollouts],
-            "agreement": [float(p in good) for one in rollouts for p, good in _taught(one)],
+            "agreement": [float(d.pick in d.good) for d in taught],
         }
-        recent.append(rollouts)
+        recent.append(taught)
         scorer.train()
-        yield from _batches([x for epoch in recent for x in epoch], settings, generator)
+        examples = [d for epoch in recent for d in epoch]
+        for _ in range(settings.passes):
+            yield from shuffled(examples, settings.batch, generator, lambda d: len(d.seen.actions))
 
     def examined() -> list[list[Rollout]]:
         scorer.eval()
-        return [school.examine() for school in schools]
+        return [player.examine() for player in players]
 
     def metric() -> dict[str, float]:
         won = [mean([float(one.reward == 1) for one in rollouts]) for rollouts in examined()]
@@ -248,7 +214,7 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     return run.summarise(rows, [])
 
 
-def _fitted(trainer: Trainer[Batch], scorer: nn.Module, settings: DaggerSettings) -> int:
+def _fitted(trainer: Trainer[list[Decision]], scorer: nn.Module, settings: DaggerSettings) -> int:
     """Train, mix the last epoch's weights into ``scorer``'s (weight averaging); return the epochs.
 
     The best epoch of a short exam is partly luck, and the last one has played most; their mean wins
@@ -266,12 +232,12 @@ def _fitted(trainer: Trainer[Batch], scorer: nn.Module, settings: DaggerSettings
     return epochs
 
 
-def _loss(scorer: nn.Module, device: torch.device, batch: Batch) -> Tensor:
+def _loss(scorer: nn.Module, device: torch.device, batch: Sequence[Decision]) -> Tensor:
     """Return the mean negative log-probability that one of the good candidates is chosen."""
-    rows, page, absent = collate(batch[0], device)
+    rows, page, absent = collate([one.seen for one in batch], device)
     is_good = torch.zeros_like(absent)
-    for line, good in enumerate(batch[1]):
-        is_good[line, list(good)] = True
+    for line, one in enumerate(batch):
+        is_good[line, list(one.good)] = True
     logp = scorer(rows, page, absent).log_softmax(-1)
     loss: Tensor = -logp.masked_fill(~is_good, -1e9).logsumexp(-1).mean()
     return loss
@@ -306,19 +272,3 @@ def _scorer(
             )
         scorer.load_state_dict(before.state_dict())
     return scorer, sizes
-
-
-def _batches(
-    played: Sequence[Rollout], settings: DaggerSettings, generator: Generator
-) -> Iterator[Batch]:
-    """Yield the decisions that the teacher had a word on, ``settings.passes`` times."""
-    seen = [s for one in played for s, good in zip(one.seen, one.good, strict=True) if good]
-    good = [good for one in played for good in one.good if good]
-    for _ in range(settings.passes):
-        for places in sized_batches(seen, settings.batch, generator):
-            yield [seen[i] for i in places], [good[i] for i in places]
-
-
-def _taught(one: Rollout) -> list[tuple[int, tuple[int, ...]]]:
-    """Return the picks and good candidates of the decisions that the teacher had a word on."""
-    return [(p, good) for p, good in zip(one.picks, one.good, strict=True) if good]

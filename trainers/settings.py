@@ -110,6 +110,15 @@ class NeedSettings(Settings):
     folds: int = Field(default=4, ge=2, description="one part in so many of the tasks is held out")
 
 
+class AdapterSettings(Settings):
+    """An adapter on the sentence model."""
+
+    rank: int = Field(default=16, ge=1, description="of the adapter's matrices")
+    held_out: tuple[str, ...] = Field(
+        default=(), description="tested on alone: splits of wordings, scenarios, titles of articles"
+    )
+
+
 class ReaderSettings(Settings):
     """What both trainers of the reader of instructions read, and leave out."""
 
@@ -121,10 +130,9 @@ class ReaderSettings(Settings):
     held_out: tuple[str, ...] = Field(default=(), description="splits of wordings left out")
 
 
-class TaggerSettings(ReaderSettings):
-    """The token tagger: what each word of an instruction is; an adapter on the sentence model."""
+class TaggerSettings(AdapterSettings, ReaderSettings):
+    """The token tagger: what each word of an instruction is."""
 
-    rank: int = Field(default=16, ge=1, description="of the adapter's matrices")
     start: str = Field(default="", description="a checkpoint whose weights are trained further")
     rooms: int = Field(default=2000, ge=0, description="sentences of tasks in rooms, an epoch")
     texts: int = Field(default=2500, ge=1, description="recombined texts of the shop, an epoch")
@@ -141,22 +149,18 @@ class InstructionSettings(ReaderSettings):
     pages: int = Field(default=6000, ge=1, description="goals whose pages are read")
 
 
-class UtteranceSettings(Settings):
+class UtteranceSettings(AdapterSettings):
     """What an utterance is for: statement, standing wish, question, wish to forget, correction."""
 
     sentences: int = Field(default=600, ge=100, description="made sentences of each purpose")
-    rank: int = Field(default=8, ge=1, description="of the adapter's matrices")
     people: str = Field(description="conversations of people with an assistant, as BFCL has them")
-    held_out: tuple[str, ...] = Field(default=(), description="scenarios of theirs to test on")
     questions: str = Field(description="people's questions about articles, as SQuAD has them")
 
 
-class JudgeSettings(Settings):
-    """The probability that a passage answers a question: an adapter on the sentence model."""
+class JudgeSettings(AdapterSettings):
+    """The probability that a passage answers a question."""
 
     questions: str = Field(description="people's questions about articles, as SQuAD 2.0 has them")
-    held_out: tuple[str, ...] = Field(default=(), description="titles of articles to test on")
-    rank: int = Field(default=16, ge=1, description="of the adapter's matrices")
 
 
 #: Trainers by name: what follows ``stategate train``, and the name of the default YAML file.

@@ -8,7 +8,7 @@ that was not.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -23,6 +23,7 @@ from stategate.stores.runs import mean
 from stategate.trainers.settings import Settings
 
 B = TypeVar("B")  # a batch
+E = TypeVar("E")  # an example
 #: One row of figures an epoch, by name.
 History = list[dict[str, Any]]
 #: Figures by name.
@@ -38,6 +39,21 @@ def pick_device(name: str) -> torch.device:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise UserError("device cuda was asked for, but there is no GPU: set device=cpu")
     return torch.device(name)
+
+
+def shuffled(
+    examples: Sequence[E], size: int, generator: Generator, length: Callable[[E], int] | None = None
+) -> Iterator[list[E]]:
+    """Yield ``examples`` once in random batches, each of examples of like ``length`` (less padding)."""
+    order = torch.randperm(len(examples), generator=generator).tolist()
+    batches: list[list[E]] = []
+    for start in range(0, len(order), 32 * size):
+        part = [examples[i] for i in order[start : start + 32 * size]]
+        if length is not None:
+            part.sort(key=length)
+        batches += [part[i : i + size] for i in range(0, len(part), size)]
+    for place in torch.randperm(len(batches), generator=generator).tolist():
+        yield batches[place]
 
 
 class Trainer(Generic[B]):

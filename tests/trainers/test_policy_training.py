@@ -18,7 +18,7 @@ from stategate.stores.assets.weights import read_meta
 from stategate.stores.errors import UserError
 from stategate.trainers import dagger
 from stategate.trainers.alfworld.course import course
-from stategate.trainers.dagger import Player, Start
+from stategate.trainers.dagger import Player
 from stategate.trainers.episodes import Readers, Walk, make_resources
 from stategate.trainers.settings import DaggerSettings, read_settings
 from stategate.trainers.webshop.course import good_actions
@@ -97,22 +97,18 @@ def test_it_learns_in_several_worlds_at_once(tmp_path):
     assert [row["n"] for row in summary["rows"]] == [2, 1]
 
 
-def test_a_teacher_helps_where_it_is_asked_to_and_is_noted_at_every_decision():
+def test_a_teacher_helps_where_it_is_asked_to_and_is_noted_at_every_decision(tmp_path):
     plan = course("sample", 0)
-    readers = Readers({"full": 1}, make_resources(plan.env), 2000, 2000)
     reading = shipped_encoder()
     torch.manual_seed(0)
     scorer = make_scorer(len(reading.row_features), len(reading.page_features), 8)
-    starts = [
-        Start(task, "train", readers.draw(random.Random(0)), 1.0) for task in plan.training[:3]
-    ]
-    generator = torch.Generator().manual_seed(0)
-    player = Player(plan.worlds, readers, reading, scorer, 30)
-    helped = [player.play(start, generator, plan.teacher) for start in starts]
+    player = Player(settings(tmp_path, "max_steps=30", "low=2000", "high=2000"), reading, scorer)
+    tasks, generator = plan.training[:3], torch.Generator().manual_seed(0)
+    helped = player.play(tasks, random.Random(0), generator, helped=1.0)
     assert all(one.reward == 1 for one in helped)
-    assert all(len(one.good) == len(one.picks) and all(one.good) for one in helped)
-    alone = [player.play(start, generator) for start in starts]
-    assert not any(one.good for one in alone)
+    assert all(decision.good for one in helped for decision in one.decisions)
+    alone = player.play(tasks, random.Random(0))
+    assert not any(decision.good for one in alone for decision in one.decisions)
     assert sum(one.reward for one in alone) < 3
 
 
@@ -173,12 +169,12 @@ def test_a_walk_builds_the_contexts_that_the_graph_builds(shop):
         page = outcome
 
 
-def test_a_rollout_is_the_episode_that_the_graph_plays(shop):
+def test_a_rollout_is_the_episode_that_the_graph_plays(tmp_path):
     scorer, reading, _ = load_scorer("policy")
-    readers = readers_of({"full": 1.0}, 2000, 2000)
-    starts = [Start({"goal": g}, "rich", readers.draw(random.Random(0))) for g in range(4)]
-    player = Player({"rich": shop}, readers, reading, scorer)
-    played = [player.play(start) for start in starts]
+    shop = f"course={good_actions.__module__}"
+    told = settings(tmp_path, shop, "low=2000", "high=2000", "max_steps=20", "memory={}")
+    player = Player(told, reading, scorer)
+    played = player.play([{"goal": g // 2} for g in range(8)], random.Random(0))[::2]
     overrides = [
         "updater.kind=none",
         "actor.kind=policy",

@@ -1,11 +1,12 @@
 """The networks of the instruction reader in torch: each with its examples, loss and figures.
 
-``language/instruction`` reads the same weights in NumPy. Every loss and metric takes the network first,
-then examples, so that one function fits them all (``fit.fit_part``).
+``language/instruction`` reads the same weights in NumPy.
 """
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -32,51 +33,23 @@ _DROPPED = 0.12  # share of hashed features that are hidden in training
 _IN_ROOM = 0.7  # share of examples that choose among a room's places alone
 _OFFERED = 12  # names that a room shows
 _HIDDEN = {"value": 32, "subject": 8}
+E = TypeVar("E")  # an example
 
 
-class HashedLinear(nn.Module):
-    """A sum of hashed features' weights; rounded to bytes where it is shipped."""
+class Part(nn.Module, ABC, Generic[E]):
+    """One part of the reader."""
 
-    def __init__(self, size: int, out: int) -> None:
-        super().__init__()
-        self.table = nn.EmbeddingBag(size, out, mode="sum")
-        nn.init.zeros_(self.table.weight)
+    @abstractmethod
+    def loss(self, batch: Sequence[E]) -> Tensor:
+        """Return the cross-entropy."""
 
-    def forward(self, rows: Sequence[NDArray[np.int64]]) -> Tensor:
-        """Return (rows, out); in training some features of each row are hidden."""
-        flat = torch.from_numpy(np.concatenate(rows))
-        starts = torch.tensor(np.cumsum([0, *map(len, rows[:-1])]))
-        weights = torch.ones(len(flat))
-        if self.training:
-            weights = (torch.rand(len(flat)) >= _DROPPED) / (1 - _DROPPED)
-        summed: Tensor = self.table(flat, starts, per_sample_weights=weights)
-        return summed
+    @abstractmethod
+    def right(self, examples: Sequence[E]) -> Figures:
+        """Return how often the part is right; the first figure decides which epoch is kept."""
 
-    def arrays(self, name: str) -> dict[str, Tensor]:
-        """Return the table as bytes, with a scale for each column."""
-        weight = self.table.weight.detach()
-        scale = weight.abs().amax(0).clamp_min(1e-6) / 127
-        return {f"{name}/table": (weight / scale).round().to(torch.int8), f"{name}/scale": scale}
-
-
-class GoalNetwork(nn.Module):
-    """What ``language.instruction.goals`` does: a linear layer for kind, thing and place."""
-
-    def __init__(self, names: Sequence[Sequence[str]]) -> None:
-        super().__init__()
-        self.sizes = [len(own) for own in names]
-        self.sparse = HashedLinear(_GOAL_BUCKETS, sum(self.sizes))
-        self.bias = nn.Parameter(torch.zeros(sum(self.sizes)))
-
-    def forward(self, rows: Sequence[NDArray[np.int64]]) -> tuple[Tensor, ...]:
-        """Return the logits of kind, thing and place."""
-        length = torch.tensor([[max(len(row), 1) ** 0.5] for row in rows])
-        logits: Tensor = self.sparse(rows) / length + self.bias
-        return tuple(torch.split(logits, self.sizes, 1))
-
+    @abstractmethod
     def arrays(self) -> dict[str, Tensor]:
-        """Return the weights as the reader of goals reads them."""
-        return {**self.sparse.arrays("goal"), "goal/bias": self.bias}
+        """Return the weights under the names by which they are read."""
 
 
 #: A sentence's buckets, and the places of its kind, thing and place among the names.
@@ -94,23 +67,52 @@ def goal_example(sentence: Sentence, names: Sequence[Sequence[str]]) -> GoalExam
     return np.array(buckets(sentence_features(words), _GOAL_BUCKETS)), (kind, thing, place)
 
 
-def goal_loss(network: GoalNetwork, batch: Sequence[GoalExample]) -> Tensor:
-    """Return the cross-entropy of kind, thing and place."""
-    gold = torch.tensor([own for _, own in batch])
-    logits = network([row for row, _ in batch])
-    return sum((cross_entropy(one, gold[:, i]) for i, one in enumerate(logits)), torch.zeros(()))
+class GoalNetwork(Part[GoalExample]):
+    """What ``language.instruction.goals`` does: a linear layer for kind, thing and place.
 
+    It sums hashed features' weights, which are rounded to bytes where they are shipped.
+    """
 
-def goals_right(network: GoalNetwork, examples: Sequence[GoalExample]) -> Figures:
-    """Return how often all is read right, and each of kind, thing and place."""
-    gold = torch.tensor([own for _, own in examples])
-    with torch.inference_mode():
-        logits = network([row for row, _ in examples])
-    right = torch.stack([one.argmax(1) for one in logits], 1) == gold
-    figures = {"goals_right": float(right.all(1).float().mean())}
-    return figures | dict(
-        zip(("kind", "thing", "place"), right.float().mean(0).tolist(), strict=True)
-    )
+    def __init__(self, names: Sequence[Sequence[str]]) -> None:
+        super().__init__()
+        self.sizes = [len(own) for own in names]
+        self.table = nn.EmbeddingBag(_GOAL_BUCKETS, sum(self.sizes), mode="sum")
+        nn.init.zeros_(self.table.weight)
+        self.bias = nn.Parameter(torch.zeros(sum(self.sizes)))
+
+    def forward(self, rows: Sequence[NDArray[np.int64]]) -> tuple[Tensor, ...]:
+        """Return the logits of kind, thing and place; in training some features are hidden."""
+        flat = torch.from_numpy(np.concatenate(rows))
+        starts = torch.tensor(np.cumsum([0, *map(len, rows[:-1])]))
+        weights = torch.ones(len(flat))
+        if self.training:
+            weights = (torch.rand(len(flat)) >= _DROPPED) / (1 - _DROPPED)
+        length = torch.tensor([[max(len(row), 1) ** 0.5] for row in rows])
+        logits = self.table(flat, starts, per_sample_weights=weights) / length + self.bias
+        return tuple(torch.split(logits, self.sizes, 1))
+
+    def loss(self, batch: Sequence[GoalExample]) -> Tensor:
+        """Return the cross-entropy of kind, thing and place."""
+        gold = torch.tensor([own for _, own in batch])
+        logits = self([row for row, _ in batch])
+        return sum(
+            (cross_entropy(one, gold[:, i]) for i, one in enumerate(logits)), torch.zeros(())
+        )
+
+    def right(self, examples: Sequence[GoalExample]) -> Figures:
+        """Return how often all is read right, and each of kind, thing and place."""
+        gold = torch.tensor([own for _, own in examples])
+        logits = self([row for row, _ in examples])
+        right = (torch.stack([one.argmax(1) for one in logits], 1) == gold).float()
+        each = dict(zip(("kind", "thing", "place"), right.mean(0).tolist(), strict=True))
+        return {"goals_right": float(right.prod(1).mean()), **each}
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Return the table as bytes, with a scale for each column, and the bias."""
+        weight = self.table.weight.detach()
+        scale = weight.abs().amax(0).clamp_min(1e-6) / 127
+        table = (weight / scale).round().to(torch.int8)
+        return {"goal/table": table, "goal/scale": scale, "goal/bias": self.bias}
 
 
 #: The features of each candidate of a slot, and the place of the right one.
@@ -131,17 +133,26 @@ def name_examples(
         yield torch.tensor(rows), names.index(gold)
 
 
-def name_loss(network: nn.Linear, batch: Sequence[NameExample]) -> Tensor:
-    """Return the mean cross-entropy of the right candidates."""
-    losses = [cross_entropy(network(rows)[:, 0][None], torch.tensor([i])) for rows, i in batch]
-    return torch.stack(losses).mean()
+class NameNetwork(Part[NameExample]):
+    """Which of a room's names is meant by the words for a slot: one linear layer."""
 
+    def __init__(self, slot: str, size: int) -> None:
+        super().__init__()
+        self.slot, self.linear = slot, nn.Linear(size, 1, bias=False)
 
-def names_right(network: nn.Linear, examples: Sequence[NameExample]) -> Figures:
-    """Return how often the likeliest candidate is the right one."""
-    with torch.inference_mode():
-        right = [int(network(rows)[:, 0].argmax()) == i for rows, i in examples]
-    return {"names_right": float(np.mean(right))}
+    def loss(self, batch: Sequence[NameExample]) -> Tensor:
+        """Return the mean cross-entropy of the right candidates."""
+        losses = [cross_entropy(self.linear(rows).T, torch.tensor([i])) for rows, i in batch]
+        return torch.stack(losses).mean()
+
+    def right(self, examples: Sequence[NameExample]) -> Figures:
+        """Return how often the likeliest candidate is the right one."""
+        right = [int(self.linear(rows)[:, 0].argmax()) == i for rows, i in examples]
+        return {f"{self.slot}_named": float(np.mean(right))}
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Return the weight of each feature."""
+        return {f"name/{self.slot}": self.linear.weight[0]}
 
 
 class Layered(nn.Module):
@@ -159,70 +170,67 @@ class Layered(nn.Module):
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the weights as they are read."""
-        layers = {"1": self.first, "2": self.second}
-        return {
-            f"{self.name}/{kind}{i}": tensor
-            for i, layer in layers.items()
-            for kind, tensor in (("w", layer.weight.T), ("b", layer.bias))
-        }
+        arrays = {}
+        for i, layer in (1, self.first), (2, self.second):
+            arrays[f"{self.name}/w{i}"], arrays[f"{self.name}/b{i}"] = layer.weight.T, layer.bias
+        return arrays
 
 
-class ChoiceNetwork(nn.Module):
+class ChoiceNetwork(Part[ChoiceExample]):
     """Which value of a choice is asked or excluded, and whether none is."""
 
     def __init__(self, value: int, none: int) -> None:
         super().__init__()
         self.value, self.none = Layered("value", value, 2), nn.Linear(none, 1)
 
+    def forward(self, one: ChoiceExample) -> tuple[Tensor, Tensor]:
+        """Return the logits of being asked (none last), and of being excluded."""
+        out = self.value(torch.from_numpy(one.rows))
+        return torch.cat([out[:, 0], self.none(torch.from_numpy(one.none))]), out[:, 1]
+
+    def loss(self, batch: Sequence[ChoiceExample]) -> Tensor:
+        """Return the mean cross-entropy of the asked value and of those excluded."""
+        losses = []
+        for one in batch:
+            asked, out = self(one)
+            losses.append(cross_entropy(asked[None], torch.tensor([one.asked])))
+            others = [i for i in range(len(out)) if i != one.asked]
+            if others:
+                gold = torch.tensor([float(i in one.excluded) for i in others])
+                losses.append(binary_cross_entropy_with_logits(out[others], gold))
+        return torch.stack(losses).sum() / len(batch)
+
+    def right(self, examples: Sequence[ChoiceExample]) -> Figures:
+        """Return how often the likeliest value (or none) is the asked one."""
+        right = [int(self(one)[0].argmax()) == one.asked for one in examples]
+        return {"choices_right": float(np.mean(right))}
+
     def arrays(self) -> dict[str, Tensor]:
         """Return the weights as ``language.instruction.choices`` reads them."""
         return {**self.value.arrays(), "none/w1": self.none.weight.T, "none/b1": self.none.bias}
 
 
-def choice_logits(network: ChoiceNetwork, one: ChoiceExample) -> tuple[Tensor, Tensor]:
-    """Return the logits of being asked (none last), and of being excluded."""
-    out = network.value(torch.from_numpy(one.rows))
-    return torch.cat([out[:, 0], network.none(torch.from_numpy(one.none))]), out[:, 1]
+class SubjectNetwork(Part[SubjectExample]):
+    """Whether a product is the thing that was asked for."""
 
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.layers = Layered("subject", size, 1)
 
-def choice_loss(network: ChoiceNetwork, batch: Sequence[ChoiceExample]) -> Tensor:
-    """Return the mean cross-entropy of the asked value and of those excluded."""
-    losses = []
-    for one in batch:
-        asked, out = choice_logits(network, one)
-        losses.append(cross_entropy(asked[None], torch.tensor([one.asked])))
-        others = [i for i in range(len(out)) if i != one.asked]
-        if others:
-            gold = torch.tensor([float(i in one.excluded) for i in others])
-            losses.append(binary_cross_entropy_with_logits(out[others], gold))
-    return torch.stack(losses).sum() / len(batch)
+    def forward(self, examples: Sequence[SubjectExample]) -> tuple[Tensor, Tensor]:
+        """Return the logit of each product, and whether it is the thing."""
+        logits = self.layers(torch.from_numpy(np.stack([one.row for one in examples])))[:, 0]
+        return logits, torch.tensor([float(one.is_met) for one in examples])
 
+    def loss(self, batch: Sequence[SubjectExample]) -> Tensor:
+        """Return the cross-entropy."""
+        return binary_cross_entropy_with_logits(*self(batch))
 
-def choices_right(network: ChoiceNetwork, examples: Sequence[ChoiceExample]) -> Figures:
-    """Return how often the likeliest value (or none) is the asked one."""
-    with torch.inference_mode():
-        right = [int(choice_logits(network, one)[0].argmax()) == one.asked for one in examples]
-    return {"choices_right": float(np.mean(right))}
+    def right(self, examples: Sequence[SubjectExample]) -> Figures:
+        """Return how often a product is rightly taken for the thing asked for, or for another."""
+        logits, gold = self(examples)
+        return {"subjects_right": float(((logits > 0) == (gold > 0)).float().mean())}
 
-
-def subject_logits(network: Layered, examples: Sequence[SubjectExample]) -> Tensor:
-    """Return the logit that each product is the thing that was asked for."""
-    logits: Tensor = network(torch.from_numpy(np.stack([one.row for one in examples])))
-    return logits[:, 0]
-
-
-def subject_loss(network: Layered, batch: Sequence[SubjectExample]) -> Tensor:
-    """Return the cross-entropy of being the thing that was asked for."""
-    gold = torch.tensor([float(one.is_met) for one in batch])
-    return binary_cross_entropy_with_logits(subject_logits(network, batch), gold)
-
-
-def subjects_right(network: Layered, examples: Sequence[SubjectExample]) -> Figures:
-    """Return how often a product is rightly taken for the thing asked for, or for another."""
-    with torch.inference_mode():
-        is_likely = subject_logits(network, examples) > 0
-    return {
-        "subjects_right": float(
-            (is_likely == torch.tensor([e.is_met for e in examples])).float().mean()
-        )
-    }
+    def arrays(self) -> dict[str, Tensor]:
+        """Return the weights as ``language.instruction.aligned`` reads them."""
+        return self.layers.arrays()

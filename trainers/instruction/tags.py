@@ -9,7 +9,6 @@ splits of wordings in ``held_out``, one in ten of the writers' requests and the 
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +22,15 @@ from torch.nn.functional import cross_entropy
 from stategate.language.amounts import tokens
 from stategate.language.instruction.tagger import TAGS, token_places
 from stategate.stores.assets.downloads import sha256
-from stategate.stores.assets.weights import load_weights, save_weights
-from stategate.stores.runs import provenance, public_path
-from stategate.trainers.adapter import WIDTH, AdaptedModel, by_length
+from stategate.stores.assets.weights import load_weights
+from stategate.stores.runs import public_path
+from stategate.trainers.adapter import WIDTH, AdaptedModel
 from stategate.trainers.instruction.marked import unmarked
 from stategate.trainers.instruction.rooms import Recombined, goals_of_games, read_people
 from stategate.trainers.instruction.shop import ShopData
 from stategate.trainers.instruction.written import WRITTEN, held_requests, written_texts
 from stategate.trainers.settings import TaggerSettings, open_run
-from stategate.trainers.trainer import Figures, Trainer
+from stategate.trainers.trainer import Figures
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -50,7 +49,7 @@ class TaggedText:
     is_number: NDArray[np.bool_]
 
 
-class TagModel(AdaptedModel):
+class TagModel(AdaptedModel[TaggedText]):
     """Reads each token as the mean of its pieces' states."""
 
     def __init__(self, rank: int) -> None:
@@ -66,33 +65,48 @@ class TagModel(AdaptedModel):
 
     def forward(self, batch: Sequence[TaggedText]) -> Tensor:
         """Return the logits (tokens, TAGS) of all tokens of ``batch``."""
-        means = []
-        for one, states in zip(batch, self.states([one.pieces for one in batch]), strict=True):
-            own = torch.from_numpy(one.places == np.arange(len(one.tags))[:, None]).float()
-            count = own.sum(1, keepdim=True).clamp_min(1)
-            means.append(own @ states[: own.shape[1]] / count)
-        logits: Tensor = self.head(torch.cat(means))
+        masks = [one.places == np.arange(len(one.tags))[:, None] for one in batch]
+        logits: Tensor = self.head(self.means([one.pieces for one in batch], masks))
         return logits
 
+    def length(self, example: TaggedText) -> int:
+        """Return the number of word pieces."""
+        return len(example.places)
 
-def tag_loss(model: TagModel, batch: Sequence[TaggedText]) -> Tensor:
-    """Return the cross-entropy of the tags, numbers weighted."""
-    gold = torch.from_numpy(np.concatenate([one.tags for one in batch]))
-    is_number = torch.from_numpy(np.concatenate([one.is_number for one in batch]))
-    weight = torch.where(is_number, _NUMBERS, 1.0)
-    return (cross_entropy(model(batch), gold, reduction="none") * weight).sum() / weight.sum()
+    def loss(self, batch: Sequence[TaggedText]) -> Tensor:
+        """Return the cross-entropy of the tags, numbers weighted."""
+        gold = torch.from_numpy(np.concatenate([one.tags for one in batch]))
+        is_number = torch.from_numpy(np.concatenate([one.is_number for one in batch]))
+        weight = torch.where(is_number, _NUMBERS, 1.0)
+        return (cross_entropy(self(batch), gold, reduction="none") * weight).sum() / weight.sum()
 
+    @torch.inference_mode()
+    def right(self, texts: Sequence[TaggedText]) -> Figures:
+        """Return the share of tokens with the right tag, and of texts whose limits are all right."""
+        ends = [TAGS.index("high"), TAGS.index("low")]
+        tags, limits = [], []
+        for one in texts:
+            best = self([one]).argmax(1).numpy()
+            tags += (best == one.tags).tolist()
+            limits.append(all(((best == end) == (one.tags == end)).all() for end in ends))
+        return {"tags_right": float(np.mean(tags)), "limits_right": float(np.mean(limits))}
 
-@torch.inference_mode()
-def tags_right(model: TagModel, texts: Sequence[TaggedText]) -> Figures:
-    """Return the share of tokens with the right tag, and of texts whose limits are all right."""
-    ends = [TAGS.index("high"), TAGS.index("low")]
-    tags, limits = [], []
-    for one in texts:
-        best = model([one]).argmax(1).numpy()
-        tags += (best == one.tags).tolist()
-        limits.append(all(((best == end) == (one.tags == end)).all() for end in ends))
-    return {"tags_right": float(np.mean(tags)), "limits_right": float(np.mean(limits))}
+    @torch.inference_mode()
+    def calibrate(self, texts: Sequence[TaggedText]) -> float:
+        """Scale the head so that its probabilities are likeliest on ``texts`` (temperature scaling).
+
+        Returns the factor on the logits (Guo et al. 2017).
+        """
+        logits = torch.cat([self([one]) for one in texts])
+        gold = torch.from_numpy(np.concatenate([one.tags for one in texts]))
+        best = minimize_scalar(
+            lambda scale: float(cross_entropy(scale * logits, gold)),
+            bounds=(0.1, 3),
+            method="bounded",
+        )
+        self.head.weight.mul_(best.x)
+        self.head.bias.mul_(best.x)
+        return float(best.x)
 
 
 def measured(model: TagModel, held: Mapping[str, Sequence[TaggedText]]) -> Figures:
@@ -100,33 +114,17 @@ def measured(model: TagModel, held: Mapping[str, Sequence[TaggedText]]) -> Figur
     figures = {
         f"{name}_{figure}": share
         for name, texts in held.items()
-        for figure, share in tags_right(model, texts).items()
+        for figure, share in model.right(texts).items()
     }
     return {"right": float(np.mean([*figures.values()])), **figures}
-
-
-@torch.inference_mode()
-def calibrate(model: TagModel, texts: Sequence[TaggedText]) -> float:
-    """Scale the head so that its probabilities are likeliest on ``texts`` (temperature scaling).
-
-    Returns the factor on the logits (Guo et al. 2017).
-    """
-    logits = torch.cat([model([one]) for one in texts])
-    gold = torch.from_numpy(np.concatenate([one.tags for one in texts]))
-    best = minimize_scalar(
-        lambda scale: float(cross_entropy(scale * logits, gold)), bounds=(0.1, 3), method="bounded"
-    )
-    model.head.weight.mul_(best.x)
-    model.head.bias.mul_(best.x)
-    return float(best.x)
 
 
 def train(settings: TaggerSettings) -> dict[str, Any]:
     """Train, write the checkpoint; return the summary."""
     torch.manual_seed(settings.seed)
     people = Path(settings.people)
-    files = {"people": sha256(people), "written": sha256(WRITTEN)}
-    run = open_run(settings, {"data": files})
+    data = {"people": sha256(people), "written": sha256(WRITTEN)}
+    run = open_run(settings, {"data": data})
     shop, model = ShopData.of(settings), TagModel(settings.rank)
     if settings.start:
         model.start_from(load_weights(settings.start, "tagger")[0])
@@ -136,41 +134,24 @@ def train(settings: TaggerSettings) -> dict[str, Any]:
         "families": [model.example(text) for text in shop.held_texts(settings.seed)],
         "requests": [model.example(text) for text in held_requests()],
     }
-    data = partial(_batches, settings, model, shop, rooms)
-    trainer = Trainer(data, model, partial(tag_loss, model), lambda: measured(model, held))
-    epochs = len(trainer.fit(settings)) - 1
+
+    def texts(generator: Generator) -> list[TaggedText]:
+        made = _texts(settings, shop, rooms, generator.initial_seed())
+        return [one for text in made if len((one := model.example(text)).tags)]
+
+    epochs = model.fit(settings, texts, lambda: measured(model, held))
     every = [text for texts in held.values() for text in texts]
-    figures = {**measured(model, held), "scale": calibrate(model, every)}
-    meta = {
-        "kind": "tagger",
-        "architecture": {"tags": list(TAGS), "rank": settings.rank, "model": "all-MiniLM-L6-v2"},
-        "metrics": figures,
-        "held_out": list(settings.held_out),
-        "families": shop.families,
-        "data": files,
-        "start": public_path(settings.start),
-        "epochs": epochs,
-        "seed": settings.seed,
-        **provenance(),
-    }
-    save_weights(settings.checkpoint, model.arrays(), meta)
+    figures = {**measured(model, held), "scale": model.calibrate(every)}
+    facts = {"metrics": figures, "families": shop.families, "data": data, "epochs": epochs}
+    start = public_path(settings.start)
+    model.save("tagger", settings, {"tags": list(TAGS)}, start=start, **facts)
     return run.summarise([{"agent": "held out", "n": len(every), **figures}], [])
 
 
-def _batches(
-    settings: TaggerSettings,
-    model: TagModel,
-    shop: ShopData,
-    rooms: Recombined,
-    generator: Generator,
-) -> Iterator[list[TaggedText]]:
-    """Yield an epoch's batches: new texts, of like length in each."""
-    seed = generator.initial_seed()
+def _texts(settings: TaggerSettings, shop: ShopData, rooms: Recombined, seed: int) -> Iterator[str]:
+    """Yield an epoch's marked texts."""
     rng = random.Random(f"rooms {seed}")
-    originals = rng.sample([*rooms.originals()], settings.rooms // 2)
-    sentences = [*originals, *rooms.made(settings.rooms // 2, rng)]
-    texts = [*shop.texts(settings.texts // 2, seed), *(one.text for one in sentences)]
-    texts += written_texts(settings.written, seed)
-    examples = [one for text in texts if len((one := model.example(text)).tags)]
-    for places in by_length([len(one.places) for one in examples], settings.batch, generator):
-        yield [examples[i] for i in places]
+    yield from (one.text for one in rng.sample([*rooms.originals()], settings.rooms // 2))
+    yield from (one.text for one in rooms.made(settings.rooms // 2, rng))
+    yield from shop.texts(settings.texts // 2, seed)
+    yield from written_texts(settings.written, seed)

@@ -9,25 +9,23 @@ of ``held_out`` are left out; on them the probabilities are calibrated (Platt sc
 import gzip
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from stategate.language.sentences import sentences
 from stategate.nodes.models.judge import EMBEDDER
+from stategate.nodes.protocols import Vector
 from stategate.stores.assets.downloads import sha256
-from stategate.stores.assets.weights import save_weights
-from stategate.stores.runs import provenance
-from stategate.trainers.adapter import WIDTH, AdaptedModel, by_length, padded
+from stategate.trainers.adapter import WIDTH, AdaptedModel
+from stategate.trainers.calibration import area_under_curve, calibrated
 from stategate.trainers.settings import JudgeSettings, open_run
-from stategate.trainers.trainer import Figures, Trainer
 
 MEMORIES = Path(__file__).with_name("memories.jsonl")
 _PIECES = 160  # word pieces of a pair that are read
@@ -77,13 +75,11 @@ def article_examples(path: Path) -> dict[str, list[Example]]:
 
 
 def _article_example(row: dict[str, Any], context: str) -> Example:
-    parts = tuple(sentences(context))
-    answers = row.get("plausible_answers" if row["is_impossible"] else "answers", ())
+    parts, is_answered = tuple(sentences(context)), not row["is_impossible"]
+    answers = row.get("answers" if is_answered else "plausible_answers", ())
     text = answers[0]["text"] if answers else ""
     place = next((i for i, part in enumerate(parts) if text and text in part), None)
-    if row["is_impossible"]:
-        return Example(row["question"], parts, None, place)
-    return Example(row["question"], parts, place)
+    return Example(row["question"], parts, *((place, None) if is_answered else (None, place)))
 
 
 def pairs_of(example: Example, rng: random.Random) -> list[Pair]:
@@ -108,7 +104,7 @@ def _shared_words(first: str, second: str) -> int:
     return len({*first.lower().split()} & {*second.lower().split()})
 
 
-class PairModel(AdaptedModel):
+class PairModel(AdaptedModel[Pair]):
     """Reads a question and a passage together; its head compares their mean states."""
 
     def __init__(self, rank: int) -> None:
@@ -117,20 +113,24 @@ class PairModel(AdaptedModel):
     def forward(self, texts: Sequence[tuple[str, str]]) -> Tensor:
         """Return a logit for each (question, passage)."""
         pieces = [self.tokenizer.encode(*pair) for pair in texts]
-        hidden = self.states(pieces)
-        there = padded([one.attention_mask for one in pieces], hidden.shape[1])
-        is_second = padded([one.type_ids for one in pieces], hidden.shape[1])
-        first, second = (
-            (hidden * own.unsqueeze(-1)).sum(1) / own.sum(1, keepdim=True).clamp_min(1)
-            for own in (there * (1 - is_second), there * is_second)
-        )
+        masks = [np.equal.outer([0, 1], one.type_ids) for one in pieces]
+        first, second = self.means(pieces, masks).view(-1, 2, WIDTH).unbind(1)
         rows = torch.cat([first, second, 20 * first * second, (first - second).abs()], 1)
         logits: Tensor = self.head(rows).squeeze(1)
         return logits
 
+    def length(self, example: Pair) -> int:
+        """Return the length of the passage."""
+        return len(example[1])
+
+    def loss(self, batch: Sequence[Pair]) -> Tensor:
+        """Return the weighted cross-entropy of the pairs."""
+        gold, weight = (torch.tensor([pair[i] for pair in batch]) for i in (2, 3))
+        return binary_cross_entropy_with_logits(self([pair[:2] for pair in batch]), gold, weight)
+
     @torch.inference_mode()
-    def likeliest(self, examples: Sequence[Example]) -> np.ndarray[Any, Any]:
-        """Return for each example the highest logit of its passages."""
+    def scored(self, examples: Sequence[Example]) -> Vector:
+        """Return rows (highest logit of the passages, whether one answers, 1) of the examples."""
         texts = [(one.question, passage) for one in examples for passage in one.passages]
         order = sorted(range(len(texts)), key=lambda i: len(texts[i][0]) + len(texts[i][1]))
         logits = np.zeros(len(texts))
@@ -138,59 +138,32 @@ class PairModel(AdaptedModel):
             places = order[start : start + 32]
             logits[places] = self([texts[i] for i in places]).numpy()
         ends = np.cumsum([len(one.passages) for one in examples])
-        return np.array([part.max(initial=-50) for part in np.split(logits, ends[:-1])])
+        best = [part.max(initial=-50) for part in np.split(logits, ends[:-1])]
+        answerable = [float(one.answer is not None) for one in examples]
+        return np.stack([best, answerable, np.ones(len(best))], axis=1)
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """Questions that nothing is learned from, by where they are asked."""
-
-    memories: Sequence[Example]
-    articles: Sequence[Example]
-
-    def measured(self, model: PairModel) -> tuple[Figures, np.ndarray[Any, Any]]:
-        """Return the areas under the curve, and rows (logit, has an answer) to calibrate on."""
-        rows = {name: _scored(model, examples) for name, examples in vars(self).items()}
-        figures = {f"auc_{name}": _area(part) for name, part in rows.items()}
-        return {"auc": float(np.mean([*figures.values()])), **figures}, np.concatenate(
-            [*rows.values()]
-        )
+def measured(
+    model: PairModel, held: Mapping[str, Sequence[Example]]
+) -> tuple[dict[str, float], Vector]:
+    """Return the areas under the curve by where it is asked, and all rows, to calibrate on."""
+    rows = {name: model.scored(examples) for name, examples in held.items()}
+    figures = {f"auc_{name}": area_under_curve(part) for name, part in rows.items()}
+    mean = float(np.mean([*figures.values()]))
+    return {"auc": mean, **figures}, np.concatenate([*rows.values()])
 
 
-def _scored(model: PairModel, examples: Sequence[Example]) -> np.ndarray[Any, Any]:
-    answerable = [one.answer is not None for one in examples]
-    return np.stack([model.likeliest(examples), np.array(answerable, dtype=float)], axis=1)
-
-
-def _area(rows: np.ndarray[Any, Any]) -> float:
-    """Return the area under the curve: how often an answerable question is above another one."""
-    from scipy.stats import mannwhitneyu
-
-    yes, no = rows[rows[:, 1] == 1, 0], rows[rows[:, 1] == 0, 0]
-    return float(mannwhitneyu(yes, no).statistic / (len(yes) * len(no)))
-
-
-def calibrated(rows: np.ndarray[Any, Any]) -> dict[str, float]:
-    """Return the scale and bias of a logistic that makes probabilities of logits (Platt 1999)."""
-    from scipy.optimize import minimize
-
-    def loss(weights: np.ndarray[Any, Any]) -> float:
-        logits = weights[0] * rows[:, 0] + weights[1]
-        return float(np.mean(np.logaddexp(0, logits) - rows[:, 1] * logits))
-
-    scale, bias = minimize(loss, np.array([1.0, 0.0]), method="Nelder-Mead").x
-    return {"scale": float(scale), "bias": float(bias)}
-
-
-def _sides(settings: JudgeSettings, rng: random.Random) -> tuple[list[Example], HeldOut]:
-    """Return the questions to learn from, and those left out."""
+def _sides(
+    settings: JudgeSettings, rng: random.Random
+) -> tuple[list[Example], dict[str, list[Example]]]:
+    """Return the questions to learn from, and by where they are asked those left out."""
     memories = memory_examples()
     articles = article_examples(Path(settings.questions))
     tested = [one for name in settings.held_out for one in articles[name]]
-    held = HeldOut(
-        [one for own in memories[::_HELD_OUT] for one in own],
-        rng.sample(tested, min(_PARAGRAPHS, len(tested))),
-    )
+    held = {
+        "memories": [one for own in memories[::_HELD_OUT] for one in own],
+        "articles": rng.sample(tested, min(_PARAGRAPHS, len(tested))),
+    }
     learned = [o for i, own in enumerate(memories) if i % _HELD_OUT for o in own] * _MEMORY_TIMES
     learned += [o for name, own in articles.items() if name not in settings.held_out for o in own]
     return learned, held
@@ -200,43 +173,14 @@ def train(settings: JudgeSettings) -> dict[str, Any]:
     """Train, calibrate, write the checkpoint; return the summary."""
     torch.manual_seed(settings.seed)
     rng = random.Random(settings.seed)
-    files = {"memories": sha256(MEMORIES), "questions": sha256(Path(settings.questions))}
-    run = open_run(settings, {"data": files})
+    data = {"memories": sha256(MEMORIES), "questions": sha256(Path(settings.questions))}
+    run = open_run(settings, {"data": data})
     learned, held = _sides(settings, rng)
     pairs = [pair for one in learned for pair in pairs_of(one, rng)]
     model = PairModel(settings.rank)
-    trainer = Trainer(
-        partial(_batches, pairs, settings.batch),
-        model,
-        partial(_loss, model),
-        lambda: held.measured(model)[0],
-    )
-    epochs = len(trainer.fit(settings)) - 1
-    figures, rows = held.measured(model)
-    meta = {
-        "kind": "judge",
-        "architecture": {"rank": settings.rank, "model": EMBEDDER},
-        "embedder": EMBEDDER,
-        "calibration": calibrated(rows),
-        "metrics": figures,
-        "held_out": list(settings.held_out),
-        "data": files,
-        "epochs": epochs,
-        "seed": settings.seed,
-        **provenance(),
-    }
-    save_weights(settings.checkpoint, model.arrays(), meta)
+    epochs = model.fit(settings, lambda _: pairs, lambda: measured(model, held)[0])
+    figures, rows = measured(model, held)
+    calibration = dict(zip(("scale", "bias"), calibrated(rows), strict=True))
+    facts = {"calibration": calibration, "metrics": figures, "data": data, "epochs": epochs}
+    model.save("judge", settings, {}, embedder=EMBEDDER, **facts)
     return run.summarise([{"agent": "held out", "n": len(rows), **figures}], [])
-
-
-def _batches(pairs: Sequence[Pair], size: int, generator: Generator) -> Iterator[list[Pair]]:
-    """Yield batches of pairs of like length, in random order."""
-    for places in by_length([len(pair[1]) for pair in pairs], size, generator):
-        yield [pairs[i] for i in places]
-
-
-def _loss(model: PairModel, batch: Sequence[Pair]) -> Tensor:
-    """Return the weighted cross-entropy of the pairs."""
-    gold = torch.tensor([pair[2] for pair in batch])
-    weight = torch.tensor([pair[3] for pair in batch])
-    return binary_cross_entropy_with_logits(model([pair[:2] for pair in batch]), gold, weight)

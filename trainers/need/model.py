@@ -16,7 +16,7 @@ from stategate.nodes.build_context.messages.part_features import (
 from stategate.nodes.protocols import Vector
 from stategate.trainers.need.labels import LabelledThread
 from stategate.trainers.settings import NeedSettings
-from stategate.trainers.trainer import Figures, Trainer
+from stategate.trainers.trainer import Figures, Trainer, shuffled
 
 _D_WORD, _D_STATE, _D_HIDDEN = 16, 24, 64
 
@@ -101,9 +101,7 @@ def fit(
     network = NeedNetwork(torch.from_numpy(center), torch.from_numpy(scale))
 
     def batches(generator: Generator) -> Iterator[Sequence[Weighed]]:
-        order = torch.randperm(len(threads), generator=generator).tolist()
-        for start in range(0, len(order), settings.batch):
-            yield [threads[i] for i in order[start : start + settings.batch]]
+        return shuffled(threads, settings.batch, generator)
 
     def metric() -> Figures:
         with torch.inference_mode():
@@ -116,40 +114,10 @@ def fit(
 
 
 @torch.no_grad()
-def scored(
-    network: NeedNetwork, threads: Sequence[LabelledThread], with_other_state: bool = False
-) -> Vector:
-    """Return the rows (logit, label, weight) of threads.
-
-    ``with_other_state`` is an ablation: each thread is scored with the state of the next one.
-    """
+def scored(network: NeedNetwork, threads: Sequence[LabelledThread]) -> Vector:
+    """Return the rows (logit, label, weight) of threads."""
     rows = []
-    for thread, other in zip(threads, [*threads[1:], *threads[:1]], strict=True):
-        states = network.states(other if with_other_state else thread)
-        last = len(states) - 1
-        states = states[torch.arange(len(thread.words) + 1).clamp(max=last)]
-        logits = network(thread, states).numpy()
+    for thread in threads:
+        logits = network(thread, network.states(thread)).numpy()
         rows.append(np.stack([logits, thread.label, thread.weight**2], axis=1))
     return np.concatenate(rows)
-
-
-def calibrated(rows: Vector) -> tuple[float, float]:
-    """Return the scale and shift by which logits become probabilities (Platt 1999)."""
-    from scipy.optimize import minimize
-
-    logits, labels, weights = rows.T.astype(np.float64)
-
-    def loss(line: Vector) -> float:
-        scores = line[0] * logits + line[1]
-        return float(np.average(np.logaddexp(0, scores) - labels * scores, weights=weights))
-
-    scale, shift = minimize(loss, np.array([1.0, 0.0]), method="Nelder-Mead").x
-    return float(scale), float(shift)
-
-
-def area_under_curve(rows: Vector) -> float:
-    """Return the weighted area under the ROC curve; a label of .5 and more is positive."""
-    _, labels, weights = rows[np.argsort(-rows[:, 0], kind="stable")].T
-    positive, negative = weights * (labels >= 0.5), weights * (labels < 0.5)
-    total = positive.sum() * negative.sum()
-    return float((negative * np.cumsum(positive)).sum() / total) if total else float("nan")

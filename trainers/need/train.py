@@ -1,7 +1,6 @@
-"""Train ``need``: fit on recorded threads and made-up tasks, report on tasks and sets held out.
+"""Train ``need``: fit on recorded threads and made-up tasks, report on tasks held out.
 
-The run directory gets ``held-out``, a checkpoint that saw no task of ``held-out.jsonl``, and
-``without-SET``.
+The run directory gets ``held-out``, a checkpoint that saw no task of ``held-out.jsonl``.
 """
 
 import json
@@ -21,8 +20,9 @@ from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_text
 from stategate.stores.runs import provenance
+from stategate.trainers.calibration import area_under_curve, calibrated
 from stategate.trainers.need.labels import LabelledThread, labelled
-from stategate.trainers.need.model import NeedNetwork, area_under_curve, calibrated, fit, scored
+from stategate.trainers.need.model import NeedNetwork, fit, scored
 from stategate.trainers.need.tool_tasks import tool_tasks
 from stategate.trainers.settings import NeedSettings, files_of, open_run
 
@@ -42,31 +42,20 @@ class Example:
 
 
 def train(settings: NeedSettings) -> dict[str, Any]:
-    """Train, report what carries over, write the checkpoint; return the summary."""
+    """Train, report on tasks held out, write the checkpoint; return the summary."""
     data = {"threads": [Path(path).name for path in files_of(settings.threads)]}
     run = open_run(settings, {"data": data})
-    examples = _examples(settings)
-    folder = Path(settings.run)
-    sources = sorted({e.source for e in examples})
+    examples, folder = _examples(settings), Path(settings.run)
     held, others = _split(examples, settings.folds)
-    networks = {"held-out": _fitted(others, settings, "held-out")}
-    threads = {source: [e.thread for e in held if e.source == source] for source in sources}
-    outside = {s: scored(networks["held-out"], own) for s, own in threads.items()}
-    calibration = calibrated(np.concatenate([*outside.values()]))
-    table = [_row(f"{source}, other tasks", rows, calibration) for source, rows in outside.items()]
-    for source, own in threads.items():  # an ablation
-        rows = scored(networks["held-out"], own, with_other_state=True)
-        table.append(_row(f"{source}, another thread's state", rows, calibration))
-    for source in (source for source in sources if source != _MADE_UP and len(sources) > 1):
-        name = f"without-{source}"
-        networks[name] = _fitted([e for e in examples if e.source != source], settings, name)
-        rows = scored(networks[name], [e.thread for e in examples if e.source == source])
-        table.append(_row(f"{source}, left out", rows, calibration))
-    for name, network in networks.items():
-        _save(network, folder / name, settings, calibration, {})
+    network = _fitted(others, settings, "held-out")
+    sources = sorted({e.source for e in held})
+    rows = {s: scored(network, [e.thread for e in held if e.source == s]) for s in sources}
+    calibration = calibrated(np.concatenate([*rows.values()]))
+    table = [_row(f"{source}, other tasks", own, calibration) for source, own in rows.items()]
+    _save(network, folder / "held-out", settings, calibration, {})
     _write_threads(folder / "held-out.jsonl", held)
-    facts = {"metrics": table, "data": data}
     final = _fitted(examples, settings, "all")
+    facts = {"metrics": table, "data": data}
     _save(final, Path(settings.checkpoint), settings, calibration, facts)
     return run.summarise(table, [])
 
@@ -150,11 +139,7 @@ def _save(
 
 def _write_threads(path: Path, examples: Sequence[Example]) -> None:
     rows = [
-        {
-            "id": f"{e.source}-{e.name}",
-            "task": e.group,
-            "messages": messages_to_dict(list(e.messages)),
-        }
+        {"id": f"{e.source}-{e.name}", "task": e.group, "messages": messages_to_dict([*e.messages])}
         for e in examples
     ]
     write_text(path, "".join(f"{json.dumps(row)}\n" for row in rows))

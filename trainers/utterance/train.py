@@ -10,26 +10,23 @@ import gzip
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from stategate.language.sentences import sentences
 from stategate.language.utterance import PURPOSES, TOPICS
 from stategate.stores.assets.downloads import sha256
-from stategate.stores.assets.weights import save_weights
 from stategate.stores.files import read_yaml
-from stategate.stores.runs import provenance
-from stategate.trainers.adapter import WIDTH, AdaptedModel, by_length, padded
+from stategate.trainers.adapter import WIDTH, AdaptedModel
 from stategate.trainers.instruction.recombined import english_words
 from stategate.trainers.settings import UtteranceSettings, open_run
-from stategate.trainers.trainer import Figures, Trainer
+from stategate.trainers.trainer import Figures
 
 HERE = Path(__file__).parent
 SENTENCES, HELD_OUT, WRITTEN = HERE / "sentences.yaml", HERE / "held_out.tsv", HERE / "written.tsv"
@@ -45,77 +42,81 @@ _FEW = 4  # words of a sentence that may be a greeting
 _CHOOSING = 6  # of the made sentences, one in so many decides which epoch is kept
 
 
-@dataclass(frozen=True)
-class Example:
-    """A sentence, with the numbers of its purpose and topic (-1: no wish)."""
-
-    text: str
-    purpose: int
-    topic: int
-
-    @classmethod
-    def of(cls, purpose: str, topic: str, text: str) -> "Example":
-        """Return the example of a purpose and a topic by name."""
-        return cls(text, PURPOSES.index(purpose), TOPICS.index(topic) if topic else -1)
+#: A purpose, the topic of a wish ("" else), and a sentence.
+Example = tuple[str, str, str]
 
 
-class UtteranceModel(AdaptedModel):
+class UtteranceModel(AdaptedModel[Example]):
     """One logit a purpose and a topic, read from the mean state of a sentence."""
 
     def __init__(self, rank: int) -> None:
         super().__init__(rank, nn.Linear(WIDTH, len(PURPOSES) + len(TOPICS)), _PIECES)
 
-    def forward(self, examples: Sequence[Example]) -> Tensor:
-        """Return (examples, purposes and topics)."""
-        pieces = [self.tokenizer.encode(one.text) for one in examples]
-        hidden = self.states(pieces)
-        there = padded([one.attention_mask for one in pieces], hidden.shape[1]).unsqueeze(-1)
-        logits: Tensor = self.head((hidden * there).sum(1) / there.sum(1))
-        return logits
+    def forward(self, batch: Sequence[Example]) -> tuple[Tensor, Tensor]:
+        """Return the logits of purposes, and of topics."""
+        pieces = [self.tokenizer.encode(text) for _, _, text in batch]
+        logits = self.head(self.means(pieces, [np.ones((1, len(p.ids)), bool) for p in pieces]))
+        return logits[:, : len(PURPOSES)], logits[:, len(PURPOSES) :]
+
+    def length(self, example: Example) -> int:
+        """Return the length of the sentence."""
+        return len(example[2])
+
+    def loss(self, batch: Sequence[Example]) -> Tensor:
+        """Return the cross-entropy of purposes, and of the topics of wishes."""
+        purposes, topics = self(batch)
+        loss = cross_entropy(purposes, torch.tensor([PURPOSES.index(one[0]) for one in batch]))
+        wishes = [i for i, one in enumerate(batch) if one[1]]
+        if not wishes:
+            return loss
+        gold = torch.tensor([TOPICS.index(batch[i][1]) for i in wishes])
+        return loss + cross_entropy(topics[wishes], gold)
+
+    @torch.no_grad()
+    def right(self, examples: Sequence[Example]) -> Figures:
+        """Return the shares of purposes, and of topics of wishes, that are right."""
+        is_right: list[bool] = []
+        is_topic_right: list[bool] = []
+        for start in range(0, len(examples), _AT_ONCE):
+            batch = examples[start : start + _AT_ONCE]
+            purposes, topics = (part.argmax(1).tolist() for part in self(batch))
+            for (purpose, topic, _), p, t in zip(batch, purposes, topics, strict=True):
+                is_right.append(PURPOSES[p] == purpose)
+                is_topic_right += [TOPICS[t] == topic] if topic else []
+        topics_right = float(np.mean(is_topic_right)) if is_topic_right else 0.0
+        return {"purposes_right": float(np.mean(is_right)), "topics_right": topics_right}
 
 
 def train(settings: UtteranceSettings) -> dict[str, Any]:
     """Train, test on the sentences of another style, write the checkpoint; return the summary."""
     torch.manual_seed(settings.seed)
     files = (SENTENCES, HELD_OUT, WRITTEN, Path(settings.people), Path(settings.questions))
-    facts = {"data": {path.name: sha256(path) for path in files}}
-    run = open_run(settings, facts)
-    rows = made_sentences(settings.sentences, settings.seed)
+    data = {path.name: sha256(path) for path in files}
+    run = open_run(settings, {"data": data})
     people = read_people(Path(settings.people))
-    own = [row for scenario, row in people if scenario not in settings.held_out]
-    asked = read_questions(Path(settings.questions), settings.sentences // 2, settings.seed)
-    every = [Example.of(*row) for row in [*rows, *own, *asked]]
+    every = made_sentences(settings.sentences, settings.seed)
+    every += [row for scenario, row in people if scenario not in settings.held_out]
+    every += read_questions(Path(settings.questions), settings.sentences // 2, settings.seed)
     random.Random(settings.seed).shuffle(every)
     chosen, fitted = every[::_CHOOSING], [e for i, e in enumerate(every) if i % _CHOOSING]
     fitted += read_written(WRITTEN) * _WRITTEN_TIMES
     model = UtteranceModel(settings.rank)
-
-    def batches(generator: Generator) -> Iterator[Sequence[Example]]:
-        for places in by_length([len(one.text) for one in fitted], settings.batch, generator):
-            yield [fitted[i] for i in places]
-
-    Trainer(batches, model, lambda b: loss_of(model, b), lambda: right(model, chosen)).fit(settings)
-    strangers = [Example.of(*row) for scenario, row in people if scenario in settings.held_out]
-    tests = {"": read_written(HELD_OUT), "people's ": strangers}
-    figures = [
-        {"agent": f"{of}{name}", **row}
-        for of, examples in tests.items()
-        for name, row in _by_purpose(model, examples).items()
-    ]
-    meta = {
-        "kind": "utterance",
-        "architecture": {"purposes": list(PURPOSES), "topics": list(TOPICS), "rank": settings.rank},
-        "trained": "cross-entropy: what a made sentence is for, and what a wish is about",
-        "seed": settings.seed,
-        "metrics": figures,
-        **facts,
-        **provenance(),
-    }
-    save_weights(settings.checkpoint, model.arrays(), meta)
+    model.fit(settings, lambda _: fitted, lambda: model.right(chosen))
+    strangers = [row for scenario, row in people if scenario in settings.held_out]
+    figures = []
+    for agent, rows in (("", read_written(HELD_OUT)), ("people's ", strangers)):
+        parts = {one: [row for row in rows if row[0] == one] for one in PURPOSES} | {"all": rows}
+        figures += [
+            {"agent": agent + name, "n": len(own), **model.right(own)}
+            for name, own in parts.items()
+            if own
+        ]
+    architecture = {"purposes": list(PURPOSES), "topics": list(TOPICS)}
+    model.save("utterance", settings, architecture, metrics=figures, data=data)
     return run.summarise(figures, [])
 
 
-def made_sentences(count: int, seed: int) -> list[tuple[str, str, str]]:
+def made_sentences(count: int, seed: int) -> list[Example]:
     """Return ``count`` sentences of each purpose as (purpose, topic, text), in any order."""
     grammar = read_yaml(SENTENCES.read_text("utf-8"))
     rng, rows = random.Random(seed), []
@@ -132,7 +133,7 @@ def made_sentences(count: int, seed: int) -> list[tuple[str, str, str]]:
     return rows
 
 
-def read_people(path: Path) -> list[tuple[str, tuple[str, str, str]]]:
+def read_people(path: Path) -> list[tuple[str, Example]]:
     """Return the scenario and (purpose, topic, text) of each of people's sentences, as BFCL has them.
 
     A sentence of few words may be a greeting or thanks: it is left out.
@@ -150,7 +151,7 @@ def read_people(path: Path) -> list[tuple[str, tuple[str, str, str]]]:
     return rows
 
 
-def read_questions(path: Path, count: int, seed: int) -> list[tuple[str, str, str]]:
+def read_questions(path: Path, count: int, seed: int) -> list[Example]:
     """Return ``count`` questions that people wrote about articles, as SQuAD has them, half unmarked."""
     articles = json.loads(gzip.decompress(path.read_bytes()))["data"]
     paragraphs = (paragraph for article in articles for paragraph in article["paragraphs"])
@@ -190,41 +191,4 @@ def _styled(text: str, purpose: str, rng: random.Random) -> str:
 def read_written(path: Path) -> list[Example]:
     """Return the sentences of a file of (purpose and topic, sentence)."""
     rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
-    return [Example.of(*head.partition(" ")[::2], text) for head, text in rows]
-
-
-def loss_of(model: UtteranceModel, examples: Sequence[Example]) -> Tensor:
-    """Return the cross-entropy of purposes, and of the topics of wishes."""
-    logits = model(examples)
-    purpose = torch.tensor([one.purpose for one in examples])
-    topic = torch.tensor([one.topic for one in examples])
-    loss = cross_entropy(logits[:, : len(PURPOSES)], purpose)
-    if (topic < 0).all():
-        return loss
-    return loss + cross_entropy(logits[:, len(PURPOSES) :], topic, ignore_index=-1)
-
-
-@torch.no_grad()
-def right(model: UtteranceModel, examples: Sequence[Example]) -> Figures:
-    """Return the shares of purposes, and of topics of wishes, that are right."""
-    parts = [model(examples[i : i + _AT_ONCE]) for i in range(0, len(examples), _AT_ONCE)]
-    logits = torch.cat(parts)
-    purposes = logits[:, : len(PURPOSES)].argmax(1).tolist()
-    topics = logits[:, len(PURPOSES) :].argmax(1).tolist()
-    pairs = list(zip(examples, purposes, topics, strict=True))
-    wishes = [one.topic == topic for one, _, topic in pairs if one.topic >= 0]
-    return {
-        "purposes_right": float(np.mean([one.purpose == p for one, p, _ in pairs])),
-        "topics_right": float(np.mean(wishes)) if wishes else 0.0,
-    }
-
-
-@torch.no_grad()
-def _by_purpose(model: UtteranceModel, examples: Sequence[Example]) -> dict[str, dict[str, float]]:
-    """Return by purpose the number of sentences, and the share that is read as that purpose."""
-    rows: dict[str, dict[str, float]] = {}
-    for number, purpose in enumerate(PURPOSES):
-        if own := [one for one in examples if one.purpose == number]:
-            rows[purpose] = {"n": len(own), **right(model, own)}
-    rows["all"] = {"n": len(examples), **right(model, examples)}
-    return rows
+    return [(*head.partition(" ")[::2], text) for head, text in rows]
