@@ -32,7 +32,7 @@ from stategate.nodes.models.asking import cost_of
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_text
-from stategate.stores.runs import new_plot, public_path, save_plot
+from stategate.stores.runs import public_path
 
 _TESTED = ("readable", "readable_tool", "tokens_per_call", "dollars_anthropic")
 #: Metric, numerator, denominator, and whether that is the first arm's.
@@ -292,7 +292,10 @@ def worst_losses(rows: Sequence[Row], count: int = 10) -> str:
 
 def _draw(table: Sequence[Row], out: str) -> None:
     """Plot the bill against the share of needed values that stay readable."""
-    figure, axes = new_plot(figsize=(7, 4.5))
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.5))
+    axes = figure.subplots()
     for row in table:
         x, y = 100 * row["bill"], 100 * row["readable_tool"]
         errors = 100 * row["readable_tool_se"], 100 * row["bill_se"]
@@ -301,4 +304,4 @@ def _draw(table: Sequence[Row], out: str) -> None:
     axes.set_xlabel("bill, % of the untouched history (Anthropic's rules)")
     axes.set_ylabel("needed values still readable, %")
     axes.grid(alpha=0.3)
-    save_plot(figure, Path(out) / "frontier.png")
+    figure.savefig(Path(out) / "frontier.png", dpi=120, bbox_inches="tight")

@@ -1,7 +1,6 @@
 """The one exception that means "the caller can fix this"."""
 
 import logging
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -75,11 +74,15 @@ def user_error_context(
         raise UserError(f"{what} ({why}){f': {fix}' if fix else ''}") from error
 
 
-#: Packages of optional parts whose distributions are called otherwise.
-_CALLED = {
-    "bs4": "beautifulsoup4",
-    "pytrec_eval": "pytrec-eval-terrier",
-    "Stemmer": "PyStemmer",
+#: The optional parts, and the packages that each brings, as they are imported.
+_EXTRAS = {
+    "local": "accelerate gguf jinja2 sentence_transformers torch transformers xllamacpp",
+    "qa": "bm25s bs4 chromadb pypdf Stemmer",
+    "ui": "gradio markupsafe pandas starlette",
+    "eval": "ir_measures matplotlib pytrec_eval tabulate",
+    "postgres": "psycopg psycopg_pool",
+    "ray": "ray",
+    "mcp": "mcp",
 }
 
 
@@ -94,27 +97,11 @@ def require_extra(extra: str) -> Iterator[None]:
 
 def missing_extra(error: BaseException | None) -> MissingExtra | None:
     """Return the line for a package of an optional part that is not installed, None for all else."""
-    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+    if not isinstance(error, ModuleNotFoundError):
         return None
-    package = error.name.partition(".")[0]
-    extra = extra_of(_CALLED.get(package, package))
+    package = (error.name or "").partition(".")[0]
+    extra = next((part for part, names in _EXTRAS.items() if package in names.split()), None)
     return None if extra is None else _without(error, extra)
-
-
-def extra_of(distribution: str) -> str | None:
-    """Return the optional part that brings ``distribution``, the smallest; None for none."""
-    from importlib.metadata import requires
-
-    from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
-
-    parts: dict[str, list[str]] = {}
-    for needed in map(Requirement, requires("stategate") or ()):
-        extra = re.search(r'extra == "([\w-]+)"', str(needed.marker or ""))
-        if extra is not None:
-            parts.setdefault(extra[1], []).append(canonicalize_name(needed.name))
-    bringing = [name for name, own in parts.items() if canonicalize_name(distribution) in own]
-    return min(bringing, key=lambda name: len(parts[name]), default=None)
 
 
 def _without(error: ModuleNotFoundError, extra: str) -> MissingExtra:

@@ -24,11 +24,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from stategate.stores.errors import UserError, require_extra, user_error_context
+from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import (
-    atomic_path,
     json_safe,
     parse_json,
     write_bytes,
@@ -37,9 +36,6 @@ from stategate.stores.files import (
 )
 from stategate.stores.home import this_user
 from stategate.stores.text import without_password
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _PACKAGES = (
     "stategate langgraph langchain langchain-core langchain-openai torch sentence-transformers"
@@ -269,23 +265,3 @@ def _commit() -> str:
         return f"{commit} with uncommitted changes" if changed else commit
     except (subprocess.SubprocessError, OSError):
         return "unknown (not a git checkout)"
-
-
-# Plots ----------------------------------------------------------------------------------------------
-
-
-def new_plot(rows: int = 1, columns: int = 1, **how: Any) -> "tuple[Figure, Any]":
-    """Return a figure (``how`` is matplotlib's) and its axes: one, or an array of them.
-
-    Raises ``UserError`` without matplotlib.
-    """
-    with require_extra("eval"):
-        from matplotlib.figure import Figure
-    figure = Figure(**how)
-    return figure, figure.subplots(rows, columns)
-
-
-def save_plot(figure: "Figure", path: str | Path) -> None:
-    """Write a figure as PNG, whole or not at all."""
-    with atomic_path(path) as partial:
-        figure.savefig(partial, format="png", dpi=120, bbox_inches="tight")

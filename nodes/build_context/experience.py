@@ -26,7 +26,7 @@ from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequ
 from stategate.nodes.registry import InnerContext
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import BREAK, lead
-from stategate.stores.bank.bank import bank_place, seeded
+from stategate.stores.bank.bank import bank_place
 from stategate.stores.bank.search import Hit, StateBank, TraceBank
 from stategate.stores.text import one_line, words_of
 from stategate.stores.tokens import truncate
@@ -107,7 +107,7 @@ class Experience(AdvisedContext):
         """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
         embedder, adapter = resources.embedder, resources.experience
         make = make_of(embedder)
-        bank = StateBank(seeded(bank_place(self.bank), resources.view.name, make), make)
+        bank = StateBank(bank_place(self.bank), make, create=self.bank is None)
         untrusted_rows = lru_cache(maxsize=1)(lambda version: untrusted(bank.bank, self.min_trust))
         situation_of = lru_cache(maxsize=None)(partial(situation, adapter))  # a text never changes
 

@@ -15,7 +15,7 @@ from stategate.nodes.experience.grow import add_episode, make_of, prune
 from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.write_memory.trace import events_of
-from stategate.stores.bank.bank import bank_place, row_table, seeded
+from stategate.stores.bank.bank import bank_place, row_table
 from stategate.stores.bank.search import StateBank
 
 _OPEN = 64  # unfinished episodes remembered
@@ -45,8 +45,7 @@ class Writer:
         self._embedder = resources.embedder
         self._told = resources.experience
         make = make_of(self._embedder)
-        place = seeded(bank_place(params.bank), resources.view.name, make)
-        self.bank = StateBank(place, make, create=True)
+        self.bank = StateBank(bank_place(params.bank), make, create=True)
         self._running: OrderedDict[str, dict[int, StepRecord]] = OrderedDict()
 
     def __call__(self, record: StepRecord) -> None:

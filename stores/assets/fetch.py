@@ -208,13 +208,6 @@ def _check_or_fetch(asset: Asset) -> None:
 
 
 def _fetch(asset: Asset) -> None:
-    root = asset.folder.parent
-    free = shutil.disk_usage(root).free
-    if free < asset.size * 1.2:
-        raise UserError(
-            f"asset {asset.name} needs {asset.size / 1e6:.0f} MB and {root} has "
-            f"{free / 1e6:.0f} MB free: make room or set STATEGATE_HOME to another disk"
-        )
     failures = []
     for number, source in enumerate(asset.sources):
         work = asset.sibling(".partial") / str(number)

@@ -7,17 +7,13 @@ its rows, and ids are unique: a build that was killed goes on without a double o
 processes may write at once.
 
 ``banks/NAME`` in ``$STATEGATE_HOME`` is where the command line, the app and the nodes look; a path is
-taken as it is. The bank ``state`` is what ``experience`` reads and grows by default: where there is
-none yet, it begins as a copy of the one that ships for the world, if it is of the same make.
+taken as it is. The bank ``state`` is what ``experience`` reads and grows by default; it begins empty.
 """
 
-import lzma
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -25,7 +21,6 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from stategate.stores.errors import UserError
-from stategate.stores.files import write_bytes
 from stategate.stores.home import home
 from stategate.stores.sql import (
     Database,
@@ -82,8 +77,6 @@ _BANK = Schema(
 _FILE = "bank.sqlite"
 _KEY = "text"  # what a vector is of
 _MAKE = f"make:{_KEY}"
-#: Banks that ship, one packed file a world.
-SHIPPED = Path(__file__).parent / "sample"
 _BLOCK = 8192  # vectors read at once
 
 
@@ -285,27 +278,6 @@ def known_banks() -> list[Path]:
     roots = (home() / "banks", Path("banks"))
     files = [file for root in roots for file in root.glob(f"**/{_FILE}")]
     return sorted({file.parent for file in files if not file.parent.name.startswith(".")})
-
-
-def seeded(place: str | Path, world: str, make: str | None) -> str | Path:
-    """Return ``place``; where the default bank is not there yet, the world's shipped one is put there.
-
-    Nothing is put where no bank ships for ``world``, or where it is of another make than ``make``.
-    """
-    from filelock import FileLock
-
-    packed = SHIPPED / f"{world}.sqlite.xz"
-    folder = home() / "banks" / "state"
-    if place != folder or (folder / _FILE).exists() or not packed.is_file():
-        return place
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(str(folder / ".seed.lock")), TemporaryDirectory(dir=folder) as new:
-        if not (folder / _FILE).exists():
-            write_bytes(Path(new) / _FILE, lzma.decompress(packed.read_bytes()))
-            with suppress(UserError):  # made with another embedder: of no use here
-                Bank(new, "state", make).close()
-                (Path(new) / _FILE).replace(folder / _FILE)
-    return folder
 
 
 def _fold(db: sa.Connection, id_: str, q: float) -> bool:

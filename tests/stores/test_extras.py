@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from stategate.stores.errors import extra_of, missing_extra
+from stategate.stores.errors import missing_extra
 
 REFUSE = """
 import sys
@@ -96,4 +96,3 @@ def test_a_command_without_its_extra_says_so_in_one_line(words, extra, tmp_path,
 def test_what_no_extra_brings_stays_a_fault():
     assert missing_extra(ModuleNotFoundError("gone", name="nowhere")) is None
     assert missing_extra(ImportError("gone", name="torch")) is None
-    assert extra_of("typer") is None

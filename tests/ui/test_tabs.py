@@ -20,7 +20,7 @@ from stategate.nodes.models.embedders import HashingEmbedder
 from stategate.nodes.protocols import SLOTS, BuiltContext, Piece
 from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.remember import Memory
-from stategate.stores.bank.bank import bank_place, known_banks, seeded
+from stategate.stores.bank.bank import Bank, bank_place, known_banks
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.ui.actions import things
@@ -231,17 +231,11 @@ def test_only_what_fits_the_world_is_offered_each_with_a_hint():
             assert 5 < len(kind.hint) < 110, f"{slot} {name}: {kind.hint}"
 
 
-def test_a_bank_ships_and_is_found_by_name(tmp_path, monkeypatch):
+def test_a_bank_is_found_by_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     place = bank_place(None)
     assert place == home() / "banks" / "state" == bank_place("state")
     assert str(bank_place("banks/mine")) == "banks/mine"
-    assert seeded(place, "no such world", None) == place
     assert known_banks() == []
-    seeded(place, "webshop", "another make")
-    assert known_banks() == [], "made with another embedder: of no use"
-    seeded(place, "webshop", None)
+    Bank(place, "state", None, create=True)
     assert known_banks() == [place]
-    from stategate.stores.bank.bank import open_bank
-
-    assert len(open_bank(place)) == 305
