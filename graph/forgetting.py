@@ -1,13 +1,12 @@
 """Forgetting everywhere: memory, traces, checkpoints, banks and cached vectors.
 
-    report = forget_everywhere(LongTerm(url), Namespace("ana"), thread="t1")
+    report = forget_everywhere(LongTerm(url), "ana", thread="t1")
 
 A fact and copies of its turn in other stores are erased together. A thread's checkpoints hold its
 recent turns: they go where any of them went.
 """
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
@@ -25,9 +24,8 @@ from stategate.stores.home import home, thread_of
 from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.memory.facts import Erased
 from stategate.stores.memory.long_term import LongTerm
-from stategate.stores.memory.records import Namespace
 from stategate.stores.progress import Progress
-from stategate.stores.sql import compact, is_database
+from stategate.stores.sql import is_database
 from stategate.stores.traces.store import TraceStore
 
 #: Shorter texts ("Yes.") stand everywhere and prove nothing.
@@ -54,20 +52,20 @@ class Places:
 
 def forget_everywhere(
     memory: LongTerm,
-    namespace: Namespace,
+    user: str,
     ids: Sequence[int] | None = None,
     *,
     thread: str | None = None,
     source: str | None = None,
     places: Places | None = None,
 ) -> dict[str, int]:
-    """Erase facts by number, thread or source (else all of the namespace); return counts by store.
+    """Erase facts by number, thread or source (else all of the user); return counts by store.
 
     Raises ``UserError`` where a store cannot be written: what was cleared until then stays cleared.
     """
     places = Places.here() if places is None else places
-    erased = memory.erase(namespace, ids, thread=thread, source=source)
-    named = {thread_of(namespace.user, thread)} if thread else set()
+    erased = memory.erase(user, ids, thread=thread, source=source)
+    named = {thread_of(user, thread)} if thread else set()
     threads = {*(one.thread_id for one in erased if one.thread_id), *named}
     texts = list(dict.fromkeys(one.text for one in erased if len(one.text) >= _TELLING))
     # What a thread that is remembered holds is its own: others may say the same words.
@@ -101,8 +99,7 @@ def _clear_traces(
     copies = [(e, step) for e, step, thread in store.steps_with(texts) if thread not in others]
     told = [(one.episode_id, one.step) for one in erased]
     count = store.forget([*told, *copies], threads)
-    if not is_database(place):
-        _compact(Path(place).expanduser())
+    store.compact()
     return count
 
 
@@ -141,16 +138,10 @@ def _clear_bank(place: Path | str, erased: Sequence[Erased], texts: Sequence[str
         if any(text in whole for text in lost):
             gone.append(row.n)
     bank.remove(gone)
+    if gone:
+        bank.compact()
     bank.close()
-    if gone and not is_database(place):
-        _compact(Path(place) / "bank.sqlite")
     return len(gone)
-
-
-def _compact(path: Path) -> None:
-    problem, fix = f"what was forgotten may still be in '{path}'", "make room and forget it again"
-    with user_error_context(problem, fix, sqlite3.Error):
-        compact(path)
 
 
 def _embedded(erased: Sequence[Erased]) -> list[str]:

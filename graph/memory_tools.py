@@ -20,7 +20,7 @@ from stategate.nodes.protocols import EmbedderParams
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace, owned_by
 from stategate.stores.errors import UserError, require_extra
-from stategate.stores.memory.records import TRUSTED, Fact, Namespace, Turn
+from stategate.stores.memory.records import TRUSTED, Fact, Turn
 from stategate.stores.text import day_of, one_line
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def memory_tools(
     store = place.open()
     resources = Resources(None, embedder or MiniLM())
 
-    def namespace() -> Namespace:
+    def owner() -> str:
         with owned_by(memory_owner(ensure_config()["configurable"])):
-            return place.namespace
+            return place.owner
 
     def memory_search(words: Text, k: Count = 5) -> str:
         """Find what is remembered from earlier conversations about these words."""
@@ -63,7 +63,7 @@ def memory_tools(
         from stategate.stores.memory.recall import Limits
 
         query = judged_question(words, resources.embedder)
-        facts, _ = store.recall(namespace(), query, Limits(facts=min(max(k, 1), _MOST)))
+        facts, _ = store.recall(owner(), query, Limits(facts=min(max(k, 1), _MOST)))
         return "\n".join(map(_fact_line, facts))[:_SHOWN] or "nothing is remembered"
 
     def memory_write(question: Text, answer: Text) -> str:
@@ -75,7 +75,7 @@ def memory_tools(
         content = f"{question}\0{answer}".encode("utf-8", "surrogatepass")
         name = hashlib.sha256(content).hexdigest()[:16]
         turn = Turn("tools", name, 0, text, first, model.name, source="agent", more=tuple(more))
-        is_new = store.add(namespace(), turn).outcome != "repeated"
+        is_new = store.add(owner(), turn).outcome != "repeated"
         return "remembered" if is_new else "this was remembered already"
 
     tools: list[BaseTool] = [StructuredTool.from_function(memory_search)]

@@ -43,7 +43,7 @@ from stategate.nodes.retrieval.corpus import Retrieval
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.nodes.retrieval.page import BREAK, describe, lead, text_of
 from stategate.nodes.retrieval.quoting import quote, quoted_title
-from stategate.stores.memory.records import TRUSTED, Namespace
+from stategate.stores.memory.records import TRUSTED
 from stategate.stores.text import day_of, one_line
 from stategate.stores.tokens import count_tokens, truncate
 from stategate.stores.traces import Event
@@ -128,7 +128,7 @@ class ConversationContext(ContextParams):
             asked = one_line(request.instruction)
             if self.memory is not None and store is not None and is_forgetting(asked):
                 question, _ = _question(asked, "", request)
-                place = self.memory.place.namespace
+                place = self.memory.place.owner
                 return built([*_matches(store, place, resources, asked), question])
             earlier = request.events if self.history_tokens else ()
             stands_alone = read_utterance(asked).purpose in ("correction", "wish")
@@ -279,7 +279,7 @@ def remembered_pieces(
 
     asked = judged_question(query, resources.embedder)
     limits = Limits(reader.facts, min_trust=reader.min_trust)
-    facts, candidates = store.recall(reader.place.namespace, asked, limits)
+    facts, candidates = store.recall(reader.place.owner, asked, limits)
     lines = [
         line_piece(f"fact:{fact.id}", "fact", fact_line(fact), score=fact.score) for fact in facts
     ]
@@ -314,20 +314,18 @@ def wish_pieces(reader: MemoryReader, store: "LongTerm", room: int) -> list[Piec
             "wish",
             (lead("- "), Fragment(one_line(fact.passage), role="said"), BREAK),
         )
-        for fact in reversed(store.wishes(reader.place.namespace))
+        for fact in reversed(store.wishes(reader.place.owner))
     ]
     return headed(head, lines, room)
 
 
-def _matches(
-    store: "LongTerm", namespace: Namespace, resources: Resources, wish: str
-) -> list[Piece]:
+def _matches(store: "LongTerm", owner: str, resources: Resources, wish: str) -> list[Piece]:
     """Return a piece of the kind ``forget`` for each fact that a wish to forget speaks of."""
     from stategate.stores.memory.recall import asked_of
 
     words = " ".join(content_of(wish))
     asked = asked_of(words, resources.embedder)
-    facts = store.matching(namespace, asked) if words else []
+    facts = store.matching(owner, asked) if words else []
     return [
         line_piece(f"fact:{fact.id}", "forget", fact_line(fact), score=fact.score) for fact in facts
     ]

@@ -16,8 +16,8 @@ from stategate.stores.errors import UserError, describe_error
 from stategate.stores.home import this_user
 from stategate.stores.http import from_environment
 from stategate.stores.memory.extraction import extract_statements, standing_wishes, statement
-from stategate.stores.memory.records import Namespace, Statement
-from stategate.stores.text import one_line
+from stategate.stores.memory.records import Statement
+from stategate.stores.text import one_line, storable
 
 if TYPE_CHECKING:
     from stategate.nodes.resources import Resources
@@ -46,9 +46,9 @@ class MemoryPlace(BaseModel):
         return open_long_term(None if self.url is None else from_environment(self.url))
 
     @property
-    def namespace(self) -> Namespace:
-        """The part of the memory that is read and written."""
-        return Namespace(self.user or _OWNER.get() or this_user())
+    def owner(self) -> str:
+        """Whose part of the memory is read and written."""
+        return storable(self.user or _OWNER.get() or this_user())
 
 
 _OWNER: ContextVar[str] = ContextVar("owner", default="")

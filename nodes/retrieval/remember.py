@@ -42,7 +42,7 @@ class Memory:
         """Open it: ``user``'s, without a name that of the system's user."""
         place = MemoryPlace(url=url, user=user)
         self.store: LongTerm = place.open()
-        self.namespace = place.namespace
+        self.user = place.owner
         self._embedder = embedder or _minilm()
 
     def remember(
@@ -71,7 +71,7 @@ class Memory:
         for values, parts in turns:
             first, *more = (vectors[part] for part in parts)
             turn = Turn(**values, vector=first, more=tuple(more), embedder=self._embedder.name)
-            written.append(self.store.add(self.namespace, turn, gated=True))
+            written.append(self.store.add(self.user, turn, gated=True))
         return written
 
     def _parts(self, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -121,14 +121,14 @@ class Memory:
         query = judged_question(
             question, self._embedder, None if as_of is None else end_of(as_of), at
         )
-        return self.store.recall(self.namespace, query, limits)
+        return self.store.recall(self.user, query, limits)
 
     def forget(self, **named: Any) -> int:
         """Erase facts: ``ids=[3]``, ``thread="t"``, ``source="tool:x"``, everything without any.
 
         In this memory alone; ``graph.forgetting`` clears the other stores, too.
         """
-        return len(self.store.erase(self.namespace, **named))
+        return len(self.store.erase(self.user, **named))
 
 
 def texts_of(text: str, speaker: str = "", statements: Sequence[Statement] = ()) -> list[str]:

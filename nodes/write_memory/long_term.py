@@ -35,19 +35,17 @@ class LongTermMemory(MemoryParams):
         state = statements_of(self.statements, resources)
 
         def write_memory(record: StepRecord) -> None:
-            namespace = self.place.namespace
+            owner = self.place.owner
             now = time.time()
             if answered(record.decision.action) is None:
                 for turn in settled(record, resources, now):
-                    store.add(namespace, turn)
+                    store.add(owner, turn)
                 return
             told = record.instruction
             if is_forgetting(told) or is_asking(told) or record.decision.fallback is not None:
                 return
             statements = tuple(state(told, "user", now))
-            store.add(
-                namespace, _told_turn(record, resources.embedder, statements, now), gated=True
-            )
+            store.add(owner, _told_turn(record, resources.embedder, statements, now), gated=True)
 
         return write_memory
 

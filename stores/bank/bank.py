@@ -133,7 +133,7 @@ class Bank:
                 )
             self.place = str(file.resolve())
             self.db = Database(file, _BANK)
-        self.path, self.close = self.db.path, self.db.close
+        self.path, self.close, self.compact = self.db.path, self.db.close, self.db.compact
         facts = {"kind": kind, _MAKE: make}
         self._check({key: value for key, value in facts.items() if value is not None})
         self.kind, self.make = self.meta("kind"), self.meta(_MAKE, "")

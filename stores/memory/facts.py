@@ -23,13 +23,12 @@ from stategate.stores.memory.records import (
     TRUSTED,
     WISH,
     Fact,
-    Namespace,
     Statement,
     Turn,
     Written,
     trust_of,
 )
-from stategate.stores.memory.schema import among, key_of, within
+from stategate.stores.memory.schema import among, key_of
 
 _DISLIKE = tuple(word_list("verbs_of_disliking"))
 #: Relations of which one denies what another said.
@@ -42,7 +41,7 @@ Row = Mapping[str, Any]
 
 
 def write_turn(
-    db: sa.Connection, namespace: Namespace, turn: Turn, now: float, corrected: int | None = None
+    db: sa.Connection, user: str, turn: Turn, now: float, corrected: int | None = None
 ) -> Written:
     """Write the turn, once, and its statements.
 
@@ -50,11 +49,11 @@ def write_turn(
     """
     f = tables.facts.c
     here = (f.episode_id == turn.episode_id, f.step == turn.step)
-    if db.scalar(sa.select(f.id).where(within(tables.facts, namespace), *here)) is not None:
+    if db.scalar(sa.select(f.id).where(tables.facts.c.user == user, *here)) is not None:
         return Written("repeated", reason="this turn was written before")
     kept = ("thread_id", "episode_id", "step", "text", "about", "speaker", "source", "embedder")
     row = {
-        **vars(namespace),
+        "user": user,
         **{name: getattr(turn, name) for name in kept},
         "at": now,
         "trust": trust_of(turn.source),
@@ -62,11 +61,11 @@ def write_turn(
         "dimension": len(turn.vector),
     }
     fact = key_of(db.execute(tables.facts.insert().values(**row)))
-    place = {**vars(namespace), "fact_id": fact, "at": now}
+    place = {"user": user, "fact_id": fact, "at": now}
     closed = [
         fact_id
         for statement in turn.statements
-        for fact_id in _write_statement(db, namespace, statement, place, row["trust"])
+        for fact_id in _write_statement(db, user, statement, place, row["trust"])
     ]
     if corrected is not None and not closed:
         _correct(db, corrected, place, turn)
@@ -145,22 +144,22 @@ class Erased:
 
 def erase_facts(
     db: sa.Connection,
-    namespace: Namespace,
+    user: str,
     ids: Sequence[int] | None,
     thread: str | None,
     source: str | None,
 ) -> list[Erased]:
-    """Delete facts and all that hangs on them; everything of the namespace where nothing is named.
+    """Delete facts and all that hangs on them; everything of the user where nothing is named.
 
     A fact that is named by its number goes wherever it was told in the same words. A thread is named as
     its user names it, or as the checkpoints do (``home.thread_of``).
     """
-    f, own = tables.facts.c, within(tables.facts, namespace)
+    f, own = tables.facts.c, tables.facts.c.user == user
     named: list[sa.ColumnElement[bool]] = []
     if ids is not None:
         named.append(f.text.in_(sa.select(f.text).where(own, among(f.id, ids))))
     if thread is not None:
-        named.append(f.thread_id.in_({thread, thread_of(namespace.user, thread)}))
+        named.append(f.thread_id.in_({thread, thread_of(user, thread)}))
     if source is not None:
         named.append(f.source == source)
     columns = (f.id, f.text, f.thread_id, f.episode_id, f.step, f.speaker, f.about)
@@ -168,7 +167,7 @@ def erase_facts(
     erased = [Erased(*row) for row in rows]
     # Their statements go with them.
     db.execute(tables.facts.delete().where(among(f.id, [one.fact for one in erased])))
-    reopen_statements(db, namespace)
+    reopen_statements(db, user)
     return erased
 
 
@@ -176,7 +175,7 @@ def erase_facts(
 
 
 def _write_statement(
-    db: sa.Connection, namespace: Namespace, statement: Statement, place: Row, trust: float
+    db: sa.Connection, user: str, statement: Statement, place: Row, trust: float
 ) -> Iterator[int]:
     """Write one statement of the turn in ``place``; yield the facts that it closes.
 
@@ -194,7 +193,7 @@ def _write_statement(
         "valid_from": start,
     }
     new = {**row, "trust": trust}
-    rivals = [r for r in _rivals(db, namespace, new) if r["fact_id"] != place["fact_id"]]
+    rivals = [r for r in _rivals(db, user, new) if r["fact_id"] != place["fact_id"]]
     for old in rivals:
         if old["closed_by"] is None and _is_earlier(old, start, now) and _ends(new, old):
             _close(db, old["id"], max(start, old["valid_from"]), place["fact_id"])
@@ -216,17 +215,17 @@ def _is_earlier(row: Row, start: float, now: float) -> bool:
     return bool(row["valid_from"] <= start or (names_no_start and row["at"] <= now))
 
 
-def reopen_statements(db: sa.Connection, namespace: Namespace) -> None:
+def reopen_statements(db: sa.Connection, user: str) -> None:
     """Open what a forgotten statement had closed; the next one that is left closes it, if any does."""
     s, closer = tables.statements.c, tables.statements.alias().c
     closes = sa.and_(closer.fact_id == s.closed_by, closer.valid_from <= s.valid_to)
-    orphans = _select_statements(namespace).where(
+    orphans = _select_statements(user).where(
         s.closed_by.is_not(None), ~sa.exists(sa.select(closer.id).where(closes))
     )
     for row in _rows(db, orphans):
         enders = (
             other
-            for other in _rivals(db, namespace, row)
+            for other in _rivals(db, user, row)
             if other["fact_id"] != row["fact_id"]
             and _is_earlier(row, other["valid_from"], other["at"])
             and _ends(other, row)
@@ -243,16 +242,16 @@ def _close(db: sa.Connection, statement: int, at: float | None, fact: int | None
     db.execute(tables.statements.update().where(here).values(valid_to=at, closed_by=fact))
 
 
-def _select_statements(namespace: Namespace) -> sa.Select[Any]:
+def _select_statements(user: str) -> sa.Select[Any]:
     s, f = tables.statements.c, tables.facts.c
     start = sa.func.coalesce(s.valid_from, 0.0).label("valid_from")
     kept = [column for column in s if column.name != "valid_from"]
     joined = tables.statements.join(tables.facts, f.id == s.fact_id)
     query = sa.select(*kept, start, f.trust).select_from(joined)
-    return query.where(within(tables.statements, namespace)).order_by(start, s.id)
+    return query.where(tables.statements.c.user == user).order_by(start, s.id)
 
 
-def _rivals(db: sa.Connection, namespace: Namespace, row: Row) -> list[dict[str, Any]]:
+def _rivals(db: sa.Connection, user: str, row: Row) -> list[dict[str, Any]]:
     """Return the statements that ``row`` may end or be ended by, by their beginnings.
 
     They share its relation (or one that means the same) or its value; for a denial also those that
@@ -265,7 +264,7 @@ def _rivals(db: sa.Connection, namespace: Namespace, row: Row) -> list[dict[str,
         if _denies(row):
             word = max(row["value_key"].split(), key=len)
             alike.append(s.value_key.contains(word, autoescape=True))
-    query = _select_statements(namespace).where(s.subject == row["subject"], sa.or_(*alike))
+    query = _select_statements(user).where(s.subject == row["subject"], sa.or_(*alike))
     if not row["is_state"] and not _denies(row):  # an event ends denials alone
         query = query.where(sa.or_(s.negated, s.relation.in_(_DISLIKE)))
     return _rows(db, query)

@@ -1,4 +1,4 @@
-"""The search index of one namespace: facts by words and by meaning, kept in this process.
+"""The search index of one user: facts by words and by meaning, kept in this process.
 
 It is read from the database once and then only what is new; where facts were forgotten, all is read
 again. Nothing here is a store:
@@ -20,8 +20,7 @@ from stategate.stores.corpus.lexical import GrowingLexical
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.extraction import content_share
 from stategate.stores.memory.facts import standalone
-from stategate.stores.memory.records import Namespace, Vector
-from stategate.stores.memory.schema import within
+from stategate.stores.memory.records import Vector
 
 Scores = NDArray[np.float64]
 _K1 = 1.5
@@ -42,8 +41,8 @@ class Known:
     passages: tuple[str, ...] = ()
 
 
-class NamespaceIndex:
-    """Facts of one namespace, in the order in which they were written."""
+class UserIndex:
+    """Facts of one user, in the order in which they were written."""
 
     def __init__(self) -> None:
         self._clear()
@@ -65,19 +64,19 @@ class NamespaceIndex:
     def __len__(self) -> int:
         return len(self.known)
 
-    def refresh(self, db: sa.Connection, namespace: Namespace) -> None:
+    def refresh(self, db: sa.Connection, user: str) -> None:
         """Read what the database has and this index has not.
 
         Facts never change and no number is given twice: a lower count says that some were forgotten.
         """
-        f, s, own = tables.facts.c, tables.statements.c, within(tables.facts, namespace)
+        f, s, own = tables.facts.c, tables.statements.c, tables.facts.c.user == user
         last = self.known[-1].id if self.known else 0
         kept = sa.select(sa.func.count()).select_from(tables.facts).where(own, f.id <= last)
         if db.scalar(kept) != len(self.known):
             self._clear()
             last = 0
         states = sa.select(s.fact_id, s.subject, s.relation, s.value).where(
-            within(tables.statements, namespace), s.fact_id > last, s.is_state
+            tables.statements.c.user == user, s.fact_id > last, s.is_state
         )
         said: dict[int, str] = {}
         for fact, *words in db.execute(states.order_by(s.id)):

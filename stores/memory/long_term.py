@@ -21,18 +21,17 @@ from stategate.stores.home import home
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.extraction import refusal_of
 from stategate.stores.memory.facts import Erased, erase_facts, read_facts, write_turn
-from stategate.stores.memory.index import NamespaceIndex
+from stategate.stores.memory.index import UserIndex
 from stategate.stores.memory.recall import Asked, Limits, corrected_fact, matching_facts, recalled
 from stategate.stores.memory.records import (
     TRUSTED,
     WISH,
     Candidate,
     Fact,
-    Namespace,
     Turn,
     Written,
 )
-from stategate.stores.memory.schema import MEMORY, within
+from stategate.stores.memory.schema import MEMORY
 from stategate.stores.sql import Database, is_database
 
 #: Namespaces whose search index stays in memory, the last used ones.
@@ -51,80 +50,77 @@ class LongTerm:
         if "://" in place and not is_database(place):
             raise UserError("long-term memory is a file or a sqlite:/// or postgresql:// URL")
         self._db = Database(place, MEMORY)
-        self._indexes: OrderedDict[Namespace, NamespaceIndex] = OrderedDict()
+        self._indexes: OrderedDict[str, UserIndex] = OrderedDict()
         self._lock = threading.RLock()
 
     @contextmanager
-    def transaction(
-        self, namespace: Namespace | None, writes: bool = True
-    ) -> Iterator[sa.Connection]:
-        """Yield a connection in one transaction; writers of a namespace take turns.
+    def transaction(self, user: str | None, writes: bool = True) -> Iterator[sa.Connection]:
+        """Yield a connection in one transaction; writers of a user take turns.
 
         Of two that write at once, each could otherwise miss the state of the other, and close nothing.
         """
-        turn = "" if namespace is None else namespace.user
-        with self._db.write(turn) if writes else self._db.read() as db:
+        with self._db.write(user or "") if writes else self._db.read() as db:
             yield db
 
-    def add(self, namespace: Namespace, turn: Turn, *, gated: bool = False) -> Written:
+    def add(self, user: str, turn: Turn, *, gated: bool = False) -> Written:
         """Keep ``turn`` and say what became of it; ``gated`` refuses small talk (``extraction``)."""
         if gated and (reason := refusal_of(turn)):
             return Written("refused", reason=reason)
         now = time.time() if turn.at is None else turn.at
-        with self._lock, self.transaction(namespace) as db:
+        with self._lock, self.transaction(user) as db:
             corrected = None
             is_correction = read_utterance(turn.text).purpose == "correction"
             if is_correction and turn.source == "user":
                 words = " ".join(content_of(turn.text))
                 asked = Asked(words, turn.vector, turn.embedder, at=now)
-                index = self._index(db, namespace)
+                index = self._index(db, user)
                 corrected = corrected_fact(db, index, asked, turn.thread_id)
-            written = write_turn(db, namespace, turn, now, corrected)
+            written = write_turn(db, user, turn, now, corrected)
         if is_correction and written.fact is not None and not written.closed:
             return replace(written, reason="nothing was found to correct")
         return written
 
     def recall(
-        self, namespace: Namespace, asked: Asked, limits: Limits | None = None
+        self, user: str, asked: Asked, limits: Limits | None = None
     ) -> tuple[list[Fact], list[Candidate]]:
         """Return the facts that answer best, best first, and all candidates with their reasons."""
-        with self._lock, self.transaction(namespace, writes=False) as db:
-            index = self._index(db, namespace)
+        with self._lock, self.transaction(user, writes=False) as db:
+            index = self._index(db, user)
             return recalled(db, index, asked, limits or Limits())
 
-    def matching(self, namespace: Namespace, asked: Asked) -> list[Fact]:
+    def matching(self, user: str, asked: Asked) -> list[Fact]:
         """Return the facts that a text speaks of (see ``recall.matching_facts``), best first."""
-        with self._lock, self.transaction(namespace, writes=False) as db:
-            return matching_facts(db, self._index(db, namespace), asked)
+        with self._lock, self.transaction(user, writes=False) as db:
+            return matching_facts(db, self._index(db, user), asked)
 
-    def _index(self, db: sa.Connection, namespace: Namespace) -> NamespaceIndex:
-        """Return the namespace's index, as new as the transaction."""
-        index = self._indexes.setdefault(namespace, NamespaceIndex())
-        self._indexes.move_to_end(namespace)
+    def _index(self, db: sa.Connection, user: str) -> UserIndex:
+        """Return the user's index, as new as the transaction."""
+        index = self._indexes.setdefault(user, UserIndex())
+        self._indexes.move_to_end(user)
         while len(self._indexes) > _INDEXES:
             self._indexes.popitem(last=False)
-        index.refresh(db, namespace)
+        index.refresh(db, user)
         return index
 
-    def facts(self, namespace: Namespace, episode: str | None = None) -> list[Fact]:
+    def facts(self, user: str, episode: str | None = None) -> list[Fact]:
         """Return every fact, or those that ``episode`` told, oldest first."""
-        of = [within(tables.facts, namespace)]
+        of = [tables.facts.c.user == user]
         if episode is not None:
             of.append(tables.facts.c.episode_id == episode)
-        with self.transaction(namespace, writes=False) as db:
+        with self.transaction(user, writes=False) as db:
             return read_facts(db, *of)
 
-    def wishes(self, namespace: Namespace) -> list[Fact]:
+    def wishes(self, user: str) -> list[Fact]:
         """Return the user's standing wishes that hold, the newest first, each as its passage.
 
         What a tool, a document or the agent says is no wish of the user's.
         """
         s, f = tables.statements.c, tables.facts.c
-        held = (within(tables.statements, namespace), s.relation == WISH, s.closed_by.is_(None))
+        held = (tables.statements.c.user == user, s.relation == WISH, s.closed_by.is_(None))
         query = (
             sa.select(s.fact_id, s.value).where(*held).order_by(s.valid_from.desc(), s.id.desc())
         )
-        with self.transaction(namespace, writes=False) as db:
+        with self.transaction(user, writes=False) as db:
             rows = list(db.execute(query))
             trusted = (f.source == "user", f.trust >= TRUSTED)
             ids = [row.fact_id for row in rows]
@@ -138,29 +134,28 @@ class LongTerm:
         with self.transaction(None, writes=False) as db:
             return set(db.scalars(sa.select(tables.facts.c.thread_id).distinct()))
 
-    def namespaces(self) -> list[Namespace]:
+    def users(self) -> list[str]:
         """Return every user of whom facts are remembered."""
         f = tables.facts.c
         with self.transaction(None, writes=False) as db:
-            users = db.scalars(sa.select(f.user).distinct().order_by(f.user))
-            return [Namespace(user) for user in users]
+            return list(db.scalars(sa.select(f.user).distinct().order_by(f.user)))
 
     def erase(
         self,
-        namespace: Namespace,
+        user: str,
         ids: Sequence[int] | None = None,
         *,
         thread: str | None = None,
         source: str | None = None,
     ) -> list[Erased]:
-        """Delete facts by number, thread or source, all of the namespace where none is named.
+        """Delete facts by number, thread or source, all of the user where none is named.
 
         Returns what went, so that other stores can be cleared of it. The texts are nowhere in here
         afterwards, free pages included.
         """
         with self._lock:
-            with self.transaction(namespace) as db:
-                erased = erase_facts(db, namespace, ids, thread, source)
+            with self.transaction(user) as db:
+                erased = erase_facts(db, user, ids, thread, source)
             # Also where nothing is left to erase: a kill may have come before the file was tidied.
             self._db.compact()
         return erased

@@ -18,7 +18,7 @@ from stategate.language.dates import Span, spans
 from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import read_facts
-from stategate.stores.memory.index import Known, NamespaceIndex, Scores
+from stategate.stores.memory.index import Known, Scores, UserIndex
 from stategate.stores.memory.records import TRUSTED, Candidate, Fact, TextEmbedder, Vector
 from stategate.stores.tokens import count_tokens
 
@@ -105,7 +105,7 @@ class _Ranking:
 
 
 def recalled(
-    db: sa.Connection, index: NamespaceIndex, asked: Asked, limits: Limits
+    db: sa.Connection, index: UserIndex, asked: Asked, limits: Limits
 ) -> tuple[list[Fact], list[Candidate]]:
     """Return the best facts and the candidates behind them, best first."""
     if not len(index):
@@ -130,7 +130,7 @@ def recalled(
     return best, candidates
 
 
-def matching_facts(db: sa.Connection, index: NamespaceIndex, asked: Asked) -> list[Fact]:
+def matching_facts(db: sa.Connection, index: UserIndex, asked: Asked) -> list[Fact]:
     """Return the facts that a text speaks of, best first: those that share its words or its meaning.
 
     ``asked.words`` are words of content. A fact matches if it holds at least half of them, and
@@ -145,9 +145,7 @@ def matching_facts(db: sa.Connection, index: NamespaceIndex, asked: Asked) -> li
     return [fact for fact in facts if fact.score >= _NEAR]
 
 
-def corrected_fact(
-    db: sa.Connection, index: NamespaceIndex, asked: Asked, thread: str
-) -> int | None:
+def corrected_fact(db: sa.Connection, index: UserIndex, asked: Asked, thread: str) -> int | None:
     """Return the fact that a correction speaks of, None where none is near enough.
 
     The score adds the share of its words that a fact holds, the cosine, and whether the fact is of
@@ -168,7 +166,7 @@ def corrected_fact(
     return best if best is not None and scores[best] >= _CORRECTED else None
 
 
-def _ranking(index: NamespaceIndex, asked: Asked) -> _Ranking:
+def _ranking(index: UserIndex, asked: Asked) -> _Ranking:
     """Weigh every fact for a question."""
     whole, part = index.words(asked.words)
     meaning = np.full(len(index), -1.0)
@@ -186,7 +184,7 @@ def _ranking(index: NamespaceIndex, asked: Asked) -> _Ranking:
     return _Ranking(parts, total, whole if asked.vector is None else meaning, pool, chances)
 
 
-def _judged(ranking: _Ranking, index: NamespaceIndex, asked: Asked) -> _Ranking:
+def _judged(ranking: _Ranking, index: UserIndex, asked: Asked) -> _Ranking:
     """Return the ranking with the judge's probabilities, if there is a judge and a question."""
     if asked.judge is None or len(asked.words.split()) <= _KEYWORDS:
         return ranking
@@ -198,7 +196,7 @@ def _judged(ranking: _Ranking, index: NamespaceIndex, asked: Asked) -> _Ranking:
     return replace(ranking, chances={**judged, **others})
 
 
-def _passage(index: NamespaceIndex, place: int, asked: Asked) -> str:
+def _passage(index: UserIndex, place: int, asked: Asked) -> str:
     """Return a fact's best passage, under the name of who said it, as a judge reads it."""
     passage = index.best_passage(place, asked.words, asked.vector, asked.embedder)
     speaker = index.known[place].speaker
@@ -213,7 +211,7 @@ def answer_chance(cosine: float, share: float) -> float:
 class _Chooser:
     """Takes facts in their order while the limits allow it."""
 
-    def __init__(self, asked: Asked, limits: Limits, index: NamespaceIndex) -> None:
+    def __init__(self, asked: Asked, limits: Limits, index: UserIndex) -> None:
         self._asked, self._limits, self._index = asked, limits, index
         self._seen: set[str] = set()
         self._tokens = 0
@@ -251,7 +249,7 @@ class _Chooser:
 
 
 def signals(
-    index: NamespaceIndex,
+    index: UserIndex,
     question: str,
     words: tuple[Scores, Scores],
     meaning: Scores,
@@ -260,7 +258,7 @@ def signals(
     """Return one score a fact for each signal.
 
     ``words`` are BM25 of facts and of their best passages, ``meaning`` cosines (see
-    ``NamespaceIndex``), ``named`` the times that the question names: what was said then, or tells of
+    ``UserIndex``), ``named`` the times that the question names: what was said then, or tells of
     then, is nearer. A question that asks when is nearer to what tells a time.
     """
     lexical = (standard(words[0]) + standard(words[1])) / 2
@@ -302,14 +300,14 @@ def standard(scores: Scores) -> Scores:
     return np.asarray((np.maximum(scores, best[0]) - best.mean()) / spread)
 
 
-def _neighbour_scores(index: NamespaceIndex, own: Scores) -> Scores:
+def _neighbour_scores(index: UserIndex, own: Scores) -> Scores:
     """Return the better score of the turns before and after, 0 where they say nothing of it."""
     padded = np.append(own, 0.0)  # place -1 is the last: no neighbour
     before, after = (padded[index.column(name).astype(int)] for name in ("before", "after"))
     return np.asarray(np.maximum(np.maximum(before, after), 0.0))
 
 
-def _best_of_thread(index: NamespaceIndex, own: Scores) -> Scores:
+def _best_of_thread(index: UserIndex, own: Scores) -> Scores:
     """Return the best score of each fact's conversation: what the talk was about."""
     best = np.full(len(index.threads), -np.inf)
     owners = index.column("thread").astype(int)
@@ -325,7 +323,7 @@ def _is_named(name: str, question: str) -> bool:
     )
 
 
-def _current_first(pool: list[int], index: NamespaceIndex, facts: Mapping[int, Fact]) -> list[int]:
+def _current_first(pool: list[int], index: UserIndex, facts: Mapping[int, Fact]) -> list[int]:
     """Return the places with each fact behind the one that closed it: what holds comes first."""
     ranked = list(pool)
     for place in pool:
@@ -338,7 +336,7 @@ def _current_first(pool: list[int], index: NamespaceIndex, facts: Mapping[int, F
 
 
 def _trusted_first(
-    ranked: Sequence[int], index: NamespaceIndex, facts: Mapping[int, Fact], ranking: _Ranking
+    ranked: Sequence[int], index: UserIndex, facts: Mapping[int, Fact], ranking: _Ranking
 ) -> list[int]:
     """Return the places with what a tool or document says behind what the user said of the same.
 

@@ -1,4 +1,4 @@
-"""What long-term memory keeps: whose it is, a turn as it is written, a fact as it is read."""
+"""What long-term memory keeps: a turn as it is written, a fact as it is read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from stategate.stores.text import storable
 
 Vector = NDArray[np.float32]
 
@@ -20,16 +18,6 @@ class TextEmbedder(Protocol):
     def embed(self, texts: Sequence[str]) -> Vector:
         """Return unit rows of shape ``(len(texts), dimension)``."""
         ...
-
-
-@dataclass(frozen=True)
-class Namespace:
-    """Whose memory: nobody reads another user's."""
-
-    user: str = "default"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "user", storable(self.user))
 
 
 #: How far a source is trusted unless told otherwise: what the user says, what the agent answers, and

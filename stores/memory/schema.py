@@ -5,7 +5,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stategate.stores.memory.records import Namespace
 from stategate.stores.sql import Schema, Text, Whole, create_tables
 
 metadata = sa.MetaData()
@@ -70,11 +69,6 @@ MEMORY = Schema(
     durable=True,
     own_schema=False,
 )
-
-
-def within(table: sa.Table, namespace: Namespace) -> sa.ColumnElement[bool]:
-    """Return the condition that keeps a query to the namespace's own rows."""
-    return table.c.user == namespace.user
 
 
 def among(column: sa.ColumnElement[int], ids: Iterable[int]) -> sa.ColumnElement[bool]:

@@ -22,7 +22,7 @@ from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus, prepare, prepared_key
 from stategate.stores.corpus.documents import Document
 from stategate.stores.memory.long_term import LongTerm
-from stategate.stores.memory.records import Namespace, Turn
+from stategate.stores.memory.records import Turn
 from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
 
@@ -180,14 +180,14 @@ class Remembered(Stored):
         key = (f"e{episode}", step)
         text = f"Thing {number}."
         turn = Turn(f"t{episode}", *key, text, _vector(number), "h", at=float(number))
-        written = self.store.add(_namespace(user), turn)
+        written = self.store.add(_user(user), turn)
         assert (written.outcome == "repeated") == (key in ours), "a turn is written once"
         ours.setdefault(key, text)
 
     @rule(user=FEW, episode=FEW)
     def erase(self, user, episode):
         ours = self.model.setdefault(user, {})
-        erased = self.store.erase(_namespace(user), thread=f"t{episode}")
+        erased = self.store.erase(_user(user), thread=f"t{episode}")
         gone = {key for key in ours if key[0] == f"e{episode}"}
         assert {(one.episode_id, one.step) for one in erased} == gone
         for key in gone:
@@ -196,12 +196,12 @@ class Remembered(Stored):
     @invariant()
     def holds_what_was_told(self):
         for user, ours in self.model.items():
-            facts = self.store.facts(_namespace(user))
+            facts = self.store.facts(_user(user))
             assert {(f.episode_id, f.step): f.text for f in facts} == ours
 
 
-def _namespace(user):
-    return Namespace(f"u{user}")
+def _user(user):
+    return f"u{user}"
 
 
 @pytest.mark.parametrize("machine", [Traces, Documents, Experience, Remembered])

@@ -8,7 +8,6 @@ from stategate.graph import Session, build_graph, load_config
 from stategate.stores.errors import UserError
 from stategate.stores.home import this_user, thread_of
 from stategate.stores.memory.long_term import open_long_term
-from stategate.stores.memory.records import Namespace
 from stategate.stores.traces.store import TraceStore
 from tests.kit import qa_settings
 
@@ -47,7 +46,7 @@ def _in_process(settings, *things, **more):
 
 def asked(settings, user=None):
     memory = open_long_term(settings["memory"][1]["place"]["url"])
-    facts = memory.facts(Namespace(user or this_user()))
+    facts = memory.facts(user or this_user())
     return sorted(fact.text.partition(" (about: ")[0] for fact in facts)
 
 

@@ -68,16 +68,16 @@ def holding(text, memory, places):
 @pytest.mark.parametrize("named", ["ids", "thread", "user"])
 def test_what_is_forgotten_is_in_no_store_and_the_rest_stays(memory, places, named):
     assert len(holding(SECRET, memory, places)) >= 2
-    fact = next(f for f in memory.store.facts(memory.namespace) if "4711" in f.text)
+    fact = next(f for f in memory.store.facts(memory.user) if "4711" in f.text)
     how = {"ids": {"ids": [fact.id]}, "thread": {"thread": "t1"}, "user": {}}[named]
-    counts = forget_everywhere(memory.store, memory.namespace, places=places, **how)
+    counts = forget_everywhere(memory.store, memory.user, places=places, **how)
     assert holding("4711-Zebra", memory, places) == []
     assert embedding_cache().get("m", [SECRET]) == {}
     expected = {"trace steps": 1, "checkpoints": 1, "bank rows": 1, "cached vectors": 1}
     if named != "user":
         assert expected.items() <= counts.items()
         assert holding("The sky is blue.", memory, places)
-        assert [f.text for f in memory.store.facts(memory.namespace)] == ["The sky is blue."]
+        assert [f.text for f in memory.store.facts(memory.user)] == ["The sky is blue."]
 
 
 def test_of_a_chain_of_changes_the_next_one_closes_what_is_opened_again(memory):
@@ -85,17 +85,17 @@ def test_of_a_chain_of_changes_the_next_one_closes_what_is_opened_again(memory):
         memory.remember(text, at=at, speaker="Ana")
     middle = memory.remember("I moved to Bergen.", at="2024-06-01", speaker="Ana").fact
     memory.forget(ids=[middle])
-    of = {f.text: f for f in memory.store.facts(memory.namespace)}
+    of = {f.text: f for f in memory.store.facts(memory.user)}
     old, new = of["I live in Oslo."], of["I moved to Rome."]
     assert (old.closed_by, new.valid_to) == (new.id, None)
     found = memory.recall("Where does Ana live?", as_of="2024-07-01")
     assert [f.text for f in found] == ["I live in Oslo."]
     memory.forget(ids=[new.id])
-    assert [f.valid_to for f in memory.store.facts(memory.namespace)] == [None]
+    assert [f.valid_to for f in memory.store.facts(memory.user)] == [None]
 
 
 def test_a_long_memory_is_forgotten_whole(memory):
-    with memory.store.transaction(memory.namespace) as db:
+    with memory.store.transaction(memory.user) as db:
         own = {"user": "ana", "agent": "stategate", "thread_id": "t", "step": 0, "about": ""}
         own |= {"at": 1.0, "speaker": "", "source": "user", "trust": 1.0, "embedder": "h"}
         rows = [
@@ -104,7 +104,7 @@ def test_a_long_memory_is_forgotten_whole(memory):
         ]
         db.execute(tables.facts.insert(), rows)
     assert memory.forget() == 33_000
-    assert memory.store.facts(memory.namespace) == []
+    assert memory.store.facts(memory.user) == []
 
 
 def test_copies_of_a_thread_are_cleared_and_others_who_said_the_same_keep_theirs(
@@ -120,12 +120,12 @@ def test_copies_of_a_thread_are_cleared_and_others_who_said_the_same_keep_theirs
         checkpoint = {**empty_checkpoint(), "channel_values": {"said": SECRET}}
         saver.put(config, checkpoint, {}, {"said": 1})
     memory.forget(thread="never")
-    counts = forget_everywhere(memory.store, memory.namespace, thread="t1", places=places)
+    counts = forget_everywhere(memory.store, memory.user, thread="t1", places=places)
     assert (counts["trace steps"], counts["checkpoints"]) == (2, 2)
     left = {one.config["configurable"]["thread_id"] for one in saver.list(None)}
     assert left == {"bos", "t2"}
     assert [e for e, _, _ in traces.steps_with([SECRET])] == ["of bos"]
-    assert len(other.store.facts(other.namespace)) == 1
+    assert len(other.store.facts(other.user)) == 1
 
 
 SAID = "My dentist is Dr. Wu of Graz, whom I dread."
@@ -143,7 +143,7 @@ def test_a_forgotten_text_its_vector_and_its_user_are_nowhere(rare):
     left = traces_left(SAID, places)
     assert any("as text" in place for place in left)
     assert any("its vector" in place for place in left)
-    forget_everywhere(rare.store, rare.namespace, places=Places())
+    forget_everywhere(rare.store, rare.user, places=Places())
     assert traces_left(SAID, places) == []
     assert traces_left("somebody-rare", places) == []
     rare.remember("I sail.")  # a reader of before sees the new fact
@@ -155,7 +155,7 @@ def test_a_log_that_another_program_reads_is_named(rare, caplog):
     reader.execute("begin")
     reader.execute("select count(*) from embeddings").fetchone()
     with caplog.at_level(logging.WARNING):
-        forget_everywhere(rare.store, rare.namespace, places=Places())
+        forget_everywhere(rare.store, rare.user, places=Places())
     assert "another program has" in caplog.text
     assert traces_left(SAID, [cache()])
     reader.close()

@@ -23,7 +23,6 @@ from stategate.nodes.write_memory.short_term import ShortTerm
 from stategate.nodes.write_memory.trace import Trace, events_of
 from stategate.stores.errors import UserError
 from stategate.stores.memory.long_term import open_long_term
-from stategate.stores.memory.records import Namespace
 from stategate.stores.tokens import count_tokens
 from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
@@ -117,7 +116,7 @@ def world(tmp_path, user="ana", env=("webshop", {}), actor="rule", **short_term)
 
 
 def facts(tmp_path):
-    return open_long_term(str(tmp_path / "memory.sqlite")).facts(Namespace("ana"))
+    return open_long_term(str(tmp_path / "memory.sqlite")).facts("ana")
 
 
 def contexts(graph, thread):
@@ -211,10 +210,10 @@ def test_what_a_tool_says_is_quoted_as_doubtful_and_becomes_nobodys_fact(tmp_pat
     assert not [piece for piece in kept if "Paris" in piece.text]
     assert any(piece.reason.startswith("trust") for piece in kept)
     assert bo.recall("Where does Ana live?") == []
-    assert bo.store.facts(bo.namespace) == []
+    assert bo.store.facts(bo.user) == []
     assert next(f for f in ana.recall("Where does Ana live?")).valid_to is None
     assert ana.forget(source="tool:web") == 1
-    assert [f.text for f in ana.store.facts(ana.namespace)] == ["I live in Oslo."]
+    assert [f.text for f in ana.store.facts(ana.user)] == ["I live in Oslo."]
 
 
 def test_days_moments_and_plain_texts_are_taken_and_what_is_no_time_is_refused(tmp_path):

@@ -9,12 +9,12 @@ from stategate.nodes.models.embedders import HashingEmbedder
 from stategate.stores.errors import UserError
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.recall import Asked, asked_of
-from stategate.stores.memory.records import Namespace, Turn
+from stategate.stores.memory.records import Turn
 from stategate.stores.sql import is_database
 from tests.kit import run_processes
 
 EMBEDDER = HashingEmbedder()
-ME = Namespace("me")
+ME = "me"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_the_same_words_are_shown_once_and_forgotten_together(memory):
 
 def test_nobody_reads_or_forgets_what_another_user_said(memory):
     memory.add(ME, turn("My door code is 4711."))
-    other = Namespace("other")
+    other = "other"
     assert found(memory, "door code", other) == []
     assert memory.erase(other) == []
     assert len(memory.facts(ME)) == 1
@@ -49,8 +49,8 @@ def test_nobody_reads_or_forgets_what_another_user_said(memory):
 
 def test_sql_in_a_question_is_text(memory):
     words = "'); DROP TABLE facts; -- \" OR 1=1 \x00 \ud800 %s {}"
-    memory.add(Namespace(words), turn(words))
-    assert "DROP TABLE facts" in memory.facts(Namespace(words))[0].text
+    memory.add(words, turn(words))
+    assert "DROP TABLE facts" in memory.facts(words)[0].text
     assert memory.facts(ME) == []
 
 

@@ -188,7 +188,7 @@ def test_what_was_denied_can_be_so_again(user_memory):
         for text, at in zip(texts, (FIRST, THEN, LAST), strict=True)
     )
     assert (second.closed, third.closed) == ((first.fact,), (second.fact,))
-    holding = {f.text: f.valid_to is None for f in user_memory.store.facts(user_memory.namespace)}
+    holding = {f.text: f.valid_to is None for f in user_memory.store.facts(user_memory.user)}
     assert list(holding.values()) == [False, False, True]
 
 
@@ -207,10 +207,10 @@ def test_a_correction_closes_the_fact_that_it_speaks_of_and_forgetting_it_opens_
 
 def test_a_date_that_is_the_value_is_not_when_it_began_to_hold(user_memory):
     user_memory.remember("My birthday is on 12 May.", at="2024-01-10", speaker="Ana")
-    [fact] = user_memory.store.facts(user_memory.namespace)
+    [fact] = user_memory.store.facts(user_memory.user)
     assert fact.valid_from < 1_705_000_000  # January, not May
     user_memory.remember("I moved to Oslo last May.", at="2024-01-10", speaker="Ana")
-    [_, moved] = user_memory.store.facts(user_memory.namespace)
+    [_, moved] = user_memory.store.facts(user_memory.user)
     assert moved.valid_from < 1_690_000_000
 
 
@@ -230,7 +230,7 @@ def test_small_talk_is_refused_with_a_reason(user_memory, text):
     written = user_memory.remember(text, speaker="Ana")
     assert (written.outcome, written.fact) == ("refused", None)
     assert "small talk" in written.reason
-    assert user_memory.store.facts(user_memory.namespace) == []
+    assert user_memory.store.facts(user_memory.user) == []
 
 
 @pytest.mark.parametrize("text", ["My name is Bo.", "I am 34.", "No, I hate cheese.", "Tomorrow!"])

@@ -52,6 +52,6 @@ def test_the_cluster_keeps_all_on_the_servers(servers, home):
     bank.bank.add([Entry(Row("r", "t", 5.0, {"move": "go"}), np.eye(4, dtype="f4")[0])])
     assert bank.search(np.eye(4)[0], 1)[0].row.id == "r"
 
-    [mine] = open_long_term(url).namespaces()
+    [mine] = open_long_term(url).users()
     assert open_long_term(url).facts(mine)
     assert ask("Where is that?")["episodes"] == 2, "the conversation goes on"

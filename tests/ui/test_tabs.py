@@ -93,15 +93,15 @@ def test_six_stories_tell_the_figures_of_their_runs(tmp_path):
 
 def test_wishes_stand_first_and_a_search_says_why(home):
     agents = Agents(load_config("ui", ["embedder.kind=hashing", "updater.kind=none"]))
-    place = agents.memory.namespace
-    memory = Memory(embedder=HashingEmbedder(), user=place.user)
+    owner = agents.memory.owner
+    memory = Memory(embedder=HashingEmbedder(), user=owner)
     for text in ("Always answer in metric units.", "My boat is called Albatros.", "I keep bees."):
         memory.remember(text)
     with gr.Blocks():
         tab = MemoryTab(agents)
     said = [row[1] for row in tab.show()[tab.facts]["value"]]
     assert said == ["Always answer in metric units.", "I keep bees.", "My boat is called Albatros."]
-    found = tab.look(place.user, "What is my boat called?")[tab.facts]
+    found = tab.look(owner, "What is my boat called?")[tab.facts]
     assert found["value"][0][1] == "My boat is called Albatros."
     assert found["value"][0][-1]
 

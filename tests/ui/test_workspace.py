@@ -173,7 +173,7 @@ def test_a_server_that_answers_questions_uses_its_own_stores_in_its_tabs(tmp_pat
     agents = Agents(config)
     talk = App(agents).of("one").conversation
     talk.ask("My boat is called Halcyon.")
-    (fact,) = agents.memory.open().facts(agents.memory.namespace)
+    (fact,) = agents.memory.open().facts(agents.memory.owner)
     assert fact.text == "My boat is called Halcyon."
     assert str(agents.places().traces) == traces
     assert not (home / "long_term.sqlite").exists()

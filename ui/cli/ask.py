@@ -200,9 +200,9 @@ def _written(session: Session) -> Iterator[str]:
     with owned_by(session.user or ""):
         for params in session.agent.config.memory:
             if isinstance(params, LongTermMemory):
-                store, namespace = params.place.open(), params.place.namespace
-                every = store.facts(namespace)
-                for fact in store.facts(namespace, episode):
+                store, user = params.place.open(), params.place.owner
+                every = store.facts(user)
+                for fact in store.facts(user, episode):
                     undo = f"stategate memory forget {fact.id} undoes it"
                     yield f"remembered as fact {fact.id}; {undo}"
                     closed = [old for old in every if old.closed_by == fact.id]
@@ -231,7 +231,7 @@ def forget_named(session: Session, result: StepResult, out: Console, asks: bool)
         place = memory_place(config.memory)
         counts = forget_everywhere(
             place.open(),
-            place.namespace,
+            place.owner,
             ids,
             places=Places.here(checkpoints=config.checkpoints),
         )

@@ -100,8 +100,8 @@ def list_facts(settings: MemorySettings) -> None:
     """List every fact, oldest first, with where it was told; standing wishes stand apart."""
     place = settings.place()
     store = place.open()
-    wishes = store.wishes(place.namespace)
-    numbers, facts = {fact.id for fact in wishes}, store.facts(place.namespace)
+    wishes = store.wishes(place.owner)
+    numbers, facts = {fact.id for fact in wishes}, store.facts(place.owner)
     rows = [{**vars(fact), "is_wish": fact.id in numbers} for fact in facts]
     if wrote(settings.json_target, rows):
         return
@@ -154,7 +154,7 @@ def forget(settings: ForgetSettings) -> None:
     place = settings.place()
     counts = forget_everywhere(
         place.open(),
-        place.namespace,
+        place.owner,
         list(ids) or None,
         thread=thread,
         source=source,
@@ -184,7 +184,7 @@ def prove_forgotten(settings: ProveSettings) -> None:
 
 def _nothing_matched(settings: ForgetSettings, place: MemoryPlace) -> str:
     """Return that nothing was there to forget, and what there is in its place."""
-    facts, user = place.open().facts(place.namespace), place.namespace.user
+    facts, user = place.open().facts(place.owner), place.owner
     missing = f"no such fact: {', '.join(map(str, settings.ids))}; " if settings.ids else ""
     if not facts:
         return f"{missing}nothing is remembered of user '{user}' (--user names another)"

@@ -3,7 +3,6 @@
 from stategate.graph import Session, build_graph, load_config
 from stategate.nodes.observe.qa import QaEnv
 from stategate.stores.memory.long_term import open_long_term
-from stategate.stores.memory.records import Namespace
 from stategate.stores.traces.store import TraceStore
 from tests.faults.scenarios import kept
 from tests.kit import Passages, qa_settings
@@ -53,7 +52,7 @@ def _is_cut(session, question):
 
 def _remembered(folder):
     """Return the question of every turn that is remembered."""
-    facts = open_long_term(kept(folder, "memory")).facts(Namespace("thread t"))
+    facts = open_long_term(kept(folder, "memory")).facts("thread t")
     return [fact.text.partition(" (about: ")[0] for fact in facts]
 
 

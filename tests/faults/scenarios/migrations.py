@@ -10,11 +10,11 @@ import sqlalchemy as sa
 
 from stategate.stores.errors import UserError
 from stategate.stores.memory.long_term import LongTerm
-from stategate.stores.memory.records import Namespace, Turn
+from stategate.stores.memory.records import Turn
 from stategate.stores.sql import Database, Schema
 from tests.faults.scenarios.memory import _embed
 
-ME = Namespace("ana")
+ME = "ana"
 _OLD = []
 
 

@@ -7,7 +7,7 @@ from stategate.nodes.models.judge import judged_question
 from stategate.stores.bank.bank import Row, known_banks, open_bank
 from stategate.stores.errors import UserError
 from stategate.stores.memory.recall import Limits
-from stategate.stores.memory.records import Fact, Namespace
+from stategate.stores.memory.records import Fact
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import day, note, short
@@ -22,7 +22,7 @@ _BANK = ["id", "state or question", "moves", "advice", "worth", "used", "from"]
 
 
 class MemoryTab(Tab):
-    """The tab's components and what they do. A namespace is shown as ``user / agent``."""
+    """The tab's components and what they do."""
 
     def __init__(self, agents: Agents) -> None:
         self._agents = agents
@@ -45,22 +45,22 @@ class MemoryTab(Tab):
     @on_event
     def show(self) -> Update:
         """Show the memory that conversations write."""
-        mine = self._agents.memory.namespace.user
-        there = (one.user for one in self._agents.memory.open().namespaces())
+        mine = self._agents.memory.owner
+        there = self._agents.memory.open().users()
         choices = list(dict.fromkeys([mine, *there]))
         return {**self.look(mine, ""), self.whose: gr.update(choices=choices, value=mine)}
 
     @on_event
     def look(self, whose: str, words: str) -> Update:
         """Show facts: all, or the nearest to ``words`` with why an agent would be shown them or not."""
-        memory, namespace = self._agents.memory.open(), namespace_of(whose)
-        facts = {fact.id: fact for fact in memory.facts(namespace)}
-        wishes = dict.fromkeys((wish.id for wish in memory.wishes(namespace)), _WISH)
+        memory, user = self._agents.memory.open(), user_of(whose)
+        facts = {fact.id: fact for fact in memory.facts(user)}
+        wishes = dict.fromkeys((wish.id for wish in memory.wishes(user)), _WISH)
         newest = sorted(facts.values(), key=lambda fact: (fact.id not in wishes, -fact.id))
         rows = [_fact(fact, why=wishes.get(fact.id, "")) for fact in newest]
         if (words or "").strip():
             asked = judged_question(words, self._agents.resources.embedder)
-            _, candidates = memory.recall(namespace, asked, Limits(facts=FOUND))
+            _, candidates = memory.recall(user, asked, Limits(facts=FOUND))
             rows = [
                 _fact(facts[one.fact], f"{one.chance:.2f}", one.left_out or "shown")
                 for one in candidates[:LISTED]
@@ -76,7 +76,7 @@ class MemoryTab(Tab):
     def select(self, whose: str, event: gr.SelectData) -> Update:
         """Say where the fact that was clicked comes from, and let it be forgotten."""
         number = str(event.row_value[0])
-        facts = self._agents.memory.open().facts(namespace_of(whose))
+        facts = self._agents.memory.open().facts(user_of(whose))
         fact = next((f for f in facts if str(f.id) == number), None)
         if fact is None:
             raise UserError("that fact is gone: search again")
@@ -89,10 +89,10 @@ class MemoryTab(Tab):
 
     @on_event
     def forget_facts(self, whose: str, words: str = "", fact: int | None = None) -> Update:
-        """Forget a fact, or all of this namespace, in every store; say what went from where."""
+        """Forget a fact, or all of this user, in every store; say what went from where."""
         counts = forget_everywhere(
             self._agents.memory.open(),
-            namespace_of(whose),
+            user_of(whose),
             None if fact is None else [fact],
             places=self._agents.places(),
         )
@@ -141,11 +141,11 @@ class BanksPanel(Tab):
         self.choice.change(self.look, [self.choice], [self.rows, self.status], **QUIET)
 
 
-def namespace_of(whose: str | None) -> Namespace:
-    """Return the namespace that is shown as ``whose``. Raises ``UserError`` where it names nobody."""
+def user_of(whose: str | None) -> str:
+    """Return the user that ``whose`` names. Raises ``UserError`` where it names nobody."""
     if not (whose or "").strip():
         raise UserError("whose memory? Choose one")
-    return Namespace(str(whose).strip())
+    return str(whose).strip()
 
 
 def _fact(fact: Fact, chance: str = "", why: str = "") -> list[object]:

@@ -130,7 +130,7 @@ class QaTab(common.AgentTab):
     def _remembered(self, talk: Conversation) -> Markup:
         """Draw the newest facts of long-term memory; those that the last answer was made from first."""
         place = self.app.agents.memory
-        facts = place.open().facts(place.namespace)[::-1]
+        facts = place.open().facts(place.owner)[::-1]
         pieces = talk.last.context.pieces if talk.last is not None else ()
         read = {piece.id for piece in pieces if piece.kind == "fact" and piece.text}
         facts.sort(key=lambda fact: f"fact:{fact.id}" not in read)
