@@ -17,11 +17,10 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from stategate.envs.alfworld.grammar import NOT, Grammar, Slot, TextGenerator, Thing, read_grammar
-from stategate.envs.alfworld.logic import Compiler, Extent, Row, State, predicates_of
+from stategate.envs.alfworld.logic import Compiler, Extent, Row, State, conjuncts, predicates_of
 from stategate.envs.alfworld.pddl import (
     OBJECT,
     Action,
-    And,
     Atom,
     Domain,
     Effect,
@@ -38,6 +37,7 @@ _LIES_IN = "inreceptacle"  # the predicate of a thing and its place
 NOTHING = "Nothing happens."
 _FIELDS = ("pddl_domain", "pddl_problem", "grammar")
 _STATES = 512  # situations of one game that are remembered
+_MOVES = 1 << 14  # steps of one game of which it is remembered whether they change anything
 _TASK = "Your task is to: "
 
 #: A step that was taken: the action's place in the domain, and the objects that it is about.
@@ -48,8 +48,6 @@ Changes: TypeAlias = tuple[tuple[str, ...], ...]
 Solutions: TypeAlias = Callable[[State, Row], list[Row]]
 #: Lists the rows that an effect of a step changes.
 EffectRows: TypeAlias = Callable[[State, Row], Iterable[Row]]
-#: Says whether a binding could change nothing.
-IdleTest: TypeAlias = Callable[[Row], bool]
 
 
 class Game:
@@ -80,6 +78,7 @@ class Game:
         self.start = State(self._extents(problem, read))
         self._goal = problem.goal
         self._state = lru_cache(_STATES)(self._changed)
+        self._is_idle = lru_cache(_MOVES)(lambda i, row: _is_idle(domain.actions[i], row))
 
     @classmethod
     def read(cls, text: str) -> "Game":
@@ -152,11 +151,11 @@ class Game:
         """Return the possible commands, sorted, each with the step that it stands for."""
         if "commands" not in state.memo:
             moves: dict[str, Move] = {}
-            for number, (solve, is_idle) in enumerate(self._searches):
+            for number, solve in enumerate(self._searches):
                 action = self.domain.actions[number]
                 template = self._grammar.actions[action.name].template
                 for row in solve(state, ()):
-                    if is_idle is None or not is_idle(row):
+                    if not self._is_idle(number, row):
                         command = self._text.expand(template, state, _slots(action, row))
                         moves.setdefault(command, (number, row))
             state.memo["commands"] = dict(sorted(moves.items()))
@@ -164,11 +163,9 @@ class Game:
         return commands
 
     @cached_property
-    def _searches(self) -> list[tuple[Solutions, IdleTest | None]]:
-        return [
-            (self._compiler.solutions(action.parameters, action.precondition), _idle_test(action))
-            for action in self.domain.actions
-        ]
+    def _searches(self) -> list[Solutions]:
+        solutions = self._compiler.solutions
+        return [solutions(action.parameters, action.precondition) for action in self.domain.actions]
 
     @cached_property
     def _goal_solutions(self) -> Solutions:
@@ -310,52 +307,21 @@ def _reads(action: Action) -> set[str]:
     return {predicate for formula in formulas for predicate in predicates_of(formula)}
 
 
-def _idle_test(action: Action) -> IdleTest | None:
-    """Return a test for bindings without effect, None where every binding could change something.
+def _is_idle(action: Action, row: Row) -> bool:
+    """Say whether a binding can change nothing, whatever the state.
 
     An effect that adds a fact changes nothing where the precondition holds that fact. One that removes
     a fact changes nothing where another effect adds it, or where the precondition denies it.
     """
-    needed = _conjuncts(action.precondition)
-    achieved = [effect.atom for effect in action.effects if effect.is_plain and effect.holds]
-    places = {variable: i for i, (variable, _) in enumerate(action.parameters)}
-    tests = []
-    for effect in action.effects:
-        if not effect.is_plain:
-            return None
-        alike = [atom for atom, holds in needed if holds == effect.holds]
-        alike += [] if effect.holds else achieved
-        same = [_same(effect.atom, atom, places) for atom in alike]
-        pairs = [pair for pair in same if pair is not None]
-        if not pairs:
-            return None
-        tests.append(pairs)
+    values = {name: number for (name, _), number in zip(action.parameters, row, strict=True)}
 
-    def is_idle(row: Row) -> bool:
-        return all(any(all(row[i] == row[j] for i, j in p) for p in pairs) for pairs in tests)
+    def ground(atom: Atom) -> tuple[str | int, ...]:
+        return (atom.predicate, *(values.get(word, word) for word in atom.args))
 
-    return is_idle
-
-
-def _conjuncts(formula: Formula) -> list[tuple[Atom, bool]]:
-    if isinstance(formula, And):
-        return [literal for part in formula.parts for literal in _conjuncts(part)]
-    if isinstance(formula, Atom):
-        return [(formula, True)]
-    if isinstance(formula, Not) and isinstance(formula.part, Atom):
-        return [(formula.part, False)]
-    return []
-
-
-def _same(one: Atom, other: Atom, places: Mapping[str, int]) -> list[tuple[int, int]] | None:
-    """Return the pairs of parameters that make two atoms the same; None where nothing can."""
-    if one.predicate != other.predicate or len(one.args) != len(other.args):
-        return None
-    pairs = []
-    for one_arg, other_arg in zip(one.args, other.args, strict=True):
-        if one_arg == other_arg:
-            continue
-        if one_arg not in places or other_arg not in places:
-            return None
-        pairs.append((places[one_arg], places[other_arg]))
-    return pairs
+    idle = set()
+    for part in conjuncts(action.precondition):
+        atom = part.part if isinstance(part, Not) else part
+        if isinstance(atom, Atom):
+            idle.add((ground(atom), atom is part))
+    idle |= {(ground(e.atom), False) for e in action.effects if e.is_plain and e.holds}
+    return all(e.is_plain and (ground(e.atom), e.holds) in idle for e in action.effects)
