@@ -20,11 +20,11 @@ from stategate.evals.core.task import Row
 from stategate.evals.settings import BenchBank, BenchStep, BenchWebshop
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import load_config
+from stategate.stores.assets.fetch import data_folder
 from stategate.stores.bank.bank import Bank, Entry, Vector
 from stategate.stores.bank.bank import Row as BankRow
 from stategate.stores.bank.search import Searcher, StateBank
 from stategate.stores.errors import UserError
-from stategate.stores.home import data_folder
 from stategate.stores.runs import parse_numbers, with_errors
 
 _GOALS = 10

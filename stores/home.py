@@ -29,13 +29,6 @@ def cache() -> Path:
     return _folder(user_cache_path("stategate", appauthor=False))
 
 
-def data_folder(data: str, world: str) -> str:
-    """Return where a world's ``data`` lies: "sample" itself, the "official" files, or a folder."""
-    if data == "official":
-        return str(home() / "data" / world)
-    return data if data == "sample" else str(Path(os.path.expandvars(data)).expanduser())
-
-
 def this_user() -> str:
     """Return the name of the system's user who runs this."""
     try:

@@ -7,20 +7,15 @@ hold is kept in the cache as a zip file of the games that can be played, so that
 import json
 import lzma
 import re
-import shutil
 import tarfile
-import tomllib
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO
 
-from stategate.envs.alfworld.game import Game
-from stategate.stores.assets.downloads import byte_progress, fetch_published, sha256
+from stategate.stores.assets.downloads import byte_progress, sha256
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import atomic_path, parse_json
 from stategate.stores.home import cache
@@ -54,9 +49,7 @@ def open_library(folder: str | Path) -> Library:
         return _sample()
     path = Path(folder).expanduser().resolve()
     if not path.is_dir():
-        raise UserError(
-            f"there is no folder '{folder}': fetch games with `stategate data alfworld`"
-        )
+        raise UserError(f"there is no folder '{folder}': the published games are in 'official'")
     games = _unpacked(path)
     for archive in filter(is_archive, sorted(path.iterdir())):
         packed = _packed(archive)
@@ -65,8 +58,7 @@ def open_library(folder: str | Path) -> Library:
             games.setdefault(_key(member.split("/")), partial(_read, packed, member))
     if not games:
         raise UserError(
-            f"'{folder}' holds no {GAME} and no archive of them: fetch games with "
-            "`stategate data alfworld`"
+            f"'{folder}' holds no {GAME} and no archive of them: the published ones are in 'official'"
         )
     return _ordered({_name(key, games): read for key, read in games.items()})
 
@@ -193,72 +185,3 @@ def _sample() -> Library:
     return _ordered(
         {name: partial(json.dumps, {**shared, **game}) for name, game in content["games"].items()}
     )
-
-
-# Fetching ------------------------------------------------------------------------------------------
-
-_FILE = tomllib.loads(Path(__file__).with_name("data.toml").read_text("utf-8"))
-
-
-def fetch(folder: Path, source: Path | None = None) -> tuple[list[Path], dict[str, int]]:
-    """Put ALFWorld's games into ``folder``; return its archives, and how many games by split.
-
-    ``source`` is a local folder that has them (unpacked, or in archives); without it the publisher's
-    archive is downloaded. All files change together or not at all. Raises ``UserError``.
-    """
-    folder = folder.expanduser()
-    _require_own(folder)
-    waiting = folder.with_name(f"{folder.name}.partial")  # kept on failure: a download resumes
-    if source is None:
-        _download(waiting)
-    elif not source.expanduser().is_dir():
-        raise UserError(f"there is no folder '{source}': name one that has the games")
-    with atomic_path(folder) as staging:
-        staging.mkdir()
-        _copy(source.expanduser() if source else waiting, staging)
-        games = _checked(staging)
-    if source is None:
-        shutil.rmtree(waiting)
-    return sorted(path for path in folder.iterdir() if path.is_file()), games
-
-
-def _require_own(folder: Path) -> None:
-    """Raise ``UserError`` for a folder that holds other things than games: it is replaced whole."""
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if not is_archive(path) and next(path.rglob(GAME), None) is None:
-            raise UserError(f"'{folder}' also holds {path.name}: name a folder for the games alone")
-
-
-def _download(waiting: Path) -> None:
-    with user_error_context(f"cannot write to {waiting}", kinds=OSError):
-        waiting.mkdir(parents=True, exist_ok=True)
-        try:
-            fetch_published(_FILE["url"], waiting / _FILE["name"], _FILE["size"], "alfworld")
-        except UserError:
-            with suppress(OSError):
-                waiting.rmdir()  # where nothing has come
-            raise
-
-
-def _copy(source: Path, staging: Path) -> None:
-    """Copy archives, and games that are unpacked, and nothing else."""
-    paths = [path for path in source.iterdir() if is_archive(path)] + list(source.rglob(GAME))
-    if not paths:
-        raise UserError(f"'{source}' holds no {GAME} and no archive of them: name another folder")
-    for path in paths:
-        target = staging / path.relative_to(source)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
-
-
-def _checked(folder: Path) -> dict[str, int]:
-    """Return the number of games by split, having read one of each. Raises ``UserError``."""
-    library = open_library(folder)
-    counts: Counter[str] = Counter()
-    for name in [n for n in library if n.count("/") == 2] or library:
-        split = name.split("/")[-3]
-        if split not in counts:
-            with user_error_context(f"game '{name}'", kinds=UserError):
-                Game.read(library[name]())
-        counts[split] += 1
-    return dict(counts)

@@ -24,7 +24,6 @@ from stategate.envs.alfworld.pddl import (
     Atom,
     Domain,
     Effect,
-    Formula,
     Not,
     Problem,
     read_domain,

@@ -153,7 +153,7 @@ class Compiler:
         return lambda state, binding: (b for b in objects(state, binding) if test(state, b))
 
     def _test(
-        self, formula: Formula, kinds: Mapping[str, str], bound: frozenset[str]
+        self, formula: Equal | Not, kinds: Mapping[str, str], bound: frozenset[str]
     ) -> Callable[[State, Binding], bool]:
         """Return a test of an equation or a negation, all of whose variables are bound."""
         if isinstance(formula, Equal):

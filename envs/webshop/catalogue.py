@@ -53,9 +53,7 @@ def read_catalogue(folder: str | Path) -> Catalogue:
     """
     path = SAMPLE if str(folder) == "sample" else Path(folder).expanduser()
     if not path.is_dir():
-        raise UserError(
-            f"no WebShop data in '{folder}': run `stategate data webshop`, or use data 'sample'"
-        )
+        raise UserError(f"no WebShop data in '{folder}': use data 'official' or 'sample'")
     digest = hashlib.sha256()
     items = _read(_first(path, PRODUCT_FILES), digest)
     attributes = _read(_first(path, ATTRIBUTE_FILES), digest)
@@ -88,7 +86,7 @@ def _first(folder: Path, names: tuple[str, ...]) -> Path:
     for name in names:
         if (folder / name).is_file():
             return folder / name
-    raise UserError(f"'{folder}' has no {names[0]}: run `stategate data webshop`, or copy it there")
+    raise UserError(f"'{folder}' has no {names[0]}: copy it there, or use data 'official'")
 
 
 def _read(path: Path, digest: Any) -> Any:

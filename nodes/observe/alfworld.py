@@ -8,7 +8,7 @@ from pydantic import Field
 from stategate.envs.protocols import Observation, View
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.protocols import EnvParams
-from stategate.stores.home import data_folder
+from stategate.stores.assets.fetch import data_folder
 
 if TYPE_CHECKING:
     from stategate.envs.alfworld import AlfWorld
@@ -23,7 +23,7 @@ class AlfWorldEnv(EnvParams):
     partially_observed: ClassVar[bool] = True
     data: str = Field(
         default="sample",
-        description="'sample', 'official' (see `stategate data alfworld`) or a folder of games",
+        description="'sample', 'official' (fetched at the first use) or a folder of games",
     )
     split: str | None = Field(
         default="valid_seen", description="train, valid_seen, valid_unseen; null for all games"

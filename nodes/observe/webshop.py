@@ -10,7 +10,7 @@ from stategate.envs.protocols import Observation, View
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.protocols import EnvParams
 from stategate.nodes.resources import Resources
-from stategate.stores.home import data_folder
+from stategate.stores.assets.fetch import data_folder
 
 if TYPE_CHECKING:
     from stategate.envs.webshop import WebShop
@@ -23,7 +23,7 @@ class WebShopEnv(EnvParams):
     kind: Literal["webshop"] = "webshop"
     data: str = Field(
         default="sample",
-        description="'sample', 'official' (see `stategate data webshop`) or a folder",
+        description="'sample', 'official' (fetched at the first use) or a folder",
     )
     observation: Literal["text", "rich"] = Field(
         default="rich", description="'text' hides which options are chosen; 'rich' marks them"

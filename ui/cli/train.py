@@ -1,19 +1,16 @@
 """``stategate train``: checkpoints that nodes load; ``stategate data``: what worlds, trainers read."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
 import typer
 
-from stategate.envs.alfworld import files as alfworld_files
-from stategate.envs.webshop import data as webshop_data
 from stategate.evals.core.run_directory import table as summary_table
-from stategate.stores.assets.downloads import sha256
+from stategate.stores.assets.fetch import ASSETS, asset_path
 from stategate.stores.errors import require_extra
-from stategate.stores.home import home
 from stategate.stores.settings import Settings, Shared, option
 from stategate.trainers.collect import collect
 from stategate.trainers.settings import TRAINERS, read_settings
@@ -27,7 +24,7 @@ app = command_group(
 )
 data_app = command_group(
     "Fetch the data that worlds read.",
-    "stategate data webshop --from ~/webshop-files",
+    "stategate data webshop",
     "stategate run webshop --goal 3 --set env.data=official",
 )
 #: The module of each trainer, and what it makes.
@@ -78,24 +75,6 @@ for _name in _TRAINERS:
     command(app, *_lines, name=_name)(_trainer(_name))
 
 
-class FetchSettings(Settings):
-    """Where the files come from, and where they go."""
-
-    source: Path | None = option(None, "Copy, download nothing.", "--from", metavar="FOLDER")
-    target: Path | None = option(None, "Keep the files here.", "--to", metavar="FOLDER")
-
-    def folder(self, world: str) -> Path:
-        """Return the folder that the files of ``world`` go to."""
-        return self.target.expanduser() if self.target else home() / "data" / world
-
-    def tell(self, folder: Path, paths: Iterable[Path], counts: str = "") -> None:
-        """Say what was fetched, and how a config names it."""
-        for path in paths:
-            say(f"{path.name}  {path.stat().st_size / 1e6:.1f} MB  SHA-256 {sha256(path)[:12]}")
-        name = folder if self.target else "official"
-        say(f"{counts}in {folder}: use them with --set env.data={name}")
-
-
 class TrajectorySettings(Shared):
     """Who plays which tasks, and how many."""
 
@@ -110,23 +89,16 @@ class TrajectorySettings(Shared):
     seed: int = 0
 
 
-@command(data_app, "stategate data webshop --from ~/webshop-files")
-def webshop(settings: FetchSettings) -> None:
-    """Fetch WebShop's official files, checked by SHA-256, from their publisher."""
-    folder = settings.folder("webshop")
-    fetched = webshop_data.fetch(folder, settings.source)
-    settings.tell(folder, fetched)
-    if other := [path.name for path, is_official in fetched.items() if not is_official]:
-        say(f"not the official files: {', '.join(other)}", "yellow")
+def _fetcher(world: str) -> Callable[[Settings], None]:
+    def fetch(settings: Settings) -> None:
+        say(f"{asset_path(world)}: use it with --set env.data=official")
+
+    fetch.__doc__ = f"Fetch {ASSETS[world].description} now; `env.data=official` does at first use."
+    return fetch
 
 
-@command(data_app, "stategate data alfworld --from ~/alfworld")
-def alfworld(settings: FetchSettings) -> None:
-    """Fetch ALFWorld's games from its project's release, or copy them, unpacked or in archives."""
-    folder = settings.folder("alfworld")
-    archives, games = alfworld_files.fetch(folder, settings.source)
-    counts = ", ".join(f"{count} {split}" for split, count in games.items())
-    settings.tell(folder, archives, f"{counts} games ")
+for _world in ("webshop", "alfworld"):
+    command(data_app, f"stategate data {_world}", name=_world)(_fetcher(_world))
 
 
 @command(data_app, "stategate data trajectories --data official --actor policy --out runs/real")
