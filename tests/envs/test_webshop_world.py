@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stategate.envs.protocols import Observation, complete, is_legal
+from stategate.envs.protocols import Observation, complete
 from stategate.envs.webshop import WebShop, reward
 from stategate.envs.webshop.bm25 import Bm25, analyze, lossy_length
 from stategate.envs.webshop.catalogue import read_catalogue
@@ -183,25 +183,6 @@ def test_missing_data_are_named(tmp_path):
         WebShop.load(tmp_path / "nothing")
     with pytest.raises(UserError, match="items_shuffle_1000.json"):
         WebShop.load(tmp_path)
-
-
-def test_gymnasium_accepts_the_sample():
-    import gymnasium
-    from gymnasium.utils.env_checker import check_env
-
-    env = gymnasium.make("stategate.envs.gym_env:stategate/WebShop-v0")
-    check_env(env.unwrapped)
-    first, info = env.reset(options={"goal": 3})
-    assert info["goal"] == 3
-    assert env.reset(seed=5)[0] == env.reset(seed=5)[0]
-    seen, reward, done, cut, info = env.step("search[lamp]")
-    assert seen != first
-    assert (reward, done, cut) == (0.0, False, False)
-    assert all(is_legal(a, tuple(info["actions"])) for a in info["actions"] if a != SEARCH)
-    rooms = gymnasium.make("stategate/ALFWorld-v0", split="train")
-    text, info = rooms.reset(options={"game": 0})
-    assert "Your task is to:" in text
-    assert "look" in info["actions"]
 
 
 @pytest.mark.parametrize(
