@@ -33,20 +33,8 @@ from stategate.stores.errors import UserError
 
 TEMPLATE = "template"
 SPLITS = (
-    "train",
-    "develop",
-    "held-out",
-    "unseen",
-    "strange",
-    "fresh",
-    "paraphrased",
-    "untried",
-    "distant",
-    "blind",
-    "blind-second",
-    "blind-third",
-    "blind-fourth",
-    "blind-fifth",
+    *("train", "develop", "held-out", "unseen", "strange", "fresh", "paraphrased", "untried"),
+    *("distant", "blind", "blind-second", "blind-third", "blind-fourth", "blind-fifth"),
 )
 _NO_LIMIT = 1_000_000.0
 _GAP = 40  # dollars from a range's lower end to its upper: no goal's price lies below
@@ -133,9 +121,8 @@ def reword(
         else "",
     }
     text = _filled(rules["patterns"][number], slots)
-    change = CHANGES.get(rules.get("change", ""))
-    if change is not None:
-        text = change(text, rng)
+    if "change" in rules:
+        text = changed(text, rules["change"], rng)
     return {
         **goal,
         "instruction_text": text,
@@ -209,25 +196,6 @@ _SLIPS = 0.22  # share of longer words that are mistyped
 _LONG = 4
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _PLAIN = re.compile(r"[A-Za-z]{4,}")
-#: How units are written otherwise: each match becomes one of the alternatives.
-_UNITS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), others)
-    for pattern, others in (
-        (r"\bxx-large\b", ("xxl", "2xl", "2x-large")),
-        (r"\bx-large\b", ("xl", "extra large")),
-        (r"\bx-small\b", ("xs", "extra small")),
-        (r"\b(\d)x-large\b", (r"\1xl", r"\1x large")),
-        (r"\bfl oz\b", ("fluid ounces", "fl. oz.")),
-        (r"(?<=\d) ?\b(?:ounce|oz)\b", (" oz", " ounces", "oz")),
-        (r"(?<=\d) ?\binch(?:es)?\b", ('"', " inches", " in.", "in")),
-        (r"(?<=\d)\"", (" inch", " inches")),
-        (r"(?<=\d) ?\b(?:feet|foot|ft)\b", (" ft", " feet", "-foot")),
-        (r"(?<=\d) ?\bpounds?\b", (" lb", " lbs")),
-        (r"\(?pack of (\d+)\)?", (r"\1 pack", r"\1-pack", r"set of \1")),
-        (r"(?<=\d) ?x ?(?=\d)", (" by ", " x ", "x")),
-        (r"\b(\d+)[ -]?(?:pcs|pieces|count)\b", (r"\1 pieces", r"\1 pcs", r"\1 count")),
-    )
-)
 
 
 def _in_words(number: int) -> str:
@@ -270,74 +238,25 @@ def _neighbour_key(letter: str, rng: random.Random) -> str:
     return rng.choice(neighbours)
 
 
-def other_units(text: str, rng: random.Random) -> str:
-    """Return ``text`` with its units and sizes written in other ways."""
-    for pattern, others in _UNITS:
-        text = pattern.sub(lambda match, o=others: match.expand(rng.choice(o)), text)  # type: ignore[misc]
-    return text
+@cache
+def _tables() -> Mapping[str, Any]:
+    """Return other spellings of units, and the synonyms of each family that uses some."""
+    tables: Mapping[str, Any] = yaml.safe_load(
+        Path(__file__).with_name("changes.yaml").read_text("utf-8")
+    )
+    return tables
 
 
-#: Everyday words and others for the same. Families of one split never use those of the next.
-_SYNONYMS: dict[str, dict[str, str]] = {
-    "synonyms": {
-        "grey": "gray",
-        "large": "big",
-        "women": "ladies",
-        "women's": "ladies'",
-        "kids": "children",
-        "sofa": "couch",
-        "pants": "trousers",
-        "sneakers": "trainers",
-        "multicolor": "colorful",
-        "beige": "cream",
-        "dresser": "cupboard",
-        "heavy": "weighty",
-        "easy": "simple",
-        "fast": "quick",
-        "carrying": "transport",
-        "bag": "pouch",
-        "round": "circular",
-        "bundle": "set",
-        "couple": "pair",
-    },
-    "more synonyms": {
-        "gray": "grey",
-        "small": "little",
-        "men": "gents",
-        "men's": "gents'",
-        "couch": "sofa",
-        "wood": "timber",
-        "wooden": "timber",
-        "shoes": "footwear",
-        "coffee": "espresso",
-        "rug": "carpet",
-        "purple": "violet",
-        "boys": "lads",
-        "dark": "deep",
-        "soft": "gentle",
-        "strong": "sturdy",
-        "machine wash": "washable",
-        "light": "pale",
-        "gift": "present",
-    },
-}
-
-
-def _in_other_words(name: str) -> Callable[[str, random.Random], str]:
-    words = _SYNONYMS[name]
-    longest = sorted(map(re.escape, words), key=len, reverse=True)
-    pattern = re.compile(rf"\b({'|'.join(longest)})(?![\w'])", re.IGNORECASE)
-    return lambda text, rng: pattern.sub(lambda m: words[m[1].lower()], text)
-
-
-def small_letters(text: str, rng: random.Random) -> str:
-    """Return ``text`` without capitals."""
-    return text.lower()
-
-
-CHANGES: dict[str, Callable[[str, random.Random], str]] = {
-    "typos": mistyped,
-    "units": other_units,
-    "lower": small_letters,
-    **{name: _in_other_words(name) for name in _SYNONYMS},
-}
+def changed(text: str, change: str, rng: random.Random) -> str:
+    """Return ``text`` with typing mistakes, other units, small letters or synonyms."""
+    if change == "typos":
+        return mistyped(text, rng)
+    if change == "lower":
+        return text.lower()
+    if change == "units":
+        for pattern, *others in _tables()["units"]:
+            text = re.sub(pattern, lambda m, o=others: m.expand(rng.choice(o)), text, flags=re.I)  # type: ignore[misc]
+        return text
+    words = _tables()[change]
+    longest = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+    return re.sub(rf"\b({longest})(?![\w'])", lambda m: words[m[1].lower()], text, flags=re.I)
