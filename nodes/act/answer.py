@@ -27,8 +27,8 @@ from stategate.nodes.act.answerability import (
 )
 from stategate.nodes.act.replies import TalkingActor, question_in, unanswered
 from stategate.nodes.models.asking import Ask, cached_of, cost_of, usage_of
-from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
+from stategate.nodes.models.decoders.reading import Document
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.quoting import BREAK

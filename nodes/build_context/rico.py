@@ -7,15 +7,15 @@ i is -∂L/∂w_i at w = 1/N. It takes one forward and one backward pass.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from stategate.envs.protocols import Chunk
 from stategate.nodes.build_context.recall import ConversationContext
-from stategate.nodes.models.decoders.backend import Backend, Document, State
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
+from stategate.nodes.models.decoders.reading import Document, State
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import ContextBuilder, ContextRequest, Embedder
 from stategate.nodes.resources import Resources
@@ -23,6 +23,9 @@ from stategate.nodes.retrieval.page import describe
 from stategate.nodes.retrieval.ranking import Scores, bm25, cosine, fuse, softmax, z_scores
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.text import one_line
+
+if TYPE_CHECKING:
+    from stategate.nodes.models.decoders.backend import Backend
 
 GRADIENT = "single_gradient"
 Partner = Literal["bm25", "bm25_stem", "embedder"]
@@ -44,7 +47,7 @@ class Ranking:
         return [int(i) for i in np.argsort(-self.scores, kind="stable")]
 
 
-def rank(backend: Backend, states: Sequence[State], question: str) -> Ranking:
+def rank(backend: "Backend", states: Sequence[State], question: str) -> Ranking:
     """Return the ranking of ``states`` by the gradient of the question's loss."""
     import torch
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 #: A trained model of keys and values: its gradient finds the document that has the pairs.
-SSM = str(Path(__file__).parents[1] / "nodes" / "rico" / "ssm_pairs")
+PAIRS = str(Path(__file__).parents[1] / "nodes" / "rico" / "pairs")
 DATASETS = ("hotpotqa", "musique")
 
 
@@ -45,7 +45,7 @@ def settings(out, data, **changes):
         "out": str(out),
         "data": str(data),
         "datasets": DATASETS,
-        "model": SSM,
+        "model": PAIRS,
         "rankers": ("bm25", "single_gradient", "bm25+single_gradient"),
     }
     return Rerank(**{**made, **changes})

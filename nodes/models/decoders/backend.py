@@ -1,56 +1,51 @@
-"""What a model must offer for RICO: states of documents, and the loss of a question after a mixture.
+"""RICO on transformers (the paper's appendix A): log-weights on the attention to each document.
 
-A *state* is what a model remembers of one document read alone: the recurrent and convolution states
-of a state space model, or the keys and values of a transformer. Backends mix the states of many
-documents with one weight a document and say how well the mixture predicts the question
-(``L(w)`` of the paper: the mean negative log-likelihood of the question's tokens, in nats).
+Each document is read alone, after a start token of its own, at positions that end where the
+question begins; its keys and values are its state. With weights ``w`` the question attends to all
+documents at once, with ``log w_i`` added to the attention scores of document ``i``'s keys in every
+layer. A one-hot ``w`` is therefore the plain concatenation of that document and the question, and
+``-∂L/∂log w_i`` says how much more attention to document ``i`` would help.
+
+The general attention kernels would copy the documents' keys and values beside the question's, repeat
+them for every group of heads, and differentiate by them. Here they stay where they are: what is
+differentiable are the question and one bias a document, so time and memory grow as little as they can
+with the documents.
+
+``L(w)`` of the paper is the mean negative log-likelihood of the question's tokens after the mixture, in
+nats.
 """
 
-import re
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from stategate.stores.corpus.lexical import stop_words
-from stategate.stores.errors import UserError, require_extra
-from stategate.stores.text import one_line
+import torch
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from stategate.nodes.models.decoders.reading import (
+    Document,
+    Reader,
+    State,
+    answer_prompt,
+    question_tokens,
+)
+from stategate.stores.errors import UserError
 
-#: Named parts of one document's state; shapes are the backend's own.
-State = Mapping[str, "Tensor"]
-#: From the next tokens to their logits (1, n, vocabulary), after all that was read before.
-Reader = Callable[[Sequence[int]], "Tensor"]
-
-QUESTION = "\n\nQuestion:"
-ANSWER = "\nAnswer:"
-_SYSTEM = "Answer from the text above, in one short sentence."
+#: A document of weight zero gets this weight, whose logarithm no attention score outweighs.
+_NOTHING = 1e-30
+#: Tokens read at once: more is no faster on a processor, and takes memory.
+_BATCH = 512
+_ATTENTION = "stategate_rico"
 _QUESTION_TOKENS = 512
-_CONTENT = re.compile(r"\w+(?:['’]\w+)?")
 
 
-@dataclass(frozen=True)
-class Document:
-    """A document to be weighed; ``title`` may be empty."""
+class Backend:
+    """A Hugging Face decoder with rotary or no positions and a key-value cache, of most families.
 
-    title: str
-    text: str
-
-    def as_text(self) -> str:
-        """Return the document as models read it."""
-        if self.title and self.text:
-            return f"{self.title}: {self.text}"
-        return self.title or self.text
-
-
-class Backend(ABC):
-    """A language model whose memory of several documents can be mixed with weights.
-
-    ``fingerprint`` names weights and text format; states of another fingerprint are useless.
-    Documents are cut at ``max_tokens``. Safe for threads; calls wait for each other.
+    A state is ``{"kv": (layers, 2, heads, tokens, head size)}``. ``fingerprint`` names weights and text
+    format; states of another fingerprint are useless. Documents are cut at ``max_tokens``. Safe for
+    threads; calls wait for each other.
     """
 
     def __init__(
@@ -70,38 +65,104 @@ class Backend(ABC):
         self._tokenizer = tokenizer
         self._room = min(context - self.max_tokens, _QUESTION_TOKENS)
         self._lock = threading.RLock()
+        self._reading: tuple[Tensor, dict[int, Documents]] | None = None
+        attentions = [
+            module
+            for module in model.modules()
+            if hasattr(module, "layer_idx") and type(module).__name__.endswith("Attention")
+        ]
+        if len(attentions) != self.layers:
+            raise UserError(
+                f"{self.name}: its attention layers are unknown here: use a Llama-like decoder"
+            )
+        _install(model, self.name)
+        for module in attentions:
+            module.register_forward_pre_hook(self._show_documents, with_kwargs=True)
 
-    @abstractmethod
     def encode(self, documents: Sequence[Document]) -> list[State]:
-        """Read each document alone; one state each, in order. Long documents are cut."""
+        """Return one state a document, read in batches of at most :data:`_BATCH` tokens.
 
-    @abstractmethod
-    def _reader(self, states: Sequence[State], weights: "Tensor") -> Reader:
-        """Return what reads on from the mixture; its logits are differentiable in ``weights``."""
+        Shorter documents are padded at the end, where no token that counts can see it.
+        """
+        ids = [self._document_ids(document) for document in documents]
+        states: dict[int, State] = {}
+        for batch in _batches([len(row) for row in ids]):
+            longest = max(len(ids[i]) for i in batch)
+            rows = [[*ids[i], *[0] * (longest - len(ids[i]))] for i in batch]
+            starts = torch.tensor([[self.max_tokens - len(ids[i])] for i in batch])
+            with self._lock, torch.no_grad():
+                self._reading = None
+                cache = self._model.base_model(
+                    torch.tensor(rows), position_ids=starts + torch.arange(longest), use_cache=True
+                ).past_key_values
+            for row, i in enumerate(batch):
+                parts = [
+                    torch.stack([layer.keys[row], layer.values[row]]) for layer in cache.layers
+                ]
+                states[i] = {"kv": torch.stack(parts)[:, :, :, : len(ids[i])].float()}
+        return [states[i] for i in range(len(ids))]
 
-    def loss(self, states: Sequence[State], weights: "Tensor", question: str) -> "Tensor":
+    def _reader(self, states: Sequence[State], weights: Tensor) -> Reader:
+        """Return what reads on, attending to all documents as weighed and to what it read."""
+        from transformers import DynamicCache
+
+        # Keys and values lie side by side in every layer; a document's tokens share its bias.
+        lengths = torch.tensor([state["kv"].shape[-2] for state in states])
+        together = torch.cat([state["kv"].to(self._model.dtype) for state in states], dim=-2)
+        bias = weights.clamp_min(_NOTHING).log().repeat_interleave(lengths).to(together.dtype)
+        documents = {
+            layer: Documents(keys, values, bias) for layer, (keys, values) in enumerate(together)
+        }
+        cache, seen = DynamicCache(), 0
+
+        def read(ids: Sequence[int]) -> Tensor:
+            nonlocal seen
+            count, start = len(ids), self.max_tokens + seen
+            causal = torch.full((count, seen + count), float("-inf")).triu(seen + 1)[None, None]
+            mask = causal.to(self._model.dtype)
+            seen += count
+            self._reading = (mask, documents)
+            try:
+                logits: Tensor = self._model(
+                    torch.tensor([list(ids)]),
+                    position_ids=torch.arange(start, start + count)[None],
+                    past_key_values=cache,
+                    attention_mask=mask,
+                    use_cache=True,
+                ).logits
+            finally:
+                self._reading = None
+            return logits
+
+        return read
+
+    def _show_documents(self, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Give each attention layer the documents that it may attend to."""
+        if self._reading is None:
+            return None
+        mask, documents = self._reading
+        own = documents.get(module.layer_idx)
+        return args, {**kwargs, "attention_mask": mask, "documents": own}
+
+    def loss(self, states: Sequence[State], weights: Tensor, question: str) -> Tensor:
         """Return L(w), a scalar differentiable in ``weights`` (float32, ``(len(states),)``, ≥ 0).
 
         Raises ``UserError`` for an empty question.
         """
         return self.question_loss(self._reader(states, weights), question)
 
-    def slope(self, states: Sequence[State], weights: "Tensor", question: str) -> "Tensor":
+    def slope(self, states: Sequence[State], weights: Tensor, question: str) -> Tensor:
         """Return ∂L/∂w, float32 (len(states),): one forward and one backward pass."""
-        import torch
-
         weights = weights.detach().clone().requires_grad_()
         with torch.enable_grad():
             (slope,) = torch.autograd.grad(self.loss(states, weights, question), weights)
         return slope
 
-    def question_loss(self, read: Reader, question: str) -> "Tensor":
+    def question_loss(self, read: Reader, question: str) -> Tensor:
         """Return the mean negative log-likelihood of the question's content words, read by ``read``.
 
         Prompt prefix and separators are outside the loss.
         """
-        import torch
-
         ids, counted = question_tokens(self._tokenizer, question, self._room)
         with self._lock:
             logits = read(ids)
@@ -110,11 +171,9 @@ class Backend(ABC):
         return -log_probabilities.gather(1, torch.tensor(ids)[before + 1, None]).mean()
 
     def generate(
-        self, states: Sequence[State], weights: "Tensor", question: str, max_tokens: int = 32
+        self, states: Sequence[State], weights: Tensor, question: str, max_tokens: int = 32
     ) -> str:
         """Answer greedily from the mixed state, up to the first line break (``learned_state``)."""
-        import torch
-
         new = answer_prompt(self._tokenizer, question)[-self._room :]
         ends = self._model.generation_config.eos_token_id
         ends = {self._tokenizer.eos_token_id, *(ends if isinstance(ends, list | tuple) else [ends])}
@@ -137,53 +196,87 @@ class Backend(ABC):
         return [int(start or 0), *ids][: self.max_tokens]
 
 
-def question_tokens(tokenizer: Any, question: str, max_tokens: int) -> tuple[list[int], list[int]]:
-    """Return the token ids of ``question`` behind its prefix, and the places that the loss is over.
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield indices of similar lengths, together at most :data:`_BATCH` tokens with the padding."""
+    batch: list[int] = []
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and lengths[i] * (len(batch) + 1) > _BATCH:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
 
-    Those of content words; of all words where the question has only function words. Raises
-    ``UserError`` for an empty question.
+
+@dataclass(frozen=True)
+class Documents:
+    """One layer's ``keys`` and ``values`` ``(heads, tokens, size)`` and a ``bias`` a token."""
+
+    keys: Tensor
+    values: Tensor
+    bias: Tensor
+
+
+def attend(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    documents: Documents | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Attend to ``documents`` and to the text's own ``key`` and ``value``.
+
+    ``query`` is ``(batch, heads, n, size)``; the mask covers own keys only, and is causal where there
+    is none. Without documents and a soft cap of the scores, which the general kernel does not know,
+    this is transformers' ordinary attention.
     """
-    line = one_line(question)
-    if not line:
-        raise UserError("the question is empty: ask something")
-    start = len(QUESTION)
-    text = f"{QUESTION} {line}"
-    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-    ids, spans = encoded["input_ids"][:max_tokens], encoded["offset_mapping"][:max_tokens]
-    content = [
-        match.span()
-        for match in _CONTENT.finditer(text, start)
-        if match[0].lower() not in stop_words()
-    ]
-    inside = [place for place, (_, end) in enumerate(spans) if start < end and place > 0]
-    chosen = [
-        place
-        for place in inside
-        if any(spans[place][0] < stop and begin < spans[place][1] for begin, stop in content)
-    ]
-    if not inside:
-        raise UserError(
-            f"the question is cut before its first word: allow over {max_tokens} tokens"
+    cap = kwargs.get("softcap")
+    if documents is None and cap is None:
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        return sdpa_attention_forward(  # type: ignore[no-any-return]
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
         )
-    return ids, chosen or inside
+
+    def capped(scores: Tensor) -> Tensor:
+        return scores if cap is None else cap * torch.tanh(scores / cap)
+
+    batch, heads, count, size = query.shape
+    groups, length = key.shape[1:3]
+    rows = query.reshape(batch, groups, -1, size) * (size**-0.5 if scaling is None else scaling)
+    if attention_mask is None:
+        attention_mask = torch.ones(count, length, dtype=torch.bool).tril(length - count)[
+            None, None
+        ]
+    if attention_mask.dtype == torch.bool:
+        none = torch.zeros(attention_mask.shape, dtype=query.dtype)
+        attention_mask = none.masked_fill(~attention_mask, float("-inf"))
+    own = capped(rows @ key.transpose(2, 3)).reshape(batch, groups, -1, count, length)
+    scores = (own + attention_mask[:, :, None]).flatten(2, 3)
+    if documents is not None:
+        far = capped(rows @ documents.keys.transpose(1, 2)) + documents.bias
+        scores = torch.cat([far, scores], dim=-1)
+    shares = scores.softmax(-1)
+    out = shares[..., -length:] @ value
+    if documents is not None:
+        out = shares[..., :-length] @ documents.values + out
+    return out.reshape(batch, heads, count, size).transpose(1, 2).contiguous(), None
 
 
-def answer_prompt(tokenizer: Any, question: str) -> list[int]:
-    """Return the tokens after the documents' states from which a model answers ``question``.
+def _install(model: Any, name: str) -> None:
+    """Make ``model`` attend through :func:`attend`. Raises ``UserError`` where it cannot."""
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+    from transformers.modeling_utils import AttentionInterface
 
-    A model that was trained to chat is asked in its own form; another one continues ``Answer:``.
-    """
-    line = one_line(question)
-    text = f"{QUESTION} {line}{ANSWER}"
-    if getattr(tokenizer, "chat_template", None):
-        with require_extra("local"):
-            import jinja2
-
-        turns = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": line}]
-        alone = [{"role": "user", "content": f"{_SYSTEM} {line}"}]
-        try:
-            text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-        except (jinja2.TemplateError, ValueError):  # a form without system turns
-            text = tokenizer.apply_chat_template(alone, tokenize=False, add_generation_prompt=True)
-        text = f"\n\n{text}"
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+    AttentionInterface.register(_ATTENTION, attend)
+    AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
+    try:
+        model.set_attn_implementation(_ATTENTION)
+    except (ValueError, AttributeError, NotImplementedError):
+        raise UserError(
+            f"{name}: its attention cannot be weighed: use a Llama-like decoder"
+        ) from None

@@ -6,36 +6,33 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stategate.nodes.models.decoders.backend import Backend, Document, State
+from stategate.nodes.models.decoders.reading import Document, State
 from stategate.stores.document_states import DocumentStates, document_key
 from stategate.stores.errors import UserError, describe_error, require_extra
 from stategate.stores.files import atomic_path
 from stategate.stores.home import cache
 from stategate.stores.progress import Progress
 
+if TYPE_CHECKING:
+    from stategate.nodes.models.decoders.backend import Backend
+
 DEFAULT = "smollm2-135m"
 
 
 @lru_cache(maxsize=4)
-def shared_backend(model: str = DEFAULT, max_tokens: int = 300) -> Backend:
-    """Return this process's backend for ``model``: Mamba-2 if its config says so, else a transformer.
+def shared_backend(model: str = DEFAULT, max_tokens: int = 300) -> "Backend":
+    """Return this process's backend for ``model``, a decoder like Llama. Raises ``UserError``.
 
     ``model`` is an asset such as ``smollm2-135m`` or ``qwen2.5-coder-0.5b``, a folder, a .gguf file,
-    or a hub repository such as ``AntonV/mamba2-130m-hf``.
-    Raises ``UserError``.
+    or a hub repository such as ``HuggingFaceTB/SmolLM2-360M``.
     """
+    with require_extra("local"):
+        from stategate.nodes.models.decoders.backend import Backend
     folder, fingerprint = model_folder(model)
     network, tokenizer = _load(str(folder), model)
-    common = (network, tokenizer, model, fingerprint, max_tokens)
-    if getattr(network.config, "model_type", "") == "mamba2":
-        from stategate.nodes.models.decoders.mamba2 import Mamba2Backend
-
-        return Mamba2Backend(*common)
-    from stategate.nodes.models.decoders.transformer import TransformerBackend
-
-    return TransformerBackend(*common)
+    return Backend(network, tokenizer, model, fingerprint, max_tokens)
 
 
 def model_folder(model: str) -> tuple[Path | str, str]:
@@ -127,12 +124,12 @@ class DocumentMemory:
     Safe for threads.
     """
 
-    def __init__(self, backend: Callable[[], Backend]) -> None:
+    def __init__(self, backend: Callable[[], "Backend"]) -> None:
         self._backend = backend
         self._lock = threading.RLock()
 
     @property
-    def backend(self) -> Backend:
+    def backend(self) -> "Backend":
         """The language model."""
         return self._backend()
 

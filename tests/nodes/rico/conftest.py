@@ -2,8 +2,8 @@
 
 import pytest
 
-from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import shared_backend
+from stategate.nodes.models.decoders.reading import Document
 
 WORDS = (
     "the a of in on cat dog sat mat red blue green house river who where what is was did capital "
@@ -31,7 +31,6 @@ def make_tokenizer():
 
 SMALL = {"hidden_size": 32, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
 ATTENTION = {"intermediate_size": 48, "num_attention_heads": 4, "max_position_embeddings": 128}
-STATES = {"num_heads": 8, "head_dim": 8, "state_size": 16, "n_groups": 2, "chunk_size": 16}
 
 
 def make_model(family, tokenizer, layers, **sizes):
@@ -60,17 +59,5 @@ def llama_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def llama(llama_folder):
+def backend(llama_folder):
     return shared_backend(str(llama_folder), max_tokens=40)
-
-
-@pytest.fixture(scope="session")
-def mamba(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models") / "mamba2"
-    make_folder(folder, "Mamba2", **STATES, expand=2, conv_kernel=4)
-    return shared_backend(str(folder), max_tokens=40)
-
-
-@pytest.fixture(params=["llama", "mamba"])
-def backend(request):
-    return request.getfixturevalue(request.param)

@@ -9,15 +9,15 @@ from stategate.graph import build_graph, load_config
 from stategate.nodes.act.answer import LearnedState
 from stategate.nodes.build_context.rico import Rico, documents_of
 from stategate.nodes.conformance import check_actor, check_built, requests
-from stategate.nodes.models.decoders.backend import Document
 from stategate.nodes.models.decoders.loading import shared_backend
+from stategate.nodes.models.decoders.reading import Document
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
 from tests.kit import call, refused
 
 #: A trained model of keys and values: its gradient finds the document that has the pairs.
-MODEL = str(Path(__file__).parent / "ssm_pairs")
+MODEL = str(Path(__file__).parent / "pairs")
 TEXTS = {
     "first.md": "# First\n\nk1 v1 k2 v2 k3 v3 k4 v4",
     "second.md": "# Second\n\nk5 v5 k6 v6 k7 v7 k8 v8",

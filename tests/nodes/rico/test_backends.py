@@ -1,12 +1,11 @@
-"""Both backends: gradients, one-hot weights, and what a state space model's state really is."""
+"""The backend on a tiny Llama: gradients, one-hot weights, generation."""
 
 import numpy as np
 import pytest
 import torch
 
 from stategate.nodes.build_context.rico import rank
-from stategate.nodes.models.decoders.backend import question_tokens
-from stategate.nodes.models.decoders.mamba2 import InitialStates
+from stategate.nodes.models.decoders.reading import question_tokens
 from tests.nodes.rico.conftest import DOCUMENTS, make_tokenizer
 
 
@@ -57,22 +56,6 @@ def test_generation_reads_the_mixture(backend):
             expected.append(token)
             ids.append(token)
     assert said == backend._tokenizer.decode(expected).strip()
-
-
-def test_mamba_states_continue_the_text(mamba):
-    """Initial states and convolution of a prefix give the logits of the whole text."""
-    ids = torch.tensor([mamba._document_ids(DOCUMENTS[1])])
-    with torch.no_grad():
-        whole = mamba._model(ids).logits
-        cache = InitialStates(mamba.layers)
-        mamba._model(ids[:, :5], cache_params=cache, use_cache=True)
-        rest = mamba._model(ids[:, 5:], cache_params=cache, use_cache=True).logits
-        assert torch.allclose(rest, whole[:, 5:], atol=1e-4)
-        cache = InitialStates(mamba.layers)
-        steps = [
-            mamba._model(ids[:, t : t + 1], cache_params=cache).logits for t in range(ids.shape[1])
-        ]
-    assert torch.allclose(torch.cat(steps, 1), whole, atol=1e-4)
 
 
 def test_loss_is_over_content_words_only():

@@ -1,9 +1,9 @@
-"""The transformer backend on decoders of other families: sharing of heads, soft caps, fused weights."""
+"""The backend on decoders of other families: sharing of heads, soft caps, fused weights."""
 
 import pytest
 import torch
 
-from stategate.nodes.models.decoders.transformer import Documents, TransformerBackend, attend
+from stategate.nodes.models.decoders.backend import Backend, Documents, attend
 from tests.nodes.rico.conftest import ATTENTION, DOCUMENTS, make_model, make_tokenizer
 from tests.nodes.rico.test_backends import plain_loss
 
@@ -24,7 +24,7 @@ SHARED = {"num_key_value_heads": 2}
 def test_other_decoders(family, more):
     tokenizer = make_tokenizer()
     model = make_model(family, tokenizer, 2, **ATTENTION, **more)
-    backend = TransformerBackend(model, tokenizer, family, "f", max_tokens=40)
+    backend = Backend(model, tokenizer, family, "f", max_tokens=40)
     query = "what is the capital of italy ?"
     states = backend.encode(DOCUMENTS)
     for i in (1, 2):
