@@ -21,7 +21,7 @@ from stategate.evals.settings import BenchBank, BenchStep, BenchWebshop
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import load_config
 from stategate.stores.assets.fetch import data_folder
-from stategate.stores.bank.bank import Bank, Entry, Vector
+from stategate.stores.bank.bank import Bank, Entry, Vector, row_table
 from stategate.stores.bank.bank import Row as BankRow
 from stategate.stores.bank.search import Searcher, StateBank
 from stategate.stores.errors import UserError
@@ -162,7 +162,7 @@ def _of_size(seeds: Vector, size: int, seed: int) -> Row:
         queries = next(_moved(seeds, _QUERIES, np.random.default_rng(seed + 1)))
 
         def search(query: Vector) -> object:
-            return store.rows([n for n, _ in searcher.search(query, 10)])
+            return store.rows(row_table.c.n.in_([n for n, _ in searcher.search(query, 10)]))
 
         timed(search, queries[:20])  # warm
         times = timed(search, queries)

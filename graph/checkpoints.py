@@ -93,9 +93,6 @@ def _file_lock(folder: Path, thread: str, patience: float) -> Iterator[None]:
         lock.acquire(timeout=patience, poll_interval=0.02)
     except Timeout:
         raise Busy(thread, patience) from None
-    except OSError:  # a disk that cannot be written holds no second writer either
-        yield
-        return
     try:
         yield
     finally:

@@ -2,13 +2,12 @@
 
     for part in Progress(parts, "index", unit="passage"): ...
 
-prints "stategate: index: 512 of 2,000 passages, 12 s so far, about 35 s left" where nobody sees a bar.
+prints "stategate: index: 512 of 2000 passages, 00:12 so far, 00:35 left" where nobody sees a bar.
 What ends within two seconds shows nothing.
 """
 
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -39,7 +38,7 @@ class Progress(tqdm):  # type: ignore[type-arg]
     ) -> None:
         is_drawn = sys.stderr.isatty()
         place = {"file": sys.stderr} if is_drawn else {"file": StringIO(), "mininterval": 1e9}
-        super().__init__(items, what, total=total, delay=PATIENCE, **{**look, **place})
+        super().__init__(items, what or "working", total=total, delay=PATIENCE, **{**look, **place})
         self._ended, self._report = threading.Event(), _report.get()
         if self.disable:
             return
@@ -62,16 +61,10 @@ class Progress(tqdm):  # type: ignore[type-arg]
 
     def line(self) -> str:
         """Return what is done of how much, since when, and for how long still."""
-        what, seconds = self.desc.removesuffix(": ") or "working", time.time() - self.start_t
-        if self.total:
-            scale = 1e-6 if self.unit == "B" else float(self.unit_scale or 1)
-            unit = "MB" if self.unit == "B" else f"{self.unit}s"
-            what += f": {self.n * scale:,.0f} of {self.total * scale:,.0f} {unit}"
-        what += f", {seconds:.0f} s so far"
-        if self.total and self.n - self.initial > self.total / 50:  # before, nobody can tell
-            left = seconds * max(self.total - self.n, 0) / (self.n - self.initial)
-            what += f", about {left:.0f} s left"
-        return what
+        count = "{n_fmt} of {total_fmt} {unit}s, " if self.total else ""
+        left = ", {remaining} left" if self.total and self.n else ""
+        form = f"{{desc}}: {count}{{elapsed}} so far{left}"
+        return str(self.format_meter(**{**self.format_dict, "bar_format": form, "ncols": None}))
 
     def _tick(self, is_drawn: bool) -> None:
         wait = PATIENCE

@@ -27,13 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from stategate.stores.errors import UserError, user_error_context
-from stategate.stores.files import (
-    json_safe,
-    parse_json,
-    write_bytes,
-    write_json,
-    write_text,
-)
+from stategate.stores.files import json_safe, parse_json, write_bytes, write_json, write_text
 from stategate.stores.home import this_user
 from stategate.stores.text import without_password
 
@@ -195,18 +189,15 @@ def mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
 
 
-def standard_error(values: Sequence[float]) -> float:
-    """Return the standard error of the mean (NaN for fewer than two values)."""
+def with_errors(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return each metric's mean, and its standard error (NaN of fewer than two) as ``METRIC_se``."""
     import numpy as np
 
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
-
-
-def with_errors(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Return what a summary row says of each metric: its mean, and ``METRIC_se`` beside it."""
     row: dict[str, float] = {}
     for metric, numbers in values.items():
-        row |= {metric: mean(numbers), f"{metric}_se": standard_error(numbers)}
+        n = len(numbers)
+        error = float(np.std(numbers, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+        row |= {metric: mean(numbers), f"{metric}_se": error}
     return row
 
 

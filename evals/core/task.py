@@ -120,7 +120,7 @@ def run_task(make: Callable[[], Task], out: str, crew: Crew | None = None) -> di
                     raise UserError(f"{why}; the same command goes on from here")
                 if attempt.problem and crew:
                     Progress.write(f"{identity}: {attempt.problem}", file=sys.stderr)
-                bar.set_description(" ".join(map(str, identity)))
+                bar.set_description_str(" ".join(map(str, identity)))
                 bar.update()
                 _write(run, task.table, {"agent": identity[0], **sample.key}, attempt)
         # As one process after another writes them, whoever was quicker: same rows, same statistics.

@@ -81,7 +81,7 @@ def untrusted(bank: Bank, min_trust: float) -> frozenset[int]:
     """Return the numbers of the rows that are trusted less than ``least``."""
     # The last field of what is trusted wholly; JSON escapes the quotes of any text that looks the same.
     text = sa.type_coerce(row_table.c.data, Text)
-    rows = bank.select(text.like('%"trust":%'), text.not_like('%"trust": 1.0}'))
+    rows = bank.rows(text.like('%"trust":%'), text.not_like('%"trust": 1.0}'))
     return frozenset(row.n for row in rows if trust_of(row) < min_trust)
 
 

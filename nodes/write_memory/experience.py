@@ -76,7 +76,7 @@ class Writer:
             for piece in record.context.pieces
             if piece.kind == "experience" and piece.text
         }
-        given = self.bank.bank.numbers(row_table.c.id.in_(sorted(advised)))
+        given = [row.n for row in self.bank.bank.rows(row_table.c.id.in_(sorted(advised)))]
         self.bank.bank.count_use(given, episode.reward)
         if len(self.bank.bank) > self._params.cap:
             prune(self.bank.bank, int(0.9 * self._params.cap))

@@ -22,16 +22,7 @@ from numpy.typing import NDArray
 
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
-from stategate.stores.sql import (
-    Database,
-    Json,
-    Schema,
-    Text,
-    Whole,
-    create_tables,
-    is_database,
-    split_place,
-)
+from stategate.stores.sql import Database, Json, Schema, Text, Whole, create_tables, is_database
 
 Vector = NDArray[np.float32]
 _metadata = sa.MetaData()
@@ -122,16 +113,13 @@ class Bank:
         self, place: str | Path, kind: str | None, make: str | None, create: bool = False
     ) -> None:
         if is_database(place):
-            url, name = split_place(place, kind or "state")
-            self.place = f"{url}#{name}"
-            self.db = Database(place, _BANK, name=name, create=create)
+            self.db = Database(place, _BANK, name=kind or "state", create=create)
         else:
             file = Path(place).expanduser() / _FILE
             if not create and not file.is_file():
                 raise UserError(
                     f"no bank in '{place}': make one with stategate bank build TRACES --out '{place}'"
                 )
-            self.place = str(file.resolve())
             self.db = Database(file, _BANK)
         self.path, self.close, self.compact = self.db.path, self.db.close, self.db.compact
         facts = {"kind": kind, _MAKE: make}
@@ -198,24 +186,10 @@ class Bank:
             with self.db.write() as db:
                 db.execute(update.values(values), [{"given": int(n)} for n in numbers])
 
-    def select(self, *conditions: sa.ColumnElement[bool]) -> list[Row]:
+    def rows(self, *conditions: sa.ColumnElement[bool]) -> list[Row]:
         """Return the rows that meet conditions on :data:`row_table`, by number."""
         query = sa.select(row_table).where(*conditions).order_by(row_table.c.n)
         return [Row(**line._mapping) for line in self.db.rows(query)]
-
-    def rows(self, numbers: Sequence[int] | None = None) -> list[Row]:
-        """Return rows by number, in that order (those that are gone left out); all without."""
-        if numbers is None:
-            return self.select()
-        by_number = {
-            row.n: row for row in self.select(row_table.c.n.in_([int(n) for n in numbers]))
-        }
-        return [by_number[n] for n in numbers if n in by_number]
-
-    def numbers(self, *conditions: sa.ColumnElement[bool]) -> list[int]:
-        """Return the numbers of the rows that meet conditions on :data:`row_table`."""
-        query = sa.select(row_table.c.n).where(*conditions).order_by(row_table.c.n)
-        return [row.n for row in self.db.rows(query)]
 
     def vectors(self, after: int = 0) -> Iterator[tuple[NDArray[np.int64], Vector]]:
         """Yield blocks of (row numbers, vectors) beyond row ``after``, by number."""

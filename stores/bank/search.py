@@ -4,14 +4,14 @@ A row of states has the state that a decision was taken in, its worth, and advic
 text of the state. Search is exact: every vector of the bank is kept in memory and compared.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.stores.bank.bank import Bank, Row, Vector
+from stategate.stores.bank.bank import Bank, Row, Vector, row_table
 from stategate.stores.errors import UserError
 
 _NOTHING: tuple[Vector, NDArray[np.int64]] = np.zeros((0, 0), np.float32), np.zeros(0, np.int64)
@@ -88,6 +88,11 @@ class _Searched:
         self.bank = Bank(place, self.kind, embedder, create)
         self._searcher = Searcher(self.bank)
 
+    def _hits(self, scores: Mapping[int, float]) -> list[Hit]:
+        """Return the rows with these numbers, best first, those that are gone left out."""
+        rows = self.bank.rows(row_table.c.n.in_(list(scores)))
+        return sorted((Hit(row, scores[row.n]) for row in rows), key=lambda hit: -hit.score)
+
 
 class StateBank(_Searched):
     """A bank of states (see ``stores.bank.bank`` for the file and what is refused)."""
@@ -96,9 +101,7 @@ class StateBank(_Searched):
 
     def search(self, query: Vector, k: int, hidden: Collection[int] = ()) -> list[Hit]:
         """Return the ``k`` states nearest to ``query``, best first, without the rows ``hidden``."""
-        scored = self._searcher.search(query, k, hidden)
-        rows = {row.n: row for row in self.bank.rows([n for n, _ in scored])}
-        return [Hit(rows[n], score) for n, score in scored if n in rows]
+        return self._hits(dict(self._searcher.search(query, k, hidden)))
 
 
 class TraceBank(_Searched):
@@ -115,10 +118,7 @@ class TraceBank(_Searched):
         for query in queries:
             for n, score in self._searcher.search(query, 4 * k):
                 best[n] = max(score, best.get(n, -1.0))
-        order = sorted(best, key=lambda n: (-best[n], n))
-        rows = {row.n: row for row in self.bank.rows(order)}
         hits: dict[str, Hit] = {}
-        for n in order:
-            if n in rows:
-                hits.setdefault(rows[n].task, Hit(rows[n], best[n]))
+        for hit in self._hits(best):
+            hits.setdefault(hit.row.task, hit)
         return list(hits.values())[:k]

@@ -19,16 +19,8 @@ from stategate.language.words import word_list
 from stategate.stores.home import thread_of
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.extraction import ENDINGS
-from stategate.stores.memory.records import (
-    TRUSTED,
-    WISH,
-    Fact,
-    Statement,
-    Turn,
-    Written,
-    trust_of,
-)
-from stategate.stores.memory.schema import among, key_of
+from stategate.stores.memory.records import TRUSTED, WISH, Fact, Statement, Turn, Written, trust_of
+from stategate.stores.memory.schema import among
 
 _DISLIKE = tuple(word_list("verbs_of_disliking"))
 #: Relations of which one denies what another said.
@@ -60,7 +52,7 @@ def write_turn(
         "vector": np.stack([turn.vector, *turn.more]).astype("<f2").tobytes(),
         "dimension": len(turn.vector),
     }
-    fact = key_of(db.execute(tables.facts.insert().values(**row)))
+    fact = db.scalar(tables.facts.insert().values(**row).returning(f.id))
     place = {"user": user, "fact_id": fact, "at": now}
     closed = [
         fact_id

@@ -23,14 +23,7 @@ from stategate.stores.memory.extraction import refusal_of
 from stategate.stores.memory.facts import Erased, erase_facts, read_facts, write_turn
 from stategate.stores.memory.index import UserIndex
 from stategate.stores.memory.recall import Asked, Limits, corrected_fact, matching_facts, recalled
-from stategate.stores.memory.records import (
-    TRUSTED,
-    WISH,
-    Candidate,
-    Fact,
-    Turn,
-    Written,
-)
+from stategate.stores.memory.records import TRUSTED, WISH, Candidate, Fact, Turn, Written
 from stategate.stores.memory.schema import MEMORY
 from stategate.stores.sql import Database, is_database
 

@@ -77,8 +77,3 @@ def among(column: sa.ColumnElement[int], ids: Iterable[int]) -> sa.ColumnElement
         "ids", sorted(ids), sa.Integer, expanding=True, literal_execute=True, unique=True
     )
     return column.in_(given)
-
-
-def key_of(inserted: sa.CursorResult[Any]) -> int:
-    """Return the id of the row that was just inserted."""
-    return int((inserted.inserted_primary_key or (0,))[0])

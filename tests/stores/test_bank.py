@@ -30,7 +30,8 @@ def nearest_by_hand(rows, query, k):
 
 
 def ids(store, found):
-    return [row.id for row in store.rows([n for n, _ in found])]
+    ids = {row.n: row.id for row in store.rows()}
+    return [ids[n] for n, _ in found]
 
 
 def test_a_row_is_added_once_and_its_source_is_marked_in_the_same_transaction(place):
@@ -90,7 +91,7 @@ def test_search_finds_what_brute_force_finds(place):
     assert best == 8
     store.remove([8])
     assert 8 not in [n for n, _ in searcher.search(rows[7], 5)]
-    left_out = set(store.numbers(row_table.c.task == "t1"))
+    left_out = {row.n for row in store.rows(row_table.c.task == "t1")}
     assert not left_out & {n for n, _ in searcher.search(rows[6], 50, left_out)}
 
 

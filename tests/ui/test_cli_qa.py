@@ -88,7 +88,7 @@ def test_what_takes_long_says_so(monkeypatch, capsys):
     with output.working("reading"):
         for _ in progress.Progress(range(4), unit="text"):
             time.sleep(0.1)
-    assert "working: 2 of 4 texts, 0 s so far, about" in capsys.readouterr().err
+    assert "working: 2 of 4 texts, 00:00 so far" in capsys.readouterr().err
 
 
 def test_ingest_reads_updates_and_removes(notes):
