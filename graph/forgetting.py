@@ -65,6 +65,7 @@ def forget_everywhere(
     """
     places = Places.here() if places is None else places
     erased = memory.erase(user, ids, thread=thread, source=source)
+    everything = ids is None and thread is None and source is None
     named = {thread_of(user, thread)} if thread else set()
     threads = {*(one.thread_id for one in erased if one.thread_id), *named}
     texts = list(dict.fromkeys(one.text for one in erased if len(one.text) >= _TELLING))
@@ -72,6 +73,7 @@ def forget_everywhere(
     others = memory.threads() - threads
     return {
         "facts": len(erased),
+        "store items": memory.erase_items(texts, user if everything else None),
         "trace steps": _clear_traces(
             places.traces, erased, threads if thread else set(), texts, others
         ),

@@ -45,6 +45,7 @@ from stategate.envs.messages.history import (
 )
 from stategate.envs.messages.needs import calls_in, readable_text
 from stategate.nodes.build_context.messages.decisions import (
+    OTHER_RECALL,
     RECALL,
     Audit,
     Decisions,
@@ -79,7 +80,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     defaults: :class:`HistorySettings`; what is none of them is a parameter of the kind.
 
     ``preview`` shows a plan without a model, ``restore`` brings a message back whole. A tool named
-    ``recall`` of the agent's own is left alone: there is none of ours then.
+    ``recall`` of the agent's own is left alone: ours is then ``recall_message``.
 
     What goes wrong here never stops the agent: after ``timeout`` seconds, or where a builder raises or
     lacks its checkpoint, the call reads the untouched messages, and an event and a warning say so.
@@ -95,13 +96,14 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         super().__init__()
         self.context = HistoryPlanner(kind, budget, **settings)
         self.timeout = timeout
-        self.tools = [recall_tool(budget // 2)] if self.context.settings.recall else []
+        names = (RECALL, OTHER_RECALL) if self.context.settings.recall else ()
+        self.tools = [recall_tool(budget // 2, name) for name in names]
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
         """Call the model once, with what the builder keeps."""
-        request, recall = self._with_recall(request)
+        request, recall = self._with_one_recall(request)
         prepared = self._prepared(request.messages, lambda: self._decide(request, recall))
         response = handler(request.override(messages=list(prepared.messages)))  # type: ignore[arg-type]
         return _with_decisions(response, request, prepared)
@@ -112,7 +114,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
         """Call the model once, with what the builder keeps; deciding does not block the loop."""
-        request, recall = self._with_recall(request)
+        request, recall = self._with_one_recall(request)
         work = partial(self._prepared, request.messages, lambda: self._decide(request, recall))
         prepared = await asyncio.to_thread(work)
         reading = request.override(messages=list(prepared.messages))  # type: ignore[arg-type]
@@ -163,20 +165,23 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         restored = tuple(dict.fromkeys((*before.restored, *(keys[name] for name in names))))
         return {_KEY: replace(before, restored=restored).plain()}
 
-    def _with_recall(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], str]:
-        """Return the request with our tool, and the tool's name.
+    def _with_one_recall(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], str]:
+        """Return the request with one tool of ours, whose name no other tool has, and that name.
 
-        There is none beside another tool of its name, nor for a model that takes no tools, as
-        LangChain's fakes.
+        There is none for a model that takes no tools, as LangChain's fakes.
         """
         if not self.tools:
             return request, ""
-        others = [one for one in request.tools if one is not self.tools[0]]
+        ours = {id(one) for one in self.tools}
+        others = [one for one in request.tools if id(one) not in ours]
         names = {one.get("name") if isinstance(one, dict) else one.name for one in others}
-        takes_none = not others and type(request.model).bind_tools is BaseChatModel.bind_tools
-        if takes_none or RECALL in names:
-            return request.override(tools=others), ""
-        return request.override(tools=[*self.tools, *others]), RECALL
+        recall = OTHER_RECALL if RECALL in names else RECALL
+        if recall != RECALL:
+            warn_once(f"the agent has a tool '{RECALL}': ours is called '{recall}'")
+        if not others and type(request.model).bind_tools is BaseChatModel.bind_tools:
+            return request.override(tools=[]), ""
+        mine = [one for one in self.tools if one.name == recall]
+        return request.override(tools=[*mine, *others]), recall
 
     def _decide(self, request: ModelRequest[Any], recall: str) -> PreparedCall:
         state: Mapping[str, Any] = request.state
@@ -254,10 +259,10 @@ def _started(work: Callable[[], PreparedCall]) -> "Future[PreparedCall]":
     return future
 
 
-def recall_tool(budget: int) -> BaseTool:
+def recall_tool(budget: int, name: str = RECALL) -> BaseTool:
     """Return the tool by which an agent sees earlier messages whole, ``budget`` tokens at most."""
 
-    @tool(RECALL)
+    @tool(name)
     def recall(id: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
         """Show an earlier message whole: a tool's result, or what somebody said.
 
@@ -274,11 +279,11 @@ def recalled(query: str, messages: Sequence[BaseMessage], budget: int) -> str:
     texts = []
     for place, message in enumerate(messages):
         text = readable_text(message)
-        is_ours = message.name == RECALL
+        is_ours = message.name in (RECALL, OTHER_RECALL)
         if text.strip() and not is_ours and not isinstance(message, SystemMessage):
             speaker = "" if isinstance(message, ToolMessage) else f"{message.type}: "
             texts.append((name_of(message, place), speaker + text))
-    words = query.strip().strip("[]\"'")
+    words = query.replace(OTHER_RECALL, "").strip().strip("[]\"'")
     name = words.removeprefix(RECALL).strip().lower()
     whole = [text for other, text in texts if other == name]
     if whole:

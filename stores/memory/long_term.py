@@ -4,6 +4,7 @@ SQLite (in WAL) by default, PostgreSQL by URL. Everything belongs to a user. One
 turn is one transaction, keyed by (episode, step): written once or not at all, however often tried.
 """
 
+import json
 import threading
 import time
 from collections import OrderedDict
@@ -152,6 +153,21 @@ class LongTerm:
             # Also where nothing is left to erase: a kill may have come before the file was tidied.
             self._db.compact()
         return erased
+
+    def erase_items(self, texts: Sequence[str], user: str | None = None) -> int:
+        """Delete other graphs' items that hold one of ``texts``, or that are of ``user``."""
+        i, gone = tables.items.c, 0
+        escaped = [json.dumps(text)[1:-1] for text in texts]
+        with self.transaction("items") as db:
+            for text in dict.fromkeys([*texts, *escaped]):
+                held = i.value.contains(text, autoescape=True)
+                gone += db.execute(tables.items.delete().where(held)).rowcount
+            if user is not None:
+                for row in db.execute(sa.select(i.namespace).distinct()).all():
+                    if user in row.namespace.split("."):
+                        own = i.namespace == row.namespace
+                        gone += db.execute(tables.items.delete().where(own)).rowcount
+        return gone
 
 
 def open_long_term(url: str | None = None) -> LongTerm:

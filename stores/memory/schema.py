@@ -60,10 +60,23 @@ statements = _table(
     sa.Index("statements_by_fact", "fact_id"),
 )
 
+#: Items of other LangGraph graphs that use this memory as their ``store`` (see langgraph_store);
+#: ``searched`` is the ``index`` of their put, as JSON.
+items = sa.Table(
+    "items",
+    metadata,
+    sa.Column("namespace", Text, primary_key=True),
+    sa.Column("key", Text, primary_key=True),
+    _column("value", Text),
+    _column("searched", Text),
+    _column("created", sa.Float),
+    _column("updated", sa.Float),
+)
+
 #: Versions before 11 kept answers, and facts apart from turns.
 MEMORY = Schema(
     "long-term memory",
-    (create_tables(facts, statements),),
+    (create_tables(facts, statements, items),),
     first=11,
     fix="name another",
     durable=True,

@@ -11,6 +11,8 @@ from stategate.stores.errors import UserError
 
 #: The tool that shows a shortened result whole.
 RECALL = "recall"
+#: Its name where the agent has a tool of that name.
+OTHER_RECALL = "recall_message"
 #: In a message's metadata: it stays whole.
 PINNED = "stategate_pin"
 _MIN_NEW_RESULT = 150  # tokens of a new result that are always shown

@@ -31,6 +31,7 @@ from stategate.envs.protocols import Observation
 from stategate.nodes.build_context.baselines import Window
 from stategate.nodes.build_context.compress import Compress
 from stategate.nodes.build_context.messages.decisions import (
+    OTHER_RECALL,
     RECALL,
     Decisions,
     HistorySettings,
@@ -125,7 +126,7 @@ class HistoryPlanner:
         max_tokens = self.settings.new_result_tokens(scorer is not None)
         for slot in history.slots:
             is_free = slot.is_new and not slot.was_shortened and not slot.is_pinned
-            if not is_free or slot.tool == RECALL:
+            if not is_free or slot.tool in (RECALL, OTHER_RECALL):
                 continue
             is_huge = len(slot.text) < len(text_of(slot.message))
             if slot.tool in self.settings.keep_whole and not is_huge:

@@ -1,0 +1,129 @@
+"""Long-term memory as a LangGraph store: pass it as ``store=`` to any graph.
+
+Items of any namespace are kept in the memory's own database, beside the facts that conversations
+wrote. Their order, filters and ranking are those of LangGraph's ``InMemoryStore``, which applies them;
+``created_at`` is the time of an item's first put. A put survives a killed process at once, a power cut
+after a moment.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    IndexConfig,
+    Item,
+    Op,
+    PutOp,
+    Result,
+    SearchOp,
+    validate_op_namespace,
+)
+from langgraph.store.memory import InMemoryStore
+
+from stategate.stores.files import parse_json
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.records import TextEmbedder
+from stategate.stores.memory.schema import MEMORY, items
+from stategate.stores.sql import Database
+
+_JOIN = "."  # LangGraph refuses labels with a period
+
+
+class LongTermStore(BaseStore):
+    """A LangGraph store over one :class:`LongTerm`; with an embedder ``query`` ranks by meaning."""
+
+    supports_ttl = False
+
+    def __init__(self, memory: LongTerm, embedder: TextEmbedder | None = None) -> None:
+        self._embedder = embedder
+        # Its own connections: items need not wait for the disk as a user's facts do.
+        place = memory.url.removeprefix("sqlite:///")
+        self._db = Database(place, replace(MEMORY, durable=False))
+        new = self._db.insert(items)
+        self._put = new.on_conflict_do_update(
+            index_elements=["namespace", "key"],
+            set_={name: new.excluded[name] for name in ("value", "searched", "updated")},
+        )
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Carry out ``ops``: what is read is as before the batch, of writes of one key the last holds.
+
+        Raises ``TypeError`` for a value that is not JSON (a date, bytes), ``InvalidNamespaceError`` for
+        a label with a period.
+        """
+        every = list(ops)
+        for op in every:
+            validate_op_namespace(op)
+        puts = {(op.namespace, op.key): op for op in every if isinstance(op, PutOp)}
+        rows = [_row(op) for op in puts.values()]
+        results = [None if isinstance(op, PutOp) else self._read_op(op) for op in every]
+        self._write(rows)
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do the same in a thread."""
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    def _read_op(self, op: Op) -> Result:
+        """Return what LangGraph's own store says, filled with the items that ``op`` may be about."""
+        index: IndexConfig | None = None
+        where: list[sa.ColumnElement[bool]] = []
+        if isinstance(op, GetOp):
+            where = [items.c.namespace == _JOIN.join(op.namespace), items.c.key == op.key]
+        elif isinstance(op, SearchOp):
+            if label := _JOIN.join(op.namespace_prefix):
+                below = items.c.namespace.startswith(label + _JOIN, autoescape=True)
+                where = [sa.or_(items.c.namespace == label, below)]
+            if op.query and (embedder := self._embedder) is not None:
+                index = {"dims": 0, "embed": lambda texts: embedder.embed(list(texts)).tolist()}
+        # In the order in which they came.
+        rows = self._db.rows(sa.select(items).where(*where).order_by(items.c.created, items.c.key))
+        puts, times = [], {}
+        for row in rows:
+            path = tuple(row.namespace.split(_JOIN)) if row.namespace else ()
+            times[path, row.key] = row.created, row.updated
+            value, searched = parse_json(row.value), parse_json(row.searched)
+            puts.append(PutOp(path, row.key, value, searched))
+        store = InMemoryStore(index=index)
+        store.batch(puts)
+        result = store.batch([op])[0]
+        for item in [result] if isinstance(result, Item) else result or ():
+            if isinstance(item, Item):
+                created, updated = times[item.namespace, item.key]
+                item.created_at = datetime.fromtimestamp(created, UTC)
+                item.updated_at = datetime.fromtimestamp(updated, UTC)
+        return result
+
+    def _write(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Write items in one transaction, and delete those without a value."""
+        if not rows:
+            return
+        now = time.time()
+        new = [
+            # Items come in the order in which they were put.
+            {**row, "created": now + number * 1e-6, "updated": now + number * 1e-6}
+            for number, row in enumerate(rows)
+            if row["value"] is not None
+        ]
+        with self._db.write("items/items") as db:
+            if new:
+                db.execute(self._put, new)
+            for row in rows:
+                if row["value"] is None:
+                    here = (items.c.namespace == row["namespace"], items.c.key == row["key"])
+                    db.execute(items.delete().where(*here))
+
+
+def _row(op: PutOp) -> dict[str, Any]:
+    """Return the columns of an item, without a value of one to delete. Raises ``TypeError``."""
+    value = None if op.value is None else json.dumps(dict(op.value))
+    place = {"namespace": _JOIN.join(op.namespace), "key": op.key}
+    return {**place, "value": value, "searched": json.dumps(op.index)}
