@@ -93,7 +93,6 @@ class World(Protocol):
         return None
 
 
-PlayableWorld = World  # what it was called when tasks were optional
 _OWN = ("reset", "step", "observe", "instruction")
 
 

@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import IO
 
 from stategate.stores.assets.downloads import byte_progress, sha256
 from stategate.stores.errors import UserError, user_error_context
@@ -29,8 +28,6 @@ _MAIN = "json_2.1.1"
 _LEFT_OUT = re.compile(r"movable|Sliced")
 _SOLVABLE = re.compile(rb'"solvable":\s*(true|false)')
 _ARCHIVES = (".tar.xz", ".tar.gz", ".tar", ".zip")
-#: Bytes of a game; the published ones have a million at most.
-_MOST = 16_000_000
 _DAMAGES = (OSError, EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 
 
@@ -155,22 +152,13 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
         with zipfile.ZipFile(path) as packed:
             for info in packed.infolist():
                 if info.filename.endswith("/" + GAME):
-                    with packed.open(info) as game:
-                        yield info.filename, _bounded(game)
+                    yield info.filename, packed.read(info)
         return
     with tarfile.open(path, "r|*") as packed_tar:
         for entry in packed_tar:
             stream = packed_tar.extractfile(entry) if entry.name.endswith("/" + GAME) else None
             if stream is not None:
-                yield entry.name.removeprefix("./"), _bounded(stream)
-
-
-def _bounded(stream: IO[bytes]) -> bytes:
-    """Read one game; what a small archive unpacks to has no limit of its own. Raises ``OSError``."""
-    content = stream.read(_MOST + 1)
-    if len(content) > _MOST:
-        raise OSError(f"a game of more than {_MOST / 1e6:.0f} MB")
-    return content
+                yield entry.name.removeprefix("./"), stream.read()
 
 
 # The sample -------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ al., 2021):
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
@@ -23,7 +23,6 @@ from stategate.envs.alfworld.pddl import (
     Action,
     Atom,
     Domain,
-    Effect,
     Not,
     Problem,
     read_domain,
@@ -45,8 +44,6 @@ Move = tuple[int, Row]
 Changes: TypeAlias = tuple[tuple[str, ...], ...]
 #: Lists the sorted solutions of a formula in a state, given the first values.
 Solutions: TypeAlias = Callable[[State, Row], list[Row]]
-#: Lists the rows that an effect of a step changes.
-EffectRows: TypeAlias = Callable[[State, Row], Iterable[Row]]
 
 
 class Game:
@@ -183,42 +180,33 @@ class Game:
     def after(self, state: State, move: Move) -> State:
         """Return the state after a step; it shares untouched predicates with ``state``."""
         number, row = move
+        action = self.domain.actions[number]
+        values = dict(zip((name for name, _ in action.parameters), row, strict=True))
         added: dict[str, set[Row]] = {}
         removed: dict[str, set[Row]] = {}
-        for effect, rows in self._effect_rows[number]:
-            if effect.atom.predicate in self.fluents:
-                target = added if effect.holds else removed
-                target.setdefault(effect.atom.predicate, set()).update(rows(state, row))
-        changed: dict[str, Extent] = {}
+        for effect, happens in zip(action.effects, self._conditions[number], strict=True):
+            atom = effect.atom
+            if atom.predicate in self.fluents and happens(state, row):
+                changed = tuple(values.get(w, self._numbers.get(w, -1)) for w in atom.args)
+                (added if effect.holds else removed).setdefault(atom.predicate, set()).add(changed)
+        extents: dict[str, Extent] = {}
         for predicate in {*added, *removed}:
             gained = added.get(predicate, set())
             lost = removed.get(predicate, set()) - gained
-            changed[predicate] = Extent((state.of(predicate).members - lost) | gained)
+            extents[predicate] = Extent((state.of(predicate).members - lost) | gained)
             if predicate in self._undone:
                 undone = (state.of(NOT + predicate).members - gained) | lost
-                changed[NOT + predicate] = Extent(undone)
-        return self._state(self.changes(State({**state.extents, **changed})))
+                extents[NOT + predicate] = Extent(undone)
+        return self._state(self.changes(State({**state.extents, **extents})))
 
     @cached_property
-    def _effect_rows(self) -> list[list[tuple[Effect, EffectRows]]]:
-        """For each action: effects, each with a function of state and binding that lists its rows."""
+    def _conditions(self) -> list[list[Solutions]]:
+        """Of each action, for each effect, what says whether it happens."""
+        solutions = self._compiler.solutions
         return [
-            [(effect, self._rows_of(action, effect)) for effect in action.effects]
+            [solutions((), effect.condition, action.parameters) for effect in action.effects]
             for action in self.domain.actions
         ]
-
-    def _rows_of(self, action: Action, effect: Effect) -> EffectRows:
-        variables = (*action.parameters, *effect.variables)
-        places = {variable: i for i, (variable, _) in enumerate(variables)}
-        terms = [(places.get(word, -1), self._numbers.get(word, -1)) for word in effect.atom.args]
-
-        def row_of(row: Row) -> Row:
-            return tuple(row[place] if place >= 0 else number for place, number in terms)
-
-        if effect.is_plain:
-            return lambda state, row: (row_of(row),)
-        solve = self._compiler.solutions(effect.variables, effect.condition, action.parameters)
-        return lambda state, row: [row_of(solution) for solution in solve(state, row)]
 
     # Texts ------------------------------------------------------------------------------------------
 

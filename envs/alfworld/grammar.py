@@ -12,12 +12,11 @@ word of a thing, ``{… | query}`` one for every answer to a query over the fact
 those are a list with commas.
 """
 
-import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from stategate.envs.alfworld.logic import State
 from stategate.stores.errors import UserError
@@ -41,9 +40,6 @@ class Thing:
     definite: str = "the"
     indefinite: str = "a"
 
-    def __str__(self) -> str:
-        return self.name
-
 
 @dataclass(frozen=True)
 class _Symbol:
@@ -52,18 +48,17 @@ class _Symbol:
 
 @dataclass(frozen=True)
 class _Value:
-    """A small expression over things: words, ``+`` and ``or``."""
+    """The first of some sums that is not empty: of texts, and of (thing, its word)."""
 
-    tree: ast.expr
+    sums: tuple[tuple[str | tuple[str, str], ...], ...]
 
 
 @dataclass(frozen=True)
 class _Each:
-    """``part`` for every answer to ``query``; as a list, with commas, where ``is_list``."""
+    """``part`` for every answer to ``query``, as a list with commas."""
 
     part: "_Symbol | _Value"
-    query: Query | None
-    is_list: bool
+    query: Query
 
 
 _Node: TypeAlias = str | _Symbol | _Value | _Each
@@ -132,19 +127,15 @@ class TextGenerator:
     def _each(
         self, node: _Each, state: State, binding: dict[Slot, int], depth: int
     ) -> Iterator[str]:
-        query = node.query
-        bindings = [binding] if query is None else list(self.answers(query, state, binding))
+        bindings = self.answers(node.query, state, binding)
         texts = ["".join(self._derive((node.part,), state, b, depth)) for b in bindings]
-        if not node.is_list:
-            yield from texts
-        elif not texts:
+        if not texts:
             yield from self._rule("list_empty", state, binding, depth)
-        else:
-            for i, text in enumerate(texts):
-                if i:
-                    name = "list_separator" if i < len(texts) - 1 else "list_last_separator"
-                    yield from self._rule(name, state, binding, depth)
-                yield text
+        for i, text in enumerate(texts):
+            if i:
+                name = "list_separator" if i < len(texts) - 1 else "list_last_separator"
+                yield from self._rule(name, state, binding, depth)
+            yield text
 
     def answers(
         self, query: Query, state: State, binding: dict[Slot, int], place: int = 0
@@ -172,87 +163,50 @@ class TextGenerator:
 
     def _value(self, node: _Value, binding: Mapping[Slot, int]) -> str:
         things = {name: self._things[number] for (name, _), number in binding.items()}
-        value = _evaluate(node.tree, things)
-        return "" if value is None else str(value)
 
+        def word(piece: str | tuple[str, str]) -> str:
+            if isinstance(piece, str):
+                return piece
+            name, field_ = piece
+            if name not in things:
+                raise UserError(f"the game's grammar speaks of '{name}', which is nothing here")
+            return str(vars(things[name]).get(field_, ""))
 
-def _evaluate(tree: ast.expr, things: Mapping[str, Thing]) -> Any:
-    if isinstance(tree, ast.Constant):
-        return tree.value
-    if isinstance(tree, ast.Name):
-        if tree.id not in things:
-            raise UserError(f"the game's grammar speaks of '{tree.id}', which is nothing here")
-        return things[tree.id]
-    if isinstance(tree, ast.Attribute):
-        return vars(_evaluate(tree.value, things)).get(tree.attr)
-    if isinstance(tree, ast.BinOp):
-        return str(_evaluate(tree.left, things)) + str(_evaluate(tree.right, things))
-    values = [_evaluate(value, things) for value in tree.values]  # type: ignore[attr-defined]
-    return next((value for value in values if value), values[-1])
+        return next(filter(None, ("".join(map(word, pieces)) for pieces in node.sums)), "")
 
 
 # Reading ------------------------------------------------------------------------------------------
 
-_SPACE = re.compile(r"(?:\s+|#[^\n]*)+")
 _GRAMMAR = re.compile(r'grammar\s*::\s*"""(.*?)"""\s*;', re.DOTALL)
-_ACTION = re.compile(r"action\s+([\w/-]+)\s*\{")
 _FIELD = re.compile(r'(template|feedback)\s*::\s*"([^"]*)"\s*;')
-_CODE = re.compile(r'pddl\s*::\s*""".*?"""\s*;', re.DOTALL)
-
-_START = re.compile(r"(?://[^\n]*\n?|\s+)*")
+_ACTION = re.compile(rf"action\s+([\w/-]+)\s*\{{((?:\s*{_FIELD.pattern})*)\s*\}}")
 _LITERAL = re.compile(r'[^;|"<>\[\]#{}]+')
-_QUOTED = re.compile(r'"([^;|"<>\[\]#{}]*)"')
 _TAG = re.compile(r"#([\w()/!<>\-\s,.]+)#")
 _EACH = re.compile(
     r"\{\t*(?:#([\w()/!<>\-\s,.]+)#|([^|\[\]{}\n<>]+?))\s*(?:\|\s*([^;|{}\n\[\]#]+))?\t*\}"
 )
-#: What an expression is made of.
-_SMALL = (
-    *(ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.BoolOp),
-    *(ast.Add, ast.Or, ast.expr_context),
-)
-_PREDICATE = re.compile(r"\s*([!$]?)\s*([\w@-]+)\s*\(([^()]*)\)\s*")
+_PIECE = re.compile(r"'([^']*)'|(\w+)(?:\.(\w+))?")
+_PREDICATE = re.compile(r"\s*([\w@-]+)\s*\(([^()]*)\)\s*")
 
 
 @lru_cache(maxsize=64)
 def read_grammar(text: str) -> Grammar:
     """Read a game's grammar; equal parts of texts are read once. Raises ``ValueError`` and its like."""
-    actions: dict[str, Wording] = {}
     rules: dict[str, tuple[_Alternative, ...]] = {}
-    place = _skip(text, 0)
-    while place < len(text):
-        if block := _GRAMMAR.match(text, place):
-            rules.update(_rules(block[1]))
-            place = _skip(text, block.end())
-            continue
-        action = _ACTION.match(text, place)
-        if action is None:
-            raise ValueError(f"its grammar at {text[place : place + 60]!r}")
-        fields: dict[str, str] = {}
-        place = _skip(text, action.end())
-        while not text.startswith("}", place):
-            if match := _FIELD.match(text, place):
-                fields[match[1]] = match[2]
-            elif match := _GRAMMAR.match(text, place):
-                lines = (line for line in match[1].split("\n") if not line.lstrip().startswith("#"))
-                rules.update(_rules("\n".join(lines)))
-            else:
-                match = _CODE.match(text, place)
-            if match is None:
-                raise ValueError(f"its grammar's action {action[1]}")
-            place = _skip(text, match.end())
-        actions[action[1].lower()] = Wording(**fields)
-        place = _skip(text, place + 1)
+    for block in _GRAMMAR.findall(text):
+        rules.update(_rules(block))
+    others = _GRAMMAR.sub("", text)
+    actions = {
+        name.lower(): Wording(**dict(_FIELD.findall(fields)))
+        for name, fields, *_ in _ACTION.findall(others)
+    }
+    if unread := _ACTION.sub("", others).strip():
+        raise ValueError(f"its grammar at {unread[:60]!r}")
     action_nodes = [text_nodes(t) for w in actions.values() for t in (w.template, w.feedback)]
     queries = [query for nodes in action_nodes for query in _queries(nodes)]
     for alternative in (one for alternatives in rules.values() for one in alternatives):
         queries += [alternative.condition, *_queries(alternative.nodes)]
     return Grammar(actions, rules, frozenset(name for query in queries for name, _ in query))
-
-
-def _skip(text: str, place: int) -> int:
-    match = _SPACE.match(text, place)
-    return match.end() if match else place
 
 
 @lru_cache(maxsize=256)
@@ -270,55 +224,46 @@ def _rules(text: str) -> dict[str, tuple[_Alternative, ...]]:
 def text_nodes(text: str) -> tuple[_Node, ...]:
     """Return a rule's parsed text, up to the first part that cannot be read (as TextWorld does)."""
     nodes: list[_Node] = []
-    start = _START.match(text)
-    place = start.end() if start else 0
+    place = len(text) - len(text.lstrip())
     while place < len(text):
-        if text[place] == "\t":
-            place += 1
-        elif match := _TAG.match(text, place):
+        is_list = text[place] == "["
+        if match := _TAG.match(text, place):
             nodes.append(_Symbol(match[1]))
-            place = match.end()
-        elif match := _EACH.match(text, place + (text[place] == "[")):
-            is_list = text[place] == "["
-            end = match.end() + is_list
-            if is_list and text[match.end() : end] != "]":
+        elif match := _EACH.match(text, place + is_list):
+            part = _Symbol(match[1]) if match[1] else _expression(match[2])
+            if is_list != bool(match[3]) or (
+                is_list and text[match.end() : match.end() + 1] != "]"
+            ):
                 break
-            part = _Symbol(match[1]) if match[1] else _Value(_expression(match[2]))
-            nodes.append(_Each(part, _query(match[3]) if match[3] else None, is_list))
-            place = end
-        elif match := _QUOTED.match(text, place):
-            nodes.append(match[1].replace("\\n", "\n"))
-            place = match.end()
+            nodes.append(_Each(part, _query(match[3])) if is_list else part)
         elif match := _LITERAL.match(text, place):
             nodes.append(match[0].replace("\\n", "\n"))
-            place = match.end()
         else:
             break
+        place = match.end() + is_list
     return tuple(nodes)
 
 
-def _expression(text: str) -> ast.expr:
-    tree = ast.parse(text.strip(), mode="eval").body
-    if not all(isinstance(node, _SMALL) for node in ast.walk(tree)):
-        raise ValueError(f"its grammar's expression {text[:60]}")
-    return tree
+def _expression(text: str) -> _Value:
+    """Read "o.indefinite + ' ' + o.name" or "o.name or o.id"; a thing alone is its name."""
+    sums = []
+    for alternative in text.split(" or "):
+        pieces = [_PIECE.fullmatch(piece.strip()) for piece in alternative.split("+")]
+        if None in pieces:
+            raise ValueError(f"its grammar's expression {text[:60]}")
+        sums.append(tuple(p[1] or (p[2], p[3] or "name") for p in pieces if p is not None))
+    return _Value(tuple(sums))
 
 
 def _query(text: str) -> Query:
     """Read "at(a:agent, l:place) & not_open(l:place)"; raises ``ValueError`` for anything else."""
     conditions: list[tuple[str, tuple[Slot, ...]]] = []
-    place = 0
-    while place < len(text):
-        part = _PREDICATE.match(text, place)
-        if part is None or (conditions and text[place - 1] != "&"):
+    for condition in text.split("&") if text.strip() else ():
+        part = _PREDICATE.fullmatch(condition)
+        if part is None:
             raise ValueError(f"condition '{text[:60]}'")
-        name = (NOT if part[1] == "!" else "") + part[2]
-        conditions.append((name, tuple(_slot(word) for word in part[3].split(",") if word.strip())))
-        place = part.end()
-        if place < len(text):
-            if text[place] != "&":
-                raise ValueError(f"condition '{text[:60]}'")
-            place += 1
+        slots = tuple(_slot(word) for word in part[2].split(",") if word.strip())
+        conditions.append((part[1], slots))
     return tuple(conditions)
 
 
@@ -328,4 +273,4 @@ def _slot(word: str) -> Slot:
 
 
 def _queries(nodes: Sequence[_Node]) -> list[Query]:
-    return [node.query for node in nodes if isinstance(node, _Each) and node.query]
+    return [node.query for node in nodes if isinstance(node, _Each)]

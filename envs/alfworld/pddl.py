@@ -1,10 +1,9 @@
 """PDDL domains and problems with ADL conditions and effects, read into plain values.
 
-Reads what planners read of a game's ``:types``, ``:constants``, ``:predicates``, ``:action``,
-``:objects``, ``:init`` and ``:goal``: and, or, not, imply, exists, forall, when, ``=`` and types; costs
-are left out. Everything is lower case, as in PDDL. A type that nobody declared has no members, as in
-Fast Downward: ALFWorld's own domain has ``(?l - location, ?r - receptacle)``, and nothing is of type
-``location,``.
+Reads what games hold of types, predicates, actions, objects, initial facts and a goal: and, or, not,
+imply, exists, when, ``=``; costs are left out. Everything is lower case, as in PDDL. A type that nobody
+declared has no members, as in Fast Downward: ALFWorld's own domain has
+``(?l - location, ?r - receptacle)``, and nothing is of type ``location,``.
 """
 
 import re
@@ -70,24 +69,18 @@ class Exists:
 Formula: TypeAlias = Atom | Equal | Not | And | Or | Exists
 
 
-def forall(variables: Variables, part: Formula) -> Formula:
-    """Return "for all variables, part"."""
-    return Not(Exists(variables, Not(part)))
-
-
 @dataclass(frozen=True)
 class Effect:
-    """``atom`` becomes true (else false) for all ``variables`` that meet ``condition``."""
+    """``atom`` becomes true (else false) where ``condition`` holds."""
 
     atom: Atom
     holds: bool = True
     condition: Formula = And()
-    variables: Variables = ()
 
     @property
     def is_plain(self) -> bool:
         """Whether it happens whatever the state."""
-        return self.condition == And() and not self.variables
+        return self.condition == And()
 
 
 @dataclass(frozen=True)
@@ -105,7 +98,6 @@ class Domain:
     """The action schemas of all problems. ``parents`` gives the type above each declared type."""
 
     parents: Mapping[str, str]
-    constants: Mapping[str, str]
     arity: Mapping[str, int]
     actions: tuple[Action, ...]
 
@@ -131,18 +123,17 @@ class Problem:
 def read_domain(text: str) -> Domain:
     """Read a domain; one text is read once. Raises ``ValueError`` and its like."""
     sections = _sections(text, "domain")
-    constants = dict(_typed(sections.get(":constants", [])))
     arity = {name: len(_typed(terms)) for name, *terms in sections.get(":predicates", [])}
-    actions = tuple(_action(body, constants, arity) for body in sections["actions"])
+    actions = tuple(_action(body, arity) for body in sections["actions"])
     if not actions:
         raise ValueError("the PDDL domain has no :action")
-    return Domain(dict(_typed(sections.get(":types", []))), constants, arity, actions)
+    return Domain(dict(_typed(sections.get(":types", []))), arity, actions)
 
 
 def read_problem(text: str, domain: Domain) -> Problem:
     """Read a problem of ``domain``. Raises ``ValueError`` and its like."""
     sections = _sections(text, "problem")
-    objects = {**domain.constants, **dict(_typed(sections[":objects"]))}
+    objects = dict(_typed(sections[":objects"]))
     init = []
     for fact in sections[":init"]:
         if fact[0] == "=":  # a cost
@@ -161,7 +152,7 @@ def _sections(text: str, what: str) -> dict[str, Any]:
         raise ValueError(f"this is not (define ({what} …) …)")
     sections: dict[str, Any] = {"actions": []}
     for name, *body in tree[2:]:
-        if name in (":derived", ":durative-action"):
+        if name in (":derived", ":durative-action", ":constants"):
             raise ValueError(f"{name} is not played here")
         if name == ":action":
             sections["actions"].append(body)
@@ -201,11 +192,11 @@ def _typed(words: Sequence[str]) -> list[tuple[str, str]]:
     return pairs + [(name, OBJECT) for name in waiting]
 
 
-def _action(body: Sequence[Any], constants: Mapping[str, str], arity: Mapping[str, int]) -> Action:
+def _action(body: Sequence[Any], arity: Mapping[str, int]) -> Action:
     name, *fields = body
     fields_by_name = dict(zip(fields[::2], fields[1::2], strict=True))
     parameters = tuple(_typed(fields_by_name.get(":parameters", [])))
-    scope = frozenset([*constants, *(variable for variable, _ in parameters)])
+    scope = frozenset(variable for variable, _ in parameters)
     precondition = _formula(fields_by_name.get(":precondition", []), scope, arity)
     effects = tuple(_effects(fields_by_name.get(":effect", []), scope, arity))
     return Action(name, parameters, precondition, effects)
@@ -225,18 +216,16 @@ def _formula(tree: Any, scope: frozenset[str], arity: Mapping[str, int]) -> Form
     if head == "imply":
         before, after = (_formula(part, scope, arity) for part in args)
         return Or((Not(before), after))
-    if head in ("exists", "forall"):
+    if head == "exists":
         variables = tuple(_typed(args[0]))
         part = _formula(args[1], scope | {variable for variable, _ in variables}, arity)
-        return Exists(variables, part) if head == "exists" else forall(variables, part)
+        return Exists(variables, part)
+    if head != "=" and arity.get(head) != len(args):
+        raise ValueError(f"({head} …) is no predicate of so many words, and nothing that is played")
     # An object that the problem lacks is no mistake: nothing is true of it.
     if any(word.startswith("?") and word not in scope for word in args):
         raise ValueError(f"{tree} names what nothing declares")
-    if head == "=":
-        return Equal(*args)
-    if arity[head] != len(args):
-        raise ValueError(f"{tree} has not as many words as its predicate")
-    return Atom(head, tuple(args))
+    return Equal(*args) if head == "=" else Atom(head, tuple(args))
 
 
 def _effects(tree: Any, scope: frozenset[str], arity: Mapping[str, int]) -> Iterator[Effect]:
@@ -250,15 +239,7 @@ def _effects(tree: Any, scope: frozenset[str], arity: Mapping[str, int]) -> Iter
     elif head == "when":
         condition = _formula(args[0], scope, arity)
         for effect in _effects(args[1], scope, arity):
-            combined = (
-                condition if effect.condition == And() else And((condition, effect.condition))
-            )
-            yield replace(effect, condition=combined)
-    elif head == "forall":
-        variables = tuple(_typed(args[0]))
-        inner = scope | {variable for variable, _ in variables}
-        for effect in _effects(args[1], inner, arity):
-            yield replace(effect, variables=(*variables, *effect.variables))
+            yield replace(effect, condition=And((condition, effect.condition)))
     else:
         atom = _formula(args[0] if head == "not" else tree, scope, arity)
         if not isinstance(atom, Atom):

@@ -8,19 +8,23 @@ or {question, kind, expects, answer}: it is then scored, ``expects`` being what 
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
+from pydantic import BeforeValidator, ConfigDict, StringConstraints, TypeAdapter
+from pydantic.dataclasses import dataclass
 
 from stategate.stores.errors import UNREADABLE, UserError, user_error_context
 from stategate.stores.files import parse_json, read_yaml
 
+_Rows = TypeVar("_Rows")
+_AS_WRITTEN = ConfigDict(coerce_numbers_to_str=True)
+_Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, config=_AS_WRITTEN)
 class Evidence:
     """A stretch of text that answers; ``document`` (an id) is "" where any document may hold it."""
 
@@ -28,13 +32,40 @@ class Evidence:
     document: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_AS_WRITTEN)
 class Question:
     """A question, and where they are known its gold answer and evidence."""
 
-    question: str
+    question: _Words
     answer: str = ""
     evidence: tuple[Evidence, ...] = ()
+
+
+#: What a scored turn needs: the session's earlier turns, an earlier session's, or names from either.
+Kind = Literal["follow_up", "recall", "cross_session", "entity"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True, config=_AS_WRITTEN)
+class DialogueTurn:
+    """One question; ``kind`` is "" where it only prepares what is asked later."""
+
+    question: _Words
+    kind: Kind | Literal[""] = ""
+    expects: tuple[str, ...] = ()
+    answer: str = ""
+
+
+def _turn(value: Any) -> Any:
+    return {"question": value} if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, config=_AS_WRITTEN)
+class Dialogue:
+    """What one user says in several sessions."""
+
+    id: str
+    sessions: tuple[tuple[Annotated[DialogueTurn, BeforeValidator(_turn)], ...], ...]
 
 
 def sample_folder() -> Path:
@@ -47,83 +78,24 @@ def load_questions(source: str) -> list[Question]:
 
     Raises ``UserError`` naming the item that is wrong.
     """
-    values = read_list(source, "questions", "question, answer, evidence")
-    return [_question(value, i, source) for i, value in enumerate(values)]
-
-
-def read_list(source: str, what: str, form: str) -> list[Any]:
-    """Read ``"sample"`` or a YAML or JSON file that holds a list of {``form``}; errors as above."""
-    path = Path(str(files("stategate.envs.qa.sample"))) / f"{what}.yaml"
-    path = path if source == "sample" else Path(source).expanduser()
-    kinds = (*UNREADABLE, yaml.YAMLError)
-    with user_error_context(f"cannot read the {what} '{source}'", "give a file", kinds):
-        text = path.read_text(encoding="utf-8")
-        values = parse_json(text) if path.suffix == ".json" else read_yaml(text)
-    if not isinstance(values, list):
-        raise UserError(f"'{source}' is no list of {{{form}}}")
-    return values
-
-
-def _question(value: Any, i: int, source: str) -> Question:
-    if not isinstance(value, Mapping) or not str(value.get("question") or "").strip():
-        raise UserError(f"'{source}' item {i} has no question")
-    answer = value.get("answer") or value.get("reference_answer") or ""
-    try:
-        evidence = tuple(
-            Evidence(str(e["text"]), str(e.get("document", "")))
-            for e in value.get("evidence") or ()
-        )
-    except (TypeError, KeyError, AttributeError):
-        raise UserError(f"'{source}' item {i}: write evidence as {{document, text}}") from None
-    return Question(str(value["question"]).strip(), str(answer).strip(), evidence)
-
-
-#: What a scored turn needs: the session's earlier turns, an earlier session's, or names from either.
-KINDS = ("follow_up", "recall", "cross_session", "entity")
-
-
-@dataclass(frozen=True)
-class DialogueTurn:
-    """One question; ``kind`` is "" where it only prepares what is asked later."""
-
-    question: str
-    kind: str = ""
-    expects: tuple[str, ...] = ()
-    answer: str = ""
-
-
-@dataclass(frozen=True)
-class Dialogue:
-    """What one user says in several sessions."""
-
-    id: str
-    sessions: tuple[tuple[DialogueTurn, ...], ...]
+    return _read(source, "questions", list[Question])
 
 
 def load_dialogues(source: str = "sample") -> list[Dialogue]:
     """Read ``"sample"`` or a YAML file. Raises ``UserError`` naming the dialogue that is wrong."""
-    values = read_list(source, "dialogues", "id, sessions")
-    found = [_dialogue(value, i, source) for i, value in enumerate(values)]
-    if len({dialogue.id for dialogue in found}) < len(found):
+    dialogues = _read(source, "dialogues", list[Dialogue])
+    if len({dialogue.id for dialogue in dialogues}) < len(dialogues):
         raise UserError(f"'{source}' has two dialogues of one id: rename one")
-    return found
+    return dialogues
 
 
-def _dialogue(value: Any, i: int, source: str) -> Dialogue:
-    with user_error_context(f"'{source}' dialogue {i} is not {{id, sessions}}"):
-        sessions = tuple(tuple(_turn(t) for t in session) for session in value["sessions"])
-        return Dialogue(str(value["id"]), sessions)
-
-
-def _turn(value: Any) -> DialogueTurn:
-    if isinstance(value, str):
-        return DialogueTurn(value)
-    if not isinstance(value, Mapping) or value.get("kind") not in KINDS:
-        raise ValueError(f"a scored turn has a kind: {', '.join(KINDS)}")
-    expects = tuple(str(item) for item in value["expects"])
-    return DialogueTurn(
-        str(value["question"]), value["kind"], expects, str(value.get("answer", ""))
-    )
+def _read(source: str, what: str, form: type[_Rows]) -> _Rows:
+    path = sample_folder().with_name(f"{what}.yaml") if source == "sample" else Path(source)
+    kinds = (*UNREADABLE, yaml.YAMLError)
+    with user_error_context(f"cannot read the {what} '{source}'", "give a file of them", kinds):
+        text = path.expanduser().read_text(encoding="utf-8")
+        rows = parse_json(text) if path.suffix == ".json" else read_yaml(text)
+        return TypeAdapter(form).validate_python(rows)
 
 
 def says(text: str, expects: tuple[str, ...]) -> bool:

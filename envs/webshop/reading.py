@@ -35,15 +35,6 @@ FORMS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class ShopInstruction(AlignedInstruction):
-    """What is asked, with the forms of searches."""
-
-    def searched(self, form: str) -> str:
-        """Return the words to search for: all of it, or the part that ``form`` names ("" if none)."""
-        return self.written(*FORMS[form])
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """One text of a page: ``raw`` is its slice of the page, ``label`` what a person reads.
@@ -252,7 +243,7 @@ def _agreement(page: Page) -> float:
     """Return the share (0 to 1) of the described properties that the page's best text names."""
     if not page.instruction or page.kind not in ("results", "item", "sub"):
         return 0.0
-    goal = ShopInstruction.of(page.instruction)
+    goal = AlignedInstruction.of(page.instruction)
     if page.kind == "results":
         return max((goal.share(title) for title in page.titles), default=0.0)
     if page.kind == "item":

@@ -27,7 +27,8 @@ from stategate.envs.protocols import (
     target_of,
 )
 from stategate.envs.webshop.pages import CLICKED, LABELS, RESULTS, SEARCH, SEPARATOR, dollars
-from stategate.envs.webshop.reading import Part, ShopInstruction, clauses, inputs_of, read_page
+from stategate.envs.webshop.reading import FORMS, Part, clauses, inputs_of, read_page
+from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.language.instruction.parsed import parse
 from stategate.stores.text import one_line
 from stategate.stores.traces import Event
@@ -86,7 +87,8 @@ class WebShopActions(ActionVocabulary):
                 return retreat
         others = [action for action in actions if action not in (SEARCH, BUY)]
         if SEARCH in actions or not others:
-            plain = ShopInstruction.of(instruction.removeprefix("Instruction:")).searched("search")
+            goal = AlignedInstruction.of(instruction.removeprefix("Instruction:"))
+            plain = goal.written(*FORMS["search"])
             return f"search[{plain or 'popular products'}]"
         return others[0]
 

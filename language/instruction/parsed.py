@@ -7,7 +7,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -108,7 +108,7 @@ class ParsedInstruction:
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
         """The stretches of one tag, in order; talk and function words at their ends left out."""
-        names: dict[int, Role] = {i: _role(name) for name, i in _TAG.items() if name != "talk"}
+        names = {i: "limit" if i in _LIMITS else n for n, i in _TAG.items() if n != "talk"}
         best = [int(i) for i in self.tags.argmax(axis=1)] if len(self.tags) else []
         best = [_TAG["limit"] if tag_ in _LIMITS else tag_ for tag_ in best]
         joints = [i > 0 and self.clause[i] == self.clause[i - 1] for i in range(len(best))]
@@ -119,21 +119,9 @@ class ParsedInstruction:
                 start, end = self.tokens[content[0]].start, self.tokens[content[-1]].end
                 columns = _LIMITS if best[run[0]] in _LIMITS else [best[run[0]]]
                 sure = float(self.tags[content][:, columns].sum(axis=1).mean())
-                role = names[best[run[0]]]
+                role = cast(Role, names[best[run[0]]])
                 slots.append(Slot(role, self.text[start:end], start, end, sure))
         return tuple(slots)
-
-
-def _role(tag_name: str) -> Role:
-    roles: dict[str, Role] = {"high": "limit", "low": "limit", "limit": "limit"}
-    plain: dict[str, Role] = {
-        "thing": "thing",
-        "property": "property",
-        "value": "value",
-        "place": "place",
-        "excluded": "excluded",
-    }
-    return (roles | plain)[tag_name]
 
 
 @lru_cache(maxsize=4096)

@@ -4,8 +4,9 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 
 from stategate.envs.protocols import Chunk, Observation, target_of, verb_of
-from stategate.envs.webshop.reading import FORMS, ShopInstruction
+from stategate.envs.webshop.reading import FORMS
 from stategate.envs.webshop.view import BUTTONS, chunk_page, is_product
+from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.language.instruction.choices import covered
 from stategate.nodes.experience.adapter import OPEN, ExperienceAdapter
 from stategate.stores.text import one_line, overlap, words_of
@@ -98,13 +99,15 @@ class WebShopExperience(ExperienceAdapter):
 
     def action_of(self, move: str, instruction: str) -> str:
         """Return the search that the move comes to, "" for any other move."""
-        query = ShopInstruction.of(instruction).searched(move) if move in FORMS else ""
+        query = AlignedInstruction.of(instruction).written(*FORMS[move]) if move in FORMS else ""
         return f"search[{query}]" if query else ""
 
     def situation(self, instruction: str, last: str) -> Hashable:
         """Return whether options are asked for, and the last move."""
         is_search = last.startswith("search")
-        return bool(ShopInstruction.of(instruction).words("value")), "search" if is_search else last
+        return bool(
+            AlignedInstruction.of(instruction).words("value")
+        ), "search" if is_search else last
 
     def describe(self, instruction: str, page: str, action: str) -> str:
         """Return the move in words, of a product its place in the list."""
@@ -124,7 +127,7 @@ class WebShopExperience(ExperienceAdapter):
 
 def _search_form(question: str, words: str) -> str:
     """Return which parts of the question the search words hold (half of a part counts)."""
-    goal = ShopInstruction.of(question)
+    goal = AlignedInstruction.of(question)
     options = list(words_of(goal.words("value")))
     properties = list(words_of(goal.words("property")))
     has_options = overlap(options, words) >= _HALF
@@ -148,7 +151,7 @@ def _matched(chunks: Sequence[Chunk], instruction: str) -> str:
     if "entry" in roles or not roles & {"subject", "text"}:
         return ""
     choices = [(c.choice.name, c.choice.values) for c in chunks if c.choice and c.choice.values]
-    goal = ShopInstruction.of(instruction, choices, title)
+    goal = AlignedInstruction.of(instruction, choices, title)
     parsed = goal.parsed
     matched = [quality > _MET for quality in covered(parsed, f"{title} {detail}")]
     for choice in goal.choices:

@@ -9,8 +9,8 @@ from typing import Literal
 
 from stategate.envs.protocols import target_of
 from stategate.envs.webshop.pages import SEARCH
-from stategate.envs.webshop.reading import ShopInstruction
 from stategate.envs.webshop.view import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
+from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.nodes.act.page_features import amount_of
 from stategate.nodes.protocols import BuiltContext, Step
 from stategate.stores.text import one_line
@@ -38,7 +38,7 @@ class ShopPage:
     """The visible part of a shop page. ``options`` are the ``(value, action)`` pairs of each group."""
 
     kind: PageKind
-    goal: ShopInstruction
+    goal: AlignedInstruction
     actions: tuple[str, ...]
     number: int
     products: tuple[Product, ...]
@@ -111,7 +111,7 @@ def read_page(context: BuiltContext) -> ShopPage:
     groups = [(name, tuple(value for value, _ in own)) for name, own in options.items() if own]
     return ShopPage(
         kind=_kind(context.actions, number or products, title or options, detail),
-        goal=ShopInstruction.of(context.instruction, groups, title),
+        goal=AlignedInstruction.of(context.instruction, groups, title),
         actions=context.actions,
         number=number or 1,
         products=products,

@@ -239,7 +239,7 @@ def _confirmed(page: ShopPage, before: str) -> float:
 
 def search_for(page: ShopPage, form: str) -> Choice | None:
     """Return the search for all that is wanted, or the part that ``form`` names; None if empty."""
-    query = page.goal.searched(form)
+    query = page.goal.written(*FORMS[form])
     return (f"search[{query}]", "what is wanted without its price") if query else None
 
 
