@@ -20,8 +20,6 @@ from stategate.stores.runs import RunDirectory, provenance, public_config
 RECIPES = Path(__file__).with_name("recipes.yaml")
 #: A kind, or a mapping with a kind and its parameters.
 Named = str | dict[str, Any]
-#: A file, or several.
-Files = str | list[str]
 
 
 class Settings(BaseModel):
@@ -103,8 +101,8 @@ class DaggerSettings(Settings):
 class NeedSettings(Settings):
     """What later turns need of earlier results, from recorded threads and made-up tool tasks."""
 
-    threads: Files = Field(
-        default=[], description="recorded threads, as `stategate replay` reads them; or several"
+    threads: list[str] = Field(
+        default=[], description="files of recorded threads, as `stategate replay` reads them"
     )
     tool_tasks: int = Field(default=10, ge=0, description="made-up tasks of each of seven services")
     folds: int = Field(default=4, ge=2, description="one part in so many of the tasks is held out")
@@ -221,11 +219,6 @@ def open_run(settings: Settings, facts: dict[str, Any] | None = None) -> RunDire
         facts = {"data": {name: sha256(Path(path)) for name, path in files.items() if path}}
     args = {"settings": public_config(settings.model_dump()), "seed": settings.seed, **facts}
     return RunDirectory(settings.run, {**provenance(), **args})
-
-
-def files_of(files: Files) -> list[str]:
-    """Return the files, however many they are."""
-    return [files] if isinstance(files, str) else list(files)
 
 
 def result(settings: RecordedSettings, epochs: int, metrics: dict[str, Any]) -> dict[str, Any]:

@@ -44,8 +44,6 @@ def good_commands(
         if place not in knowledge.seen
         and any(kind_of(t) == target_kind and t not in done for t in things)
     }
-    if tools := _changing(world, session, goal, knowledge, page.actions):
-        return tools
     action, _ = decide(instruction, knowledge, page.actions, dict.fromkeys(there, 1.0))
     if not action:
         return ()
@@ -53,26 +51,6 @@ def good_commands(
     if own.verb == "go" and own.place in there:
         return [a for a in page.actions if a.startswith("go ") and command_of(a).place in there]
     return [a for a in page.actions if _is_like(a, action, goal, knowledge, done)]
-
-
-def _changing(
-    world: World, session: Session, goal: Goal, knowledge: Knowledge, actions: Sequence[str]
-) -> list[str]:
-    """Return the ways to where the thing in hand can be changed as asked, none where it need not.
-
-    What serves for it is tried out and not read off a name.
-    """
-    is_due = goal.state and goal.state not in knowledge.states.get(knowledge.hand, set())
-    if not is_due or not knowledge.hand or kind_of(knowledge.hand) != goal.thing:
-        return []
-    if here := _with_verb(goal.state, actions):
-        return here
-    routes = [a for a in actions if command_of(a).verb == "go"]
-    return [a for a in routes if _with_verb(goal.state, world.step(session, a)[1].actions)]
-
-
-def _with_verb(verb: str, actions: Sequence[str]) -> list[str]:
-    return [action for action in actions if command_of(action).verb == verb]
 
 
 def _is_like(action: str, best: str, goal: Goal, knowledge: Knowledge, done: set[str]) -> bool:

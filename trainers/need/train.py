@@ -24,7 +24,7 @@ from stategate.trainers.calibration import area_under_curve, calibrated
 from stategate.trainers.need.labels import LabelledThread, labelled
 from stategate.trainers.need.model import NeedNetwork, fit, scored
 from stategate.trainers.need.tool_tasks import tool_tasks
-from stategate.trainers.settings import NeedSettings, files_of, open_run
+from stategate.trainers.settings import NeedSettings, open_run
 
 _MADE_UP = "made-up"
 _CHOOSING = 8  # one task in so many chooses the epoch
@@ -43,7 +43,7 @@ class Example:
 
 def train(settings: NeedSettings) -> dict[str, Any]:
     """Train, report on tasks held out, write the checkpoint; return the summary."""
-    data = {"threads": [Path(path).name for path in files_of(settings.threads)]}
+    data = {"threads": [Path(path).name for path in settings.threads]}
     run = open_run(settings, {"data": data})
     examples, folder = _examples(settings), Path(settings.run)
     held, others = _split(examples, settings.folds)
@@ -64,7 +64,7 @@ def _examples(settings: NeedSettings) -> list[Example]:
     """Return the labelled threads of every file, and of the made-up tasks."""
     threads = [
         (Path(path).name.split(".")[0], task, name, messages)
-        for path in files_of(settings.threads)
+        for path in settings.threads
         for name, task, messages in read_threads(path)
     ]
     made = tool_tasks(settings.seed, settings.tool_tasks)
