@@ -115,7 +115,7 @@ class Player:
             pick = self._pick(seen, generator)
             named: Sequence[str] = ()
             if generator is not None:
-                named = self.course.teacher(world, session, walk.past, page, walk.events)
+                named = self.course.teacher(world, session, walk, page)
             good = tuple(i for i, action in enumerate(seen.actions) if action in named)
             decisions.append(Decision(seen, pick, good))
             if good and _chance(generator) < helped:

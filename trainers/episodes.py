@@ -29,11 +29,8 @@ from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory, read_trajectories
 from stategate.trainers.settings import RecordedSettings
 
-#: Says which commands are good: of a world and session, what was (done, said), the page, and the
-#: recent events that memory holds.
-Teacher = Callable[
-    [World, Session, Sequence[tuple[str, str]], Observation, Sequence[Event]], Sequence[str]
-]
+#: Says which commands are good: of a world and session, the episode's memory, and the page.
+Teacher = Callable[[World, Session, "Walk", Observation], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -216,15 +213,15 @@ class Walk:
     def __init__(self, readers: Readers, reader: Reader, instruction: str) -> None:
         self.reader, self.instruction = reader, instruction
         self._readers = readers
-        self._build = readers.resources.get(reader.context)
         self._remember = readers.remember
         self.events: tuple[Event, ...] = ()
         #: Every action so far with the page that it led to, the first page with "".
         self.past: list[tuple[str, str]] = []
         self.step = 0
 
-    def look(self, observation: Observation) -> BuiltContext:
-        """Return what the actor reads of ``observation``."""
+    def look(self, observation: Observation, reader: Reader | None = None) -> BuiltContext:
+        """Return what the actor (or another ``reader``) reads of ``observation``."""
+        reader = reader or self.reader
         if not self.past:
             self.past.append(("", observation.text))
         resources = self._readers.resources
@@ -236,11 +233,11 @@ class Walk:
             observation=observation,
             source=source,
             events=self.events,
-            budget=self.reader.budget,
+            budget=reader.budget,
             state=None,
             profile=resources.profile,
         )
-        context: BuiltContext = self._build(request)
+        context: BuiltContext = resources.get(reader.context)(request)
         return context
 
     def took(self, observation: Observation, action: str, outcome: Observation) -> None:

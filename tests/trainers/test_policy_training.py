@@ -56,17 +56,23 @@ def test_every_command_that_the_teacher_calls_good_wins_sooner_than_searching():
         for is_teacher in (True, False):
             rng = random.Random(3)
             session, page = world.reset(task)
-            past, asked = [("", page.text)], world.instruction(session)
-            while not page.done and len(past) < 50:
+            readers, asked = (
+                Readers({"full": 1}, make_resources(plan.env)),
+                world.instruction(session),
+            )
+            walk = Walk(readers, readers.draw(rng), asked)
+            while not page.done and walk.step < 49:
+                walk.look(page)
                 if is_teacher:
-                    action = rng.choice(list(plan.teacher(world, session, past, page)))
+                    action = rng.choice(list(plan.teacher(world, session, walk, page)))
                 else:
-                    known = knowledge_of(past, page.text, page.actions)
+                    known = knowledge_of(walk.past, page.text, page.actions)
                     action, _ = decide(asked, known, page.actions)
-                session, page = world.step(session, action)
-                past.append((action, page.text))
+                session, outcome = world.step(session, action)
+                walk.took(page, action, outcome)
+                page = outcome
             assert page.done
-            taken.append(len(past) - 1)
+            taken.append(walk.step)
         steps.append(taken)
     assert sum(knowing for knowing, _ in steps) < sum(blind for _, blind in steps)
 
@@ -192,11 +198,10 @@ def test_the_teacher_reads_features_leaves_what_is_wrong_and_buys_what_is_right(
     rewards, done = [], Counter()
     for goal in range(30):
         session, page = shop.reset(goal=goal)
-        past = [("", page.text)]
         walk = Walk(readers, readers.draw(random.Random(0)), shop.instruction(session))
         rng = random.Random(goal)
-        while not page.done and len(past) <= 20:
-            good = good_actions(shop, session, past, page, walk.events)
+        while not page.done and walk.step < 20:
+            good = good_actions(shop, session, walk, page)
             wrong = [a for a in page.actions if OPENED.fullmatch(a)]
             # The policy errs now and then: it opens anything that is listed.
             action = (
@@ -209,7 +214,6 @@ def test_the_teacher_reads_features_leaves_what_is_wrong_and_buys_what_is_right(
             session, outcome = shop.step(session, action)
             walk.took(page, action, outcome)
             page = outcome
-            past.append((action, page.text))
         rewards.append(page.reward)
     assert done[FEATURES] > 20 < done[PREV]
     assert sum(reward == 1 for reward in rewards) >= 24

@@ -19,21 +19,14 @@ from stategate.envs.alfworld.expert import (
 from stategate.envs.alfworld.reading import command_of, kind_of
 from stategate.envs.protocols import Observation, Session, World
 from stategate.nodes.observe.alfworld import AlfWorldEnv
-from stategate.stores.traces import Event
-from stategate.trainers.episodes import Course
+from stategate.trainers.episodes import Course, Walk
 
 
-def good_commands(
-    world: World,
-    session: Session,
-    past: Sequence[tuple[str, str]],
-    page: Observation,
-    events: Sequence[Event] = (),
-) -> Sequence[str]:
+def good_commands(world: World, session: Session, walk: Walk, page: Observation) -> Sequence[str]:
     """Return the optimal commands at ``page``; none where the expert has none."""
     assert isinstance(world, AlfWorld)  # noqa: S101 - the course's own world
     instruction = world.instruction(session)
-    knowledge = knowledge_of(past, page.text, page.actions)
+    knowledge = knowledge_of(walk.past, page.text, page.actions)
     goal = goal_here(instruction, knowledge, page.actions)
     carries = kind_of(knowledge.hand) == goal.thing
     target_kind = goal.target if goal.is_light and carries else goal.thing

@@ -21,29 +21,18 @@ from stategate.nodes.act.page_features import texts_of
 from stategate.nodes.act.shop.rule import Rule, RuleActor
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.observe.webshop import WebShopEnv
-from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
-from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.page import PageSource
-from stategate.stores.traces import Event
-from stategate.trainers.episodes import Course, make_resources
+from stategate.trainers.episodes import Course, Reader, Walk
 from stategate.trainers.webshop.goals import MODES, load_shop, practice, reword
 
 _PAGES = 3  # pages of a search that are looked at
-_ROOM = 4000  # tokens of what the rule reads
+_WHOLE = Reader(Full(), 4000)  # what the rule reads
 _RULE, _EAGER = RuleActor(Rule()), RuleActor(Rule(threshold=0))
 
 
-def good_actions(
-    world: World,
-    session: Session,
-    past: Sequence[tuple[str, str]],
-    page: Observation,
-    events: Sequence[Event] = (),
-) -> Sequence[str]:
+def good_actions(world: World, session: Session, walk: Walk, page: Observation) -> Sequence[str]:
     """Return the optimal actions at this page; none where there is no good one."""
     assert isinstance(world, WebShop)  # noqa: S101 - the course's worlds are
-    step = len(past) - 1
-    whole = _whole(world, session, page, events)
+    step, whole = walk.step, walk.look(page, _WHOLE)
     own = _RULE(whole, step).action
     if session["page"] in ("search", "results"):
         return [own, *_oracle_actions(world, session, page)]
@@ -56,24 +45,6 @@ def _is_right(world: WebShop, session: Session) -> bool:
     number = int(session["goal"])
     text = str(world.goals[number]["instruction_text"])
     return _worth(world, number, session["asin"]) >= _best(world, number, text)
-
-
-@lru_cache(maxsize=1)
-def _reading() -> tuple[Resources, ContextBuilder]:
-    resources = make_resources(WebShopEnv())
-    return resources, resources.get(Full())
-
-
-def _whole(
-    world: WebShop, session: Session, page: Observation, events: Sequence[Event]
-) -> BuiltContext:
-    resources, build = _reading()
-    source = PageSource(resources.view, page, lambda: resources.embedder)
-    wish, profile = world.instruction(session), resources.profile
-    context: BuiltContext = build(
-        ContextRequest(wish, page, source, tuple(events), _ROOM, None, profile)
-    )
-    return context
 
 
 def _oracle_actions(world: WebShop, session: Session, page: Observation) -> list[str]:
