@@ -1,8 +1,8 @@
 """Trajectories as tensors: the inputs of a state model, and the decisions made on the way."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -135,9 +135,15 @@ def groups_of(episodes: Sequence[Sequenced]) -> list[str]:
     return [group_of(episode.trajectory) for episode in episodes for _ in episode.choices]
 
 
-def error_over_groups(values: NDArray[np.float64], groups: Sequence[str]) -> float:
-    """Return the standard error of the mean of ``values``, whole ``groups`` drawn 200 times anew."""
+def summary_row(
+    agent: str, metrics: Mapping[str, NDArray[np.float64]], groups: Sequence[str]
+) -> dict[str, Any]:
+    """Return the means over decisions; standard errors are of whole ``groups`` drawn 200 times anew."""
     names, places = np.unique(groups, return_inverse=True)
-    sums, counts = np.bincount(places, values), np.bincount(places)
     drawn = np.random.default_rng(0).integers(0, len(names), (200, len(names)))
-    return float(np.std(sums[drawn].sum(1) / counts[drawn].sum(1), ddof=1))
+    counts = np.bincount(places)[drawn].sum(1)
+    row: dict[str, Any] = {"agent": agent, "n": len(groups), "groups": len(names)}
+    for metric, values in metrics.items():
+        sums = np.bincount(places, values)[drawn].sum(1)
+        row |= {metric: float(values.mean()), f"{metric}_se": float(np.std(sums / counts, ddof=1))}
+    return row

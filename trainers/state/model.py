@@ -21,9 +21,9 @@ from stategate.trainers.state.data import (
     Batch,
     Sequenced,
     batches,
-    error_over_groups,
     groups_of,
     read_sequences,
+    summary_row,
 )
 from stategate.trainers.trainer import Trainer, pick_device
 
@@ -70,25 +70,13 @@ def train(settings: StateSettings) -> dict[str, Any]:
     history = Trainer(data, model, loss, metric).fit(settings)
     commonest = np.bincount(labels_of([*fitted, *validation])).argmax()
     of_commonest = np.asarray(labels_of(reported) == commonest, np.float64)
+    groups = groups_of(reported)
     rows = [
-        _scored(settings.model, reported, hits(reported)),
-        _scored("majority class", reported, of_commonest),
+        summary_row(settings.model, {"accuracy": hits(reported)}, groups),
+        summary_row("majority class", {"accuracy": of_commonest}, groups),
     ]
     meta = {"kind": "state", "architecture": model.architecture, "embedder": embedder.name}
     meta |= {"world": view.name, "classes": list(classes)}
     meta |= result(settings, len(history) - 1, rows[0])
     save_weights(settings.checkpoint, model.state_dict(), meta)
     return run.summarise(rows, [])
-
-
-def _scored(name: str, episodes: Sequence[Sequenced], hits: NDArray[np.float64]) -> dict[str, Any]:
-    """Return a summary row: accuracy, its standard error over groups (bootstrap)."""
-    groups = groups_of(episodes)
-    return {
-        "agent": name,
-        "n": len(episodes),
-        "decisions": len(hits),
-        "groups": len(set(groups)),
-        "accuracy": float(hits.mean()),
-        "accuracy_se": error_over_groups(hits, groups),
-    }

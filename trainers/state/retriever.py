@@ -29,8 +29,8 @@ from stategate.trainers.state.data import (
     Sequenced,
     TextTable,
     batches,
-    error_over_groups,
     read_sequences,
+    summary_row,
 )
 from stategate.trainers.trainer import Trainer, pick_device
 
@@ -221,10 +221,6 @@ def _places(scores: Tensor, decisions: Decisions) -> Tensor:
 
 
 def _recalled(name: str, ranks: Tensor, groups: Sequence[str]) -> dict[str, Any]:
-    """Return a summary row: Recall@k over decisions, standard errors over groups of episodes."""
-    row: dict[str, Any] = {"agent": name, "n": len(ranks), "groups": len(set(groups))}
-    for k in (1, 3, 5):
-        hits = (ranks < k).double().numpy()
-        row[f"recall@{k}"] = float(hits.mean())
-        row[f"recall@{k}_se"] = error_over_groups(hits, groups)
-    return row
+    """Return a summary row: Recall@k over decisions."""
+    hits = {f"recall@{k}": (ranks < k).double().numpy() for k in (1, 3, 5)}
+    return summary_row(name, hits, groups)
