@@ -75,21 +75,12 @@ class World(Protocol):
         """A hash of the data that the world was loaded from, "" where it has none."""
         return ""
 
-    @property
-    def ranges(self) -> Mapping[str, Sequence[int]]:
-        """Numbers of tasks by the name of their split, such as ``{"human": range(0, 13)}``."""
-        return {}
-
     def tasks(self) -> Sequence[Mapping[str, Any]]:
         """Return the world's tasks in order; by default one task without parameters."""
         return ({},)
 
     def group_of(self, number: int) -> str | None:
         """Return the cluster of task ``number`` for statistics, None where tasks are independent."""
-        return None
-
-    def oracle(self, number: int) -> float | None:
-        """Return the best possible reward of task ``number``, None where it is unknown."""
         return None
 
 

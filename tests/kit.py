@@ -24,6 +24,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from stategate.envs.protocols import ANSWER, Chunk, Fragment, FragmentRole
+from stategate.envs.webshop.reward import score
 from stategate.nodes.build_context.assemble import line_piece
 from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.nodes.retrieval.quoting import quote
@@ -32,6 +33,15 @@ from stategate.nodes.retrieval.quoting import quote
 DATA = Path(
     os.environ.get("STATEGATE_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
 )
+
+
+def ceiling(shop, number):
+    """Return the reward of buying exactly a goal's product with exactly its options."""
+    goal = shop.goals[number]
+    options = goal["goal_options"]
+    values = options.values() if isinstance(options, dict) else options
+    chosen = {str(i): str(value) for i, value in enumerate(values)}
+    return score(shop.products[goal["asin"]], goal, shop.prices[goal["asin"]], chosen)[0]
 
 
 @pytest.fixture

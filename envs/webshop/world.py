@@ -79,8 +79,9 @@ class WebShop(World):
         rng = random.Random(seed)
         self.prices = draw_prices(list(self.products.values()), rng)
         self.goals: list[dict[str, Any]] = make_goals(goals, catalogue, self.prices, rng)
-        self._ranges = ranges(self.goals)
-        ours = len(self.goals) - len(self._ranges["human"])  # people's words stay theirs
+        #: Numbers of goals by split: clean, developing, human and others.
+        self.ranges: Mapping[str, Sequence[int]] = ranges(self.goals)
+        ours = len(self.goals) - len(self.ranges["human"])  # people's words stay theirs
         self.goals[:ours] = reworded(self.goals[:ours], self.products, wording, seed)
         self._index()
 
@@ -105,11 +106,6 @@ class WebShop(World):
     def fingerprint(self) -> str:
         """A hash of the data that the world was loaded from."""
         return self.catalogue.fingerprint
-
-    @property
-    def ranges(self) -> Mapping[str, Sequence[int]]:
-        """Numbers of goals by split: clean, developing, human (see ``goals.ranges``)."""
-        return self._ranges
 
     def tasks(self) -> Sequence[Mapping[str, Any]]:
         """Return a task for each goal."""
@@ -191,15 +187,6 @@ class WebShop(World):
     def group_of(self, number: int) -> str:
         """Return the product that goal ``number`` is about: goals of one product are one cluster."""
         return str(self.goals[self._goal_number(number)]["asin"])
-
-    def oracle(self, number: int) -> float:
-        """Return the reward of buying exactly the goal's product with exactly its options."""
-        goal = self.goals[self._goal_number(number)]
-        options = goal["goal_options"]
-        values = options.values() if isinstance(options, Mapping) else options
-        chosen = {str(i): str(value) for i, value in enumerate(values)}
-        product = self.products[goal["asin"]]
-        return score(product, goal, self.prices[product.asin], chosen)[0]
 
     def _goal_number(self, goal: Any) -> int:
         if isinstance(goal, bool) or not isinstance(goal, int):

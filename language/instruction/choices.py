@@ -313,15 +313,16 @@ def _coverage(keys: Sequence[Token], span: Span, weigh: Mapping[str, float]) -> 
 
 
 @lru_cache(maxsize=65536)
-def _triples(text: str) -> frozenset[str]:
+def triples(text: str) -> frozenset[str]:
+    """Return the runs of three letters of ``text``, with blanks round it."""
     padded = f"  {text.lower()} "
     return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))
 
 
 def _alike(parsed: ParsedInstruction, value: str) -> float:
     """Return the share of a value's letter triples that the instruction's own text has."""
-    ours = _triples(value)
-    return len(ours & _triples(parsed.text)) / len(ours) if ours else 0.0
+    ours = triples(value)
+    return len(ours & triples(parsed.text)) / len(ours) if ours else 0.0
 
 
 @dataclass(frozen=True)

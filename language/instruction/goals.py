@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from stategate.language.amounts import tokens
+from stategate.language.instruction.choices import triples
 from stategate.language.instruction.parsed import parse
 from stategate.language.instruction.tagger import TAGS
 from stategate.language.instruction.weights import array, hashed, labels, softmax
@@ -92,7 +92,8 @@ def adopt_kind(text: str, kind: TaskKind) -> None:
 @lru_cache(maxsize=1024)
 def read_goal(text: str) -> GoalReading:
     """Return the reading of ``text``: probabilities of all task kinds and names of training."""
-    words = [token.word for token in tokens(text)]
+    parsed = parse(text)
+    words = [token.word for token in parsed.tokens]
     row = sentence_features(words)
     logits = hashed("goal", [row])[0] / max(len(row), 1) ** 0.5 + array("goal/bias")
     sizes = [len(labels(part)) for part in ("kind", "thing", "place")]
@@ -104,13 +105,10 @@ def read_goal(text: str) -> GoalReading:
         name: dict(zip(labels(name), own.tolist(), strict=True))
         for name, own in (("thing", thing), ("place", place))
     }
-    spans: dict[str, tuple[int, int]] = {}
-    for slot in reversed(parse(text).slots):
-        spans[slot.role] = slot.start, slot.end
+    spans = {name: span for name in ("thing", "place") if (span := parsed.span_of(name))}
     telling = _telling_word(words, KINDS.index(kinds[0][0]))
     if telling is not None:
-        text_tokens = tokens(text)
-        spans["kind"] = text_tokens[telling].start, text_tokens[telling].end
+        spans["kind"] = parsed.tokens[telling].start, parsed.tokens[telling].end
     return GoalReading(text, tuple(kinds), chances, spans)
 
 
@@ -201,11 +199,5 @@ def letters_alike(one: str, other: str) -> float:
     """Return the share (0 to 1) of letter triples that two names have in common (Dice)."""
     if one == other:
         return 1.0
-    ours, theirs = _triples(one), _triples(other)
+    ours, theirs = triples(one), triples(other)
     return min(0.99, 2 * len(ours & theirs) / (len(ours) + len(theirs)))
-
-
-@lru_cache(maxsize=16384)
-def _triples(name: str) -> frozenset[str]:
-    padded = f"  {name} "
-    return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))

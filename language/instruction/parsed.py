@@ -1,4 +1,4 @@
-"""An instruction as typed slots: things, properties, values, places, exclusions, limits, talk.
+"""An instruction as tagged words: things, properties, values, places, exclusions, limits, talk.
 
 >>> parse("a red mug, not the tall one, for fifty dollars at most").limit.high
 50.0
@@ -7,7 +7,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Literal, cast
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from stategate.language.amounts import Token, tokens
 from stategate.language.instruction.tagger import ADOPTED_TAGS, TAGS, runs, tag
 from stategate.language.instruction.weights import Floats
 
-Role = Literal["thing", "property", "value", "place", "excluded", "limit", "talk"]
 #: What a word is worth to a page: a place is a value to choose; what is excluded is not looked for.
 ROLES = ("thing", "property", "value", "talk")
 _SURE = 0.5  # probability from which a word belongs to a limit
@@ -41,17 +39,6 @@ class Limit:
         return (self.high is not None and amount > self.high) or (
             self.low is not None and amount < self.low
         )
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A stretch of an instruction, its role, and how probable that is (calibrated)."""
-
-    role: Role
-    text: str
-    start: int
-    end: int
-    probability: float
 
 
 @dataclass(frozen=True)
@@ -105,23 +92,19 @@ class ParsedInstruction:
         """How probable it is that each token is of something that is not wanted."""
         return np.asarray(self.tags[:, _TAG["excluded"]])
 
-    @cached_property
-    def slots(self) -> tuple[Slot, ...]:
-        """The stretches of one tag, in order; talk and function words at their ends left out."""
-        names = {i: "limit" if i in _LIMITS else n for n, i in _TAG.items() if n != "talk"}
+    def span_of(self, name: str) -> tuple[int, int] | None:
+        """Return where the first stretch of a tag is, without function words at its ends."""
         best = [int(i) for i in self.tags.argmax(axis=1)] if len(self.tags) else []
-        best = [_TAG["limit"] if tag_ in _LIMITS else tag_ for tag_ in best]
-        joints = [i > 0 and self.clause[i] == self.clause[i - 1] for i in range(len(best))]
-        slots = []
-        for run in runs(best, frozenset(names), joints):
-            content = [i for i in run if best[run[0]] in _LIMITS or not self.tokens[i].is_small]
+        for run in runs(best, frozenset((_TAG[name],)), self.joints):
+            content = [self.tokens[i] for i in run if not self.tokens[i].is_small]
             if content:
-                start, end = self.tokens[content[0]].start, self.tokens[content[-1]].end
-                columns = _LIMITS if best[run[0]] in _LIMITS else [best[run[0]]]
-                sure = float(self.tags[content][:, columns].sum(axis=1).mean())
-                role = cast(Role, names[best[run[0]]])
-                slots.append(Slot(role, self.text[start:end], start, end, sure))
-        return tuple(slots)
+                return content[0].start, content[-1].end
+        return None
+
+    @property
+    def joints(self) -> list[bool]:
+        """Whether each token is in one clause with the one before."""
+        return [i > 0 and one == self.clause[i - 1] for i, one in enumerate(self.clause)]
 
 
 @lru_cache(maxsize=4096)
@@ -202,5 +185,4 @@ def _limit(words: tuple[Token, ...], tags: Floats) -> tuple[Limit | None, frozen
 def phrases(parsed: ParsedInstruction, roles: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     """Return the runs of words that most likely are of ``roles``, as places of tokens."""
     best = [int(i) for i in parsed.roles.argmax(axis=1)] if len(parsed.roles) else []
-    joints = [i > 0 and parsed.clause[i] == parsed.clause[i - 1] for i in range(len(best))]
-    return tuple(runs(best, frozenset(ROLES.index(role) for role in roles), joints))
+    return tuple(runs(best, frozenset(ROLES.index(role) for role in roles), parsed.joints))

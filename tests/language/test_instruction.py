@@ -128,7 +128,7 @@ def test_a_thing_right_before_a_limit_is_no_part_of_it(text):
     parsed = parse(text)
     assert parsed.limit is not None
     assert text[parsed.limit.start : parsed.limit.end].startswith("under")
-    assert any(slot.role == "thing" for slot in parsed.slots)
+    assert parsed.span_of("thing")
 
 
 def test_a_slip_of_the_keyboard_is_found():
