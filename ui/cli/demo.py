@@ -13,7 +13,7 @@ from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session, StepResult
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
-from stategate.stores.settings import CommaList, ConfigName, JsonFile, Overrides, Settings, option
+from stategate.stores.settings import CommaList, ConfigName, Overrides, Settings, option
 from stategate.ui.actions import who_plays
 from stategate.ui.cli import output
 from stategate.ui.cli.output import heading
@@ -35,7 +35,6 @@ class DemoSettings(Settings):
     builders: CommaList = option(("full", "window", "compress"), "The memories, by commas.")
     config: ConfigName = "alfworld"
     overrides: Overrides = ()
-    json_target: JsonFile = None
 
 
 @dataclass(frozen=True)
@@ -70,18 +69,13 @@ def demo(settings: DemoSettings) -> None:
     ]
     for context in contexts:
         registry().parse("context", context)
-    out = output.console(stderr=settings.json_target == "-")
+    out = output.console()
     _print(out, f"World: {config.env.kind}, {registry().hint('env', config.env.kind)}.")
     _print(out, f"Who plays: {who_plays(config.actor)}.")
     for kind in kinds:
         _print(out, f"Memory {kind}: {registry().hint('context', kind)}.")
     number, plays = choose_task(build_graph(config), contexts, settings.goal)
     show(out, plays, config, number, is_chosen=settings.goal is None)
-    if settings.json_target is not None:
-        _, at = parting(plays)
-        task = {"goal": number, "budget": contexts[0]["budget"], "parts_at": at}
-        memories = [{**play.row, "actions": play.actions} for play in plays]
-        output.write_json(settings.json_target, {**task, "memories": memories})
 
 
 def choose_task(
