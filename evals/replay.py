@@ -148,7 +148,11 @@ def needs_shown(messages: Sequence[BaseMessage], readings: Sequence[Reading]) ->
 
 def measure(messages: Sequence[BaseMessage], arm: str, budget: int) -> Row:
     """Return the metrics of one thread under one arm; no shares where no call needs anything."""
-    done = replay(messages, arm, budget)
+    return metrics_of(messages, replay(messages, arm, budget))
+
+
+def metrics_of(messages: Sequence[BaseMessage], done: Replay) -> Row:
+    """Return the metrics of a thread that one arm has read."""
     counts, calls = needs_shown(messages, done.readings), len(done.readings)
     row: Row = {
         "calls": float(calls),

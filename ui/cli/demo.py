@@ -16,7 +16,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.settings import CommaList, ConfigName, Overrides, Settings, option
 from stategate.ui.actions import who_plays
 from stategate.ui.cli import output
-from stategate.ui.cli.output import heading
+from stategate.ui.cli.output import heading, say
 from stategate.ui.cli.run import task_of
 from stategate.ui.cli.settings_command import command, single
 from stategate.ui.cli.transcript import cut, page_lines
@@ -70,10 +70,10 @@ def demo(settings: DemoSettings) -> None:
     for context in contexts:
         registry().parse("context", context)
     out = output.console()
-    _print(out, f"World: {config.env.kind}, {registry().hint('env', config.env.kind)}.")
-    _print(out, f"Who plays: {who_plays(config.actor)}.")
+    say(f"World: {config.env.kind}, {registry().hint('env', config.env.kind)}.")
+    say(f"Who plays: {who_plays(config.actor)}.")
     for kind in kinds:
-        _print(out, f"Memory {kind}: {registry().hint('context', kind)}.")
+        say(f"Memory {kind}: {registry().hint('context', kind)}.")
     number, plays = choose_task(build_graph(config), contexts, settings.goal)
     show(out, plays, config, number, is_chosen=settings.goal is None)
 
@@ -128,7 +128,7 @@ def show(out: Console, plays: Sequence[Play], config: Config, number: int, is_ch
     """Print the task, the moment at which the memories part, the table, and what comes next."""
     session = plays[0].session
     heading(out, f"task {number}")
-    _print(out, session.agent.world.instruction(session.values["session"]))
+    say(session.agent.world.instruction(session.values["session"]))
     if is_chosen and len({play.row["reward"] for play in plays}) > 1:
         out.print("(the first task that does not end the same with every memory)", style="dim")
     owner, at = parting(plays)
@@ -144,11 +144,11 @@ def show(out: Console, plays: Sequence[Play], config: Config, number: int, is_ch
     out.print("commands lost: those on the page that the player could not read, summed over steps")
     heading(out, "next")
     kinds = ",".join(play.row["memory"] for play in plays)
-    _print(out, "stategate ui", "bold")
-    _print(out, "  see it: any moment through any memories, in your browser", "dim")
+    say("stategate ui", "bold")
+    say("  see it: any moment through any memories, in your browser", "dim")
     worlds = f"stategate eval worlds --config {config.env.kind} --agents {kinds}"
-    _print(out, f"{worlds} --out runs/1", "bold")
-    _print(out, "  is it luck?", "dim")
+    say(f"{worlds} --out runs/1", "bold")
+    say("  is it luck?", "dim")
 
 
 def _moment(out: Console, plays: Sequence[Play], owner: Play, at: int) -> None:
@@ -159,8 +159,8 @@ def _moment(out: Console, plays: Sequence[Play], owner: Play, at: int) -> None:
     heading(out, f"step {at + 1}: the same page through each memory")
     view = owner.session.agent.resources.view
     done = [f"{step.step + 1}. {step.decision.action}" for step in owner.steps[:at]]
-    _print(out, "before:   " + (", ".join(done[-3:]) or "nothing"), "dim")
-    _print(out, "the page: " + "\n          ".join(page_lines(view, owner.steps[at].observation)))
+    say("before:   " + (", ".join(done[-3:]) or "nothing"), "dim")
+    say("the page: " + "\n          ".join(page_lines(view, owner.steps[at].observation)))
     previews: dict[str, list[tuple[str, str, int, int]]] = {}
     for play in plays:
         seen = owner.session.look(play.context, at)
@@ -171,13 +171,9 @@ def _moment(out: Console, plays: Sequence[Play], owner: Play, at: int) -> None:
         heading(out, " and ".join(kind for kind, *_ in readers))
         lines = [line for line in text.splitlines() if line.strip()]
         for line in lines[:_LINES]:
-            _print(out, f"  │ {cut(line, 74)}")
+            say(f"  │ {cut(line, 74)}")
         if len(lines) > _LINES:
-            _print(out, f"  │ … and {len(lines) - _LINES} more lines", "dim")
+            say(f"  │ … and {len(lines) - _LINES} more lines", "dim")
         for kind, action, tokens, lost in readers:
             missing = f", {lost} commands of the page missing" if lost else ""
-            _print(out, f"{kind}: reads {tokens:,} tokens{missing}; does {action}", "bold green")
-
-
-def _print(out: Console, text: str, style: str = "") -> None:
-    out.print(text, style=style, markup=False)
+            say(f"{kind}: reads {tokens:,} tokens{missing}; does {action}", "bold green")

@@ -35,21 +35,13 @@ def run_evaluation(settings: Evaluation) -> None:
     wrote(settings.json_target, summary)
     if settings.json_target != "-":
         typer.echo(settings.render(summary))
-        _tell_errors(Path(settings.out) / "errors.jsonl")
+        errors = Path(settings.out) / "errors.jsonl"
+        for row in read_rows(errors)[:3] if errors.exists() else ():
+            say(f"{row['agent']} failed: {row['error']}; see {errors}", "red")
         say(f"run directory: {settings.out}")
     counted = [row for row in summary["rows"] if "errors" in row]
     if counted and all(row["n"] and row["errors"] >= row["n"] for row in counted):
         raise typer.Exit(1)
-
-
-def _tell_errors(path: Path) -> None:
-    """Print the first errors of a run."""
-    errors = read_rows(path) if path.exists() else []
-    for row in errors[:3]:
-        what = ", ".join(f"{k} {row[k]}" for k in row if k not in ("agent", "step", "error"))
-        say(f"{what} ({row['agent']}) failed: {row['error']}", "red")
-    if len(errors) > 3:
-        say(f"… and {len(errors) - 3} more failed", "red")
 
 
 def add_command(group: typer.Typer, model: type[Evaluation]) -> None:

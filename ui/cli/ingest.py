@@ -39,7 +39,7 @@ class IngestSettings(Settings):
 @command(
     app,
     "stategate ingest https://example.org/page.html --corpus nature",
-    "stategate ingest notes/ --corpus big --set embedder.kind=openai --set embedder.base_url=http://…/v1",
+    "stategate ingest notes/ --corpus big --set embedder.kind=openai",
 )
 def ingest(settings: IngestSettings) -> None:
     """Read documents into a corpus and index them; again: change what changed, drop what is gone."""

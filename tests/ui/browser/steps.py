@@ -111,11 +111,10 @@ def upload(page, label, files):
 
 
 def settings(page, **slots):
-    """Let an agent play that is the preset's but for ``slots``: load its YAML, and apply it."""
+    """Let an agent play that is the preset's but for ``slots``: write its YAML, and apply it."""
     tab(page, "Settings")
     config = {**load_config("ui").model_dump(mode="json"), **slots}
-    upload(page, "Load YAML", {"mine.yaml": yaml.safe_dump(config).encode()})
-    page.locator("#sg-settings-status .sg-note-info").wait_for()
+    page.locator("#sg-yaml .cm-content").fill(yaml.safe_dump(config))
     button(page, "Apply to this tab").click()
     page.locator("#sg-settings-status .sg-note-good").wait_for()
 

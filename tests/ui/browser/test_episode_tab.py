@@ -58,7 +58,6 @@ def test_what_the_model_reads_follows_the_budget(new_tab):
         arg=before,
     )
     assert int(kept.inner_text()) <= 120
-    radio(page, "#sg-context-kind", "more …")
     radio(page, "#sg-context-kind", "query_rag")
     page.locator("#sg-side .sg-lostline").wait_for()
     lost = page.locator("#sg-side .sg-lostline .sg-act-lost").first

@@ -15,7 +15,6 @@ from tests.ui.browser.steps import (
     step,
     tab,
     task,
-    upload,
     wait_for_stops,
 )
 
@@ -109,8 +108,6 @@ def test_a_strangers_plug_in_by_its_parameters(new_tab):
     tab(page, "Settings")
     page.locator("#sg-kinds").get_by_text("stranger-topmost").wait_for()
     wrong = "context: {kind: topmost, how_many: 0}"
-    upload(page, "Load YAML", {"wrong.yaml": wrong.encode()})
-    expect(page.locator("#sg-settings-status .sg-note-bad")).to_contain_text("how_many")
     page.locator("#sg-yaml .cm-content").fill(wrong)
     button(page, "Apply to this tab").click()
     expect(page.locator("#sg-settings-status .sg-note-bad")).to_contain_text("how_many")

@@ -153,4 +153,4 @@ def test_a_bank_is_browsed(page, place):
     folder.fill("banks/small")
     folder.press("Enter")
     expect(rows(page, "#sg-bank-rows")).to_have_count(3)
-    expect(page.locator("#sg-bank-rows")).to_contain_text("episode e2")
+    expect(page.locator("#sg-bank-rows")).to_contain_text("episode: e2")

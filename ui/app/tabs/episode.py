@@ -29,26 +29,18 @@ FIRST_TASK = 3
 LISTED, PATIENCE = 100, 2.0
 #: Kinds that the quick choice leaves out: they need a person, a script, or another actor.
 _NOT_QUICK = ("human", "scripted", "noisy")
-#: Kinds that the quick choice names first, and the choice that brings the others.
+#: Kinds that the quick choice names first.
 _FIRST = ["full", "window", "compress", "retrieve", "recall"]
 _FIRST += ["rule", "search_heuristic", "policy", "chat"]
-MORE = "more …"
 
 
-def quick(slot: str, config: Config, is_whole: bool = False) -> dict[str, Any]:
-    """Return the quick choice of a slot: what this world takes without more settings, and today's.
-
-    It has the kinds that matter most, and all of them where ``is_whole``.
-    """
+def quick(slot: str, config: Config) -> dict[str, Any]:
+    """Return the quick choice of a slot: what this world takes without more settings, and today's."""
     now = (config.context if slot == "context" else config.actor).kind
     kinds = set(registry().fitting(slot, config.env)).difference(_NOT_QUICK)
     kinds = {kind for kind in kinds if works_at_once(slot, kind, config)} | {now}
     choices = [kind for kind in _FIRST if kind in kinds]
-    others = sorted(kinds.difference(choices))
-    if is_whole:
-        choices += others
-    elif others:
-        choices += [*(kind for kind in others if kind == now), MORE]
+    choices += sorted(kinds.difference(choices))
     return {"choices": choices, "value": now, "info": registry().hint(slot, now)}
 
 
@@ -247,15 +239,8 @@ class EpisodeTab(common.AgentTab):
         return self.move(workspace, change, "opening the world …")
 
     @on_move
-    async def swap(self, workspace: Workspace, kind: str, budget: float, actor: str) -> Updates:
+    def swap(self, workspace: Workspace, kind: str, budget: float, actor: str) -> Updates:
         """Go on with the context builder, budget and actor that the bar says."""
-        if MORE in (kind, actor):
-            config = workspace.config
-            yield {
-                self.context: gr.update(**quick("context", config, is_whole=kind == MORE)),
-                self.actor: gr.update(**quick("actor", config, is_whole=actor == MORE)),
-            }
-            return
 
         def change(workspace: Workspace) -> None:
             context, acting = workspace.config.context, workspace.config.actor
@@ -265,8 +250,7 @@ class EpisodeTab(common.AgentTab):
                 slots["actor"] = {"kind": actor}
             workspace.swap(slots)
 
-        async for update in self.move(workspace, change, "swapping …"):
-            yield update
+        return self.move(workspace, change, "swapping …")
 
     @on_move
     def begin(self, workspace: Workspace, chosen: int | str | None = None) -> Updates:

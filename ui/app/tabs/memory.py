@@ -18,7 +18,7 @@ FOUND, LISTED, ROWS = 12, 30, 300
 _FACTS = ["#", "said", "source", "on", "holds", "answers", "shown, or why not"]
 _WIDTHS = [44, 460, 110, 110, 120, 76, 160]
 _WISH = "a standing wish: with every question"
-_BANK = ["id", "state or question", "moves", "advice", "worth", "used", "from"]
+_BANK = ["id", "worth", "used", "task", "state or question, advice, origin"]
 
 
 class MemoryTab(Tab):
@@ -157,16 +157,6 @@ def _fact(fact: Fact, chance: str = "", why: str = "") -> list[object]:
 
 
 def _row(row: Row) -> list[object]:
-    """Return what a table shows of a bank's row: what it was drawn from, its advice, its worth."""
-    data, plan = row.data, row.data.get("plan")
-    origin = {"episode": data.get("episode"), "step": data.get("step", data.get("t"))}
-    origin |= {"by": data.get("by"), "task": row.task}
-    return [
-        row.id,
-        short(data.get("state") or data.get("question") or "", 240),
-        short(" → ".join(map(str, plan)) if plan else data.get("action", ""), 160),
-        short(data.get("experience") or "", 300),
-        f"{row.q:.2f}",
-        f"{row.uses}×, earned {row.helped:.2f}" if row.uses else "",
-        ", ".join(f"{name} {value}" for name, value in origin.items() if value not in (None, "")),
-    ]
+    """Return what a table shows of a bank's row: its worth, its uses, its task, what it holds."""
+    held = "; ".join(f"{name}: {value}" for name, value in row.data.items() if value)
+    return [row.id, f"{row.q:.2f}", row.uses, row.task, short(held, 500)]

@@ -25,15 +25,6 @@ class SettingsTab(common.AgentTab):
         with gr.Row(elem_classes="sg-controls"):
             label = "Start from a preset"
             self.preset = common.choice(label, "preset", 160, choices=presets(), scale=0)
-            self.upload = gr.UploadButton(
-                "Load YAML",
-                elem_id="sg-load",
-                file_types=[".yaml", ".yml"],
-                type="filepath",
-                size="md",
-                scale=0,
-                min_width=120,
-            )
             self.apply = button("Apply to this tab", "apply", 150, variant="primary")
         self.status = gr.HTML(elem_id="sg-settings-status")
         if broken := registry().broken:
@@ -62,7 +53,7 @@ class SettingsTab(common.AgentTab):
 
     @on_event
     def read(self, workspace: Workspace, source: str | None) -> Update:
-        """Show a preset or a YAML file."""
+        """Show a preset."""
         text = as_yaml(load_config(source or "ui"))
         return {self.text: text, self.status: note("Loaded: look it over, then Apply.", "info")}
 
@@ -96,7 +87,6 @@ class SettingsTab(common.AgentTab):
         tab, text = self.app.tab, [self.text, self.base, self.status]
         opened.select(self.show, [tab, self.base], text, **QUIET)
         self.preset.input(self.read, [tab, self.preset], text, **QUIET)
-        self.upload.upload(self.read, [tab, self.upload], text, **QUIET)
         turned = [places, self.kinds, *text]
         pipeline.click(self.turn_to, [tab, self.base], turned, **QUIET)
         outputs = [*text, *self._episode.outputs]

@@ -24,19 +24,12 @@ def state_updater(workspace: Workspace) -> StateUpdater | None:
 def foreseen(classes: Sequence[str], chances: Sequence[Mapping[str, float]]) -> Styler:
     """Return the table of the foreseen next actions in %: a row a class, a column a step taken.
 
-    ``classes`` are those of the actions taken, ``chances`` the probabilities before each.
+    ``classes`` are those of the actions taken, ``chances`` the probabilities before each. The larger
+    a number, the darker its cell.
     """
-    columns = [f"{step + 1} {name}" for step, name in enumerate(classes)][: len(chances)]
-    names = list(chances[0]) if chances else []
-    rows = [[round(100 * step[name]) for step in chances[: len(columns)]] for name in names]
-    return shaded(pd.DataFrame(rows, names, columns))
-
-
-def shaded(table: pd.DataFrame) -> Styler:
-    """Return a table whose cells are the darker the larger their number."""
-    named = table.rename_axis("step").reset_index()
-    styled = named.style.background_gradient("Purples", axis=None, vmin=0)
-    return styled.highlight_null(color="transparent").format(precision=0, na_rep="")
+    steps = {f"{n} {c}": p for n, (c, p) in enumerate(zip(classes, chances, strict=False), 1)}
+    table = pd.DataFrame(steps).mul(100).rename_axis("step").reset_index()
+    return table.style.background_gradient("Purples", axis=None, vmin=0).format(precision=0)
 
 
 class StatePanel(AgentTab):

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from stategate.envs.messages.history import calls_text, key_of, text_of, tokens_of
 from stategate.envs.messages.needs import calls_in
 from stategate.evals.arms import NOTHING, ORACLE, Reading
-from stategate.evals.replay import BILLERS, Replay, needs_shown, replay
+from stategate.evals.replay import BILLERS, Replay, metrics_of, replay
 from stategate.graph.exported import read_messages
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import short
@@ -17,8 +17,9 @@ from stategate.ui.app.tabs.common import QUIET, Update, button, choice, frame, o
 
 _KINDS = ["compress", "compress:need=", "window", "full", "query_rag"]
 _KINDS += ["last", "clear", "mask", "summary", ORACLE]
-_COLUMNS = ["builder", "tokens read", *BILLERS, "of nothing", "cuts", "calls over the budget"]
-_COLUMNS += ["needed values readable", "of results alone", "recalls that would mend it"]
+#: The metrics of ``stategate replay`` that the summary shows, by their names there.
+_METRICS = ["model_tokens", "dollars_anthropic", "dollars_openai", "cached_share", "over_budget"]
+_METRICS += ["needs", "readable_needs", "tool_needs", "tool_readable", "recalls"]
 _MOST = 300  # characters of a message that a cell shows
 _HINT = "A JSON file, or a checkpoint database and a thread (agent.sqlite#thread-1)"
 
@@ -57,7 +58,7 @@ class ThreadsTab(common.Tab):
             label = (
                 f"The whole thread, billed by the rules of prefix caching at the rates of {models}"
             )
-            self.summary = frame("msg-summary", label, _COLUMNS)
+            self.summary = frame("msg-summary", label, ["builder", *_METRICS])
             self.call = gr.Slider(1, 2, value=1, step=1, label="Call", elem_id="sg-msg-slider")
             self.table = frame("msg-call", "Each message as each builder shows it", ["#"])
         self.state = gr.State(None)
@@ -81,7 +82,7 @@ class ThreadsTab(common.Tab):
         return {
             self.state: opened,
             self.panel: gr.update(visible=True),
-            self.summary: [_bill(messages, one, opened.replays[0]) for one in opened.replays],
+            self.summary: [_bill(messages, one) for one in opened.replays],
             self.call: gr.update(maximum=max(count, 2), value=count, label=f"Call (of {count})"),
             **self.look(opened, count),
         }
@@ -114,19 +115,10 @@ class ThreadsTab(common.Tab):
             looks(self.look, [self.state, self.call], [self.table, self.status], **QUIET)
 
 
-def _bill(messages: list[BaseMessage], one: Replay, nothing: Replay) -> list[str]:
-    """Return the row of one builder's bill; shares are of doing nothing."""
-    share = one.bill.dollars["anthropic"] / (nothing.bill.dollars["anthropic"] or 1.0)
-    dollars = [f"${one.bill.dollars[biller]:.4f}" for biller in BILLERS]
-    audits = [reading.audit for reading in one.readings]
-    counts = [sum(a.is_cut for a in audits), sum(bool(a.over_by) for a in audits)]
-    needs = needs_shown(messages, one.readings)
-    readable = [
-        f"{needs['readable_needs']} of {needs['needs']}",
-        f"{needs['tool_readable']} of {needs['tool_needs']}",
-    ]
-    bill = [one.kind, f"{one.bill.read:,}", *dollars, f"{100 * share:.0f} %"]
-    return [*bill, *map(str, counts), *readable, str(needs["recalls"])]
+def _bill(messages: list[BaseMessage], one: Replay) -> list[str]:
+    """Return the row of one builder's bill and of what its calls needed."""
+    row = metrics_of(messages, one)
+    return [one.kind, *(f"{row[metric]:,.6g}" for metric in _METRICS)]
 
 
 def _shown(reading: Reading, message: BaseMessage, place: int) -> str:
