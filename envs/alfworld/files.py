@@ -31,11 +31,6 @@ _ARCHIVES = (".tar.xz", ".tar.gz", ".tar", ".zip")
 _DAMAGES = (OSError, EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 
 
-def is_archive(path: Path) -> bool:
-    """Say whether a path is an archive by its name."""
-    return path.name.endswith(_ARCHIVES) and path.is_file()
-
-
 #: Games by name, split by split, each with what reads its file.
 Library = Mapping[str, Callable[[], str]]
 
@@ -48,8 +43,8 @@ def open_library(folder: str | Path) -> Library:
     if not path.is_dir():
         raise UserError(f"there is no folder '{folder}': the published games are in 'official'")
     games = _unpacked(path)
-    for archive in filter(is_archive, sorted(path.iterdir())):
-        packed = _packed(archive)
+    files = (file for file in sorted(path.iterdir()) if file.is_file())
+    for packed in (_packed(file) for file in files if file.name.endswith(_ARCHIVES)):
         for member in zipfile.ZipFile(packed).namelist():
             # An unpacked game replaces the packed one of its name.
             games.setdefault(_key(member.split("/")), partial(_read, packed, member))

@@ -116,24 +116,17 @@ class AlfWorldView(View):
 
     def inputs(self, event: Event) -> Sequence[StateInput]:
         """Return the goal and its parts at the start; of a page its words, and the goal's things."""
-        rows: list[StateInput] = []
-        goal = likeliest_goal(event.instruction)
-        if event.kind == "OBS":
-            if event.t == 0 and event.instruction:
-                rows.append(StateInput("GOAL", event.instruction))
-                rows += [StateInput("CLAUSE", c.text) for c in self.clauses(event.instruction)]
-            page = page_text(event.text)
-            things = things_in(page)
-            goal_things = [t for t in things if kind_of(t) in (goal.thing, goal.target)]
-            rows.append(
-                StateInput("OBS", page, float(any(kind_of(t) == goal.thing for t in goal_things)))
-            )
-            rows += [
-                StateInput("FACT", f"{thing} is here", float(kind_of(thing) == goal.thing))
-                for thing in goal_things[:_SEEN]
-            ]
-            return rows
-        return super().inputs(event)
+        if event.kind != "OBS":
+            return super().inputs(event)
+        *rows, _ = super().inputs(event)
+        goal, page = likeliest_goal(event.instruction), page_text(event.text)
+        things = [t for t in things_in(page) if kind_of(t) in (goal.thing, goal.target)]
+        is_there = float(any(kind_of(t) == goal.thing for t in things))
+        facts = [
+            StateInput("FACT", f"{thing} is here", float(kind_of(thing) == goal.thing))
+            for thing in things[:_SEEN]
+        ]
+        return [*rows, StateInput("OBS", page, is_there), *facts]
 
 
 #: The introduction of each chunk's commands, in the order of the chunks.
