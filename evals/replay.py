@@ -21,8 +21,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
-from stategate.envs.messages.history import text_of, tokens_of
-from stategate.envs.messages.needs import calls_in, needs_of, readable_text, stands_in
+from stategate.envs.messages.history import text_of, tokens_of, tool_of, tools_called
+from stategate.envs.messages.needs import calls_in, needs_of, places_of, readable_text, stands_in
 from stategate.evals import settings as evaluations
 from stategate.evals.arms import ORACLE, SUMMARY_TOKENS, Reading, make_arm
 from stategate.evals.core.statistics import paired_tests, ratio_with_error, units_of
@@ -31,6 +31,7 @@ from stategate.graph.exported import read_threads
 from stategate.nodes.models.asking import cost_of
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError
+from stategate.stores.files import write_text
 from stategate.stores.runs import public_path
 
 _TESTED = ("readable", "readable_tool", "tokens_per_call", "dollars_anthropic")
@@ -44,6 +45,7 @@ _RATIOS = (
     ("cached_share", "cached_tokens", "model_tokens", False),
     ("decide_ms", "decide_total_ms", "calls", False),
 )
+_LOSSES = 6  # of a thread and arm that are written down
 _LEAST = 1024  # tokens from which a prefix is cached
 _STEP = 128  # OpenAI counts a cached prefix in steps of so many
 
@@ -129,11 +131,13 @@ def replay(messages: Sequence[BaseMessage], name: str, budget: int) -> Replay:
 def needs_shown(messages: Sequence[BaseMessage], readings: Sequence[Reading]) -> Row:
     """Count the values that a thread's calls need, and those that their prompts still show.
 
-    ``tool_needs`` stand in results alone. ``recalls`` would bring back what is lost.
+    ``tool_needs`` stand in results alone. ``recalls`` would bring back what is lost, ``losses`` says
+    where it stood.
     """
     counts: Counter[str] = Counter(needs=0, readable_needs=0, tool_needs=0, tool_readable=0)
+    losses: list[str] = []
     system = messages[:1] if messages[0].type == "system" else []
-    for place, reading in zip(calls_in(messages), readings, strict=True):
+    for number, (place, reading) in enumerate(zip(calls_in(messages), readings, strict=True), 1):
         prompt = "\n".join(map(readable_text, [*system, *reading.messages]))
         lost = []
         for need in needs_of(messages[place], messages[:place]):
@@ -143,7 +147,8 @@ def needs_shown(messages: Sequence[BaseMessage], readings: Sequence[Reading]) ->
                 counts.update(tool_needs=1, tool_readable=is_shown)
                 lost += [] if is_shown else [need.value]
         counts["recalls"] += _recalls(lost, messages[:place])
-    return dict(counts)
+        losses += [_loss(value, number, messages[:place]) for value in lost]
+    return {**counts, "losses": losses}
 
 
 def measure(messages: Sequence[BaseMessage], arm: str, budget: int) -> Row:
@@ -165,6 +170,7 @@ def metrics_of(messages: Sequence[BaseMessage], done: Replay) -> Row:
         "decide_total_ms": 1000 * done.seconds,
         "decide_ms": 1000 * done.seconds / calls,
         **counts,
+        "losses": counts["losses"][:_LOSSES],
         "over_budget": sum(bool(reading.audit.over_by) for reading in done.readings),
     }
     if counts["needs"]:
@@ -185,6 +191,23 @@ def _recalls(values: Sequence[str], earlier: Sequence[BaseMessage]) -> int:
     return recalls
 
 
+def _loss(value: str, call: int, earlier: Sequence[BaseMessage]) -> str:
+    """Return one lost value in its place: the call that needs it, and where it stood."""
+    for message in reversed(earlier):
+        if isinstance(message, ToolMessage):
+            text = text_of(message)
+            at = next(places_of(value, text), None)
+            if at is not None:
+                before, after = (
+                    text[max(at - 50, 0) : at],
+                    text[at + len(value) : at + len(value) + 30],
+                )
+                quoted = " ".join(f"{before}>>{value}<<{after}".split())
+                tool = tool_of(message, tools_called(earlier)) or "a tool"
+                return f"call {call} takes '{value}' from {tool}: …{quoted}…"
+    return f"call {call} takes '{value}'"
+
+
 def orphans_in(messages: Sequence[BaseMessage]) -> int:
     """Count results without their call, and calls without their result, as a provider would."""
     waiting: set[str] = set()
@@ -203,7 +226,7 @@ def orphans_in(messages: Sequence[BaseMessage]) -> int:
 def replay_task(settings: evaluations.Replay) -> Task:
     """Return the task: the threads of ``data`` under each arm. Tests are against the first arm.
 
-    Its scorer writes ``frontier.png`` (bill against readable) beside the summary.
+    Its scorer writes ``frontier.png`` (bill against readable) and ``losses.txt`` beside the summary.
     """
     arms, budget = settings.arms, settings.budget
     threads = read_threads(settings.data)[: settings.limit]
@@ -227,6 +250,7 @@ def replay_task(settings: evaluations.Replay) -> Task:
         tests = paired_tests(values, pairs, _TESTED, settings.seed, tasks)
         table = pooled_rows(rows, arms, tasks)
         _draw(table, settings.out)
+        write_text(Path(settings.out) / "losses.txt", worst_losses(rows))
         return table, tests
 
     return Task(arms, samples, solver, scorer, args, "threads", "thread")
@@ -255,6 +279,19 @@ def pooled_rows(rows: Sequence[Row], arms: Sequence[str], tasks: Mapping[str, st
         line["errors"] = sum(bool(row.get("error")) for row in by_arm[arm].values())
         table.append(line)
     return table
+
+
+def worst_losses(rows: Sequence[Row], count: int = 10) -> str:
+    """Return the losses of the threads that lost most, one a line, in their places."""
+    ordered = sorted(rows, key=lambda row: -len(row.get("losses", ())))
+    lines = [
+        f"{row['agent']}, thread {row['thread']}: {loss}"
+        for depth in range(_LOSSES)
+        for row in ordered
+        if row["agent"] != ORACLE
+        for loss in row.get("losses", ())[depth : depth + 1]
+    ]
+    return "\n".join(lines[:count]) + "\n"
 
 
 def _draw(table: Sequence[Row], out: str) -> None:
