@@ -1,4 +1,4 @@
-"""Actors that answer questions: ``answer`` (a chat model), ``extract`` and ``learned_state`` (RICO)."""
+"""Actors that answer questions: ``answer`` (a chat model) and ``extract``, which quotes."""
 
 import re
 from collections.abc import Sequence
@@ -15,20 +15,15 @@ from stategate.nodes.act.answerability import (
     NOTED,
     NOTHING_FOUND,
     WROTE,
-    JudgeKind,
     Quotable,
     Support,
     asks_for_fact,
     backing,
     is_statement,
-    passage_of,
-    strong_support,
     support,
 )
 from stategate.nodes.act.replies import TalkingActor, question_in, unanswered
 from stategate.nodes.models.asking import Ask, cached_of, cost_of, usage_of
-from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
-from stategate.nodes.models.decoders.reading import Document
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.quoting import BREAK
@@ -64,17 +59,7 @@ class _Answering(ActorParams):
         return env.conversational
 
 
-class _Judging(_Answering):
-    """The parameters of actors that answer where the passages do."""
-
-    judge: JudgeKind = Field(
-        default="light",
-        description="what says how likely the passages answer: 'strong' asks the language model, one "
-        "token for each of the best three",
-    )
-
-
-class Answer(_Judging):
+class Answer(_Answering):
     """Ask the configured chat model and take its reply as the answer."""
 
     asks_model: ClassVar[bool] = True
@@ -99,8 +84,6 @@ class Answer(_Judging):
             if self.threshold > 0 and asks_for_fact(question):
                 if evidence is None:
                     return _nothing("there is nothing to answer from")
-                if self.judge == "strong":
-                    evidence = await strong_support(evidence, context, ask)
                 if evidence.chance < self.threshold:
                     return _nothing(f"chance {evidence.chance:.2f} that what was read answers")
             # Invoked, not streamed by hand: LangGraph streams the tokens of any model call.
@@ -163,7 +146,7 @@ def _nothing(why: str) -> Decision:
     return Decision(answer(NOTHING_FOUND), reason=f"nothing found: {why}")
 
 
-class Extract(_Judging):
+class Extract(_Answering):
     """Answer with the ``sentences`` sentences of the context that share most with the question.
 
     Always in the context, word for word: it shows what a context makes possible, without a model. The
@@ -184,24 +167,16 @@ class Extract(_Judging):
     def build(self, resources: Resources) -> Actor:
         """Return the actor, which embeds through the shared embedder."""
 
-        def evidence_of(context: BuiltContext) -> Support | Decision:
+        def act(context: BuiltContext, step: int) -> Decision:
             question, decided = _question(resources, context)
             if decided is not None:
                 return decided
             evidence = support(context, question, resources.embedder, WORDS)
-            return _nothing("the context holds nothing to quote") if evidence is None else evidence
+            if evidence is None:
+                return _nothing("the context holds nothing to quote")
+            return self._quoted(evidence)
 
-        def act(context: BuiltContext, step: int) -> Decision:
-            evidence = evidence_of(context)
-            return evidence if isinstance(evidence, Decision) else self._quoted(evidence)
-
-        async def plan(context: BuiltContext, ask: Ask) -> Decision:
-            evidence = evidence_of(context)
-            if isinstance(evidence, Decision):
-                return evidence
-            return self._quoted(await strong_support(evidence, context, ask))
-
-        return TalkingActor(resources, plan) if self.judge == "strong" else act
+        return act
 
     def _quoted(self, evidence: Support) -> Decision:
         """Return the best sentences as the answer, or "nothing found"."""
@@ -226,58 +201,3 @@ class Extract(_Judging):
             if is_new and evidence.scores[i] >= floor:
                 best.append(one)
         return best[: self.sentences]
-
-
-class LearnedState(_Answering):
-    """Answer greedily from the mixture of the shown passages' states, RICO's second way.
-
-    The passages are not read one after the other: the model's memories of each, read alone, are mixed.
-    Weights are the passages' scores, made to sum to one (equal where the context has none). With
-    the model and sizes of the ``rico`` context, states that it keeps on disk are used again.
-    """
-
-    hint: ClassVar[str] = "a small model answers from its memories of the passages, mixed"
-    kind: Literal["learned_state"] = "learned_state"
-    model: str = Field(
-        default="smollm2-135m", description="asset, folder, .gguf file or hub name of the model"
-    )
-    max_tokens: int = Field(default=300, ge=8, description="the model's tokens a passage may have")
-    answer_tokens: int = Field(default=32, ge=1, description="the model's tokens of an answer")
-
-    def build(self, resources: Resources) -> Actor:
-        """Return the actor; the model is loaded at the first question."""
-        memory = DocumentMemory(lambda: shared_backend(self.model, max_tokens=self.max_tokens))
-
-        def act(context: BuiltContext, step: int) -> Decision:
-            question = question_in(context)
-            if not question:
-                return unanswered(resources, context, "the context holds no question")
-            documents, weights = passages_of(context)
-            if not documents:
-                reason = "the context holds no passage to answer from"
-                return unanswered(resources, context, reason)
-            states = memory.states(documents)
-            import torch
-
-            mixture = torch.tensor(weights, dtype=torch.float32)
-            text = memory.backend.generate(states, mixture, question, self.answer_tokens)
-            if not text:
-                return unanswered(resources, context, "an empty reply")
-            return Decision(answer(text))
-
-        return act
-
-
-def passages_of(context: BuiltContext) -> tuple[list[Document], list[float]]:
-    """Return the context's passages as documents, and their weights (which sum to one)."""
-    documents: list[Document] = []
-    scores: list[float | None] = []
-    for piece in context.pieces:
-        if piece.kind == "passage" and piece.text.strip():
-            title, blocks = passage_of(piece)
-            documents.append(Document(title, " ".join(blocks)))
-            scores.append(piece.score)
-    weights = np.asarray([score for score in scores if score is not None], dtype=float)
-    if len(weights) != len(scores) or not len(weights) or weights.min() < 0 or weights.sum() <= 0:
-        return documents, [1 / len(documents)] * len(documents) if documents else []
-    return documents, [float(value) for value in weights / weights.sum()]

@@ -23,13 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stategate.nodes.models.decoders.reading import (
-    Document,
-    Reader,
-    State,
-    answer_prompt,
-    question_tokens,
-)
+from stategate.nodes.models.decoders.reading import Document, Reader, State, question_tokens
 from stategate.stores.errors import UserError
 
 #: A document of weight zero gets this weight, whose logarithm no attention score outweighs.
@@ -103,9 +97,7 @@ class Backend:
         return [states[i] for i in range(len(ids))]
 
     def _reader(self, states: Sequence[State], weights: Tensor) -> Reader:
-        """Return what reads on, attending to all documents as weighed and to what it read."""
-        from transformers import DynamicCache
-
+        """Return what reads a text once, attending to all documents as weighed and to itself."""
         # Keys and values lie side by side in every layer; a document's tokens share its bias.
         lengths = torch.tensor([state["kv"].shape[-2] for state in states])
         together = torch.cat([state["kv"].to(self._model.dtype) for state in states], dim=-2)
@@ -113,22 +105,18 @@ class Backend:
         documents = {
             layer: Documents(keys, values, bias) for layer, (keys, values) in enumerate(together)
         }
-        cache, seen = DynamicCache(), 0
 
         def read(ids: Sequence[int]) -> Tensor:
-            nonlocal seen
-            count, start = len(ids), self.max_tokens + seen
-            causal = torch.full((count, seen + count), float("-inf")).triu(seen + 1)[None, None]
+            count = len(ids)
+            causal = torch.full((count, count), float("-inf")).triu(1)[None, None]
             mask = causal.to(self._model.dtype)
-            seen += count
             self._reading = (mask, documents)
             try:
                 logits: Tensor = self._model(
                     torch.tensor([list(ids)]),
-                    position_ids=torch.arange(start, start + count)[None],
-                    past_key_values=cache,
+                    position_ids=torch.arange(self.max_tokens, self.max_tokens + count)[None],
                     attention_mask=mask,
-                    use_cache=True,
+                    use_cache=False,
                 ).logits
             finally:
                 self._reading = None
@@ -169,24 +157,6 @@ class Backend:
         before = torch.tensor(counted) - 1
         log_probabilities = logits[0, before].float().log_softmax(-1)
         return -log_probabilities.gather(1, torch.tensor(ids)[before + 1, None]).mean()
-
-    def generate(
-        self, states: Sequence[State], weights: Tensor, question: str, max_tokens: int = 32
-    ) -> str:
-        """Answer greedily from the mixed state, up to the first line break (``learned_state``)."""
-        new = answer_prompt(self._tokenizer, question)[-self._room :]
-        ends = self._model.generation_config.eos_token_id
-        ends = {self._tokenizer.eos_token_id, *(ends if isinstance(ends, list | tuple) else [ends])}
-        answer: list[int] = []
-        with self._lock, torch.no_grad():
-            read = self._reader(states, weights.detach())
-            for _ in range(max_tokens):
-                token = int(read(new)[0, -1].argmax())
-                if token in ends or "\n" in self._tokenizer.decode([token]).strip(" "):
-                    break
-                answer.append(token)
-                new = [token]
-        return str(self._tokenizer.decode(answer)).strip()
 
     def _document_ids(self, document: Document) -> list[int]:
         start = self._tokenizer.bos_token_id

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stategate.stores.corpus.lexical import stop_words
-from stategate.stores.errors import UserError, require_extra
+from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
 
 if TYPE_CHECKING:
@@ -14,12 +14,10 @@ if TYPE_CHECKING:
 
 #: Named parts of one document's state; shapes are the backend's own.
 State = Mapping[str, "Tensor"]
-#: From the next tokens to their logits (1, n, vocabulary), after all that was read before.
+#: From a text's tokens to their logits (1, n, vocabulary).
 Reader = Callable[[Sequence[int]], "Tensor"]
 
 QUESTION = "\n\nQuestion:"
-ANSWER = "\nAnswer:"
-_SYSTEM = "Answer from the text above, in one short sentence."
 _CONTENT = re.compile(r"\w+(?:['’]\w+)?")
 
 
@@ -66,24 +64,3 @@ def question_tokens(tokenizer: Any, question: str, max_tokens: int) -> tuple[lis
             f"the question is cut before its first word: allow over {max_tokens} tokens"
         )
     return ids, chosen or inside
-
-
-def answer_prompt(tokenizer: Any, question: str) -> list[int]:
-    """Return the tokens after the documents' states from which a model answers ``question``.
-
-    A model that was trained to chat is asked in its own form; another one continues ``Answer:``.
-    """
-    line = one_line(question)
-    text = f"{QUESTION} {line}{ANSWER}"
-    if getattr(tokenizer, "chat_template", None):
-        with require_extra("local"):
-            import jinja2
-
-        turns = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": line}]
-        alone = [{"role": "user", "content": f"{_SYSTEM} {line}"}]
-        try:
-            text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-        except (jinja2.TemplateError, ValueError):  # a form without system turns
-            text = tokenizer.apply_chat_template(alone, tokenize=False, add_generation_prompt=True)
-        text = f"\n\n{text}"
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -1,4 +1,4 @@
-"""RICO in a question-answering agent: weights in the trace, both ways of generation."""
+"""RICO in a question-answering agent: weights in the trace, states on disk."""
 
 import json
 from pathlib import Path
@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from stategate.graph import build_graph, load_config
-from stategate.nodes.act.answer import LearnedState
 from stategate.nodes.build_context.rico import Rico, documents_of
-from stategate.nodes.conformance import check_actor, check_built, requests
+from stategate.nodes.conformance import check_built, requests
 from stategate.nodes.models.decoders.loading import shared_backend
 from stategate.nodes.models.decoders.reading import Document
 from stategate.nodes.models.embedders import Hashing
@@ -82,36 +81,6 @@ def test_every_candidate_has_its_weight_and_the_best_is_last(settings):
     tight = {**settings, "context": {**settings["context"], "budget": 60}}
     kept = [p for p in asked(tight)["context"].pieces if p.kind == "passage" and p.text]
     assert [piece.id for piece in kept] == [passages[-1].id], "the best one has room first"
-
-
-def test_an_answer_from_the_mixed_state(settings, monkeypatch):
-    settings["actor"] = {
-        "kind": "learned_state",
-        "model": MODEL,
-        "answer_tokens": 4,
-    }
-    settings["context"]["max_tokens"] = settings["actor"]["max_tokens"] = 64
-    backend = shared_backend(MODEL, max_tokens=64)
-    seen = {}
-
-    def generate(states, weights, question, max_tokens):
-        seen.update(states=len(states), weights=weights, question=question, tokens=max_tokens)
-        return "rome"
-
-    monkeypatch.setattr(backend, "generate", generate)
-    read = []
-    encode = backend.encode
-    monkeypatch.setattr(backend, "encode", lambda docs: read.extend(docs) or encode(docs))
-    made = asked(settings)
-    assert made["action"] == "answer[rome]"
-    assert (seen["states"], seen["question"], seen["tokens"]) == (2, QUESTION, 4)
-    assert float(seen["weights"].sum()) == pytest.approx(1)
-    assert float(seen["weights"][1]) > float(seen["weights"][0])
-    assert len(read) == 3, "the states that the context made are used again"
-
-
-def test_the_actor_keeps_the_rules():
-    check_actor(LearnedState(model=MODEL, answer_tokens=3))
 
 
 def test_rank_and_ask_share_states_and_show_weights(folder, settings, tmp_path, monkeypatch):
