@@ -95,8 +95,8 @@ class Agent:
         observation, resources = self.observation(state), self.resources
         source = self.config.env.source(observation, resources)
         if source is None:
-            source = PageSource(resources.view, observation, lambda: resources.embedder)
-            if resources.partially_observed:
+            source = PageSource(resources.profile.view, observation, lambda: resources.embedder)
+            if resources.profile.partially_observed:
                 source = source.after(read_events(state))
         request = ContextRequest(
             self.instruction(state["session"]),

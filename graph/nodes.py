@@ -107,7 +107,7 @@ def _act(agent: Agent, state: State, context: BuiltContext, decision: Decision) 
         raise UserError(
             f"actor {kind}: it returned {decision!r:.80}, not a Decision with an action (a text)"
         )
-    observation, actions = agent.observation(state), agent.resources.view.actions
+    observation, actions = agent.observation(state), agent.resources.profile.view.actions
     if refusal := actions.refuses(decision.action, observation, context.instruction):
         action = actions.safe(observation.actions, context.instruction)
         decision = replace(decision, action=action, fallback=f"refused: {refusal}")

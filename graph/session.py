@@ -393,7 +393,7 @@ def _legal_form(agent: Agent, action: str, observation: Observation) -> str:
     """Return a person's ``action`` as the world writes it. Raises ``UserError`` if it is illegal."""
     text = " ".join(action.split())
     for legal in (text, parse(text, observation.actions)):
-        if legal is not None and agent.resources.view.actions.accepts(legal, observation):
+        if legal is not None and agent.resources.profile.view.actions.accepts(legal, observation):
             return legal
     more = " …" * (len(observation.actions) > 12)
     legal = ", ".join(observation.actions[:12]) + more

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from stategate.envs.protocols import View
-from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.protocols import (
     Embedder,
     EmbedderParams,
@@ -92,26 +90,6 @@ class Resources:
         make = WorldProfile if self._env is None else self._env.profile
         key = () if self._env is None else self._key(self._env)
         return self.once(("profile", *key), make)
-
-    @property
-    def view(self) -> View:
-        """How the configured world's pages are read."""
-        return self.profile.view
-
-    @property
-    def experience(self) -> ExperienceAdapter:
-        """How the configured world's past steps are told."""
-        return self.profile.experience
-
-    @property
-    def partially_observed(self) -> bool:
-        """Whether the configured world's pages tell only what is here and now."""
-        return self.profile.partially_observed
-
-    @property
-    def env_kind(self) -> str:
-        """The kind of the configured world, "" where none is configured."""
-        return "" if self._env is None else self._env.kind
 
     @property
     def llm_params(self) -> LlmParams:

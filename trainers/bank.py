@@ -125,7 +125,7 @@ def build_state_bank(
     Worth and words come from the episodes' returns (``nodes.experience.episode``). Raises ``UserError``
     where the bank was built with another embedder.
     """
-    embedder, adapter = resources.embedder, resources.experience
+    embedder, adapter = resources.embedder, resources.profile.experience
     bank = StateBank(folder, make_of(embedder), create=True)
     return _build(bank, episodes, lambda episode: add_episode(bank, episode, embedder, adapter))
 
@@ -134,7 +134,7 @@ def build_trace_bank(
     folder: str | Path, episodes: Sequence[Episode], resources: "Resources"
 ) -> Built:
     """Add ``episodes`` to the trace bank in ``folder``: one row each, found by what was asked."""
-    embedder, adapter = resources.embedder, resources.experience
+    embedder, adapter = resources.embedder, resources.profile.experience
     bank = TraceBank(folder, make_of(embedder), create=True)
 
     def add(episode: Episode) -> int:

@@ -197,7 +197,7 @@ class Readers:
 
     def _new_source(self, text: str, actions: tuple[str, ...], done: bool) -> PageSource:
         page = Observation(text, actions, done=done)
-        return PageSource(self.resources.view, page, lambda: self.resources.embedder)
+        return PageSource(self.resources.profile.view, page, lambda: self.resources.embedder)
 
 
 def parse_kind(text: str) -> dict[str, Any]:
@@ -226,7 +226,7 @@ class Walk:
             self.past.append(("", observation.text))
         resources = self._readers.resources
         source = self._readers.source(observation)
-        if resources.partially_observed:
+        if resources.profile.partially_observed:
             source = source.after(self.events)
         request = ContextRequest(
             instruction=self.instruction,

@@ -40,7 +40,7 @@ class ChatActor(TalkingActor):
 
     def __init__(self, resources: Resources) -> None:
         super().__init__(resources, self._choose)
-        self._view = resources.view
+        self._view = resources.profile.view
         self._structured = True
 
     async def _choose(self, context: BuiltContext, ask: Ask) -> Decision:

@@ -104,7 +104,7 @@ def question_in(context: BuiltContext) -> str:
 
 def unanswered(resources: Resources, context: BuiltContext, reason: str) -> Decision:
     """Return the world's safe action, because there is no answer for this ``reason``."""
-    return Decision(resources.view.actions.safe(context.actions, ""), fallback=reason)
+    return Decision(resources.profile.view.actions.safe(context.actions, ""), fallback=reason)
 
 
 def _folded(action: str) -> str:

@@ -31,7 +31,7 @@ class Explore(ActorParams):
 
     def build(self, resources: Resources) -> Actor:
         """Return the actor; nothing is loaded."""
-        safe = resources.view.actions.safe
+        safe = resources.profile.view.actions.safe
 
         def act(context: BuiltContext, step: int) -> Decision:
             goal = context.instruction
@@ -85,7 +85,7 @@ class Scripted(ActorParams):
 
     def build(self, resources: Resources) -> Actor:
         """Return the actor; nothing is loaded."""
-        safe = resources.view.actions.safe
+        safe = resources.profile.view.actions.safe
 
         def act(context: BuiltContext, step: int) -> Decision:
             if step < len(self.actions):

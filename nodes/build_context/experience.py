@@ -105,7 +105,7 @@ class Experience(AdvisedContext):
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
-        embedder, adapter = resources.embedder, resources.experience
+        embedder, adapter = resources.embedder, resources.profile.experience
         make = make_of(embedder)
         bank = StateBank(bank_place(self.bank), make, create=self.bank is None)
         untrusted_rows = lru_cache(maxsize=1)(lambda version: untrusted(bank.bank, self.min_trust))

@@ -41,8 +41,8 @@ class LearnedUpdater(UpdaterParams):
         embedder = resources.embedder
         fix = f"set the embedder that it was trained with ({meta.get('embedder')})"
         require_match(self.weights, meta, "embedder", embedder.name, fix)
-        updater = StateUpdater(self.weights, model, embedder, resources.view, meta)
-        if not set(resources.view.actions.classes) <= set(updater.classes):
+        updater = StateUpdater(self.weights, model, embedder, resources.profile.view, meta)
+        if not set(resources.profile.view.actions.classes) <= set(updater.classes):
             logging.getLogger("stategate").warning(
                 "checkpoint '%s' learned the actions of another world: here its state is a summary,"
                 " and what it expects next means nothing",

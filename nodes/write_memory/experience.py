@@ -43,7 +43,7 @@ class Writer:
     def __init__(self, params: ExperienceWriter, resources: Resources) -> None:
         self._params = params
         self._embedder = resources.embedder
-        self._told = resources.experience
+        self._told = resources.profile.experience
         make = make_of(self._embedder)
         self.bank = StateBank(bank_place(params.bank), make, create=True)
         self._running: OrderedDict[str, dict[int, StepRecord]] = OrderedDict()

@@ -92,14 +92,14 @@ def settled(record: StepRecord, resources: Resources, now: float) -> "list[Turn]
         return []
     from stategate.stores.memory.records import Statement, Turn
 
-    view, page = resources.view, record.observation
+    view, page = resources.profile.view, record.observation
     lines = [line.text for line in view.status(page, view.chunks(page)) if line.is_settled]
     kept: list[tuple[str, tuple[Statement, ...]]] = []
     for line in lines:
         name, equals, value = line.partition(": ")[2].partition(" = ")
         chosen = (Statement("user", name, value),) if equals else ()
         kept.append((f"{line} (when asked: {one_line(record.instruction)})", chosen))
-    for fact in resources.experience.facts(_episode(record), record.outcome):
+    for fact in resources.profile.experience.facts(_episode(record), record.outcome):
         if fact.lasts:
             state = Statement(fact.subject, fact.relation, fact.value, is_state=True)
             kept.append((one_line(f"{fact.subject} {fact.relation} {fact.value}"), (state,)))

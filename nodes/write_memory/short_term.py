@@ -25,7 +25,7 @@ class ShortTerm(MemoryParams):
 
     def build(self, resources: Resources) -> MemoryWriter:
         """Return the writer; nothing is loaded."""
-        told = resources.experience
+        told = resources.profile.experience
 
         def write_memory(record: StepRecord) -> Sequence[Event]:
             # A step that runs again after a crash finds its own events here: they go first.

@@ -247,7 +247,7 @@ def test_a_room_cannot_tell_of_steps_that_were_not_taken(settings):
             Event("OBS", text, 1),
         )
         seen = Observation(text, actions)
-        source = PageSource(resources.view, seen, lambda: resources.embedder).after(events)
+        source = PageSource(resources.profile.view, seen, lambda: resources.embedder).after(events)
         context = context_of(resources, settings, seen, wish, events, source)
         assert set(context.actions) <= set(actions)
         steps = {piece.step.action for piece in context.pieces if piece.step is not None}

@@ -45,7 +45,7 @@ def test_like_states_fold_into_one_worth_and_other_moves_stay_apart(tmp_path, re
 def test_what_another_process_added_meanwhile_is_not_counted_twice(tmp_path, resources):
     build_state_bank(tmp_path, [episode()], resources)
     again = replace(episode(), id="again", reward=0.0, correct=False)
-    slow, fast, told = StateBank(tmp_path), StateBank(tmp_path), resources.experience
+    slow, fast, told = StateBank(tmp_path), StateBank(tmp_path), resources.profile.experience
     real = slow.bank.is_read
 
     def late(source):  # both asked before either had written

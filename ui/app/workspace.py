@@ -83,7 +83,7 @@ class Workspace:
     @property
     def view(self) -> View:
         """How the tab's world is read."""
-        return self.agent.resources.view
+        return self.agent.resources.profile.view
 
     @property
     def world(self) -> World:

@@ -157,7 +157,7 @@ def _moment(out: Console, plays: Sequence[Play], owner: Play, at: int) -> None:
     Memories that show the same text are printed together.
     """
     heading(out, f"step {at + 1}: the same page through each memory")
-    view = owner.session.agent.resources.view
+    view = owner.session.agent.resources.profile.view
     done = [f"{step.step + 1}. {step.decision.action}" for step in owner.steps[:at]]
     say("before:   " + (", ".join(done[-3:]) or "nothing"), "dim")
     say("the page: " + "\n          ".join(page_lines(view, owner.steps[at].observation)))

@@ -63,7 +63,7 @@ class Transcript:
         self, out: Console, session: Session, show: Literal["page", "context", "none"] = "page"
     ) -> None:
         self.out, self.session, self.show = out, session, show
-        self.config, self.view = session.agent.config, session.agent.resources.view
+        self.config, self.view = session.agent.config, session.agent.resources.profile.view
 
     def head(self) -> None:
         """Tell which agent plays what, and where a resumed episode goes on."""

@@ -88,7 +88,7 @@ def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
     accepts = workspace.view.actions.accepts
     look.forms = [a for a in dict.fromkeys(earlier) if accepts(fill(a, "words"), observation)]
     page = _page(workspace, observation, look)
-    experience = workspace.agent.resources.experience
+    experience = workspace.agent.resources.profile.experience
     facts = experience.facts(read_events(session.values), observation)
     rows = [(fact.subject, fact.value) for fact in facts]
     view.page = page + macros("page").known(rows) if rows else page
