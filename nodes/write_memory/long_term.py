@@ -10,7 +10,8 @@ from stategate.envs.protocols import answered
 from stategate.language.utterance import is_asking, is_forgetting
 from stategate.nodes.protocols import Embedder, MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.memory import MemoryPlace, StatementKind, statements_of
+from stategate.nodes.retrieval.memory import MemoryPlace
+from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.text import one_line
 from stategate.stores.traces import Event
 
@@ -24,15 +25,10 @@ class LongTermMemory(MemoryParams):
     hint: ClassVar[str] = "keeps what was said, for later conversations"
     kind: Literal["long_term"] = "long_term"
     place: MemoryPlace = Field(default=MemoryPlace(), description="which memory, whose part")
-    statements: StatementKind = Field(
-        default="rules",
-        description="what reads who is or does what, and when: 'model' asks the language model",
-    )
 
     def build(self, resources: Resources) -> MemoryWriter:
         """Open the memory. Raises ``UserError`` where that fails."""
         store = self.place.open()
-        state = statements_of(self.statements, resources)
 
         def write_memory(record: StepRecord) -> None:
             owner = self.place.owner
@@ -44,7 +40,7 @@ class LongTermMemory(MemoryParams):
             told = record.instruction
             if is_forgetting(told) or is_asking(told) or record.decision.fallback is not None:
                 return
-            statements = tuple(state(told, "user", now))
+            statements = tuple(extract_statements(told, "user", now))
             store.add(owner, _told_turn(record, resources.embedder, statements, now), gated=True)
 
         return write_memory

@@ -1,13 +1,9 @@
-"""Memory writers, and memory beside conversations: what a task teaches, statements by a model."""
+"""Memory writers, and memory beside conversations: what a task teaches."""
 
-import json
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from types import SimpleNamespace
 
 import pytest
-from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
 
 from stategate.envs.protocols import Observation
 from stategate.graph.build import build_graph
@@ -17,7 +13,6 @@ from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import Decision, StepRecord
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.memory import ModelStatements
 from stategate.nodes.retrieval.remember import Memory
 from stategate.nodes.write_memory.short_term import ShortTerm
 from stategate.nodes.write_memory.trace import Trace, events_of
@@ -134,37 +129,6 @@ def test_what_a_task_settled_serves_the_next_one_of_the_same_user_alone(tmp_path
     assert "Remembered from before" in again
     assert settled[0][:20] in again
     assert "Remembered from before" not in contexts(world(tmp_path, "bo"), "third")
-
-
-def reader(*replies):
-    model = GenericFakeChatModel(messages=iter([AIMessage(reply) for reply in replies]))
-    return ModelStatements(SimpleNamespace(llm=model, llm_params=None))
-
-
-def stated(subject, relation, value, when=""):
-    told = {"subject": subject, "relation": relation, "value": value, "when": when}
-    return {**told, "negated": False, "is_state": True}
-
-
-def test_a_models_statements_are_read_with_times_and_what_it_makes_up_is_left_out():
-    rows = [
-        stated("Ana", "lives in", "Oslo", "last week"),
-        stated("Ana", "owns", "yacht"),
-        stated("I", "moved to", "Oslo", "Thursday, 2024-05-16"),
-    ]
-    state = reader(json.dumps({"statements": rows}))
-    home, moved = state("I moved to Oslo last week.", "Ana", 1_685_020_440.0)
-    assert (home.subject, home.relation, home.value) == ("Ana", "lives in", "Oslo")
-    assert home.is_state
-    assert home.valid_from is not None
-    assert (moved.subject, moved.valid_from) == ("Ana", None)
-
-
-@pytest.mark.parametrize("reply", ["no JSON", '{"statements": 3}', "[]"])
-def test_where_a_models_reply_cannot_be_read_the_rules_read_the_turn(reply):
-    state = reader(reply)
-    [only] = state("I live in Oslo.", "Ana", 0.0)
-    assert only.value == "Oslo"
 
 
 def test_where_things_were_seen_serves_the_next_task_in_the_same_room(tmp_path):
