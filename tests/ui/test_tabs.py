@@ -220,7 +220,7 @@ def test_cuts_stand_where_they_were_made():
 def test_only_what_fits_the_world_is_offered_each_with_a_hint():
     config = load_config("webshop", PLAIN)
     actors, contexts = (quick(slot, config)["choices"] for slot in ("actor", "context"))
-    assert not {"learned_state", "answer", "extract", "human"} & set(actors)
+    assert not {"answer", "extract", "human"} & set(actors)
     assert ("recall" in contexts, "experience" in contexts) == (False, True)
     assert contexts[:4] == ["full", "window", "compress", "retrieve"]
     rooms = quick("actor", load_config("alfworld"))["choices"]
