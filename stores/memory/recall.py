@@ -31,7 +31,6 @@ _MATCHES = 8  # facts that one text speaks of, at most
 _ASKS_WHEN = re.compile(
     r"\b(?:when|what (?:day|date|month|year|time)|how long ago)\b", re.IGNORECASE
 )
-_MONOLOGUE = 0.5  # how much a neighbour counts that is of the same speaker
 _FRAME = 12  # tokens of a line around a fact's own words: its day, who said it
 
 
@@ -302,17 +301,10 @@ def standard(scores: Scores) -> Scores:
 
 
 def _neighbour_scores(index: UserIndex, own: Scores) -> Scores:
-    """Return the better score of the turns before and after, 0 where they say nothing of it.
-
-    A reply belongs to what it replies to; what one speaker says next may be of something else.
-    """
-    speaker, padded = index.column("speaker"), np.append(own, 0.0)  # place -1 is the last: none
-    best = np.zeros(len(own))
-    for name in ("before", "after"):
-        places = index.column(name).astype(int)
-        share = np.where(np.append(speaker, -1)[places] == speaker, _MONOLOGUE, 1.0)
-        best = np.maximum(best, share * padded[places])
-    return best
+    """Return the better score of the turns before and after, 0 where they say nothing of it."""
+    padded = np.append(own, 0.0)  # place -1 is the last: no neighbour
+    before, after = (padded[index.column(name).astype(int)] for name in ("before", "after"))
+    return np.asarray(np.maximum(np.maximum(before, after), 0.0))
 
 
 def _best_of_thread(index: UserIndex, own: Scores) -> Scores:
