@@ -316,6 +316,8 @@ class Params(BaseModel, ABC):
     kind: str
     #: What it does, in one line and in plain words; the docstring's first sentence where it is empty.
     hint: ClassVar[str] = ""
+    #: Former names of the kind, which configs may use for one release more.
+    aliases: ClassVar[tuple[str, ...]] = ()
     #: Names of the worlds (``View.name``) that this node is made for; () for any.
     worlds: ClassVar[tuple[str, ...]] = ()
 

@@ -17,7 +17,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 
 from stategate.nodes.protocols import SLOTS, ActorParams, ContextParams, EnvParams, Params
-from stategate.stores.errors import UserError, error_with_type
+from stategate.stores.errors import UserError, error_with_type, warn_once
 
 GROUP = "stategate.nodes"
 
@@ -68,6 +68,17 @@ class Registry:
             )
         self.slots[slot][kind] = Kind(cls, owner)
 
+    def _current(self, slot: str, kind: str) -> str:
+        """Return the name that a kind has now, with a warning once where ``kind`` is a former one."""
+        kinds = self.slots[slot]
+        named = (name for name, one in kinds.items() if kind in one.cls.aliases)
+        current = kind if kind in kinds else next(named, kind)
+        if current != kind:
+            warn_once(
+                f"{slot} kind '{kind}' is now called '{current}': write that, '{kind}' will go"
+            )
+        return current
+
     def parse(self, slot: str, values: object) -> Params:
         """Turn ``{"kind": ..., **params}`` (or a bare kind, or params) into params.
 
@@ -81,7 +92,7 @@ class Registry:
             values = {"kind": values}
         if not isinstance(values, Mapping) or not isinstance(values.get("kind"), str):
             raise UserError(f"{slot}: write a mapping with a kind, such as {{kind: ...}}")
-        kind = values["kind"]
+        kind = self._current(slot, values["kind"])
         if kind not in self.slots[slot]:
             failed = [(name, why) for name, why in self.broken.items() if kind in name]
             broken = "".join(f"; '{name}' did not load ({why})" for name, why in failed)

@@ -15,11 +15,13 @@ from stategate.nodes.act.answerability import (
     NOTED,
     NOTHING_FOUND,
     WROTE,
+    JudgeKind,
     Quotable,
     Support,
     asks_for_fact,
     backing,
     is_statement,
+    strong_support,
     support,
 )
 from stategate.nodes.act.replies import TalkingActor, question_in, unanswered
@@ -59,7 +61,17 @@ class _Answering(ActorParams):
         return env.conversational
 
 
-class Answer(_Answering):
+class _Judging(_Answering):
+    """The parameters of actors that answer where the passages do."""
+
+    judge: JudgeKind = Field(
+        default="light",
+        description="what says how likely the passages answer: 'strong' asks the language model, one "
+        "token for each of the best three",
+    )
+
+
+class Answer(_Judging):
     """Ask the configured chat model and take its reply as the answer."""
 
     asks_model: ClassVar[bool] = True
@@ -84,6 +96,8 @@ class Answer(_Answering):
             if self.threshold > 0 and asks_for_fact(question):
                 if evidence is None:
                     return _nothing("there is nothing to answer from")
+                if self.judge == "strong":
+                    evidence = await strong_support(evidence, context, ask)
                 if evidence.chance < self.threshold:
                     return _nothing(f"chance {evidence.chance:.2f} that what was read answers")
             # Invoked, not streamed by hand: LangGraph streams the tokens of any model call.
@@ -146,7 +160,7 @@ def _nothing(why: str) -> Decision:
     return Decision(answer(NOTHING_FOUND), reason=f"nothing found: {why}")
 
 
-class Extract(_Answering):
+class Extract(_Judging):
     """Answer with the ``sentences`` sentences of the context that share most with the question.
 
     Always in the context, word for word: it shows what a context makes possible, without a model. The
@@ -167,16 +181,24 @@ class Extract(_Answering):
     def build(self, resources: Resources) -> Actor:
         """Return the actor, which embeds through the shared embedder."""
 
-        def act(context: BuiltContext, step: int) -> Decision:
+        def evidence_of(context: BuiltContext) -> Support | Decision:
             question, decided = _question(resources, context)
             if decided is not None:
                 return decided
             evidence = support(context, question, resources.embedder, WORDS)
-            if evidence is None:
-                return _nothing("the context holds nothing to quote")
-            return self._quoted(evidence)
+            return _nothing("the context holds nothing to quote") if evidence is None else evidence
 
-        return act
+        def act(context: BuiltContext, step: int) -> Decision:
+            evidence = evidence_of(context)
+            return evidence if isinstance(evidence, Decision) else self._quoted(evidence)
+
+        async def plan(context: BuiltContext, ask: Ask) -> Decision:
+            evidence = evidence_of(context)
+            if isinstance(evidence, Decision):
+                return evidence
+            return self._quoted(await strong_support(evidence, context, ask))
+
+        return TalkingActor(resources, plan) if self.judge == "strong" else act
 
     def _quoted(self, evidence: Support) -> Decision:
         """Return the best sentences as the answer, or "nothing found"."""

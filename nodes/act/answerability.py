@@ -8,13 +8,16 @@ development questions with and without their evidence: area under the curve .86 
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from stategate.language.sentences import sentences
 from stategate.language.utterance import is_asking, read_sentence, read_utterance
 from stategate.language.words import CALENDAR, CARDINALS
+from stategate.nodes.models.asking import Ask
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
 from stategate.nodes.retrieval.quoting import ITEM
 from stategate.stores.corpus.lexical import words
@@ -72,7 +75,8 @@ _WEIGHTS, _BIAS = (2.703, 3.604, -0.532, -0.684, 1.708, 1.523), -4.627
 class Quotable:
     """A sentence that may be an answer, with its document's title, its source and its heading.
 
-    ``until`` is the day until which a memory held, ``closer`` the sentence that says what holds since.
+    ``until`` is the day until which a memory held, ``closer`` the sentence that says what holds since,
+    ``passage`` the text that the sentence stands in.
     """
 
     text: str
@@ -81,6 +85,7 @@ class Quotable:
     section: str = ""
     until: str = ""
     closer: str = ""
+    passage: str = ""
 
     @property
     def whole(self) -> str:
@@ -156,7 +161,11 @@ def quotables(context: BuiltContext) -> list[Quotable]:
         if piece.kind == "passage":
             title, blocks = passage_of(piece)
             where = title or "the documents"
-            quotable += [Quotable(text, title, where, head) for text, head in _sentences(blocks)]
+            whole = " ".join(" ".join([title, *blocks]).split()[:_PASSAGE_WORDS])
+            quotable += [
+                Quotable(text, title, where, head, passage=whole)
+                for text, head in _sentences(blocks)
+            ]
             continue
         body = piece.says("said") or piece.says("answer")
         question = piece.says("question")
@@ -307,6 +316,58 @@ def _features(
 def _shared(question: str, text: str) -> float:
     terms = set(words(question))
     return len(terms & set(words(text))) / max(len(terms), 1)
+
+
+# The strong judge -------------------------------------------------------------------------------
+
+#: ``light`` is the logistic regression; ``strong`` asks the chat model about the best passages.
+JudgeKind = Literal["light", "strong"]
+_JUDGED = 3  # passages that the strong judge reads, the best
+_PASSAGE_WORDS = 220
+_JUDGE = (
+    "You are shown a passage, then a question. Say whether the passage holds the answer to exactly "
+    "this question. Many questions look answerable and are not: then say No. Reply with one word: Yes "
+    "or No."
+)
+_LOGPROBS = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": 10}
+
+
+async def strong_support(evidence: Support, context: BuiltContext, ask: Ask) -> Support:
+    """Return ``evidence`` with the highest probability of "Yes" among its best passages as its chance.
+
+    The passage stands first and the question last, so that a server's cache of the prefix serves the
+    next question. Each call is one token; a server without log-probabilities says 1 or 0.
+    """
+    questions = context.visible("question")
+    question = " ".join(p.says("about") + " " + p.says("instruction") for p in questions).strip()
+    order = np.argsort(-evidence.scores, kind="stable")
+    best: dict[str, int] = {}
+    for place in map(int, order):
+        best.setdefault(evidence.quotable[place].passage or evidence.quotable[place].text, place)
+    chance, first = 0.0, evidence.best
+    for passage, place in list(best.items())[:_JUDGED]:
+        text = f"Passage: {passage}\n\nQuestion: {question}\nDoes the passage answer it?"
+        reply = await ask([SystemMessage(_JUDGE), HumanMessage(text)], **_LOGPROBS)
+        if (yes := yes_chance(reply)) > chance:
+            chance, first = yes, place
+    scores = evidence.scores.copy()
+    scores[first] = scores.max() + _ABOVE
+    scores = _current_first(evidence.quotable, scores)
+    return replace(evidence, scores=scores, chance=chance, best=int(scores.argmax()))
+
+
+def yes_chance(reply: AIMessage) -> float:
+    """Return the probability of "Yes" beside "No" in the first token of a reply."""
+    content = (reply.response_metadata.get("logprobs") or {}).get("content") or []
+    mass = {"yes": 0.0, "no": 0.0}
+    for token in content[0].get("top_logprobs", []) if content else []:
+        word = str(token.get("token", "")).strip().lower()
+        if word in mass:
+            mass[word] += float(np.exp(token["logprob"]))
+    total = sum(mass.values())
+    return (
+        mass["yes"] / total if total else float(str(reply.text).strip().lower().startswith("yes"))
+    )
 
 
 # A model's answer ---------------------------------------------------------------------------------

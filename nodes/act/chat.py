@@ -1,23 +1,28 @@
-"""``chat``: a language model chooses by structured output over legal actions.
+"""``chat`` and ``guided_chat``: a language model chooses by structured output over legal actions.
 
 The prompt is a fixed system message (so that the server's prompt cache holds it) and the built
 context as it is; the legal actions are only in the schema, never listed twice. A reply that cannot
 be read gets one repair turn, then a safe fallback that is recorded as such.
 """
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+from typing import ClassVar, Literal, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from stategate.envs.protocols import takes_text, verb_of
-from stategate.nodes.act.replies import TalkingActor, parse, schema
+from stategate.nodes.act.replies import Offer, TalkingActor, parse, schema
+from stategate.nodes.act.simple import vain_actions
 from stategate.nodes.models.asking import Ask, cached_of, cost_of, response_format, usage_of
 from stategate.nodes.models.calls import RequestRefused
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.nodes.resources import Resources
 from stategate.stores.text import one_line
 
+#: From a built context and the actions that are worth trying to what the model may choose.
+Guide = Callable[[BuiltContext, Sequence[str]], Offer]
+GUIDES = "stategate.guides"
 #: Words by which servers say that it is the response format that they refuse.
 _FORM = ("response_format", "json_schema", "schema", "grammar", "structured")
 _ATTEMPTS = 2  # with the repair turn
@@ -32,33 +37,53 @@ class Chat(ActorParams):
 
     def build(self, resources: Resources) -> Actor:
         """Return the actor; the model's server starts on the first step."""
-        return ChatActor(resources)
+        return ChatActor(resources, lambda context: Offer(context.actions))
+
+
+class GuidedChat(ActorParams):
+    """Ask the chat model; a planner withholds actions that the prompt shows to be pointless.
+
+    The planner and the model play together, so its figures are compared with those of ``chat`` and of a
+    random pick among the same offers (``evals.controls``).
+    """
+
+    asks_model: ClassVar[bool] = True
+    hint: ClassVar[str] = "a language model chooses among what a planner leaves of the actions"
+    kind: Literal["guided_chat"] = "guided_chat"
+
+    def build(self, resources: Resources) -> Actor:
+        """Return the actor; the model's server starts on the first step."""
+        return ChatActor(resources, lambda context: guided_offer(context, resources))
 
 
 class ChatActor(TalkingActor):
-    """One chat model behind the actor protocol."""
+    """One chat model behind the actor protocol; ``offer`` says what it chooses among."""
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: Resources, offer: Callable[[BuiltContext], Offer]) -> None:
         super().__init__(resources, self._choose)
+        self.offer = offer
         self._view = resources.profile.view
         self._structured = True
 
     async def _choose(self, context: BuiltContext, ask: Ask) -> Decision:
-        actions = context.actions
-        safe = self._view.actions.safe(actions, context.instruction)
-        if not actions:
+        offer = self.offer(context)
+        safe = self._view.actions.safe(offer.actions, context.instruction)
+        if not offer.actions:
             return Decision(safe, fallback="the context holds no action")
-        messages: list[BaseMessage] = [SystemMessage(self._view.brief), *context.messages]
+        messages: list[BaseMessage] = [
+            SystemMessage(self._view.brief),
+            *_with_question(context, offer),
+        ]
         usage = [0, 0, 0, 0]  # read, written, read from a cache, put into one
         chosen, reply, attempts = None, "", 0
         while chosen is None and attempts < _ATTEMPTS:
-            answer = await self._ask(messages, actions, ask)
+            answer = await self._ask(messages, offer, ask)
             attempts += 1
             spent = (*usage_of(answer), *cached_of(answer))
             usage = [a + b for a, b in zip(usage, spent, strict=True)]
             reply = str(answer.text)
-            chosen = parse(reply, actions)
-            legal = ", ".join(actions[:20])
+            chosen = parse(reply, offer.actions, offer)
+            legal = ", ".join(offer.actions[:20])
             repair = f"That is not a legal action. Answer with exactly one of: {legal}"
             messages = [*messages, AIMessage(reply or "(nothing)"), HumanMessage(repair)]
         return Decision(
@@ -71,19 +96,29 @@ class ChatActor(TalkingActor):
             attempts=attempts,
         )
 
-    async def _ask(
-        self, messages: list[BaseMessage], actions: Sequence[str], ask: Ask
-    ) -> AIMessage:
+    async def _ask(self, messages: list[BaseMessage], offer: Offer, ask: Ask) -> AIMessage:
         if self._structured:
             try:
-                return await ask(messages, **response_format("action", schema(actions)))
+                return await ask(messages, **response_format("action", schema(offer)))
             except RequestRefused as e:
                 reason = str(e).lower()
                 if not any(word in reason for word in _FORM):
                     raise
                 self._structured = False  # this server has no structured output
-        plain = [SystemMessage(f"{messages[0].content}\n{_forms(actions)}"), *messages[1:]]
+        plain = [SystemMessage(f"{messages[0].content}\n{_forms(offer.actions)}"), *messages[1:]]
         return await ask(plain)
+
+
+def guided_offer(context: BuiltContext, resources: Resources) -> Offer:
+    """Return the offer of the configured world's guide for the context's actions.
+
+    A guide is registered under the world's ``env.kind`` in the entry-point group ``stategate.guides``.
+    Actions that were repeated without effect are removed first; without a guide all others stay.
+    """
+    vain = vain_actions(context)
+    fresh = tuple(a for a in context.actions if one_line(a) not in vain) or context.actions
+    guide = next(iter(entry_points(group=GUIDES, name=resources.profile.view.name)), None)
+    return Offer(fresh) if guide is None else cast(Guide, guide.load())(context, fresh)
 
 
 def _forms(actions: Sequence[str]) -> str:
@@ -91,3 +126,11 @@ def _forms(actions: Sequence[str]) -> str:
     verbs = dict.fromkeys(verb_of(a) for a in actions if takes_text(a) or a.endswith("]"))
     forms = [f"{verb}[...]" for verb in verbs]
     return f"Write the action alone, {'as ' + ' or '.join(forms) if forms else 'word for word'}."
+
+
+def _with_question(context: BuiltContext, offer: Offer) -> list[BaseMessage]:
+    """Return the context's messages, with the guide's closing question where it has one."""
+    if offer.asks is None or not context.messages:
+        return list(context.messages)
+    *first, last = context.messages
+    return [*first, HumanMessage(f"{last.content}{offer.asks}")]

@@ -29,6 +29,9 @@ from stategate.stores.text import one_line
 if TYPE_CHECKING:
     from torch import nn
 
+#: Names that stood for the shipped checkpoint, or for one that it has replaced.
+_FORMER = ("", "policy-alfworld", "policy-joint")
+
 
 class Policy(ActorParams):
     """Choose by a learned scorer; every decision carries the probability of every candidate."""
@@ -40,7 +43,7 @@ class Policy(ActorParams):
     @property
     def weights(self) -> str:
         """The checkpoint's name or path."""
-        return self.checkpoint or SHIPPED
+        return SHIPPED if self.checkpoint in _FORMER else self.checkpoint
 
     def checkpoints(self, updater: str) -> tuple[str, ...]:
         """Name the scorer."""

@@ -1,7 +1,8 @@
 """Between legal actions and what a language model writes: a JSON schema out, an action back."""
 
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -36,18 +37,43 @@ class TalkingActor:
         return await atalk(self._resources, partial(self._plan, context))
 
 
-def schema(actions: Sequence[str]) -> dict[str, object]:
-    """Return a JSON schema that admits exactly the legal actions; free text stays free.
+@dataclass(frozen=True)
+class Offer:
+    """The actions that a language model may choose among, and how to ask for them.
+
+    ``group`` names the choice that the actions ``values`` settle, ``asks`` is a closing line of the
+    prompt, ``lengths`` bounds the characters of free text by verb.
+    """
+
+    actions: tuple[str, ...]
+    group: str | None = None
+    values: tuple[str, ...] = ()
+    asks: str | None = None
+    lengths: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def schema(offer: Offer) -> dict[str, object]:
+    """Return a JSON schema that admits exactly the offered actions; free text stays free.
 
     ``verb[target]`` is written as ``{verb: target}``, any other command as ``{"action": command}``.
+    The values of the offer's group are written as ``{group: value}``, which small models get right more
+    often.
     """
+    choices: list[dict[str, object]] = []
     targets: dict[str, list[str]] = {}
-    for action in actions:
-        if not takes_text(action):
+    for action in offer.actions:
+        if not takes_text(action) and action not in offer.values:
             targets.setdefault(_key(action), []).append(target_of(action))
-    choices = [_object(key, {"type": "string", "enum": own}) for key, own in targets.items()]
-    text = {"type": "string", "minLength": 1}
-    choices += [_object(verb_of(action), text) for action in filter(takes_text, actions)]
+    if offer.group is not None:
+        values = [target_of(action) for action in offer.values]
+        choices.append(_object(offer.group, {"type": "string", "enum": values}))
+    for key, names in targets.items():
+        choices.append(_object(key, {"type": "string", "enum": names}))
+    for action in filter(takes_text, offer.actions):
+        low, high = offer.lengths.get(verb_of(action), (1, None))
+        words: dict[str, object] = {"type": "string", "minLength": low}
+        words |= {} if high is None else {"maxLength": high}
+        choices.append(_object(verb_of(action), words))
     return choices[0] if len(choices) == 1 else {"anyOf": choices}
 
 
@@ -61,7 +87,7 @@ def _object(key: str, value: dict[str, object]) -> dict[str, object]:
     return {**shape, "additionalProperties": False}
 
 
-def parse(reply: str, actions: Sequence[str]) -> str | None:
+def parse(reply: str, actions: Sequence[str], offer: Offer | None = None) -> str | None:
     """Return the legal action that ``reply`` names, or None.
 
     Understands the schema's JSON (also inside prose or a code fence), ``verb[target]`` in plain text
@@ -70,7 +96,8 @@ def parse(reply: str, actions: Sequence[str]) -> str | None:
     legal = tuple(actions)
     exact = {action: action for action in legal if not takes_text(action)}
     folded_actions = {_folded(action): action for action in exact}
-    for candidate in (*_written(reply, legal), reply):
+    group = offer.group if offer is not None else None
+    for candidate in (*_written(reply, legal, group), reply):
         action = exact.get(candidate) or folded_actions.get(_folded(candidate))
         if action is not None:
             return action
@@ -83,11 +110,14 @@ def parse(reply: str, actions: Sequence[str]) -> str | None:
     return None
 
 
-def _written(reply: str, legal: Sequence[str]) -> list[str]:
+def _written(reply: str, legal: Sequence[str], group: str | None) -> list[str]:
     """Return the actions that ``reply`` names in JSON, then those in plain text."""
     verbs = dict.fromkeys(verb_of(action) for action in legal if _key(action) != "action")
     value = json_in(reply)
     actions = [f"{verb}[{value[verb]}]" for verb in verbs if isinstance(value.get(verb), str)]
+    if group is not None and isinstance(value.get(group), str):
+        target = _folded(value[group])
+        actions = [a for a in legal if _folded(target_of(a)) == target] + actions
     if isinstance(value.get("action"), str):
         actions = [value["action"]]
     if verbs:

@@ -1,4 +1,4 @@
-"""``search_heuristic`` finds things in rooms by fixed rules.
+"""``search_heuristic`` finds things in rooms by fixed rules; ``guide`` plans for a language model.
 
 It makes context builders comparable over hundreds of games: what a builder drops of the past, this
 actor does not know. It reads the instruction, the lines of earlier steps, the page and the commands,
@@ -6,19 +6,21 @@ and decides as the expert does (``envs.alfworld.expert``). A place marked as don
 looked at, where nothing asked for was seen.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
 from typing import ClassVar, Literal
 
 from stategate.envs.alfworld.expert import (
     Goal,
     Knowledge,
     decide,
+    delivered,
     goal_here,
     knowledge_of,
 )
-from stategate.envs.alfworld.reading import command_of, kind_of
+from stategate.envs.alfworld.reading import Command, command_of, kind_of
 from stategate.envs.alfworld.view import AlfWorldActions
+from stategate.nodes.act.replies import Offer
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.nodes.resources import Resources
 
@@ -28,6 +30,7 @@ class SearchHeuristic(ActorParams):
 
     hint: ClassVar[str] = "no model: searches rooms by fixed rules over what it can read"
     kind: Literal["search_heuristic"] = "search_heuristic"
+    aliases: ClassVar[tuple[str, ...]] = ("seeker",)
     worlds: ClassVar[tuple[str, ...]] = ("alfworld",)
 
     def build(self, resources: Resources) -> Actor:
@@ -94,3 +97,65 @@ def _marked(context: BuiltContext) -> set[str]:
     """Return the places that are marked as visited."""
     done = (action for piece in context.pieces for action in piece.done_actions)
     return {command_of(action).place for action in done} - {""}
+
+
+# A planner for guided_chat ---------------------------------------------------------------------------
+
+
+def guide(context: BuiltContext, actions: Sequence[str]) -> Offer:
+    """Return the actions that serve the goal, and a line that names the next one.
+
+    Small models look around for ever, walk past the goal's thing, take other things and carry them
+    back. Actions that open, take, change or put a thing of the goal are offered first. Otherwise
+    places: those where the thing was seen; else one place of each kind that was searched least, and
+    none that was already searched (with full hands: already visited with the thing).
+    """
+    knowledge = _knowledge(context, actions)
+    goal = goal_here(context.instruction, knowledge, actions)
+    if not goal.thing:
+        return Offer(tuple(actions))
+    done = delivered(goal, knowledge)
+    free = not knowledge.hand
+    targets = {p for thing, p in knowledge.where(goal.thing) if free and thing not in done}
+
+    def is_useful(command: Command) -> bool:
+        if command.verb == "take":
+            return kind_of(command.thing) == goal.thing and command.thing not in done
+        if command.verb == "put":
+            is_there = kind_of(command.place) == goal.target and _is_ready(goal, knowledge)
+            return is_there or kind_of(command.thing) != goal.thing
+        if command.verb == "open":
+            return command.place not in knowledge.seen
+        if command.verb == "use":
+            return kind_of(knowledge.hand) == goal.thing and kind_of(command.thing) == goal.target
+        return command.verb == goal.state
+
+    here = tuple(a for a in actions if is_useful(command_of(a)))
+    searched = ({*knowledge.seen} | _marked(context)) - targets if free else knowledge.been
+    go_commands = {command_of(a).place: a for a in actions if command_of(a).verb == "go"}
+    looked = Counter(kind_of(place) for place in searched)
+    open_ = [place for place in go_commands if place not in searched]
+    fewest = min((looked[kind_of(place)] for place in open_), default=0)
+    nearest_kinds = {kind_of(p): p for p in reversed(open_) if looked[kind_of(p)] == fewest}
+    places = targets.intersection(open_) or nearest_kinds.values()
+    remaining = here or tuple(go_commands[place] for place in sorted(places)) or tuple(actions)
+    return Offer(remaining, asks=_next(goal, knowledge, done))
+
+
+def _is_ready(goal: Goal, knowledge: Knowledge) -> bool:
+    """Say whether what is in hand is in the state that is asked for."""
+    return goal.state in ("", *knowledge.states.get(knowledge.hand, ()))
+
+
+def _next(goal: Goal, knowledge: Knowledge, done: Collection[str]) -> str:
+    """Return a line that names the next step and the places where its thing was seen."""
+    if not knowledge.hand:
+        seen, what = knowledge.where(goal.thing), f"Take a {goal.thing}"
+        seen = [(thing, place) for thing, place in seen if thing not in done]
+    elif not _is_ready(goal, knowledge):
+        seen, what = [], f"{goal.state.capitalize()} {knowledge.hand}"
+    else:
+        seen = knowledge.where(goal.target)
+        what = f"{'Use' if goal.is_light else f'Put {knowledge.hand} in or on'} a {goal.target}"
+    where = "; ".join(f"{thing} is at {place}" for thing, place in seen)
+    return f"Next: {what}. {where or 'Where is one likely?'}\n"

@@ -103,6 +103,7 @@ class Noisy(ActorParams):
 
     hint: ClassVar[str] = "another actor, which now and then does something at random"
     kind: Literal["noisy"] = "noisy"
+    aliases: ClassVar[tuple[str, ...]] = ("slips",)
     inner: InnerActor = Field(default={"kind": "rule"}, validate_default=True)
     rate: float = Field(default=0.15, ge=0, le=1)
     seed: int = 0

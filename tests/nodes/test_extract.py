@@ -1,6 +1,9 @@
 """The actor that quotes: what it quotes, from where, and when it declines."""
 
+from math import log
+
 import pytest
+from langchain_core.messages import AIMessage
 
 from stategate.envs.protocols import answered
 from stategate.graph.config import load_config
@@ -12,7 +15,9 @@ from stategate.nodes.act.answerability import (
     backing,
     holds,
     quotables,
+    yes_chance,
 )
+from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.protocols import Piece
 from stategate.nodes.resources import Resources
 from tests.kit import context_of, fact_piece, passage_piece, question_piece
@@ -53,6 +58,23 @@ def test_what_is_not_there_is_declined():
     decision = decide("What is the capital of Peru?", PASSAGE, threshold=0.6)  # hashed words
     assert answered(decision.action) == NOTHING_FOUND
     assert "chance" in decision.reason
+
+
+@pytest.mark.parametrize(("reply", "chance"), [("Yes", "1.00"), ("No", "0.00")])
+def test_the_strong_judge_asks_the_model_whether_the_passage_answers(reply, chance):
+    context = context_of(PASSAGE, question_piece("Who is the keeper of the lighthouse?"))
+    settled = load_config({"env": "qa", "embedder": "hashing", "actor": "extract"})
+    resources = Resources(FakeLlm(replies=(reply,)), settled.embedder)
+    decision = Extract(judge="strong").build(resources)(context, 0)
+    assert ("Ingrid Solheim" in answered(decision.action)) == (reply == "Yes")
+    assert f"chance {chance}" in decision.reason
+
+
+def test_the_judges_chance_is_the_probability_of_yes_beside_no():
+    tokens = [("Yes", 0.6), (" yes", 0.1), ("No", 0.1), ("Maybe", 0.2)]
+    top = [{"token": token, "logprob": log(chance)} for token, chance in tokens]
+    reply = AIMessage("Yes", response_metadata={"logprobs": {"content": [{"top_logprobs": top}]}})
+    assert yes_chance(reply) == pytest.approx(0.7 / 0.8)
 
 
 def test_a_statement_is_acknowledged():

@@ -41,11 +41,16 @@ def act(scorer):
 
 
 @pytest.mark.parametrize(
-    ("world", "task"),
-    [("webshop", "goal"), ("alfworld", "game")],
+    ("checkpoint", "world", "task"),
+    [
+        ("policy", "webshop", "goal"),
+        ("policy", "alfworld", "game"),
+        ("policy-alfworld", "alfworld", "game"),  # an earlier name
+    ],
 )
-def test_shipped_policies_win(world, task):
-    choose = ["actor.kind=policy", "memory=[short_term]", "updater.kind=none"]
+def test_shipped_policies_win(checkpoint, world, task):
+    choose = ["actor.kind=policy", f"actor.checkpoint={checkpoint}", "memory=[short_term]"]
+    choose.append("updater.kind=none")
     graph = build_graph(load_config(world, choose), checkpointer=False)
     thread = {"configurable": {"thread_id": "t"}}
     out = [graph.invoke({"task": {task: i}}, thread) for i in range(6)]
