@@ -30,7 +30,7 @@ def test_it_keeps_the_rules_of_the_kit(world):
 
 def test_it_is_evaluated_and_its_past_becomes_experience(world):
     words = ["--agents", ",".join(BUILDERS), "--tasks", "0-2", "--out", "runs/garden"]
-    world.stategate("eval", "worlds", "--config", "garden.yaml", *words)
+    world.stategate("eval", "live", "--config", "garden.yaml", *words)
     rows = json.loads((world.folder / "runs/garden/summary.json").read_text())["rows"]
     by_agent = {row["agent"]: row for row in rows}
     assert set(BUILDERS) <= set(by_agent)
@@ -60,7 +60,8 @@ def node(tmp_path_factory):
 
 
 def test_the_kind_is_found_through_its_entry_point_and_played(node):
-    assert "stategate-overlap" in node.stategate("kinds", "context")
+    kinds = json.loads(node.stategate("kinds", "context", "--json", "-"))
+    assert "stategate-overlap" in str(kinds)
     words = ("run", "webshop", "--goal", "3", "--set", "context.kind=overlap", "--json", "-")
     assert json.loads(node.stategate(*words))["config"]["context"]["kind"] == "overlap"
 

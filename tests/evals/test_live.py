@@ -64,7 +64,7 @@ def test_no_path_of_this_machine_gets_into_args(tmp_path):
     data.symlink_to(SAMPLE)
     out = tmp_path / "run"
     words = ["--goals", "0", "--agents", "full", "--set", f"env.data={data}", "--out", out]
-    call("eval", "worlds", *words, "--set", "memory=[short_term]")
+    call("eval", "live", *words, "--set", "memory=[short_term]")
     assert str(tmp_path) not in (out / "args.json").read_text()
 
 

@@ -26,7 +26,8 @@ from stategate.stores.traces import Event
 from stategate.stores.traces.store import TraceStore
 from stategate.ui.cli.doctor import CHECKS, DoctorSettings, examine
 from stategate.ui.cli.main import app
-from stategate.ui.cli.run import Transcript, episode_dict
+from stategate.ui.cli.run import episode_dict
+from stategate.ui.cli.transcript import Transcript
 from tests.kit import call, refused, run_command
 
 pytestmark = pytest.mark.usefixtures("home")

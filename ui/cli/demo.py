@@ -17,8 +17,9 @@ from stategate.stores.settings import CommaList, ConfigName, Overrides, Settings
 from stategate.ui.actions import who_plays
 from stategate.ui.cli import output
 from stategate.ui.cli.output import heading, say
-from stategate.ui.cli.run import cut, page_lines, task_of
+from stategate.ui.cli.run import task_of
 from stategate.ui.cli.settings_command import command, single
+from stategate.ui.cli.transcript import cut, page_lines
 
 app = single()
 _TASKS = 30  # that are tried until the memories end differently
