@@ -92,6 +92,11 @@ class Resources:
         return self.once(("profile", *key), make)
 
     @property
+    def env_kind(self) -> str:
+        """The kind of the configured world, "" where none is configured."""
+        return "" if self._env is None else self._env.kind
+
+    @property
     def llm_params(self) -> LlmParams:
         """The parameters of the configured chat model. Raises ``UserError`` if there are none."""
         if self._llm is None:

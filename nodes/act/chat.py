@@ -117,7 +117,7 @@ def guided_offer(context: BuiltContext, resources: Resources) -> Offer:
     """
     vain = vain_actions(context)
     fresh = tuple(a for a in context.actions if one_line(a) not in vain) or context.actions
-    guide = next(iter(entry_points(group=GUIDES, name=resources.profile.view.name)), None)
+    guide = next(iter(entry_points(group=GUIDES, name=resources.env_kind)), None)
     return Offer(fresh) if guide is None else cast(Guide, guide.load())(context, fresh)
 
 

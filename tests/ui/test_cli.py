@@ -19,7 +19,7 @@ from rich.console import Console
 import stategate.ui.app.web
 import stategate.ui.cli.serve
 from stategate.graph import Session, build_graph, load_config
-from stategate.nodes.protocols import SLOTS, Piece
+from stategate.nodes.protocols import Piece
 from stategate.nodes.registry import registry
 from stategate.stores.home import home
 from stategate.stores.traces import Event
@@ -90,8 +90,8 @@ def test_run_prints_every_step_and_writes_the_whole_episode(agent, tmp_path):
     assert [path.name for path in target.parent.iterdir()] == ["episode.json"]
 
 
-def test_json_to_stdout_is_nothing_but_json_and_the_last_set_wins(agent):
-    words = ("run", agent, "--json", "-", "--set", "context.budget=90", "--set", "max_steps=2")
+def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
+    words = ("run", agent, "--json", "-", "--budget", 90, "--max-steps", 2)
     episode = json.loads(call(*words))
     assert (episode["totals"]["steps"], episode["config"]["context"]["budget"]) == (2, 90)
     changed = json.loads(call(*words, "--set", "context.budget=70"))
@@ -106,13 +106,13 @@ def test_json_to_stdout_is_nothing_but_json_and_the_last_set_wins(agent):
         (["--set", "context.kind=windo"], "did you mean 'window'"),
         (["--set", "contxt.kind=full"], "did you mean 'context'?"),
         (["--set", "context.budgt=4"], "did you mean 'budget'?"),
-        (["--set", "context.budget=0"], "budget"),
+        (["--budget", "0"], "budget"),
         (["--set", "env.data=/no/such/folder"], "/no/such/folder"),
         (["--resume"], "--thread"),
         (["--task", "goal"], "KEY=VALUE"),
         (["--task", "goal=3", "--goal", "4"], "leave --goal"),
         (["--thread", "t", "--resume"], "nothing to resume"),
-        (["--set", "actor=human"], "in the app"),
+        (["--actor", "human"], "in the app"),
         (["--json", "/proc/x/y"], "/proc/x/y"),
     ],
 )
@@ -163,7 +163,7 @@ def test_a_thread_is_resumed_where_it_stopped(agent, home, monkeypatch):
     assert "unfinished" in refused("run", agent, "--thread", "my t")
     assert "leave --goal out" in refused("run", agent, "--thread", "t", "--resume", "--goal", 5)
     episode = json.loads(call("run", agent, "--thread", "my t", "--resume", "--json", "-"))
-    assert episode["steps"][0]["step"] == 1
+    assert episode["resumed_at"] == 1
     assert [step["decision"]["action"] for step in episode["steps"]] == BUY_NOTHING[1:]
     assert episode["totals"]["steps"] == 3
     assert "over" in refused("run", agent, "--thread", "my t", "--resume")
@@ -203,32 +203,40 @@ def test_kinds_lists_every_kind_with_parameters_and_what_is_broken(monkeypatch):
     shown = call("kinds")
     parts = ("window", "budget: int = 2000", "Literal['text', 'rich']", "stranger: odd")
     assert all(part in shown for part in parts)
-    assert "── env" not in call("kinds", "actor")
+    found = json.loads(call("kinds", "--json", "-"))
+    assert {kind["kind"] for kind in found["slots"]["context"]} >= {"full", "window", "query_rag"}
+    assert found["broken"] == {"stranger: odd": "ImportError: no luck"}
+    assert list(json.loads(call("kinds", "actor", "--json", "-"))["slots"]) == ["actor"]
 
 
 def test_the_page_of_kinds_shows_those_that_there_are():
     page = (Path(__file__).parents[2] / "docs" / "kinds.md").read_text("utf-8")
     shown = page.partition("<!-- kinds -->\n")[2].partition("\n<!-- /kinds -->")[0]
     lines = ["| slot | kind | what it does |", "|---|---|---|"]
-    for slot in SLOTS:
-        members = sorted(registry().kinds(slot).items())
-        ours = [(n, kind) for n, kind in members if kind.owner.partition(" ")[0] == "stategate"]
-        lines += [f"| {slot} | `{name}` | {kind.hint} |" for name, kind in ours]
+    for slot, members in json.loads(call("kinds", "--json", "-"))["slots"].items():
+        ours = [kind for kind in members if kind["owner"].partition(" ")[0] == "stategate"]
+        lines += [f"| {slot} | `{kind['kind']}` | {kind['hint']} |" for kind in ours]
     made = "\n".join(lines)
     assert shown == made, f"docs/kinds.md is behind: put in\n{made}"
 
 
-def test_demo_shows_one_moment_through_every_memory():
-    printed = call("demo")
-    rows = re.findall(r"^(full|window|compress) +([01]\.\d\d) +\d+ +([\d,]+)", printed, re.M)
-    (_, full, most), (_, window, _), (_, compress, least) = rows
-    assert (full, window, compress) == ("1.00", "0.00", "1.00")
-    assert int(least.replace(",", "")) < int(most.replace(",", ""))
-    assert "the same page through each memory" in printed
+def test_demo_shows_one_moment_through_every_memory(tmp_path):
+    target = tmp_path / "demo.json"
+    printed = call("demo", "--json", target)
+    played = json.loads(target.read_text())
+    full, window, compress = played["memories"]
+    assert (full["reward"], window["reward"], compress["reward"]) == (1.0, 0.0, 1.0)
+    assert compress["tokens"] < full["tokens"]
+    at = played["parts_at"]
+    assert full["actions"][:at] == window["actions"][:at]
+    assert full["actions"][at] != window["actions"][at]
+    assert f"step {at + 1}:" in printed
     assert "no model: searches rooms" in printed
+    assert all(f"{row['reward']:.2f}" in printed for row in played["memories"])
     assert printed.count("│ Instruction:") == 3
     words = ("demo", "--config", "demo", "--set", "actor.kind=rule", *PLAIN, "--goal", 3)
-    assert "did the same at every step" in call(*words, "--builders", "full,window")
+    call(*words, "--builders", "full,window", "--json", target)
+    assert json.loads(target.read_text())["parts_at"] is None
 
 
 def test_the_app_without_its_part_is_one_line():
@@ -254,7 +262,7 @@ def test_an_app_that_others_can_reach_is_warned_of_and_asks_for_the_password(mon
 
 
 def test_a_reader_that_leaves_is_no_error():
-    words = [*PROGRAM, "kinds"]
+    words = [*PROGRAM, "kinds", "--json", "-"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.close()
     assert process.stderr.read() == ""
@@ -267,7 +275,7 @@ def test_what_steers_a_terminal_is_not_printed(tmp_path, agent):
     folder.mkdir()
     (folder / "a\x1b[2J\x1b]0;mine\x07.pdf").write_bytes(b"%PDF nothing")
     (folder / "b.md").write_text("Snailfish live deep.")
-    shown = [call("ingest", folder, "--corpus", "notes", *PLAIN[2:])]
+    shown = [call("ingest", folder, "--corpus", "notes", "--embedder", "hashing")]
     shown.append(refused("run", agent, "--set", "actor.x\x1b]0;mine\x07\u202e=1"))
     shown.append(run_command("run", agent, "--thread", "t\x1b[31m[red]").output)
     for text in shown:
@@ -343,7 +351,7 @@ def test_a_model_without_its_key_and_an_embedder_without_its_packages(monkeypatc
     assert told("embedder", "embedder.kind=hashing")[0]
     monkeypatch.setattr("stategate.ui.cli.doctor.find_spec", lambda name: None)
     for name in ("embedder", "model"):
-        ok, text = told(name, "embedder={kind: sentence_transformers, model: x}")
+        ok, text = told(name)
         assert (ok, "stategate[local]" in text) == (False, True)
 
 

@@ -17,7 +17,6 @@ from stategate.ui.cli import output
 from tests.kit import call, refused, run_command, text_in
 
 EXTRACT = ("--set", "actor.kind=extract", "--set", "embedder=hashing")
-HASHED = EXTRACT[2:]
 
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -93,7 +92,7 @@ def test_what_takes_long_says_so(monkeypatch, capsys):
 
 
 def test_ingest_reads_updates_and_removes(notes):
-    words = ("ingest", notes, "--corpus", "mine", *HASHED)
+    words = ("ingest", notes, "--corpus", "mine", "--embedder", "hashing")
     out = call(*words)
     assert all(part in out for part in ("2 added", "bad.json"))
     (notes / "cat.txt").unlink()
@@ -106,7 +105,7 @@ def test_memory_is_listed_searched_and_forgotten(notes):
     facts = ("My boat is called Albatros.", "My cat sleeps on the sofa.")
     for fact in facts:
         assert "remembered as fact" not in call("ask", fact, "--corpus", notes, *EXTRACT)
-        assert "remembered as fact" in call("ask", fact, "--thread", "t", *EXTRACT)
+        assert "remembered as fact" in call("ask", fact, "--remember", *EXTRACT)
     listed = json.loads(call("memory", "list", "--json", "-"))
     assert tuple(fact["text"] for fact in listed) == facts
     found = json.loads(call("memory", "search", "boat", "--embedder", "hashing", "--json", "-"))
@@ -123,7 +122,7 @@ def test_standing_wishes_stand_apart_go_with_every_question_and_are_superseded(n
         "Always answer in metric units.",
         "From now on use miles, please.",
     ):
-        assert "Noted." in call("ask", text, "--thread", "t", *EXTRACT)
+        assert "Noted." in call("ask", text, "--remember", *EXTRACT)
     _, _, wishes = call("memory", "list").partition("Standing wishes")
     assert "Call me Sam." in wishes
     assert "metric" not in wishes
@@ -146,8 +145,8 @@ def test_what_holds_is_answered_before_what_it_corrected():
 
 def test_a_wish_to_forget_names_the_facts_and_asks_back():
     for text in ("My dentist is Dr Wu.", "My cat is called Miso."):
-        call("ask", text, "--thread", "t", *EXTRACT)
-    out = call("ask", "Please forget my dentist.", "--thread", "t", *EXTRACT)
+        call("ask", text, "--remember", *EXTRACT)
+    out = call("ask", "Please forget my dentist.", "--remember", *EXTRACT)
     assert 'Forget this? "My dentist is Dr Wu."' in out
     assert "stategate memory forget 1 forgets" in out
     assert "Nothing of this is remembered." in call("ask", "Forget my motorbike.", *EXTRACT)
@@ -229,7 +228,7 @@ def test_what_is_empty_says_so(notes, tmp_path):
     assert "no text" in refused("rank", "What?", "--corpus", empty)
     assert "nothing to read" in refused("ingest", empty, "--corpus", "none", *EXTRACT)
     assert corpus_names() == []
-    call("ingest", notes, "--corpus", "mine", *HASHED)
+    call("ingest", notes, "--corpus", "mine", "--embedder", "hashing")
     assert "nothing to read" in refused("ingest", empty, "--corpus", "mine", *EXTRACT)
     assert corpus_names() == ["mine"]  # one that was there stays
 
@@ -237,20 +236,20 @@ def test_what_is_empty_says_so(notes, tmp_path):
 @pytest.mark.parametrize(
     "wrong",
     [
-        (*HASHED, "--chunking", "nonsense"),
-        ("--set", "embedder.kind=openai", "--set", "embedder.base_url=http://127.0.0.1:9/v1"),
+        ("--embedder", "hashing", "--chunking", "nonsense"),
+        ("--embedder", "openai", "--set", "embedder.base_url=http://127.0.0.1:9/v1"),
     ],
 )
 def test_an_ingest_that_fails_after_reading_leaves_nothing(wrong, notes):
     refused("ingest", notes, "--corpus", "new", *wrong)
     assert corpus_names() == []
-    call("ingest", notes, "--corpus", "old", *HASHED)
+    call("ingest", notes, "--corpus", "old", "--embedder", "hashing")
     refused("ingest", notes, "--corpus", "old", *wrong)
     assert corpus_names() == ["old"]
 
 
 def test_a_page_that_cannot_be_reached_is_told_by_the_exit_code(notes):
-    words = (*HASHED, "--corpus")
+    words = ("--embedder", "hashing", "--corpus")
     refused("ingest", "http://127.0.0.1:9/x", *words, "one")
     assert corpus_names() == []
     done = run_command("ingest", notes, "http://127.0.0.1:9/x", *words, "two")

@@ -2,7 +2,7 @@
 
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator
 from rich.console import Console
+from rich.table import Table
 
 from stategate.envs.protocols import answered
 from stategate.graph.build import build_graph
@@ -48,7 +49,6 @@ from stategate.ui.cli.settings_command import command, single
 ask_app, chat_app, rank_app = single(), single(), single()
 #: What was answered is kept, what was not is asked again.
 _GO_ON = "go on with: stategate chat --thread {}"
-_WEIGHED = 20  # documents, the BM25-best, that a gradient weighs
 
 
 class ChatSettings(Settings):
@@ -66,6 +66,7 @@ class AskSettings(ChatSettings):
 
     question: str = argument(...)
     show: bool = option(False, "Print what the model read, and scores.")
+    remember: bool = option(False, "Keep what is told for later; a --thread always does.")
     json_target: JsonFile = None
 
 
@@ -79,7 +80,7 @@ def ask(settings: AskSettings) -> None:
     question, json_target = _require_question(settings.question), settings.json_target
     name = settings.thread or f"ask-{uuid.uuid4().hex[:10]}"
     is_kept = settings.thread is not None
-    session = open_session(settings, name, is_kept)
+    session = open_session(settings, name, is_kept, remembers=is_kept or settings.remember)
     out = output.console(stderr=json_target == "-")
     load_parts(session)
     with output.stoppable(_GO_ON.format(name)) if is_kept else nullcontext():
@@ -89,8 +90,12 @@ def ask(settings: AskSettings) -> None:
     pieces = [(piece, titles.get(piece.id, "")) for piece in result.context.pieces]
     if settings.show:
         out.print(result.context.text, markup=False, style="dim")
-        scored = [(p.score, title) for p, title in pieces if p.kind == "passage"]
-        out.print(output.table(("weight", "passage"), sorted(scored, reverse=True)))
+        scored = [
+            (piece.score, f"{'*' if piece.text else ' '} {title}")
+            for piece, title in pieces
+            if piece.score is not None and piece.kind == "passage"
+        ]
+        out.print(_ranking(("", "", "* read"), sorted(scored, key=lambda row: -row[0])))
     if json_target is not None:
         reply = {
             "question": question,
@@ -124,8 +129,10 @@ def chat(settings: ChatSettings) -> None:
             forget_named(session, speak(session, question, out), out, True)
 
 
-def open_session(settings: ChatSettings, thread: str, is_kept: bool) -> Session:
-    """Return a thread of the agent; what is told in one that ``is_kept`` is remembered.
+def open_session(
+    settings: ChatSettings, thread: str, is_kept: bool, remembers: bool = True
+) -> Session:
+    """Return a thread of the agent; ``is_kept`` conversations have their checkpoints on disk.
 
     A thread goes on with the corpus that it answered from last, unless ``--corpus`` names one: the
     checkpoints' metadata hold it. A change is said in a line.
@@ -137,7 +144,7 @@ def open_session(settings: ChatSettings, thread: str, is_kept: bool) -> Session:
     corpus = settings.corpus or env.corpus
     if corpus not in (env.corpus, *corpus_names()) and Path(corpus).expanduser().exists():
         corpus = str(Path(corpus).expanduser().resolve())  # read again from another folder
-    writers = (params for params in config.memory if is_kept or params.kind != "long_term")
+    writers = (params for params in config.memory if remembers or params.kind != "long_term")
     changed = {"env": env.model_copy(update={"corpus": corpus}), "memory": tuple(writers)}
     config = config.model_copy(update=changed)
     session = Session(
@@ -149,7 +156,7 @@ def open_session(settings: ChatSettings, thread: str, is_kept: bool) -> Session:
         if last != corpus and settings.corpus is None:
             output.say(f"this thread goes on with {last} (--corpus names another)", stderr=True)
             settings = settings.model_copy(update={"corpus": last})
-            return open_session(settings, thread, is_kept)
+            return open_session(settings, thread, is_kept, remembers)
         session.metadata = {"corpus": corpus}
     return session
 
@@ -258,6 +265,7 @@ class RankSettings(Settings):
     fuse_with: Annotated[
         tuple[Literal["bm25", "bm25_stem", "embedder"], ...], BeforeValidator(comma_list)
     ] = option(("bm25_stem", "embedder"), "Scores to add: bm25, bm25_stem, embedder.", "--with")
+    candidates: int = option(20, "Weigh only so many, the BM25-best.", ge=1)
     model: str = option("smollm2-135m", "Asset, folder, .gguf file, hub name.")
     json_target: JsonFile = None
 
@@ -270,7 +278,7 @@ class RankSettings(Settings):
 def rank(settings: RankSettings) -> None:
     """Weigh documents for a question by how much attending to them would help predict it."""
     question = _require_question(settings.question)
-    documents = _best_by_words(question, documents_of(settings.corpus))
+    documents = _best_by_words(question, documents_of(settings.corpus), settings.candidates)
     if not documents:
         why = f"there is no text in '{settings.corpus}'"
         raise UserError(f"{why}: put a file into it, or name another")
@@ -290,13 +298,26 @@ def rank(settings: RankSettings) -> None:
     ]
     report = {"question": question, "documents": rows}
     if not output.wrote(settings.json_target, report):
-        head = ("weight", "document", *rows[0]["parts"])
-        cells = [(r["weight"], r["title"] or r["text"], *r["parts"].values()) for r in rows]
-        table = [(weight, one_line(title)[:60], *parts) for weight, title, *parts in cells]
-        output.console().print(output.table(head, table))
+        head = ("weight", "", "document", *rows[0]["parts"])
+        table = [(r["weight"], r["title"] or r["text"], *r["parts"].values()) for r in rows]
+        output.console().print(_ranking(head, table))
 
 
-def _best_by_words(question: str, documents: list[Document]) -> list[Document]:
-    """Return the documents that BM25 puts first, in the corpus's order."""
+def _best_by_words(question: str, documents: list[Document], count: int) -> list[Document]:
+    """Return the ``count`` documents that BM25 puts first, in the corpus's order."""
+    if len(documents) <= count:
+        return documents
     scores = bm25(question, [document.as_text() for document in documents], stemmed=True)
-    return [documents[i] for i in sorted(np.argsort(-scores, kind="stable")[:_WEIGHED])]
+    return [documents[i] for i in sorted(np.argsort(-scores, kind="stable")[:count])]
+
+
+def _ranking(head: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:
+    """Return a table of scored titles, best first: the score, a bar, the title, other scores."""
+    highest = max((row[0] for row in rows), default=0.0)
+    return output.table(
+        head,
+        [
+            (f"{score:.3f}", output.bar(score, highest), one_line(title)[:48], *others)
+            for score, title, *others in rows
+        ],
+    )

@@ -17,8 +17,8 @@ from stategate.nodes.models.llms import OpenAILlm, key_from
 from stategate.stores.assets.fetch import ASSETS
 from stategate.stores.errors import UserError, error_with_type
 from stategate.stores.home import cache, home
-from stategate.stores.settings import Overrides, Settings, option
-from stategate.ui.cli.output import console, table
+from stategate.stores.settings import JsonFile, Overrides, Settings, option
+from stategate.ui.cli.output import console, table, wrote
 from stategate.ui.cli.settings_command import command, single
 
 app = single()
@@ -40,9 +40,10 @@ class DoctorSettings(Settings):
 
     config: str = option("webshop", "Whose model and embedder to look at.")
     overrides: Overrides = ()
+    json_target: JsonFile = None
 
 
-@command(app, "stategate doctor --config qa")
+@command(app, "stategate doctor --json -")
 def doctor(settings: DoctorSettings) -> None:
     """Check folders, disk, stores, assets, model and embedder. Fetches nothing.
 
@@ -50,9 +51,11 @@ def doctor(settings: DoctorSettings) -> None:
     """
     results = [examine(name, settings) for name in CHECKS]
     wrong = sum(not finding.ok for finding in results)
-    marks = {True: Text("ok", "green"), False: Text("wrong", "bold red")}
-    rows = [(marks[is_well], what, text) for what, is_well, text in results]
-    console().print(table(("", "", f"{wrong} wrong" if wrong else "all is well"), rows))
+    report = {"ok": not wrong, "findings": [finding._asdict() for finding in results]}
+    if not wrote(settings.json_target, report):
+        marks = {True: Text("ok", "green"), False: Text("wrong", "bold red")}
+        rows = [(marks[is_well], what, text) for what, is_well, text in results]
+        console().print(table(("", "", f"{wrong} wrong" if wrong else "all is well"), rows))
     if wrong:
         raise typer.Exit(1)
 

@@ -44,14 +44,26 @@ def run_evaluation(settings: Evaluation) -> None:
         raise typer.Exit(1)
 
 
-def add_command(group: typer.Typer, model: type[Evaluation]) -> None:
-    """Add the command of an evaluation."""
-    how: dict[str, Any] = {"epilog": examples(*model.examples), "help": model.__doc__}
-    group.command(model.command(), **how)(flags_of(run_evaluation, model))
+def _tell_errors(path: Path) -> None:
+    """Print the first errors of a run."""
+    errors = read_rows(path) if path.exists() else []
+    for row in errors[:3]:
+        what = ", ".join(f"{k} {row[k]}" for k in row if k not in ("agent", "step", "error"))
+        say(f"{what} ({row['agent']}) failed: {row['error']}", "red")
+    if len(errors) > 3:
+        say(f"… and {len(errors) - 3} more failed", "red")
+
+
+def add_command(group: typer.Typer, model: type[Evaluation], name: str = "") -> None:
+    """Add the command of an evaluation; under another ``name`` it is not listed."""
+    how: dict[str, Any] = {"epilog": examples(*model.examples), "hidden": bool(name)}
+    flagged = flags_of(run_evaluation, model)
+    group.command(name or model.command(), help=model.__doc__, **how)(flagged)
 
 
 for _model in EVALUATIONS:
     add_command(eval_app, _model)
 for _model in BENCHES:
     add_command(bench_app, _model)
+add_command(eval_app, EVALUATIONS[0], name="live")  # its name until the third stage
 add_command(replay_app, Replay)

@@ -30,6 +30,7 @@ class IngestSettings(Settings):
     sources: tuple[str, ...] = argument(..., metavar="FOLDER|FILE|URL…")
     corpus: str = option(..., "The corpus to fill.", metavar="NAME|$STATEGATE_POSTGRES#NAME")
     chunking: str = option("fixed-256-50", "Tokens of a passage, and of an overlap.")
+    embedder: str = option("minilm", "Kind of embedder: minilm, openai, hashing.")
     max_mb: float = option(20, "Skip larger files.", ge=0.001)
     vectors: str | None = option(None, "A Chroma server; else a folder.", metavar="URL")
     overrides: Overrides = ()
@@ -39,12 +40,13 @@ class IngestSettings(Settings):
 @command(
     app,
     "stategate ingest https://example.org/page.html --corpus nature",
-    "stategate ingest notes/ --corpus big --set embedder.kind=openai",
+    "stategate ingest notes/ --corpus big --embedder openai --set embedder.base_url=http://…/v1",
 )
 def ingest(settings: IngestSettings) -> None:
     """Read documents into a corpus and index them; again: change what changed, drop what is gone."""
     corpus, chunking = settings.corpus, settings.chunking
-    settled = load_config({"env": {"kind": "qa"}}, settings.overrides)
+    chosen = [f"embedder.kind={settings.embedder}", *settings.overrides]
+    settled = load_config({"env": {"kind": "qa"}}, chosen)
     env = QaEnv(corpus=corpus, chunking=chunking, vectors=settings.vectors)  # refuses at once
     is_known = corpus in corpus_names()
     target = Corpus(corpus)

@@ -7,26 +7,41 @@ from pydantic.fields import FieldInfo
 from stategate.nodes.protocols import SLOTS
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
-from stategate.stores.settings import Settings, argument
-from stategate.ui.cli.output import say
+from stategate.stores.settings import JsonFile, Settings, argument
+from stategate.ui.cli.output import say, wrote
 from stategate.ui.cli.settings_command import command, single
 
 app = single()
 
 
 class KindsSettings(Settings):
-    """Which slot."""
+    """Which slot, and how it is written."""
 
     slot: str | None = argument(None, "One slot, such as context; else all.")
+    json_target: JsonFile = None
 
 
-@command(app, "stategate kinds context")
+@command(app, "stategate kinds context", "stategate kinds --json -")
 def kinds(settings: KindsSettings) -> None:
     """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
     slot, found = settings.slot, registry()
     if slot is not None and slot not in SLOTS:
         raise UserError(f"no slot '{slot}': the slots are {', '.join(SLOTS)}")
     slots = {s: sorted(found.kinds(s).items()) for s in ((slot,) if slot else SLOTS)}
+    described = {
+        slot: [
+            {
+                "kind": name,
+                "owner": kind.owner,
+                "hint": kind.hint,
+                "parameters": kind.cls.model_json_schema().get("properties", {}),
+            }
+            for name, kind in members
+        ]
+        for slot, members in slots.items()
+    }
+    if wrote(settings.json_target, {"slots": described, "broken": dict(found.broken)}):
+        return
     for slot, members in slots.items():
         say(f"── {slot}", "bold cyan")
         for name, kind in members:

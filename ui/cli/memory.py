@@ -6,6 +6,7 @@ from typing import Annotated
 
 from stategate.graph.config import load_config
 from stategate.graph.forgetting import Places, forget_everywhere, traces_left
+from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.nodes.retrieval.remember import Memory
@@ -22,7 +23,7 @@ app = command_group(
     "Look into long-term memory: what is remembered of whom, and from where.",
     "stategate memory list",
     "stategate memory search 'where does Ana live' --as-of 2024-06-01",
-    "stategate memory search 'where does Ana live' --why",
+    "stategate memory why 'where does Ana live' --tokens 200",
     "stategate memory forget 3 7",
 )
 _NAMED = 4  # turns of a fact that the list names, and users
@@ -48,15 +49,32 @@ class MemorySettings(MemoryOf):
     json_target: JsonFile = None
 
 
-class SearchSettings(MemorySettings):
-    """A question, of which time, and how much room its answer has."""
+class EmbeddedMemory(MemorySettings):
+    """Whose memory, opened with the embedder that it was written with."""
+
+    embedder: EmbedderKind = "minilm"
+
+    def open(self) -> Memory:
+        """Return the memory."""
+        return Memory(self.db, embedder=_embedder(self.embedder), user=self.user)
+
+
+class SearchSettings(EmbeddedMemory):
+    """A question, and of which time."""
+
+    words: str = argument(...)
+    k: int = option(5, "How many facts.", "-k", ge=1)
+    as_of: str | None = option(None, "A day such as 2024-03-05: as it was then.")
+    at_least: float = option(0.0, "The least probability that a fact answers.", ge=0, le=1)
+
+
+class WhySettings(SearchSettings):
+    """A question, and how much room its answer has."""
 
     words: str = argument(..., metavar="QUESTION")
-    embedder: EmbedderKind = "minilm"
-    k: int = option(5, "How many facts.", "-k", ge=1)
     tokens: int | None = option(None, "Tokens that they may have.", ge=1)
-    as_of: str | None = option(None, "A day such as 2024-03-05: as it was then.")
-    why: bool = option(False, "Every candidate: whether it is shown, and if not, why.")
+    min_trust: float = option(0.0, "The least trust.", ge=0, le=1)
+    show: int = option(20, "How many candidates to list.", ge=1)
 
 
 class ForgetSettings(MemorySettings):
@@ -95,33 +113,36 @@ def list_facts(settings: MemorySettings) -> None:
             say(f"{fact.id}. {one_line(fact.passage)}")
 
 
-@command(
-    app,
-    "stategate memory search 'where does Ana live' --as-of 2024-06-01",
-    "stategate memory search 'where does Ana live' --tokens 200 --why",
-)
+@command(app, "stategate memory search 'where does Ana live' --as-of 2024-06-01")
 def search(settings: SearchSettings) -> None:
-    """Find what answers a question, as an agent would; --as-of asks what was known on a day.
-
-    With --why, --json has each candidate's score, by signal.
-    """
-    model = Resources(None, load_config({"embedder": settings.embedder}).embedder).embedder
-    memory = Memory(settings.db, embedder=model, user=settings.user)
-    limits = Limits(settings.k, settings.tokens)
-    found, every = memory.explain(settings.words, as_of=settings.as_of, limits=limits)
-    candidates = [{**vars(one), "signals": dict(one.signals)} for one in every]
-    if wrote(settings.json_target, candidates if settings.why else list(map(vars, found))):
+    """Find what answers a question, as an agent would; --as-of asks what was known on a day."""
+    limits = Limits(facts=settings.k, at_least=settings.at_least)
+    found, every = settings.open().explain(settings.words, as_of=settings.as_of, limits=limits)
+    if wrote(settings.json_target, list(map(vars, found))):
         return
-    if settings.why and every:
-        for one in every:
-            cause, _, detail = one.left_out.partition(": ")
-            reason = _CAUSES.get(cause, detail).format(k=settings.k)
-            say(f"{one.fact}. {one_line(one.text)}")
-            say(f"   {f'not shown: {reason}' if cause else 'shown'}", "dim")
-    elif not found and every:
+    if not found and every:
         say(f"nothing remembered ({max(one.chance for one in every):.2f} at best)")
     else:
         _show(found)
+
+
+@command(app, "stategate memory why 'where does Ana live' --tokens 200")
+def why(settings: WhySettings) -> None:
+    """Say of every candidate for a question whether it is shown, and if not, why.
+
+    --json has each candidate's score, by signal.
+    """
+    limits = Limits(settings.k, settings.tokens, settings.min_trust, settings.at_least)
+    _, candidates = settings.open().explain(settings.words, as_of=settings.as_of, limits=limits)
+    if wrote(settings.json_target, [{**vars(c), "signals": dict(c.signals)} for c in candidates]):
+        return
+    if not candidates:
+        say("nothing is remembered that has to do with it")
+    for one in candidates[: settings.show]:
+        cause, _, detail = one.left_out.partition(": ")
+        reason = _CAUSES.get(cause, detail).format(k=settings.k)
+        say(f"{one.fact}. {one_line(one.text)}")
+        say(f"   {f'not shown: {reason}' if cause else 'shown'}", "dim")
 
 
 @command(app, "stategate memory forget 3 7", "stategate memory forget --source tool:web")
@@ -169,9 +190,16 @@ def _nothing_matched(settings: ForgetSettings, place: MemoryPlace) -> str:
         return f"{missing}nothing is remembered of user '{user}' (--user names another)"
     if missing:
         return f"{missing}there is {_listed([str(fact.id) for fact in facts])}"
-    names = {fact.source if settings.source else fact.thread_id for fact in facts}
-    asked = settings.source or settings.thread
-    return f"nothing is remembered from '{asked}': there is {_listed(sorted(names - {''}))}"
+    if settings.source:
+        sources = sorted({fact.source for fact in facts})
+        return f"nothing is remembered from '{settings.source}': there is {_listed(sources)}"
+    names = {fact.thread_id for fact in facts}
+    threads = sorted(names - {""}) or ["no thread"]
+    return f"nothing is remembered of thread '{settings.thread}': there is {_listed(threads)}"
+
+
+def _embedder(kind: str) -> Embedder:
+    return Resources(None, load_config({"embedder": kind}).embedder).embedder
 
 
 def _show(facts: Sequence[Fact]) -> None:

@@ -37,7 +37,11 @@ class RunSettings(Settings):
     task: tuple[str, ...] = option((), "In the world's words; repeatable.", metavar="KEY=VALUE")
     say: str | None = option(None, "The task in your own words.", metavar="SENTENCE")
     overrides: Overrides = ()
-    show: Literal["page", "context"] = option("page", "What is shown of each step.")
+    actor: str | None = option(None, "Who acts: chat, rule, your own kind, …")
+    model: str | None = option(None, "The llm's model: default, small, a .gguf file, …")
+    budget: int | None = option(None, "Tokens the built context may have.")
+    max_steps: int | None = option(None, "Steps an episode may take.")
+    show: Literal["page", "context", "none"] = option("page", "What is shown of each step.")
     json_target: JsonFile = None
     thread: str | None = option(None, "Keep checkpoints, to resume it.", metavar="ID", min_length=1)
     resume: bool = option(False, "Go on with --thread's unfinished episode.")
@@ -52,6 +56,17 @@ class RunSettings(Settings):
             raise UserError("--resume needs --thread")
         return self
 
+    def load(self) -> Config:
+        """Return the config; ``--set`` wins over shortcuts."""
+        shortcuts = {
+            "actor.kind": self.actor,
+            "llm.model": self.model,
+            "context.budget": self.budget,
+            "max_steps": self.max_steps,
+        }
+        words = [f"{key}={value}" for key, value in shortcuts.items() if value is not None]
+        return load_config(self.config, [*words, *self.overrides])
+
 
 @command(
     app,
@@ -61,13 +76,13 @@ class RunSettings(Settings):
 )
 def run(settings: RunSettings) -> None:
     """Play an episode and show it step by step; `stategate eval worlds` plays many."""
-    config = load_config(settings.config, settings.overrides)
+    config = settings.load()
     if config.actor.kind == "human":
         raise UserError("a person plays in the app: stategate ui")
     session = open_session(config, settings)
-    is_silent = settings.json_target == "-"
-    out = output.console(stderr=is_silent)
+    out = output.console(stderr=settings.json_target == "-")
     transcript = Transcript(out, session, settings.show)
+    is_silent = settings.json_target == "-" or settings.show == "none"
     steps: list[StepResult] = []
     how = "--thread NAME can be resumed"
     if settings.thread is not None:
@@ -151,26 +166,44 @@ def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any
     """Return the episode: task, steps, totals.
 
     ``steps`` are those that this process took; a resumed episode has earlier ones, which ``totals``
-    count.
+    count (except ``seconds``) and ``resumed_at`` names the number of.
     """
     values = session.values
-    totals = ("reward", "done", "steps", "tokens", "model_tokens", "cost", "fallbacks")
+    parts = (values.get("info") or {}).get("reward")
+    totals = ("done", "steps", "tokens", "model_tokens", "cost", "fallbacks")
     return {
         "config": session.agent.config.model_dump(mode="json"),
         "thread_id": session.thread_id,
         "episode_id": values["episode_id"],
         "task": dict(values["episode"]),
         "instruction": session.agent.world.instruction(values["session"]),
+        "resumed_at": steps[0].step if steps and steps[0].step else None,
         "steps": [_step(step) for step in steps],
-        "totals": {name: values[name] for name in totals},  # type: ignore[literal-required]
+        "totals": {
+            "reward": values["reward"],
+            "reward_parts": to_plain(parts) if parts is not None else None,
+            **{name: values[name] for name in totals},  # type: ignore[literal-required]
+            "seconds": sum(step.seconds for step in steps),
+        },
     }
 
 
 def _step(result: StepResult) -> dict[str, Any]:
-    messages = [{"role": m.type, "content": str(m.content)} for m in result.context.messages]
-    context = {**vars(result.context), "messages": messages}
-    context["pieces"] = [asdict(piece) for piece in result.context.pieces]
-    context["dropped_actions"] = result.context.dropped_actions
-    parts = {"observation": vars(result.observation), "outcome": vars(result.outcome)}
-    parts |= {"context": context, "decision": pack_decision(result.decision)}
-    return dict(to_plain({**vars(result), **parts}))
+    seen, context, outcome = result.observation, result.context, result.outcome
+    return {
+        "step": result.step,
+        "observation": {"text": seen.text, "actions": list(seen.actions)},
+        "context": {
+            "tokens": context.tokens,
+            "over_budget": context.over_budget,
+            "messages": [{"role": m.type, "content": str(m.content)} for m in context.messages],
+            "pieces": [to_plain(asdict(piece)) for piece in context.pieces],
+            "actions": list(context.actions),
+            "dropped_actions": list(context.dropped_actions),
+        },
+        "decision": pack_decision(result.decision),
+        "outcome": {"text": outcome.text, "actions": list(outcome.actions)},
+        "reward": result.reward,
+        "done": result.done,
+        "seconds": result.seconds,
+    }

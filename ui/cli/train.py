@@ -1,5 +1,6 @@
 """``stategate train``: checkpoints that nodes load; ``stategate data``: what worlds, trainers read."""
 
+import json
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -44,6 +45,7 @@ class TrainSettings(Settings):
 
     config: str | None = option(None, "A recipe's name, or a YAML file.")
     overrides: tuple[str, ...] = option((), "Repeatable.", "--set", metavar="FIELD=VALUE")
+    threads: tuple[str, ...] = option((), "Recorded threads (need); repeatable.", metavar="FILE")
     show: bool = option(False, "List every field, train nothing.", "--settings")
 
 
@@ -51,7 +53,9 @@ def _trainer(name: str) -> Callable[[TrainSettings], None]:
     module, about = _TRAINERS[name]
 
     def train(settings: TrainSettings) -> None:
-        recipe = read_settings(TRAINERS[name], settings.config or name, settings.overrides)
+        files = [f"threads={json.dumps(settings.threads)}"] if settings.threads else []
+        overrides = [*files, *settings.overrides]
+        recipe = read_settings(TRAINERS[name], settings.config or name, overrides)
         if settings.show:
             fields = type(recipe).model_fields.items()
             rows = [(f, str(getattr(recipe, f)), info.description or "") for f, info in fields]
