@@ -345,7 +345,7 @@ def test_a_model_without_its_key_and_an_embedder_without_its_packages(monkeypatc
     assert told("embedder", "embedder.kind=hashing")[0]
     monkeypatch.setattr("stategate.ui.cli.doctor.find_spec", lambda name: None)
     for name in ("embedder", "model"):
-        ok, text = told(name)
+        ok, text = told(name, "embedder={kind: sentence_transformers, model: x}")
         assert (ok, "stategate[local]" in text) == (False, True)
 
 
