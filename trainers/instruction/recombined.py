@@ -109,6 +109,11 @@ _FRAMES = (
     "{value} {kind}, {property}, {limit}",
     "{kind} {value} {limit}",
 )
+#: The plainest limits, which a short text is full of; other writers say them in longer ones.
+_PLAIN = (
+    "under below less_than max up_to at_most cheaper_than not_over no_more_than within".split(),
+    "over above more_than at_least from min starting_at not_under".split(),
+)
 _MONEY = "dollars bucks euros usd quid dollars dollars".split()
 
 
@@ -119,7 +124,8 @@ def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> It
     kinds = sorted({str(goal["query"]) for goal in goals})
     properties = sorted({text for goal in goals for text in goal["attributes"]})
     for _ in range(count):
-        form = rng.choice(forms).replace("dollars", rng.choice(_MONEY))
+        form = rng.choice(forms) if rng.random() < _OTHER_LIMITS else _plain_limit(rng)
+        form = form.replace("dollars", rng.choice(_MONEY))
         low = rng.randint(2, 300)
         high = low + rng.randint(1, 200)
         shown = [
@@ -137,6 +143,16 @@ def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> It
             property=mark("property", _any(rng.choice(properties), rng)),
             value=mark("value", _value(rng.choice(("color", "size")), {}, rng)),
         )
+
+
+def _plain_limit(rng: random.Random) -> str:
+    """Return a plain limit with or without its currency: upper ends mostly, lower ends, ranges."""
+    upper, lower = (rng.choice(words).replace("_", " ") for words in _PLAIN)
+    before, after = rng.choice((("", ""), ("", ""), ("$", ""), ("", " dollars")))
+    low, high = f"{before}{{low}}{after}", f"{before}{{n}}{after}"
+    range_ = rng.choice((f"{low} to {high}", f"between {low} and {high}", f"{low}-{high}"))
+    one = (f"{upper} {high}", f"{lower} {low}", range_)
+    return rng.choices(one, (6, 2, 1))[0]
 
 
 @cache
