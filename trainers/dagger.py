@@ -149,6 +149,21 @@ def _chance(generator: Generator | None) -> float:
     return torch.rand((), generator=generator).item()
 
 
+def _made_by(settings: DaggerSettings, reading: Encoder) -> dict[str, Any]:
+    """Return what a checkpoint says of how it was made, whatever it was trained on."""
+    return {
+        "kind": "policy",
+        "encoder": reading.version,
+        "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
+        "embedder": None,  # the features hold no vectors
+        "trained": "imitation of a teacher on its own episodes",
+        "last": settings.last,
+        "builders": settings.builders,
+        "seed": settings.seed,
+        **provenance(),
+    }
+
+
 def train(settings: DaggerSettings) -> dict[str, Any]:
     """Train, report on tasks held out, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
@@ -193,23 +208,15 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
         _row(f"policy, {name}" if is_joint else "policy", rollouts)
         for name, rollouts in zip(names, examined(), strict=True)
     ]
-    meta = {
-        "kind": "policy",
+    facts = {
         "architecture": sizes,
-        "encoder": reading.version,
         "world": ", ".join(names),
-        "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
-        "embedder": None,  # the features hold no vectors
-        "trained": "imitation of a teacher on its own episodes",
-        "last": settings.last,
-        "builders": settings.builders,
         "metrics": rows if is_joint else rows[0],
         "epochs": epochs,
         "episodes": sum(one.games for one in every) * epochs,
         "data": {"name": ", ".join(Path(one.data).name for one in every), **data},
-        "seed": settings.seed,
-        **provenance(),
     }
+    meta = {**_made_by(settings, reading), **facts}
     save_weights(settings.checkpoint, scorer.state_dict(), meta, half=False)
     return run.summarise(rows, [])
 
