@@ -83,12 +83,12 @@ def test_every_candidate_has_its_weight_and_the_best_is_last(settings):
     assert [piece.id for piece in kept] == [passages[-1].id], "the best one has room first"
 
 
-def test_rank_and_ask_share_states_and_show_weights(folder, settings, tmp_path, monkeypatch):
+def test_rank_and_ask_share_states_and_show_bars(folder, settings, tmp_path, monkeypatch):
     call("ingest", folder, "--corpus", "towns")
     documents = documents_of("towns")
     assert Document("Second", "k5 v5 k6 v6 k7 v7 k8 v8") in documents
     ranked = call("rank", QUESTION, "--corpus", "towns", "--model", MODEL, "--with", "bm25")
-    assert "Second" in ranked.splitlines()[1]
+    assert "Second" in next(line for line in ranked.splitlines() if "█" in line)
     assert "there are: towns" in refused("rank", "q", "--corpus", "nowhere")
     config = tmp_path / "agent.yaml"
     settings["env"]["corpus"] = "towns"
@@ -96,9 +96,9 @@ def test_rank_and_ask_share_states_and_show_weights(folder, settings, tmp_path, 
     backend = shared_backend(MODEL, max_tokens=300)
     monkeypatch.setattr(backend, "encode", lambda _: pytest.fail("rank had read it"))
     said = call("ask", QUESTION, "--config", config, "--show", "--json", tmp_path / "a.json")
-    weights = said.partition("weight")[2].splitlines()[1:]
-    assert "Second" in weights[0]
-    assert len(weights) >= 3
+    bars = [line for line in said.splitlines() if "█" in line]
+    assert "* Second" in bars[0]
+    assert len(bars) == 3
     told = json.loads((tmp_path / "a.json").read_text())
     weights = {p["title"]: p["score"] for p in told["pieces"] if p["kind"] == "passage"}
     assert max(weights, key=weights.get) == "Second"
