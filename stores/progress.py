@@ -61,7 +61,8 @@ class Progress(tqdm):  # type: ignore[type-arg]
 
     def line(self) -> str:
         """Return what is done of how much, since when, and for how long still."""
-        count = "{n_fmt} of {total_fmt} {unit}s, " if self.total else ""
+        units = "B" if self.unit == "B" else "{unit}s"
+        count = f"{{n_fmt}} of {{total_fmt}} {units}, " if self.total else ""
         left = ", {remaining} left" if self.total and self.n else ""
         form = f"{{desc}}: {count}{{elapsed}} so far{left}"
         return str(self.format_meter(**{**self.format_dict, "bar_format": form, "ncols": None}))
