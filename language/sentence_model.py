@@ -60,15 +60,13 @@ class SentenceModel:
     def encode_many(self, texts: Sequence[str]) -> Floats:
         """Return the unit vectors of ``texts``, read several at once: the last bits may differ."""
         texts_ids = [self._ids(text) for text in texts]
-        vectors = np.empty((len(texts), _WIDTH), dtype=np.float32)
-        batch: list[int] = []
-        for place, ids in enumerate(texts_ids):
-            if batch and sum(len(texts_ids[i]) for i in batch) + len(ids) > _AT_ONCE:
-                vectors[batch] = self._vectors([texts_ids[i] for i in batch])
-                batch = []
-            batch.append(place)
-        vectors[batch] = self._vectors([texts_ids[i] for i in batch])
-        return vectors
+        vectors, start, pieces = [], 0, 0
+        for end, ids in enumerate(texts_ids):
+            if end > start and pieces + len(ids) > _AT_ONCE:
+                vectors.append(self._vectors(texts_ids[start:end]))
+                start, pieces = end, 0
+            pieces += len(ids)
+        return np.concatenate([*vectors, self._vectors(texts_ids[start:])])
 
     def states(self, text: str) -> tuple[Floats, list[tuple[int, int]]]:
         """Return the states (pieces, 384) of word pieces, and where each stands in ``text``."""

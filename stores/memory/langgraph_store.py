@@ -113,7 +113,7 @@ class LongTermStore(BaseStore):
             for number, row in enumerate(rows)
             if row["value"] is not None
         ]
-        with self._db.write("items/items") as db:
+        with self._db.write("items") as db:
             if new:
                 db.execute(self._put, new)
             for row in rows:

@@ -15,7 +15,7 @@ from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
 from tests.kit import call, refused
 
-#: A trained model of keys and values: its gradient finds the document that has the pairs.
+#: A Llama of two layers, trained for 2,000 steps to say a key's value: its gradient finds the pairs.
 MODEL = str(Path(__file__).parent / "pairs")
 TEXTS = {
     "first.md": "# First\n\nk1 v1 k2 v2 k3 v3 k4 v4",
