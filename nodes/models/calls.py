@@ -8,7 +8,7 @@ the callers have. OpenAI's client asks a busy server again; the deadline holds f
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -17,6 +17,8 @@ from stategate.stores.errors import ModelUnavailable, UserError, error_with_type
 from stategate.stores.http import on_loopback
 from stategate.stores.text import one_line, without_password
 
+#: Bytes that an answer may have: to decode a larger one would outlast the deadline.
+MAX_ANSWER_BYTES = 32 << 20
 #: How often OpenAI's client asks again a server that is gone or busy.
 RETRIES = 2
 #: Statuses of servers that may answer later.
@@ -57,7 +59,7 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
 
 
 def http_client(base_url: str, seconds: float, *, is_async: bool = True) -> Any:
-    """Return an HTTP client that follows no redirect.
+    """Return an HTTP client that follows no redirect and reads no endless answer.
 
     What is meant for one host, its key above all, is not sent to another; a proxy named in the
     environment does not see what is meant for this machine.
@@ -69,8 +71,31 @@ def http_client(base_url: str, seconds: float, *, is_async: bool = True) -> Any:
         "follow_redirects": False,
         "timeout": seconds,
     }
-    client = openai.DefaultAsyncHttpxClient if is_async else openai.DefaultHttpxClient
-    return client(**settings)
+    if not is_async:
+        return openai.DefaultHttpxClient(**settings)
+    return openai.DefaultAsyncHttpxClient(**settings, event_hooks={"response": [_limit]})
+
+
+async def _limit(response: Any) -> None:
+    """Make reading ``response`` fail once it has sent more than ``MAX_ANSWER_BYTES``."""
+    import httpx2
+
+    class Limited(httpx2.AsyncByteStream):
+        def __init__(self, stream: Any) -> None:
+            self._stream = stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for part in self._stream:
+                size += len(part)
+                if size > MAX_ANSWER_BYTES:
+                    raise httpx2.DecodingError("an answer of over 32 MB")
+                yield part
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    response.stream = Limited(response.stream)
 
 
 async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
