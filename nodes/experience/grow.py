@@ -6,7 +6,6 @@ no row: it is folded into that row's worth, so worth becomes a mean over what ha
 
 import hashlib
 import time
-from collections.abc import Callable
 
 import sqlalchemy as sa
 
@@ -85,22 +84,17 @@ def untrusted(bank: Bank, min_trust: float) -> frozenset[int]:
     return frozenset(row.n for row in rows if trust_of(row) < min_trust)
 
 
-_HALF_LIFE = 30 * 86400.0  # seconds in which a row that is not used loses half of its standing
-_TRIED = 3  # uses from which the outcome says something about the advice
+_HALF_LIFE = 30 * 86400.0  # seconds in which a row loses half of its standing
 
 
-def standing(row: Row, now: float) -> float:
-    """Return how much a row is worth keeping: worth, plus what its use earned, fading with age."""
-    age = max(now - max(row.created, row.used or 0.0), 0.0)
-    earned = 10.0 * row.helped * min(row.uses, _TRIED) / _TRIED if row.uses else 0.0
-    return float((row.q + earned) * 0.5 ** (age / _HALF_LIFE))
+def prune(bank: Bank, keep: int) -> int:
+    """Remove the rows of least worth, which fades with age, beyond ``keep``; return how many went."""
+    now = time.time()
 
+    def standing(row: Row) -> float:
+        return float(row.q * 0.5 ** (max(now - row.created, 0.0) / _HALF_LIFE))
 
-def prune(bank: Bank, keep: int, clock: Callable[[], float] = time.time) -> int:
-    """Remove the rows of least standing beyond ``keep`` and return how many went."""
-    now = clock()
-    rows = sorted(bank.rows(), key=lambda row: (-standing(row, now), row.n))
+    rows = sorted(bank.rows(), key=lambda row: (-standing(row), row.n))
     gone = sorted(row.n for row in rows[keep:])
-    if gone:
-        bank.remove(gone)
+    bank.remove(gone)
     return len(gone)

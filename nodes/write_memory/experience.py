@@ -15,14 +15,14 @@ from stategate.nodes.experience.grow import add_episode, make_of, prune
 from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.write_memory.trace import events_of
-from stategate.stores.bank.bank import bank_place, row_table
+from stategate.stores.bank.bank import bank_place
 from stategate.stores.bank.search import StateBank
 
 _OPEN = 64  # unfinished episodes remembered
 
 
 class ExperienceWriter(MemoryParams):
-    """Add finished episodes to a state bank, return-based, and note which advice was given."""
+    """Add finished episodes to a state bank, return-based."""
 
     hint: ClassVar[str] = "learns from finished episodes, for experience to advise"
     kind: Literal["experience"] = "experience"
@@ -67,17 +67,7 @@ class Writer:
         last = records[-1]
         if self.bank.bank.is_read(last.episode_id):
             return
-        episode = episode_of(records)
-        add_episode(self.bank, episode, self._embedder, self._told)
-        advised = {
-            piece.id.removeprefix("experience:")
-            for record in records
-            if record.context is not None
-            for piece in record.context.pieces
-            if piece.kind == "experience" and piece.text
-        }
-        given = [row.n for row in self.bank.bank.rows(row_table.c.id.in_(sorted(advised)))]
-        self.bank.bank.count_use(given, episode.reward)
+        add_episode(self.bank, episode_of(records), self._embedder, self._told)
         if len(self.bank.bank) > self._params.cap:
             prune(self.bank.bank, int(0.9 * self._params.cap))
 

@@ -43,9 +43,6 @@ row_table = sa.Table(
     sa.Column("q", sa.Float, nullable=False),
     sa.Column("data", Json, nullable=False),
     sa.Column("created", sa.Float, nullable=False),
-    sa.Column("uses", Whole, nullable=False, server_default="0"),
-    sa.Column("helped", sa.Float, nullable=False, server_default="0"),
-    sa.Column("used", sa.Float),
     sqlite_autoincrement=True,
 )
 vector_table = sa.Table(
@@ -76,8 +73,7 @@ class Row:
     """One piece of experience.
 
     ``task`` groups rows that must not advise each other in a test, ``q`` is the worth (0 to 10),
-    ``data`` whatever the kind of bank keeps (plain JSON), ``uses`` how often it was given as
-    advice and ``helped`` the mean reward of the episodes that it was given in.
+    ``data`` whatever the kind of bank keeps (plain JSON).
     """
 
     id: str
@@ -85,9 +81,6 @@ class Row:
     q: float
     data: Mapping[str, Any]
     created: float = 0.0
-    uses: int = 0
-    helped: float = 0.0
-    used: float | None = None
     n: int = -1
 
 
@@ -172,19 +165,6 @@ class Bank:
                 db.execute(gone, [{"gone": int(n)} for n in numbers])
             self._count_up(db, "version")
             self._count_up(db, "generation")
-
-    def count_use(self, numbers: Sequence[int], reward: float) -> None:
-        """Note that the rows were given as advice in an episode that earned ``reward``."""
-        c = row_table.c
-        update = row_table.update().where(c.n == sa.bindparam("given"))
-        values = {
-            "helped": (c.helped * c.uses + reward) / (c.uses + 1),
-            "uses": c.uses + 1,
-            "used": time.time(),
-        }
-        if len(numbers):
-            with self.db.write() as db:
-                db.execute(update.values(values), [{"given": int(n)} for n in numbers])
 
     def rows(self, *conditions: sa.ColumnElement[bool]) -> list[Row]:
         """Return the rows that meet conditions on :data:`row_table`, by number."""

@@ -127,17 +127,13 @@ def test_many_make_the_same_new_file_at_once(tmp_path):
     assert run_processes(_make, [(tmp_path,)] * 6) == [0] * 6
 
 
-def test_use_is_counted_as_a_running_mean(place):
+def test_further_sightings_are_folded_into_a_running_mean(place):
     store = bank(place())
     store.add(entries(vectors(2)))
     store.add([], folded=[("r1", 9.0), ("unknown", 1.0)])
     store.add([], folded=[("r1", 2.0)])
-    first, second = store.rows()
+    _, second = store.rows()
     assert (second.q, second.data["seen"]) == (4.0, 3)
-    store.count_use([1], 1.0)
-    store.count_use([1], 0.0)
-    first, second = store.rows()
-    assert (first.uses, first.helped, second.uses) == (2, 0.5, 0)
 
 
 def _grow(folder, first):

@@ -1,7 +1,6 @@
 """Banks of experience: traces of every form and what is broken in them, folding, pruning."""
 
 import json
-import time
 from dataclasses import replace
 
 import pytest
@@ -59,17 +58,13 @@ def test_what_another_process_added_meanwhile_is_not_counted_twice(tmp_path, res
     assert (last.q, last.data["seen"]) == (pytest.approx(5.0), 2)
 
 
-def test_pruning_keeps_what_is_worth_most_or_helped(tmp_path, resources):
+def test_pruning_keeps_what_is_worth_most(tmp_path, resources):
     build_state_bank(tmp_path, [episode(0), episode(1, reward=0.1, correct=False)], resources)
     bank = StateBank(tmp_path).bank
     rows = sorted(bank.rows(), key=lambda row: row.q)
-    bank.count_use([rows[0].n], 1.0)  # worth least, but it helped
     assert prune(bank, 4) == 2
-    assert {row.id for row in bank.rows()} == {rows[i].id for i in (0, 3, 4, 5)}
-    month = time.time() + 40 * 86400
-    bank.count_use([rows[5].n], 0.0)
-    assert prune(bank, 3, clock=lambda: month) == 1
-    assert prune(bank, 3) == 0
+    assert {row.id for row in bank.rows()} == {row.id for row in rows[2:]}
+    assert prune(bank, 4) == 0
 
 
 RECORD = {

@@ -18,7 +18,7 @@ FOUND, LISTED, ROWS = 12, 30, 300
 _FACTS = ["#", "said", "source", "on", "holds", "answers", "shown, or why not"]
 _WIDTHS = [44, 460, 110, 110, 120, 76, 160]
 _WISH = "a standing wish: with every question"
-_BANK = ["id", "worth", "used", "task", "state or question, advice, origin"]
+_BANK = ["id", "worth", "task", "state or question, advice, origin"]
 
 
 class MemoryTab(Tab):
@@ -157,6 +157,6 @@ def _fact(fact: Fact, chance: str = "", why: str = "") -> list[object]:
 
 
 def _row(row: Row) -> list[object]:
-    """Return what a table shows of a bank's row: its worth, its uses, its task, what it holds."""
+    """Return what a table shows of a bank's row: its worth, its task, what it holds."""
     held = "; ".join(f"{name}: {value}" for name, value in row.data.items() if value)
-    return [row.id, f"{row.q:.2f}", row.uses, row.task, short(held, 500)]
+    return [row.id, f"{row.q:.2f}", row.task, short(held, 500)]
