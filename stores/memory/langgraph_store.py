@@ -1,15 +1,16 @@
 """Long-term memory as a LangGraph store: pass it as ``store=`` to any graph.
 
 Items of any namespace are kept in the memory's own database, beside the facts that conversations
-wrote. Their order, filters and ranking are those of LangGraph's ``InMemoryStore``, which applies them;
-``created_at`` is the time of an item's first put. A put survives a killed process at once, a power cut
-after a moment.
+wrote. Their order, filters and ranking are those of LangGraph's ``InMemoryStore``, which applies them.
+Other than there, ``created_at`` is the time of an item's first put, a tuple comes back as a list, a
+namespace goes with its last item, and an item put again without an index has none. A put survives a
+killed process at once, a power cut after a moment.
 """
 
 import asyncio
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -56,8 +57,8 @@ class LongTermStore(BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Carry out ``ops``: what is read is as before the batch, of writes of one key the last holds.
 
-        Raises ``TypeError`` for a value that is not JSON (a date, bytes), ``InvalidNamespaceError`` for
-        a label with a period.
+        Raises ``TypeError`` for a value that is not JSON (a date, bytes, a number as a key),
+        ``InvalidNamespaceError`` for a label with a period.
         """
         every = list(ops)
         for op in every:
@@ -124,6 +125,17 @@ class LongTermStore(BaseStore):
 
 def _row(op: PutOp) -> dict[str, Any]:
     """Return the columns of an item, without a value of one to delete. Raises ``TypeError``."""
+    _require_text_keys(op.value)
     value = None if op.value is None else json.dumps(dict(op.value))
     place = {"namespace": _JOIN.join(op.namespace), "key": op.key}
     return {**place, "value": value, "searched": json.dumps(op.index)}
+
+
+def _require_text_keys(value: object) -> None:
+    """Raise ``TypeError`` for a key that JSON would turn into a text without a word."""
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError("the keys of a value must be texts")
+        value = list(value.values())
+    for item in value if isinstance(value, list | tuple) else ():
+        _require_text_keys(item)
