@@ -15,9 +15,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import pad
 
 from stategate.stores.assets.fetch import asset_path
-from stategate.stores.assets.weights import save_weights
-from stategate.stores.runs import provenance
-from stategate.trainers.settings import AdapterSettings
+from stategate.trainers.settings import AdapterSettings, save_checkpoint
 from stategate.trainers.trainer import Figures, Trainer, shuffled
 
 if TYPE_CHECKING:
@@ -98,15 +96,9 @@ class AdaptedModel(nn.Module, Generic[E]):
         self, kind: str, settings: AdapterSettings, architecture: Mapping[str, Any], **facts: Any
     ) -> None:
         """Write the checkpoint, with the facts of its making."""
-        meta = {
-            "kind": kind,
-            "architecture": {**architecture, "rank": settings.rank, "model": "all-MiniLM-L6-v2"},
-            "held_out": list(settings.held_out),
-            "seed": settings.seed,
-            **facts,
-            **provenance(),
-        }
-        save_weights(settings.checkpoint, self.arrays(), meta)
+        base = {**architecture, "rank": settings.rank, "model": "all-MiniLM-L6-v2"}
+        facts |= {"held_out": list(settings.held_out)}
+        save_checkpoint(settings, kind, base, self.arrays(), **facts)
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the weights under the names that ``SentenceModel.adapted`` reads, and the head's."""

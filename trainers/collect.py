@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from stategate.envs.protocols import Observation, Session
+from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.protocols import Actor, ActorParams
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
@@ -23,6 +23,7 @@ from stategate.stores.traces.trajectories import Trajectory, write_splits
 from stategate.stores.workers import Crew, in_order
 from stategate.trainers.episodes import (
     Course,
+    Reader,
     Readers,
     Walk,
     make_resources,
@@ -102,22 +103,17 @@ def _jobs(
 
 def _serve(course: str, data: str, seed: int, serve: Callable[[Any], None]) -> None:
     plan = load_course(course, data, seed)
-    resources = make_resources(plan.env)
     memory = {"budget": _BUDGET, "page_tokens": 250}
-    serve(partial(_play, plan, Readers({"full": 1.0}, resources, _BUDGET, _BUDGET, memory)))
+    serve(partial(_play, plan, Readers({}, make_resources(plan.env), memory=memory)))
 
 
 def _play(plan: Course, readers: Readers, job: Job) -> Trajectory:
-    world = plan.worlds[job.world]
     actor: Actor = readers.resources.get(_params(job.actor))
-    reader = readers.draw(random.Random(0))
-
-    def decide(walk: Walk, session: Session, page: Observation) -> str:
-        return actor(walk.look(page), walk.step).action
-
-    played = readers.play(reader, world, job.task, decide, _STEPS)
+    walk = Walk(readers, Reader(Full(), _BUDGET), plan.worlds[job.world], job.task)
+    while walk.goes_on(_STEPS):
+        walk.take(actor(walk.look(), walk.step).action)
     agent = {"kind": job.actor, "mode": job.world, "group": plan.group(job.task)}
-    return played.trajectory(job.name, {"env": plan.env.kind, **job.task}, agent)
+    return walk.trajectory(job.name, {"env": plan.env.kind, **job.task}, agent)
 
 
 @cache

@@ -19,15 +19,13 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from stategate.envs.protocols import Observation, Session, World
 from stategate.nodes.act.encoding import Encoded, Encoder, shipped_encoder
 from stategate.nodes.act.policy import load_scorer, make_scorer
-from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
-from stategate.stores.runs import mean, provenance, with_errors
+from stategate.stores.runs import mean, with_errors
 from stategate.trainers.collect import load_course
-from stategate.trainers.episodes import Reader, Readers, Walk, make_resources
-from stategate.trainers.settings import DaggerSettings, open_run, read_settings
+from stategate.trainers.episodes import Readers, Walk, make_resources
+from stategate.trainers.settings import DaggerSettings, open_run, read_settings, save_checkpoint
 from stategate.trainers.trainer import Trainer, pick_device, shuffled
 
 _HELPED = 0.5  # of an epoch's episodes the teacher helps, at this share of their steps
@@ -93,37 +91,26 @@ class Player:
         for i, task in enumerate(tasks):
             reader, is_helped = self._readers.draw(rng), rng.random() < helped
             world = self.course.worlds[modes[i % len(modes)]]
-            share = helped if is_helped else 0.0
-            rollouts.append(self._episode(world, task, reader, share, generator))
+            walk = Walk(self._readers, reader, world, task)
+            rollouts.append(self._episode(walk, helped if is_helped else 0.0, generator))
         return rollouts
 
-    def _episode(
-        self,
-        world: World,
-        task: Mapping[str, Any],
-        reader: Reader,
-        helped: float,
-        generator: Generator | None,
-    ) -> Rollout:
-        """Return the episode; the teacher helps in a share ``helped`` of the steps."""
+    def _episode(self, walk: Walk, helped: float, generator: Generator | None) -> Rollout:
+        """Play an episode to its end; the teacher helps in a share ``helped`` of the steps."""
         profile, decisions = self._readers.resources.profile, list[Decision]()
-
-        def decide(walk: Walk, session: Session, page: Observation) -> str:
-            seen = self._encoder.encode(walk.look(page), walk.step, profile)
+        while walk.goes_on(self._settings.max_steps):
+            seen = self._encoder.encode(walk.look(), walk.step, profile)
             if not seen.actions:
-                return profile.view.actions.safe((), walk.instruction)
+                walk.take(profile.view.actions.safe((), walk.instruction))
+                continue
             pick = self._pick(seen, generator)
-            named: Sequence[str] = ()
-            if generator is not None:
-                named = self.course.teacher(world, session, walk, page)
+            named = self.course.teacher(walk) if generator is not None else ()
             good = tuple(i for i, action in enumerate(seen.actions) if action in named)
             decisions.append(Decision(seen, pick, good))
             if good and _chance(generator) < helped:
                 pick = good[int(_chance(generator) * len(good))]
-            return seen.actions[pick]
-
-        played = self._readers.play(reader, world, task, decide, self._settings.max_steps)
-        return Rollout(played.page.reward, played.steps, decisions)
+            walk.take(seen.actions[pick])
+        return Rollout(walk.page.reward, walk.step, decisions)
 
     def _pick(self, seen: Encoded, generator: Generator | None) -> int:
         """Return the place of a drawn candidate, or of the most probable one."""
@@ -149,33 +136,16 @@ def _chance(generator: Generator | None) -> float:
     return torch.rand((), generator=generator).item()
 
 
-def _made_by(settings: DaggerSettings, reading: Encoder) -> dict[str, Any]:
-    """Return what a checkpoint says of how it was made, whatever it was trained on."""
-    return {
-        "kind": "policy",
-        "encoder": reading.version,
-        "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
-        "embedder": None,  # the features hold no vectors
-        "trained": "imitation of a teacher on its own episodes",
-        "last": settings.last,
-        "builders": settings.builders,
-        "seed": settings.seed,
-        **provenance(),
-    }
-
-
 def train(settings: DaggerSettings) -> dict[str, Any]:
     """Train, report on tasks held out, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
     reading = shipped_encoder()
     every = [settings, *(read_settings(DaggerSettings, *one) for one in settings.also.items())]
-    is_joint = len(every) > 1
     scorer, sizes = _scorer(settings, reading, device)
     players = [Player(one, reading, scorer) for one in every]
     names = [player.name for player in players]
     hashes = [next(iter(player.course.worlds.values())).fingerprint for player in players]
-    data = {"sha256": hashes if is_joint else hashes[0]}
-    run = open_run(settings, {"data": data})
+    run = open_run(settings, {"data": {"sha256": hashes}})
     recent: deque[list[Decision]] = deque(maxlen=settings.keep)
 
     def batches(generator: Generator) -> Iterator[list[Decision]]:
@@ -193,32 +163,36 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
         for _ in range(settings.passes):
             yield from shuffled(examples, settings.batch, generator, lambda d: len(d.seen.actions))
 
-    def examined() -> list[list[Rollout]]:
+    def rows() -> list[dict[str, Any]]:
+        """Play every world's exam."""
         scorer.eval()
-        return [player.examine() for player in players]
+        return [_row(f"policy, {player.name}", player.examine()) for player in players]
 
     def metric() -> dict[str, float]:
-        won = [mean([float(one.reward == 1) for one in rollouts]) for rollouts in examined()]
-        each = {f"heldout_{name}": share for name, share in zip(names, won, strict=True)}
-        return {"heldout_success": mean(won), **(each if is_joint else {})}
+        won = {f"heldout_{row['agent']}": row["success"] for row in rows()}
+        return {"heldout_success": mean([*won.values()]), **won}
 
     trainer = Trainer(batches, scorer, partial(_loss, scorer, device), metric)
     epochs = _fitted(trainer, scorer, settings)
-    rows = [
-        _row(f"policy, {name}" if is_joint else "policy", rollouts)
-        for name, rollouts in zip(names, examined(), strict=True)
-    ]
-    facts = {
-        "architecture": sizes,
-        "world": ", ".join(names),
-        "metrics": rows if is_joint else rows[0],
-        "epochs": epochs,
-        "episodes": sum(one.games for one in every) * epochs,
-        "data": {"name": ", ".join(Path(one.data).name for one in every), **data},
-    }
-    meta = {**_made_by(settings, reading), **facts}
-    save_weights(settings.checkpoint, scorer.state_dict(), meta, half=False)
-    return run.summarise(rows, [])
+    table = rows()
+    save_checkpoint(
+        settings,
+        "policy",
+        sizes,
+        scorer.state_dict(),
+        half=False,
+        encoder=reading.version,
+        features={"row": list(reading.row_features), "page": list(reading.page_features)},
+        trained="imitation of a teacher on its own episodes",
+        last=settings.last,
+        builders=settings.builders,
+        world=", ".join(names),
+        metrics=table,
+        epochs=epochs,
+        episodes=sum(one.games for one in every) * epochs,
+        data={"name": ", ".join(Path(one.data).name for one in every), "sha256": hashes},
+    )
+    return run.summarise(table, [])
 
 
 def _fitted(trainer: Trainer[list[Decision]], scorer: nn.Module, settings: DaggerSettings) -> int:

@@ -5,11 +5,11 @@ A :class:`Walk` builds the same contexts as ``graph.agent`` does from the same c
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from stategate.envs.protocols import Observation, Session, View, World
+from stategate.envs.protocols import Observation, View, World
 from stategate.nodes.protocols import (
     BuiltContext,
     ContextRequest,
@@ -29,8 +29,8 @@ from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory, read_trajectories
 from stategate.trainers.settings import RecordedSettings
 
-#: Says which commands are good: of a world and session, the episode's memory, and the page.
-Teacher = Callable[[World, Session, "Walk", Observation], Sequence[str]]
+#: Says which commands are good where an episode stands; none where there is no good one.
+Teacher = Callable[["Walk"], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -49,24 +49,6 @@ class Course:
     teacher: Teacher
     actors: Sequence[str]
     group: Callable[[Mapping[str, Any]], str]
-
-
-@dataclass
-class Played:
-    """An episode so far; ``page`` is the present one."""
-
-    page: Observation
-    instruction: str
-    events: list[Event] = field(default_factory=list)
-    actions: list[tuple[str, ...]] = field(default_factory=list)
-    steps: int = 0
-
-    def trajectory(
-        self, name: str, task: Mapping[str, Any], agent: Mapping[str, Any]
-    ) -> Trajectory:
-        """Return the episode ``name`` of ``task`` as ``agent`` played it."""
-        events, actions = tuple(self.events), tuple(self.actions)
-        return Trajectory(name, events, self.page.reward, self.instruction, task, agent, actions)
 
 
 #: Episodes to fit, to choose by, and to report on (perhaps none).
@@ -132,10 +114,6 @@ class Reader:
     budget: int
 
 
-#: Returns the action on a page, from the episode's memory up to it.
-Decide = Callable[["Walk", Session, Observation], str]
-
-
 class Readers:
     """Draws readers: a builder by the weights of ``builders``, at a budget even on a log scale.
 
@@ -164,33 +142,6 @@ class Readers:
         (params,) = rng.choices(self._kinds, self._weights)
         return Reader(params, round(self._low * (self._high / self._low) ** rng.random()))
 
-    def play(
-        self,
-        reader: Reader,
-        world: World,
-        task: Mapping[str, Any],
-        decide: Decide,
-        max_steps: int,
-    ) -> Played:
-        """Play ``task`` to its end, or for ``max_steps``, and return its record."""
-        session, page = world.reset(task)
-        walk = Walk(self, reader, world.instruction(session))
-        played = Played(page, walk.instruction, [Event("OBS", page.text, 0)], [page.actions])
-        while not page.done and played.steps < max_steps:
-            before, t = page, played.steps
-            action = decide(walk, session, page)
-            session, page = world.step(session, action)
-            walk.took(before, action, page)
-            played.events.append(Event("ACT", action, t))
-            if page.done:
-                played.events.append(Event("REWARD", str(page.reward), t))
-                played.events += [Event("OBS", page.text, t), Event("DONE", "", t)]
-            else:
-                played.events.append(Event("OBS", page.text, t + 1))
-            played.actions.append(page.actions)
-            played.page, played.steps = page, t + 1
-        return played
-
     def source(self, observation: Observation) -> PageSource:
         """Return the page's chunks, made once for each of the latest few thousand pages."""
         return self._source(observation.text, observation.actions, observation.done)
@@ -208,31 +159,37 @@ def parse_kind(text: str) -> dict[str, Any]:
 
 
 class Walk:
-    """One episode's memory: look at a page, tell what was done there, look at the next."""
+    """One episode as it is played, from its reset on: look at the page, take an action, look again."""
 
-    def __init__(self, readers: Readers, reader: Reader, instruction: str) -> None:
-        self.reader, self.instruction = reader, instruction
-        self._readers = readers
-        self._remember = readers.remember
-        self.events: tuple[Event, ...] = ()
+    def __init__(
+        self, readers: Readers, reader: Reader, world: World, task: Mapping[str, Any]
+    ) -> None:
+        self.reader, self.world, self._readers = reader, world, readers
+        self.session, self.page = world.reset(task)
+        self.instruction = world.instruction(self.session)
+        #: What short-term memory keeps of earlier steps.
+        self.memory: tuple[Event, ...] = ()
         #: Every action so far with the page that it led to, the first page with "".
-        self.past: list[tuple[str, str]] = []
+        self.past: list[tuple[str, str]] = [("", self.page.text)]
         self.step = 0
+        self._events = [Event("OBS", self.page.text, 0)]
+        self._actions = [self.page.actions]
 
-    def look(self, observation: Observation, reader: Reader | None = None) -> BuiltContext:
-        """Return what the actor (or another ``reader``) reads of ``observation``."""
-        reader = reader or self.reader
-        if not self.past:
-            self.past.append(("", observation.text))
-        resources = self._readers.resources
-        source = self._readers.source(observation)
+    def goes_on(self, max_steps: int) -> bool:
+        """Say whether there is another step to take."""
+        return not self.page.done and self.step < max_steps
+
+    def look(self, reader: Reader | None = None) -> BuiltContext:
+        """Return what the actor (or another ``reader``) reads of the page."""
+        reader, resources = reader or self.reader, self._readers.resources
+        source = self._readers.source(self.page)
         if resources.profile.partially_observed:
-            source = source.after(self.events)
+            source = source.after(self.memory)
         request = ContextRequest(
             instruction=self.instruction,
-            observation=observation,
+            observation=self.page,
             source=source,
-            events=self.events,
+            events=self.memory,
             budget=reader.budget,
             state=None,
             profile=resources.profile,
@@ -240,20 +197,36 @@ class Walk:
         context: BuiltContext = resources.get(reader.context)(request)
         return context
 
-    def took(self, observation: Observation, action: str, outcome: Observation) -> None:
-        """Remember that ``action`` was taken on ``observation`` and led to ``outcome``."""
+    def take(self, action: str) -> None:
+        """Take ``action``, and remember it with the page that it leads to."""
+        before, t = self.page, self.step
+        self.session, self.page = self.world.step(self.session, action)
         record = StepRecord(
-            "walk",
-            "walk",
-            self.step,
-            {},
-            self.instruction,
-            observation,
-            None,
-            Decision(action),
-            outcome,
-            self.events,
+            thread_id="walk",
+            episode_id="walk",
+            step=t,
+            task={},
+            instruction=self.instruction,
+            observation=before,
+            context=None,
+            decision=Decision(action),
+            outcome=self.page,
+            events=self.memory,
         )
-        self.events = tuple(self._remember(record) or ())
-        self.past.append((action, outcome.text))
+        self.memory = tuple(self._readers.remember(record) or ())
+        self.past.append((action, self.page.text))
+        self._events.append(Event("ACT", action, t))
+        if self.page.done:
+            self._events += [Event("REWARD", str(self.page.reward), t)]
+            self._events += [Event("OBS", self.page.text, t), Event("DONE", "", t)]
+        else:
+            self._events.append(Event("OBS", self.page.text, t + 1))
+        self._actions.append(self.page.actions)
         self.step += 1
+
+    def trajectory(
+        self, name: str, task: Mapping[str, Any], agent: Mapping[str, Any]
+    ) -> Trajectory:
+        """Return the episode ``name`` of ``task`` as ``agent`` played it."""
+        events, actions = tuple(self._events), tuple(self._actions)
+        return Trajectory(name, events, self.page.reward, self.instruction, task, agent, actions)

@@ -4,18 +4,22 @@ What a trainer writes of its settings into its run directory and its checkpoint 
 here needs torch, so a mistake is told, and help given, before anything heavy is loaded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stategate.nodes.registry import first_problem
 from stategate.stores.assets.downloads import sha256
+from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError, describe_error
 from stategate.stores.files import read_yaml
 from stategate.stores.runs import RunDirectory, provenance, public_config
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 RECIPES = Path(__file__).with_name("recipes.yaml")
 #: A kind, or a mapping with a kind and its parameters.
@@ -209,21 +213,26 @@ def _values(name: str | Path) -> dict[str, Any]:
     return {**(recipes[base] if base else {}), **own}
 
 
-def open_run(settings: Settings, facts: dict[str, Any] | None = None) -> RunDirectory:
-    """Make or reopen the run directory; one of other settings is refused.
-
-    ``facts`` are written beside the settings; by default the hashes of the episodes' files.
-    """
-    if facts is None:
-        files = {name: getattr(settings, name, "") for name in ("data", "heldout")}
-        facts = {"data": {name: sha256(Path(path)) for name, path in files.items() if path}}
+def open_run(settings: Settings, facts: dict[str, Any]) -> RunDirectory:
+    """Make or reopen the run directory; one of other settings and ``facts`` is refused."""
     args = {"settings": public_config(settings.model_dump()), "seed": settings.seed, **facts}
     return RunDirectory(settings.run, {**provenance(), **args})
 
 
-def result(settings: RecordedSettings, epochs: int, metrics: dict[str, Any]) -> dict[str, Any]:
-    """Return what every checkpoint made of recorded episodes says of its making."""
-    path = Path(settings.data)
-    data = {"name": path.name, "sha256": sha256(path)}
-    record = {"data": data, "metrics": metrics, "epochs": epochs, "seed": settings.seed}
-    return {**record, **provenance()}
+def data_hashes(settings: RecordedSettings) -> dict[str, str]:
+    """Return the hash of each file of recorded episodes, by its field."""
+    files = {"data": settings.data, "heldout": settings.heldout}
+    return {name: sha256(Path(path)) for name, path in files.items() if path}
+
+
+def save_checkpoint(
+    settings: Settings,
+    kind: str,
+    architecture: Mapping[str, Any],
+    tensors: "Mapping[str, Tensor]",
+    half: bool = True,
+    **facts: Any,
+) -> None:
+    """Write the checkpoint of ``settings``, with ``facts`` of its making."""
+    meta = {"kind": kind, "architecture": architecture, **facts, "seed": settings.seed}
+    save_weights(settings.checkpoint, tensors, {**meta, **provenance()}, half)

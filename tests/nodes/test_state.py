@@ -20,7 +20,7 @@ from stategate.nodes.update_state.state_models import INPUT_TYPES
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
-from stategate.trainers.episodes import Readers, make_resources
+from stategate.trainers.episodes import Readers, Walk, make_resources
 from tests.kit import rule_moves
 
 
@@ -49,11 +49,11 @@ def test_the_state_has_constant_size_and_reads_in_order(checkpoint):
     resources = Resources(None, Hashing(), env=WebShopEnv())
     updater = Gru(checkpoint=checkpoint).build(resources)
     shop = WebShop.load("sample")
-    moves = iter(rule_moves(5))
     readers = Readers({"full": 1}, make_resources(WebShopEnv()))
-    reader = readers.draw(random.Random(0))
-    played = readers.play(reader, shop, {"goal": 5}, lambda walk, session, page: next(moves), 20)
-    events = played.trajectory("e", {}, {}).events
+    walk = Walk(readers, readers.draw(random.Random(0)), shop, {"goal": 5})
+    for move in rule_moves(5):
+        walk.take(move)
+    events = walk.trajectory("e", {}, {}).events
     state = updater.initial()
     for event in events:
         state = updater.update(state, [event])

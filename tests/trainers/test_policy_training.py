@@ -55,23 +55,16 @@ def test_every_command_that_the_teacher_calls_good_wins_sooner_than_searching():
         taken = []
         for is_teacher in (True, False):
             rng = random.Random(3)
-            session, page = world.reset(task)
-            readers, asked = (
-                Readers({"full": 1}, make_resources(plan.env)),
-                world.instruction(session),
-            )
-            walk = Walk(readers, readers.draw(rng), asked)
-            while not page.done and walk.step < 49:
-                walk.look(page)
+            readers = Readers({"full": 1}, make_resources(plan.env))
+            walk = Walk(readers, readers.draw(rng), world, task)
+            while walk.goes_on(49):
                 if is_teacher:
-                    action = rng.choice(list(plan.teacher(world, session, walk, page)))
+                    action = rng.choice(list(plan.teacher(walk)))
                 else:
-                    known = knowledge_of(walk.past, page.text, page.actions)
-                    action, _ = decide(asked, known, page.actions)
-                session, outcome = world.step(session, action)
-                walk.took(page, action, outcome)
-                page = outcome
-            assert page.done
+                    known = knowledge_of(walk.past, walk.page.text, walk.page.actions)
+                    action, _ = decide(walk.instruction, known, walk.page.actions)
+                walk.take(action)
+            assert walk.page.done
             taken.append(walk.step)
         steps.append(taken)
     assert sum(knowing for knowing, _ in steps) < sum(blind for _, blind in steps)
@@ -151,7 +144,7 @@ def test_practice_goals_are_of_no_product_that_an_earlier_goal_or_the_other_side
 
 def test_a_walk_builds_the_contexts_that_the_graph_builds(shop):
     readers = readers_of({"window:events=4": 1.0}, 220, 220)
-    walk = Walk(readers, readers.draw(random.Random(0)), shop.goals[2]["instruction_text"])
+    walk = Walk(readers, readers.draw(random.Random(0)), shop, {"goal": 2})
     overrides = [
         "updater.kind=none",
         "embedder.kind=hashing",
@@ -167,12 +160,9 @@ def test_a_walk_builds_the_contexts_that_the_graph_builds(shop):
     ):
         seen += [u["context"] for n, u in update.items() if n == "build_context"]
         seen += [u["action"] for n, u in update.items() if n == "act"]
-    session, page = shop.reset(goal=2)
     for built, action in zip(seen[::2], seen[1::2], strict=True):
-        assert walk.look(page) == built
-        session, outcome = shop.step(session, action)
-        walk.took(page, action, outcome)
-        page = outcome
+        assert walk.look() == built
+        walk.take(action)
 
 
 def test_a_rollout_is_the_episode_that_the_graph_plays(tmp_path):
@@ -197,23 +187,20 @@ def test_the_teacher_reads_features_leaves_what_is_wrong_and_buys_what_is_right(
     readers = readers_of({"full": 1.0})
     rewards, done = [], Counter()
     for goal in range(30):
-        session, page = shop.reset(goal=goal)
-        walk = Walk(readers, readers.draw(random.Random(0)), shop.instruction(session))
+        walk = Walk(readers, readers.draw(random.Random(0)), shop, {"goal": goal})
         rng = random.Random(goal)
-        while not page.done and walk.step < 20:
-            good = good_actions(shop, session, walk, page)
-            wrong = [a for a in page.actions if OPENED.fullmatch(a)]
+        while walk.goes_on(20):
+            good = good_actions(walk)
+            wrong = [a for a in walk.page.actions if OPENED.fullmatch(a)]
             # The policy errs now and then: it opens anything that is listed.
             action = (
                 rng.choice(wrong)
                 if wrong and rng.random() < 0.4
-                else good[0 if session["page"] == "item" else -1]
+                else good[0 if walk.session["page"] == "item" else -1]
             )
-            assert action in page.actions or action.startswith("search[")
+            assert action in walk.page.actions or action.startswith("search[")
             done[action.partition("[")[0] if action.startswith("search") else action] += 1
-            session, outcome = shop.step(session, action)
-            walk.took(page, action, outcome)
-            page = outcome
-        rewards.append(page.reward)
+            walk.take(action)
+        rewards.append(walk.page.reward)
     assert done[FEATURES] > 20 < done[PREV]
     assert sum(reward == 1 for reward in rewards) >= 24

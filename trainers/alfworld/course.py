@@ -17,15 +17,14 @@ from stategate.envs.alfworld.expert import (
     knowledge_of,
 )
 from stategate.envs.alfworld.reading import command_of, kind_of
-from stategate.envs.protocols import Observation, Session, World
 from stategate.nodes.observe.alfworld import AlfWorldEnv
 from stategate.trainers.episodes import Course, Walk
 
 
-def good_commands(world: World, session: Session, walk: Walk, page: Observation) -> Sequence[str]:
-    """Return the optimal commands at ``page``; none where the expert has none."""
+def good_commands(walk: Walk) -> Sequence[str]:
+    """Return the optimal commands where ``walk`` stands; none where the expert has none."""
+    world, page, instruction = walk.world, walk.page, walk.instruction
     assert isinstance(world, AlfWorld)  # noqa: S101 - the course's own world
-    instruction = world.instruction(session)
     knowledge = knowledge_of(walk.past, page.text, page.actions)
     goal = goal_here(instruction, knowledge, page.actions)
     carries = kind_of(knowledge.hand) == goal.thing
@@ -33,7 +32,7 @@ def good_commands(world: World, session: Session, walk: Walk, page: Observation)
     done = delivered(goal, knowledge)
     there = {
         place
-        for place, things in world.contents(session).items()
+        for place, things in world.contents(walk.session).items()
         if place not in knowledge.seen
         and any(kind_of(t) == target_kind and t not in done for t in things)
     }

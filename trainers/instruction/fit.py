@@ -20,9 +20,8 @@ from stategate.language.instruction.goals import KINDS, OTHER
 from stategate.language.instruction.parsed import parse
 from stategate.language.instruction.weights import install
 from stategate.stores.assets.downloads import sha256
-from stategate.stores.assets.weights import load_arrays, save_weights
+from stategate.stores.assets.weights import load_arrays
 from stategate.stores.progress import Progress
-from stategate.stores.runs import provenance
 from stategate.trainers.instruction import networks
 from stategate.trainers.instruction.pages import (
     ChoiceExample,
@@ -33,7 +32,7 @@ from stategate.trainers.instruction.pages import (
 )
 from stategate.trainers.instruction.rooms import Recombined, goals_of_games, read_people
 from stategate.trainers.instruction.shop import ShopData
-from stategate.trainers.settings import InstructionSettings, open_run
+from stategate.trainers.settings import InstructionSettings, open_run, save_checkpoint
 from stategate.trainers.trainer import Figures, Trainer, shuffled
 
 _LAYERED_RATE = 0.2  # of the learning rate, for layers over few features
@@ -84,7 +83,7 @@ def train(settings: InstructionSettings) -> dict[str, Any]:
     """Train all parts, each read by the earlier ones; write the checkpoint and a summary."""
     torch.manual_seed(settings.seed)
     people = Path(settings.people)
-    facts = {"data": {"people": sha256(people), "name": people.name}}
+    facts: dict[str, Any] = {"data": {"people": sha256(people), "name": people.name}}
     run = open_run(settings, facts)
     reader, shop = Reader(settings), ShopData.of(settings)
     _fit_rooms(reader, people)
@@ -99,14 +98,9 @@ def train(settings: InstructionSettings) -> dict[str, Any]:
     subjects: Sides[SubjectExample] = _examples(partial(subject_examples, shop.world), shops)
     part = networks.SubjectNetwork(len(subjects[0][0].row))
     reader.fit(part, "subjects", subjects, _LAYERED_RATE)
-    meta: dict[str, Any] = {
-        "kind": "instruction",
-        "architecture": reader.columns,
-        "metrics": reader.figures,
-    }
-    meta |= {"held_out": list(settings.held_out), "families": shop.families}
-    meta |= {"seed": settings.seed, **facts, **provenance()}
-    save_weights(settings.checkpoint, reader.arrays, meta, half=False)
+    facts |= {"metrics": reader.figures, "held_out": list(settings.held_out)}
+    facts |= {"families": shop.families}
+    save_checkpoint(settings, "instruction", reader.columns, reader.arrays, half=False, **facts)
     return run.summarise([{"agent": "held out", "n": len(shops[1]), **reader.figures}], [])
 
 

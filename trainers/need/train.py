@@ -16,15 +16,13 @@ from langchain_core.messages import BaseMessage, messages_to_dict
 from stategate.graph.exported import read_threads
 from stategate.nodes.build_context.messages.need import KIND
 from stategate.nodes.protocols import Vector
-from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_text
-from stategate.stores.runs import provenance
 from stategate.trainers.calibration import area_under_curve, calibrated
 from stategate.trainers.need.labels import LabelledThread, labelled
 from stategate.trainers.need.model import NeedNetwork, fit, scored
 from stategate.trainers.need.tool_tasks import tool_tasks
-from stategate.trainers.settings import NeedSettings, open_run
+from stategate.trainers.settings import NeedSettings, open_run, save_checkpoint
 
 _MADE_UP = "made-up"
 _CHOOSING = 8  # one task in so many chooses the epoch
@@ -52,11 +50,11 @@ def train(settings: NeedSettings) -> dict[str, Any]:
     rows = {s: scored(network, [e.thread for e in held if e.source == s]) for s in sources}
     calibration = calibrated(np.concatenate([*rows.values()]))
     table = [_row(f"{source}, other tasks", own, calibration) for source, own in rows.items()]
-    _save(network, folder / "held-out", settings, calibration, {})
+    aside = settings.model_copy(update={"checkpoint": str(folder / "held-out")})
+    _save(network, aside, calibration, {})
     _write_threads(folder / "held-out.jsonl", held)
     final = _fitted(examples, settings, "all")
-    facts = {"metrics": table, "data": data}
-    _save(final, Path(settings.checkpoint), settings, calibration, facts)
+    _save(final, settings, calibration, {"metrics": table, "data": data})
     return run.summarise(table, [])
 
 
@@ -119,22 +117,14 @@ def _row(name: str, rows: Vector, calibration: tuple[float, float]) -> dict[str,
 
 def _save(
     network: NeedNetwork,
-    path: Path,
     settings: NeedSettings,
     calibration: tuple[float, float],
     facts: dict[str, Any],
 ) -> None:
     arrays = network.arrays(calibration)
-    meta = {
-        "kind": KIND,
-        "architecture": {name: list(array.shape) for name, array in arrays.items()},
-        "embedder": None,
-        "trained": "cross-entropy: is a part of a result used by a later call or the answer",
-        "seed": settings.seed,
-        **facts,
-        **provenance(),
-    }
-    save_weights(str(path), arrays, meta)
+    shapes = {name: list(array.shape) for name, array in arrays.items()}
+    trained = "cross-entropy: is a part of a result used by a later call or the answer"
+    save_checkpoint(settings, KIND, shapes, arrays, trained=trained, **facts)
 
 
 def _write_threads(path: Path, examples: Sequence[Example]) -> None:

@@ -14,9 +14,8 @@ from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy, dropout
 
 from stategate.nodes.update_state.learned import make_model
-from stategate.stores.assets.weights import save_weights
 from stategate.trainers.episodes import embedder_of
-from stategate.trainers.settings import StateSettings, open_run, result
+from stategate.trainers.settings import StateSettings, data_hashes, open_run, save_checkpoint
 from stategate.trainers.state.data import (
     Batch,
     Sequenced,
@@ -33,7 +32,7 @@ def train(settings: StateSettings) -> dict[str, Any]:
     device = pick_device(settings.device)
     embedder = embedder_of(settings)
     view, table, (fitted, validation, heldout) = read_sequences(settings)
-    run = open_run(settings)
+    run = open_run(settings, {"data": data_hashes(settings)})
     table.embed(embedder)
     reported = heldout or validation
     seen = {c.label for e in (*fitted, *validation, *heldout) for c in e.choices}
@@ -75,8 +74,16 @@ def train(settings: StateSettings) -> dict[str, Any]:
         summary_row(settings.model, {"accuracy": hits(reported)}, groups),
         summary_row("majority class", {"accuracy": of_commonest}, groups),
     ]
-    meta = {"kind": "state", "architecture": model.architecture, "embedder": embedder.name}
-    meta |= {"world": view.name, "classes": list(classes)}
-    meta |= result(settings, len(history) - 1, rows[0])
-    save_weights(settings.checkpoint, model.state_dict(), meta)
+    save_checkpoint(
+        settings,
+        "state",
+        model.architecture,
+        model.state_dict(),
+        embedder=embedder.name,
+        world=view.name,
+        classes=list(classes),
+        data=data_hashes(settings),
+        metrics=rows[0],
+        epochs=len(history) - 1,
+    )
     return run.summarise(rows, [])

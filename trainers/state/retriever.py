@@ -21,10 +21,10 @@ from stategate.nodes.retrieval.align import FEATURES, match
 from stategate.nodes.retrieval.page import describe
 from stategate.nodes.update_state.learned import load_model
 from stategate.nodes.update_state.state_models import StateModel
-from stategate.stores.assets.weights import require_match, save_weights
+from stategate.stores.assets.weights import require_match
 from stategate.stores.errors import UserError
 from stategate.trainers.episodes import embedder_of, group_of
-from stategate.trainers.settings import RetrieverSettings, open_run, result
+from stategate.trainers.settings import RetrieverSettings, data_hashes, open_run, save_checkpoint
 from stategate.trainers.state.data import (
     Sequenced,
     TextTable,
@@ -64,7 +64,7 @@ def train(settings: RetrieverSettings) -> dict[str, Any]:
     embedder = embedder_of(settings)
     require_match(settings.state, state, "embedder", embedder.name, "set its embedder")
     view, table, (fitted_episodes, validated, heldout) = read_sequences(settings)
-    run = open_run(settings)
+    run = open_run(settings, {"data": data_hashes(settings)})
     table.embed(embedder)
     model.to(device)
 
@@ -104,11 +104,19 @@ def train(settings: RetrieverSettings) -> dict[str, Any]:
         _recalled("trained", ranks, reported.groups),
         _recalled("instruction", alike, reported.groups),
     ]
-    meta = {"kind": "retriever", "architecture": sizes, "embedder": embedder.name}
-    meta |= {"world": view.name, "state": state["architecture"]["kind"]}
-    meta |= {"state_sha256": state["sha256"]}
-    meta |= result(settings, len(history) - 1, rows[0])
-    save_weights(settings.checkpoint, projection.state_dict(), meta)
+    save_checkpoint(
+        settings,
+        "retriever",
+        sizes,
+        projection.state_dict(),
+        embedder=embedder.name,
+        world=view.name,
+        state=state["architecture"]["kind"],
+        state_sha256=state["sha256"],
+        data=data_hashes(settings),
+        metrics=rows[0],
+        epochs=len(history) - 1,
+    )
     return run.summarise(rows, [])
 
 

@@ -7,14 +7,13 @@ product by who knows made the policy leave right ones: 27 of 154 held out, where
 """
 
 import random
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from stategate.envs.protocols import Observation, Session, World
+from stategate.envs.protocols import Observation, Session
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.pages import PER_PAGE, SEARCH
-from stategate.envs.webshop.reward import score, type_parts
+from stategate.envs.webshop.reward import score
 from stategate.envs.webshop.view import OPENED
 from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.nodes.act.page_features import texts_of
@@ -29,13 +28,14 @@ _WHOLE = Reader(Full(), 4000)  # what the rule reads
 _RULE, _EAGER = RuleActor(Rule()), RuleActor(Rule(threshold=0))
 
 
-def good_actions(world: World, session: Session, walk: Walk, page: Observation) -> Sequence[str]:
-    """Return the optimal actions at this page; none where there is no good one."""
+def good_actions(walk: Walk) -> Sequence[str]:
+    """Return the optimal actions where ``walk`` stands."""
+    world, session = walk.world, walk.session
     assert isinstance(world, WebShop)  # noqa: S101 - the course's worlds are
-    step, whole = walk.step, walk.look(page, _WHOLE)
+    step, whole = walk.step, walk.look(_WHOLE)
     own = _RULE(whole, step).action
     if session["page"] in ("search", "results"):
-        return [own, *_oracle_actions(world, session, page)]
+        return [own, *_oracle_actions(world, session, walk.page)]
     if session["page"] == "item" and _is_right(world, session):
         return [own, _EAGER(whole, step).action]
     return [own]
@@ -97,22 +97,6 @@ def _first(world: WebShop, number: int, text: str, query: str) -> int:
     return next(places, PER_PAGE * _PAGES) // PER_PAGE
 
 
-def weight(world: WebShop, number: int) -> int:
-    """Return how often to practise a goal: the more options and the more look-alikes, the oftener.
-
-    A look-alike is a product of its type on the first page of a search for its kind and properties.
-    """
-    goal = world.goals[number]
-    query = re.sub(r"[\[\]<>]", " ", " ".join((goal["query"], *goal["attributes"])))
-    rivals = sum(
-        type_parts(world.products[asin], goal)["r_type"] == 1
-        for asin in world.search(query, PER_PAGE)
-        if asin != goal["asin"]
-    )
-    options = len(goal["goal_options"])
-    return 1 + options * (1 + int(rivals) // 3)
-
-
 _SHOWN = 110  # goals to develop with
 _ACTORS = (
     "rule",
@@ -140,11 +124,7 @@ def course(data: str, seed: int) -> Course:
     return Course(
         WebShopEnv(),
         {mode: one.world for mode, one in plans.items()},
-        [
-            {"goal": goal}
-            for goal in plan.training
-            for _ in range(weight(plan.world, goal))  # the harder, the oftener
-        ],
+        [{"goal": goal} for goal in plan.training],
         [{"goal": goal} for goal in (*plan.heldout, *plan.made_heldout, *shown_goals)],
         good_actions,
         _ACTORS,
