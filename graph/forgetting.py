@@ -94,7 +94,7 @@ def _clear_traces(
     texts: Sequence[str],
     others: set[str],
 ) -> int:
-    """Delete the forgotten steps and copies of them, as a forked episode has; returns how many."""
+    """Delete the forgotten steps and copies of them in other episodes; returns how many."""
     if place is None or not _is_there(place):
         return 0
     store = TraceStore(place)

@@ -15,7 +15,7 @@ from stategate.graph.checkpoints import thread_name
 from stategate.graph.nodes import NODES, apply_decision, update_state
 from stategate.graph.state import UNTRACKED, State, overrides_of, unpack_decision, validated
 from stategate.nodes.act.replies import parse
-from stategate.nodes.protocols import BuiltContext, Decision, ForksEpisodes
+from stategate.nodes.protocols import BuiltContext, Decision
 from stategate.stores.errors import UserError
 
 _GONE = "the checkpoint of step {} is gone: start the task again"
@@ -283,7 +283,8 @@ class Session:
 
         ``context`` is a context builder (``{"kind": "window"}``) or overrides of several slots
         (``{"context": {...}, "actor": {...}}``). ``step`` forks where that step begins instead. The
-        copy can go back as far as this session can, which is left as it was.
+        copy can go back as far as this session can, which is left as it was. A trace of the copy begins
+        at the fork.
         """
         name = thread_id or f"{self.thread_id}-{uuid.uuid4().hex[:8]}"
         new = Session(self.graph, name, user=self.user)
@@ -300,10 +301,6 @@ class Session:
         for number in range(min(states), last + 1):
             copied = {**states[number], "episode_id": episode, "episodes": 1}
             write_head(self.graph, new.config, copied, _node_at(number))
-        for params in self.agent.config.memory:
-            writer = self.agent.resources.get(params)
-            if isinstance(writer, ForksEpisodes):
-                writer.fork(values["episode_id"], episode, last, new.thread_id)
         return new
 
     def _newest_first(self) -> Iterator[tuple[int, State]]:

@@ -295,15 +295,6 @@ class StepRecord:
 MemoryWriter = Callable[[StepRecord], Sequence[Event] | None]
 
 
-@runtime_checkable
-class ForksEpisodes(Protocol):
-    """A memory writer that keeps episodes: a fork of a thread copies its own."""
-
-    def fork(self, source: str, target: str, steps: int, thread_id: str = "") -> None:
-        """Copy the first ``steps`` steps of episode ``source`` as those of ``target``."""
-        ...
-
-
 class Params(BaseModel, ABC):
     """Parameters of one kind: JSON-serialisable, frozen, unknown fields refused.
 

@@ -83,7 +83,7 @@ def from_events(
 ) -> Episode:
     """Make an episode of its recorded events (see ``stores.traces``).
 
-    Raises ``ValueError`` where there is no action, or an action without a page before it.
+    Raises ``ValueError`` where there is no action, no first one, or one without a page before it.
     """
     pages: dict[int, list[str]] = {}
     acts: dict[int, str] = {}
@@ -95,6 +95,8 @@ def from_events(
     if not acts:
         raise ValueError("the episode holds no action")
     order = sorted(acts)
+    if order[0]:
+        raise ValueError("its first steps are another episode's: it was forked")
     steps = []
     for t, following in zip(order, [*order[1:], None], strict=True):
         if t not in pages:

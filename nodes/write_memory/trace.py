@@ -23,31 +23,21 @@ class Trace(MemoryParams):
 
     def build(self, resources: Resources) -> MemoryWriter:
         """Open the store, once. Raises ``UserError`` where that fails."""
-        return TraceWriter(TraceStore(self.path or home() / "traces.sqlite"))
+        store = TraceStore(self.path or home() / "traces.sqlite")
 
+        def write_memory(record: StepRecord) -> None:
+            store.write_step(
+                record.episode_id,
+                record.step,
+                events_of(record),
+                thread_id=record.thread_id,
+                task=record.task,
+                instruction=record.instruction,
+                reward=record.outcome.reward if _is_scored(record) else None,
+                done=record.outcome.done,
+            )
 
-class TraceWriter:
-    """The writer behind ``trace``; ``fork`` copies what came before a forked moment."""
-
-    def __init__(self, store: TraceStore) -> None:
-        self.store = store
-
-    def __call__(self, record: StepRecord) -> None:
-        """Keep the step."""
-        self.store.write_step(
-            record.episode_id,
-            record.step,
-            events_of(record),
-            thread_id=record.thread_id,
-            task=record.task,
-            instruction=record.instruction,
-            reward=record.outcome.reward if _is_scored(record) else None,
-            done=record.outcome.done,
-        )
-
-    def fork(self, source: str, target: str, steps: int, thread_id: str = "") -> None:
-        """Give the new episode ``target``, on thread ``thread_id``, the first steps of ``source``."""
-        self.store.fork(source, target, steps, thread_id)
+        return write_memory
 
 
 def events_of(record: StepRecord) -> list[Event]:

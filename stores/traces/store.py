@@ -135,34 +135,6 @@ class TraceStore:
                 db.execute(_episodes.delete().where(own, ~is_left))
         return count
 
-    def fork(self, source: str, target: str, steps: int, thread_id: str = "") -> None:
-        """Copy the first ``steps`` steps of episode ``source`` to a new episode ``target``.
-
-        A fork onto itself changes nothing. ``thread_id`` is the new one's, ``target`` if not given.
-        """
-        if source == target:
-            return
-        new = {
-            "episode_id": target,
-            "thread_id": thread_id or target,
-            "started": time.time(),
-            "reward": 0.0,
-            "done": 0,
-            "steps": steps,
-        }
-        with self._db.write() as db:
-            for table in (_events, _episodes):
-                db.execute(table.delete().where(table.c.episode_id == target))
-                changed = new if table is _episodes else {"episode_id": target}
-                copied = [
-                    sa.literal(changed[c.name], c.type) if c.name in changed else c
-                    for c in table.columns
-                ]
-                query = sa.select(*copied).where(table.c.episode_id == source)
-                if table is not _episodes:
-                    query = query.where(table.c.step < steps)
-                db.execute(table.insert().from_select(table.columns.keys(), query))
-
     def episodes(self, *, done: bool | None = None) -> list[dict[str, Any]]:
         """Return episodes, newest first, as dicts (``task`` and ``agent`` parsed)."""
         query = sa.select(_episodes).order_by(_episodes.c.started.desc(), _episodes.c.episode_id)

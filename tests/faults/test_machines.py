@@ -76,12 +76,6 @@ class Traces(Stored):
         if steps:
             self.write(f"e{episode}", max(len(steps) - 1 - back, 0), text, "again")
 
-    @rule(source=FEW, copy=FEW, steps=FEW)
-    def fork(self, source, copy, steps):
-        if source != copy and len(self.model.get(f"e{source}", ())) > steps > 0:
-            self.store.fork(f"e{source}", f"e{copy}", steps)
-            self.model[f"e{copy}"] = self.model[f"e{source}"][:steps]
-
     def write(self, name, step, text, action):
         events = [Event("OBS", text, step), Event("ACT", action, step)]
         self.store.write_step(name, step, events, reward=1.0)

@@ -20,7 +20,6 @@ from stategate.stores.errors import UserError
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.tokens import count_tokens
 from stategate.stores.traces import Event
-from stategate.stores.traces.store import TraceStore
 from tests.kit import built_contexts
 
 
@@ -82,15 +81,6 @@ def test_trace_events_come_in_order_with_errors_and_the_last_page():
         e.kind for e in events_of(record(decision=Decision("x", fallback="why"), outcome=receipt))
     ]
     assert kinds == ["OBS", "ACT", "ERROR", "REWARD", "OBS", "DONE"]
-
-
-def test_trace_forks_through_its_store(tmp_path):
-    path = str(tmp_path / "t.sqlite")
-    writer = Trace(path=path).build(Resources(env=WebShopEnv()))
-    for step in range(3):
-        writer(record(step))
-    writer.fork("e", "f", 1)
-    assert len(TraceStore(path).events("f")) == 2
 
 
 def world(tmp_path, user="ana", env=("webshop", {}), actor="rule", **short_term):
