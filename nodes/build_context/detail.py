@@ -212,12 +212,7 @@ def plain_ladder(fragments: Sequence[Fragment], *tiers: int) -> Ladder:
         if lines[-1] and lines[-1][-1].text.endswith("\n"):
             lines.append([])
         lines[-1].append(fragment)
-    ladder = Ladder()
-    for i, line in enumerate(lines):
-        unit = ladder.unit(tiers[min(i, len(tiers) - 1)], _cost(text_of(line)))
-        for fragment in line:
-            ladder.add(fragment, unit)
-    return ladder
+    return _ladder_of(lines, tiers)
 
 
 def echo_ladder(piece: Piece, tier: int) -> Ladder:
@@ -225,11 +220,16 @@ def echo_ladder(piece: Piece, tier: int) -> Ladder:
     number, action, *others = piece.fragments
     match = _WORD.match(action.text)
     head = replace(action, text=match[0] if match else action.text)
-    more = (replace(action, text=action.text[len(head.text) :]), *others)
+    more = replace(action, text=action.text[len(head.text) :])
+    return _ladder_of([[number, head], [more, *others]], (tier, 3))
+
+
+def _ladder_of(groups: Sequence[Sequence[Fragment]], tiers: Sequence[int]) -> Ladder:
+    """Return the ladder in which each group is a unit."""
     ladder = Ladder()
-    for fragments, own_tier in (((number, head), tier), (more, 3)):
-        unit = ladder.unit(own_tier, _cost(text_of(fragments)))
-        for fragment in fragments:
+    for i, group in enumerate(groups):
+        unit = ladder.unit(tiers[min(i, len(tiers) - 1)], _cost(text_of(group)))
+        for fragment in group:
             ladder.add(fragment, unit)
     return ladder
 

@@ -13,11 +13,11 @@ Documents are quoted as data (``nodes.retrieval.page``).
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stategate.envs.protocols import ANSWER, Chunk, Fragment, View, target_of
+from stategate.envs.protocols import ANSWER, Chunk, Fragment, View
 from stategate.language.dates import resolved
 from stategate.language.utterance import content_of, is_forgetting, read_utterance
 from stategate.language.words import FUNCTION_WORDS
@@ -26,6 +26,7 @@ from stategate.nodes.build_context.assemble import (
     fit,
     headed,
     line_piece,
+    page_piece,
     size_of,
     with_pieces,
 )
@@ -39,7 +40,7 @@ from stategate.nodes.protocols import (
 )
 from stategate.nodes.registry import InnerContext
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.corpus import Retrieval
+from stategate.nodes.retrieval.corpus import CorpusSource, Retrieval
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.nodes.retrieval.page import BREAK, describe, lead, text_of
 from stategate.nodes.retrieval.quoting import quote, quoted_title
@@ -60,15 +61,6 @@ _EXPLAINED = 30  # candidates that are told with the reason why they are not sho
 
 #: All candidates for a question with their scores, best first.
 Find = Callable[[ContextRequest, str], Sequence[tuple[Chunk, float]]]
-
-
-@runtime_checkable
-class WordSource(Protocol):
-    """A source that takes words: a corpus, the parts of a history; a page only takes vectors."""
-
-    def find(self, query: str, k: int, how: Retrieval) -> list[tuple[Chunk, float]]:
-        """Return the ``k`` best candidates for the words of ``query``, with scores."""
-        ...
 
 
 class MemoryReader(BaseModel):
@@ -92,8 +84,7 @@ class ConversationContext(ContextParams):
 
     retrieval: Retrieval = Field(
         default="hybrid",
-        description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences, 'parent' also "
-        "the document's best",
+        description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences",
     )
     history_tokens: int = Field(
         default=600, ge=0, description="tokens the conversation may have in the prompt (0: none)"
@@ -162,7 +153,7 @@ class ConversationContext(ContextParams):
         """Return the ``k`` best candidates of the source for the words of ``query``, with scores."""
         if not k:
             return []
-        if isinstance(request.source, WordSource):
+        if isinstance(request.source, CorpusSource):
             return request.source.find(query, k, self.retrieval)
         vector = resources.embedder.embed([query])[0]
         return request.source.search(vector, k)
@@ -226,16 +217,12 @@ def _question(asked: str, about: str, request: ContextRequest) -> tuple[Piece, i
     longer = (lead("About: "), Fragment(about, role="about"), BREAK, *line)
     if about and count_tokens(text_of((*longer, *cue))) <= request.budget // 2:
         line = longer
-    before = count_tokens(text_of((*line, *cue)))
     shown = (*fit(line, request.budget - count_tokens(text_of(cue))), *cue)
-    size = count_tokens(text_of(shown))
-    if size > request.budget:
-        shown, size = (), 0
-    actions = (ANSWER,) if is_open and shown else ()
-    gone = (ANSWER,) if is_open and not actions else ()
-    text = text_of(shown)
-    piece = Piece("question", "question", text, actions, before, size, None, gone, fragments=shown)
-    return piece, request.budget - size
+    if count_tokens(text_of(shown)) > request.budget:
+        shown = ()
+    chunk = Chunk("question", "question", "", (ANSWER,) if is_open else ())
+    piece = page_piece(chunk, (*line, *cue), shown, None)
+    return piece, request.budget - piece.tokens_after
 
 
 def _passages(
@@ -251,22 +238,18 @@ def _passages(
         number = min(shown, len(ranked)) - place if best_last else place + 1
         whole, title = chunk.text or describe(view, chunk), str(chunk.data.get("title", ""))
         quoted = quote(number, title, whole)
-        before = count_tokens(text_of(quoted))
+        visible = quoted
         if is_full or place >= shown:
-            quoted = ()
-        elif before > room:
+            visible = ()
+        elif count_tokens(text_of(quoted)) > room:
             is_full = True
             size = count_tokens(text_of(quoted_title(title)))
             inner = truncate(whole, max(room - 30 - size, 0))
-            quoted = quote(number, title, inner) if inner.strip() else ()
-            quoted = quoted if count_tokens(text_of(quoted)) <= room else ()
-        text = text_of(quoted)
-        after = count_tokens(text)
-        room -= after
-        offered = tuple(a for a in chunk.actions if target_of(a).lower() in text.lower())
-        gone = tuple(a for a in chunk.actions if a not in offered)
-        piece = Piece(chunk.id, "passage", text, offered, before, after, score, gone)
-        pieces.append(replace(piece, fragments=quoted))
+            visible = quote(number, title, inner) if inner.strip() else ()
+            visible = visible if count_tokens(text_of(visible)) <= room else ()
+        piece = replace(page_piece(chunk, quoted, visible, score), kind="passage")
+        room -= piece.tokens_after
+        pieces.append(piece)
     return pieces[::-1] if best_last else pieces
 
 

@@ -27,20 +27,14 @@ _ACTION = re.compile(r"\s*([\w-]+)\s*\[(.*)\]\s*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Step:
-    """One atomic decision: a tool with its parameters, and what came of it.
+    """One atomic decision: an action as worlds write it, and what came of it.
 
     ``before`` is the page that the decision was taken on, ``after`` the page that it led to.
     """
 
-    tool: str
-    params: str
+    action: str
     before: str = ""
     after: str = ""
-
-    @property
-    def action(self) -> str:
-        """The decision as worlds write it: ``tool[params]``, or a plain command."""
-        return f"{self.tool}[{self.params}]" if self.tool else self.params
 
 
 @dataclass(frozen=True)
@@ -102,8 +96,7 @@ def from_events(
         if t not in pages:
             raise ValueError(f"step {t} has no page")
         after = pages[t][1:] if following is None else pages.get(following, [])[:1]
-        tool, params = parse_action(acts[t])
-        steps.append(Step(tool, params, pages[t][0], after[0] if after else ""))
+        steps.append(Step(acts[t], pages[t][0], after[0] if after else ""))
     named, whole = task_id or episode_id, tuple(steps)
     return Episode(episode_id, named, question, whole, reward, reward >= 1.0, source=source)
 
@@ -156,16 +149,14 @@ def state_text(
     for i, (action, page) in enumerate(recent):
         tool, params = parse_action(action)
         is_last = i == len(recent) - 1
-        # An old page is shown as short-term memory would have kept it, even if all of it is known.
-        stored = truncate(adapter.summary_line(page, question), _STORED)
-        seen = (
-            page_head(adapter, page, question, _CURRENT)
-            if is_last
-            else page_head(adapter, stored, "", _EARLIER)
-        )
+        if not is_last:  # shown as short-term memory would have kept it, even if all of it is known
+            page = truncate(adapter.summary_line(page, question), _STORED)
+        seen = adapter.summary_line(page, question if is_last else "", bare=True)
+        seen = truncate(seen, _CURRENT if is_last else _EARLIER)
         lines.append(f"{tool}({truncate(params, 32)}) → {seen}")
     if not recent:
-        lines.append(f"start → {page_head(adapter, start, question, _CURRENT)}")
+        page = adapter.summary_line(start, question, bare=True)
+        lines.append(f"start → {truncate(page, _CURRENT)}")
     return "\n".join(lines)
 
 
@@ -190,7 +181,8 @@ def situation(adapter: ExperienceAdapter, state: str) -> Hashable:
             question = line.removeprefix("Question: ")
         decision = _DECISION.match(line)
         if decision:
-            last = adapter.move_of(question, Step(decision[1], decision[2]).action)
+            tool, params = decision.groups()
+            last = adapter.move_of(question, f"{tool}[{params}]" if tool else params)
     return adapter.situation(question, last)
 
 
@@ -205,8 +197,3 @@ def online_state(adapter: ExperienceAdapter, request: ContextRequest) -> str:
         decisions.append((act.text, after))
     start = request.observation.text
     return state_text(adapter, request.instruction, decisions, start=start)
-
-
-def page_head(adapter: ExperienceAdapter, page: str, question: str, tokens: int) -> str:
-    """Return the head of ``page`` on one line, without the question and without its marks."""
-    return truncate(adapter.summary_line(page, question, bare=True), tokens)

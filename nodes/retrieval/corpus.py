@@ -8,8 +8,8 @@ numbers) and, for the best candidates, the nearest single sentence (one fact in 
 import hashlib
 import re
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -38,17 +38,25 @@ LAZY_FROM, LAZY_POOL = 1500, 40
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-class PassageIndex(ABC):
-    """Passages that can be searched; where their vectors are is the heir's affair."""
+class TextIndex:
+    """Texts searched as they are, in this process alone: no file, no cutting."""
 
-    def __init__(self, embedder: Embedder) -> None:
+    def __init__(self, texts: Sequence[str], embedder: Embedder) -> None:
         self.embedder = embedder
-        self.passages: list[Passage] = []
-        self._lexical = Lexical(())
+        self.passages = [
+            Passage(str(i), str(i), "", 0, len(text), text) for i, text in enumerate(texts)
+        ]
+        self._lexical = Lexical(texts)
 
-    @abstractmethod
+    @cached_property
+    def _rows(self) -> Vector:
+        return self.embedder.embed([passage.text for passage in self.passages])
+
     def nearest(self, vector: Vector, k: int) -> list[tuple[int, float]]:
         """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
+        scores = self._rows @ vector
+        order = np.argsort(-scores, kind="stable")[:k]
+        return [(int(i), float(scores[i])) for i in order]
 
     def find(self, query: str, k: int, how: Retrieval = "hybrid") -> list[tuple[int, float]]:
         """Return the places of the ``k`` best passages for ``query``, with scores, best first.
@@ -102,25 +110,7 @@ class PassageIndex(ABC):
         return best
 
 
-class TextIndex(PassageIndex):
-    """Texts searched as they are, in this process alone: no file, no cutting."""
-
-    def __init__(self, texts: Sequence[str], embedder: Embedder) -> None:
-        super().__init__(embedder)
-        self.passages = [
-            Passage(str(i), str(i), "", 0, len(text), text) for i, text in enumerate(texts)
-        ]
-        self._lexical = Lexical(texts)
-        self._rows = embedder.embed(texts)
-
-    def nearest(self, vector: Vector, k: int) -> list[tuple[int, float]]:
-        """Return the places of the ``k`` nearest texts, with cosines, best first."""
-        scores = self._rows @ vector
-        order = np.argsort(-scores, kind="stable")[:k]
-        return [(int(i), float(scores[i])) for i in order]
-
-
-class CorpusIndex(PassageIndex):
+class CorpusIndex(TextIndex):
     """The passages of one corpus under one chunking and one embedder, ready to be searched."""
 
     def __init__(
@@ -138,7 +128,7 @@ class CorpusIndex(PassageIndex):
         (each passage once), until something needs them all.
         """
         where = where or str(corpus.folder / "chroma")
-        super().__init__(embedder)
+        super().__init__((), embedder)
         self.corpus = corpus
         self.chunking = chunking
         slug = re.sub(r"[^a-zA-Z0-9]+", "-", embedder.name).strip("-")[:60]
@@ -196,7 +186,7 @@ class CorpusIndex(PassageIndex):
         return len(new), len(gone)
 
     def nearest(self, vector: Vector, k: int) -> list[tuple[int, float]]:
-        """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
+        """Do the same by the vectors on disk; embed what was left for later first."""
         with self._lock:
             if self._pending is not None:
                 with FileLock(str(self.corpus.folder / "index.lock")):

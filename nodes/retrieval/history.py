@@ -51,7 +51,7 @@ class HistorySource:
             chunks = tuple(chunks[i] for i in np.argsort(-by_words, kind="stable")[:_EMBEDDED])
         return nearest(chunks, visible_text, self._embedder, vector, k)
 
-    def find(self, query: str, k: int, how: str = "") -> list[tuple[Chunk, float]]:
+    def find(self, query: str, k: int) -> list[tuple[Chunk, float]]:
         """Return up to ``k`` parts that share words with ``query``, best first."""
         scores = word_scores(dict.fromkeys(words_of(query), 1.0), self._chunks)
         order = np.argsort(-scores, kind="stable")[:k]

@@ -94,16 +94,12 @@ def shielded(fragments: Sequence[Fragment]) -> tuple[Fragment, ...]:
     at = 0
     is_start = True
     for fragment in fragments:
-        lines = []
+        changed = ""
         for line in fragment.text.splitlines(keepends=True):
-            is_own = fragment.role == "lead"
-            lines.append(
-                MARK if is_start and not is_own and is_frame(text[at : at + _HEAD]) else ""
-            )
-            lines.append(line)
+            if is_start and fragment.role != "lead" and is_frame(text[at : at + _HEAD]):
+                changed += MARK
+            changed += line
             at += len(line)
             is_start = line.splitlines() != [line]
-        changed = "".join(lines)
-        same = changed == fragment.text
-        quoted.append(fragment if same else replace(fragment, text=changed))
+        quoted.append(replace(fragment, text=changed))
     return tuple(quoted)

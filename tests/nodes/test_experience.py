@@ -46,9 +46,9 @@ WISH = "Find me a warm wool scarf with color: red, and price lower than 30.00 do
 
 def trajectory(number, reward=1.0, question=WISH):
     steps = (
-        Step("search", "warm wool scarf red", "WebShop Search", "Page 1 (Total results: 50)"),
-        Step("click", "features", "An invented wool scarf", "Text"),
-        Step("click", "buy now", "An invented wool scarf", "done"),
+        Step("search[warm wool scarf red]", "WebShop Search", "Page 1 (Total results: 50)"),
+        Step("click[features]", "An invented wool scarf", "Text"),
+        Step("click[buy now]", "An invented wool scarf", "done"),
     )
     return Episode(f"e{number}", f"t{number}", question, steps, reward, reward == 1.0)
 
@@ -158,7 +158,7 @@ def test_advice_to_search_says_what_it_comes_to_for_this_task(tmp_path, resource
     search = next(requests(resources, (600,), ["webshop"]))
     bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
     other = trajectory(1, question="Find me a lamp")
-    other = replace(other, steps=(Step("search", "lamp", "WebShop Search", "Page 1"),))
+    other = replace(other, steps=(Step("search[lamp]", "WebShop Search", "Page 1"),))
     add_episode(bank, other, resources.embedder, TOLD)
     request = replace(search, instruction=WISH)
     built = Experience(bank=str(tmp_path / "b"), min_score=-1).build(resources)(request)
@@ -177,10 +177,10 @@ DOG_BEDS = (
 
 def episode(reward=1.0, steps=None, **more):
     steps = steps or (
-        Step("search", "easy clean memory foam dog beds navy", "start page", "results"),
-        Step("click", "b0aaaaaaa2", "x [B0AAAAAAA1] y [B0AAAAAAA2]", "item"),
-        Step("click", "navy", "item", "item navy"),
-        Step("click", "buy now", "item navy", "done"),
+        Step("search[easy clean memory foam dog beds navy]", "start page", "results"),
+        Step("click[b0aaaaaaa2]", "x [B0AAAAAAA1] y [B0AAAAAAA2]", "item"),
+        Step("click[navy]", "item", "item navy"),
+        Step("click[buy now]", "item navy", "done"),
     )
     return Episode("e", "t", DOG_BEDS, tuple(steps), reward, reward == 1.0, **more)
 
@@ -223,16 +223,16 @@ def test_worth_is_the_discounted_reward_to_go_and_failure_is_blamed():
 @pytest.mark.parametrize(
     ("step", "move"),
     [
-        (Step("search", "easy clean dog beds memory foam navy"), "search"),
-        (Step("search", "easy clean dog beds memory foam"), "search_no_options"),
-        (Step("search", "dog beds navy"), "search_kind_options"),
-        (Step("search", "dog beds"), "search_kind"),
-        (Step("click", "B0AAAAAAA2"), "open"),
-        (Step("click", "Buy Now"), "buy now"),
-        (Step("click", "navy"), "option"),
-        (Step("click", "beige"), "other_option"),
-        (Step("lookup", "x"), "lookup"),
-        (Step("answer", "x"), "answer"),
+        (Step("search[easy clean dog beds memory foam navy]"), "search"),
+        (Step("search[easy clean dog beds memory foam]"), "search_no_options"),
+        (Step("search[dog beds navy]"), "search_kind_options"),
+        (Step("search[dog beds]"), "search_kind"),
+        (Step("click[B0AAAAAAA2]"), "open"),
+        (Step("click[Buy Now]"), "buy now"),
+        (Step("click[navy]"), "option"),
+        (Step("click[beige]"), "other_option"),
+        (Step("lookup[x]"), "lookup"),
+        (Step("answer[x]"), "answer"),
     ],
 )
 def test_moves(step, move):

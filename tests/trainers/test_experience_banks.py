@@ -19,7 +19,7 @@ from stategate.trainers.bank import build_state_bank, read_episodes
 def episode(number=0, steps=3, **more):
     question = f"Find me a lamp number {number} with color: red"
     made = tuple(
-        Step("click", f"thing {i}", f"page {i} of {number}", f"page {i + 1}") for i in range(steps)
+        Step(f"click[thing {i}]", f"page {i} of {number}", f"page {i + 1}") for i in range(steps)
     )
     facts = {"reward": 1.0, "correct": True, "source": "test", **more}
     return Episode(f"e{number}", f"t{number}", question, made, **facts)
@@ -37,7 +37,7 @@ def test_like_states_fold_into_one_worth_and_other_moves_stay_apart(tmp_path, re
     assert (built.rows, built.read, len(rows)) == (3, 2, 3)
     assert rows[-1].q == pytest.approx(5.0)
     assert rows[-1].data["seen"] == 2
-    other = replace(episode(), id="other", steps=(Step("click", "buy now", "page 0 of 0", "end"),))
+    other = replace(episode(), id="other", steps=(Step("click[buy now]", "page 0 of 0", "end"),))
     assert build_state_bank(tmp_path, [other], resources).rows == 1
 
 
