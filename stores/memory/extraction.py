@@ -60,10 +60,6 @@ _STATES = {
 }
 #: Verbs of which the first person says that something has ended.
 ENDINGS = frozenset("leave quit give stop sell cancel drop abandon".split())
-#: Verbs that stand alone where the subject goes without saying: "gave up coffee", "and works as ...".
-_SUBJECTLESS = frozenset(
-    "gave started moved joined switched sold left quit works work lives live studies".split()
-)
 _CONTRACTED = frozenset(
     "don doesn didn isn aren wasn weren won couldn wouldn haven hasn can".split()
 )
@@ -72,23 +68,14 @@ _AFTERTHOUGHT = re.compile(
     r"currently|from now on|for now)\b",
     re.IGNORECASE,
 )
-#: What opens a clause and says nothing of what it tells.
-_OPENING = re.compile(
-    r"^(?:\W*(?:no|yes|yeah|oh|ah|well|sorry|correction|actually|anyway|okay|hey|hi|by the way)"
-    r"[,.:!-]+\s+)+",
-    re.IGNORECASE,
-)
 #: "moved back to Oslo", "moved from Oslo to Bergen": where to.
 _WHITHER = re.compile(
     r"^(?:(?:back|over|again|away) )?(?:from .+? )?(?=(?:to|into) )", re.IGNORECASE
 )
-#: What was done at work as what has ended.
-_JOB = re.compile(r"^(?:my |the )?(?:job|work|position|working) (?:at|for|with) ", re.IGNORECASE)
 _PAIRS = word_list("irregular_verbs")
 _IRREGULAR = dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True))
 _WITH_E = frozenset(word_list("verbs_in_e"))
 _LOOSE_ENDS = frozenset("on in at since and to for from of the a an until with by or as my".split())
-_VAGUE = frozenset("friend guess point goodness god word turn".split())
 _LONGEST = 14  # words of a value
 _LETTERS = 8_000  # of a turn that are read
 _LED = re.compile(r"(since|starting|as of|until|till)\b", re.IGNORECASE)
@@ -133,10 +120,8 @@ def _sentence_statements(sentence: str, speaker: str, at: float) -> Iterator[Sta
     subject = ""
     for clause in filter(None, map(str.strip, filter(None, _SPLIT.split(sentence)))):
         first = clause.split()[0].lower()
-        if subject and (first in _SUBJECTLESS or _looks_finite(first)):
-            clause = f"{subject} {clause}"
-        elif not subject and first in _SUBJECTLESS:
-            clause = f"I {clause}"
+        if first in _IRREGULAR or (subject and _looks_finite(first)):  # "Gave up coffee."
+            clause = f"{subject or 'I'} {clause}"
         yield from _clause_statements(clause, speaker, at)
         tokens = _TOKEN.findall(clause)
         start, end = _subject(tokens)
@@ -144,7 +129,6 @@ def _sentence_statements(sentence: str, speaker: str, at: float) -> Iterator[Sta
 
 
 def _clause_statements(clause: str, speaker: str, at: float) -> Iterator[Statement]:
-    clause = _OPENING.sub("", clause)
     when = [_open_ended(clause, span) for span in spans(clause, at)]
     bare = _AFTERTHOUGHT.sub("", clause)
     for span in when:
@@ -253,13 +237,10 @@ def _endings(speaker: str, verb: str, value: str, when: Sequence[Span]) -> Itera
         yield statement(speaker, verb, value, when)
         return
     ended = rest if first.lower() == "up" else value
-    if job := _JOB.match(ended):
-        yield statement(speaker, "works at", ended[job.end() :], when, negated=True)
-        return
     yield statement(speaker, verb, ended, when, negated=True)
     doing, _, what = ended.partition(" ")
-    if verb in ("stop", "quit", "give") and doing.endswith("ing") and what:
-        yield statement(speaker, base_of(doing.lower()), what, when, negated=True)
+    if doing.endswith("ing") and what:
+        yield from _other_statements(speaker, ("I",), base_of(doing.lower()), what, True, when)
 
 
 def _other_statements(
@@ -268,7 +249,7 @@ def _other_statements(
     first, noun = subject[0].lower(), " ".join(subject[1:]).lower()
     who = speaker if first in _PRONOUNS else " ".join(subject)
     if first in _OWN or first == "the":
-        if not noun or noun in _VAGUE:
+        if not noun:
             return
         if verb == "be":
             who, relation = (speaker, noun) if first in _OWN else (noun, "is")

@@ -8,8 +8,7 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -43,25 +42,17 @@ class LongTerm:
         place = url.removeprefix("sqlite:///")
         if "://" in place and not is_database(place):
             raise UserError("long-term memory is a file or a sqlite:/// or postgresql:// URL")
-        self._db = Database(place, MEMORY)
+        #: Writers of one user take turns: each could otherwise miss the state that the other closes.
+        self.db = Database(place, MEMORY)
         self._indexes: OrderedDict[str, UserIndex] = OrderedDict()
         self._lock = threading.RLock()
-
-    @contextmanager
-    def transaction(self, user: str | None, writes: bool = True) -> Iterator[sa.Connection]:
-        """Yield a connection in one transaction; writers of a user take turns.
-
-        Of two that write at once, each could otherwise miss the state of the other, and close nothing.
-        """
-        with self._db.write(user or "") if writes else self._db.read() as db:
-            yield db
 
     def add(self, user: str, turn: Turn, *, gated: bool = False) -> Written:
         """Keep ``turn`` and say what became of it; ``gated`` refuses small talk (``extraction``)."""
         if gated and (reason := refusal_of(turn)):
             return Written("refused", reason=reason)
         now = time.time() if turn.at is None else turn.at
-        with self._lock, self.transaction(user) as db:
+        with self._lock, self.db.write(user) as db:
             corrected = None
             is_correction = read_utterance(turn.text).purpose == "correction"
             if is_correction and turn.source == "user":
@@ -78,13 +69,13 @@ class LongTerm:
         self, user: str, asked: Asked, limits: Limits | None = None
     ) -> tuple[list[Fact], list[Candidate]]:
         """Return the facts that answer best, best first, and all candidates with their reasons."""
-        with self._lock, self.transaction(user, writes=False) as db:
+        with self._lock, self.db.read() as db:
             index = self._index(db, user)
             return recalled(db, index, asked, limits or Limits())
 
     def matching(self, user: str, asked: Asked) -> list[Fact]:
         """Return the facts that a text speaks of (see ``recall.matching_facts``), best first."""
-        with self._lock, self.transaction(user, writes=False) as db:
+        with self._lock, self.db.read() as db:
             return matching_facts(db, self._index(db, user), asked)
 
     def _index(self, db: sa.Connection, user: str) -> UserIndex:
@@ -101,7 +92,7 @@ class LongTerm:
         of = [tables.facts.c.user == user]
         if episode is not None:
             of.append(tables.facts.c.episode_id == episode)
-        with self.transaction(user, writes=False) as db:
+        with self.db.read() as db:
             return read_facts(db, *of)
 
     def wishes(self, user: str) -> list[Fact]:
@@ -114,7 +105,7 @@ class LongTerm:
         query = (
             sa.select(s.fact_id, s.value).where(*held).order_by(s.valid_from.desc(), s.id.desc())
         )
-        with self.transaction(user, writes=False) as db:
+        with self.db.read() as db:
             rows = list(db.execute(query))
             trusted = (f.source == "user", f.trust >= TRUSTED)
             ids = [row.fact_id for row in rows]
@@ -125,13 +116,13 @@ class LongTerm:
 
     def threads(self) -> set[str]:
         """Return every thread, of any user, of which something is remembered."""
-        with self.transaction(None, writes=False) as db:
+        with self.db.read() as db:
             return set(db.scalars(sa.select(tables.facts.c.thread_id).distinct()))
 
     def users(self) -> list[str]:
         """Return every user of whom facts are remembered."""
         f = tables.facts.c
-        with self.transaction(None, writes=False) as db:
+        with self.db.read() as db:
             return list(db.scalars(sa.select(f.user).distinct().order_by(f.user)))
 
     def erase(
@@ -148,17 +139,17 @@ class LongTerm:
         afterwards, free pages included.
         """
         with self._lock:
-            with self.transaction(user) as db:
+            with self.db.write(user) as db:
                 erased = erase_facts(db, user, ids, thread, source)
             # Also where nothing is left to erase: a kill may have come before the file was tidied.
-            self._db.compact()
+            self.db.compact()
         return erased
 
     def erase_items(self, texts: Sequence[str], user: str | None = None) -> int:
         """Delete other graphs' items that hold one of ``texts``, or that are of ``user``."""
         i, gone = tables.items.c, 0
         escaped = [json.dumps(text)[1:-1] for text in texts]
-        with self.transaction("items") as db:
+        with self.db.write("items") as db:
             for text in dict.fromkeys([*texts, *escaped]):
                 held = i.value.contains(text, autoescape=True)
                 gone += db.execute(tables.items.delete().where(held)).rowcount

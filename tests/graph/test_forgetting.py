@@ -95,7 +95,7 @@ def test_of_a_chain_of_changes_the_next_one_closes_what_is_opened_again(memory):
 
 
 def test_a_long_memory_is_forgotten_whole(memory):
-    with memory.store.transaction(memory.user) as db:
+    with memory.store.db.write() as db:
         own = {"user": "ana", "agent": "stategate", "thread_id": "t", "step": 0, "about": ""}
         own |= {"at": 1.0, "speaker": "", "source": "user", "trust": 1.0, "embedder": "h"}
         rows = [
