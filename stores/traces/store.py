@@ -20,7 +20,6 @@ _episodes = sa.Table(
     sa.Column("thread_id", Text),
     sa.Column("task", Json),
     sa.Column("instruction", Text),
-    sa.Column("agent", Json),
     sa.Column("started", sa.Float),
     sa.Column("reward", sa.Float),
     sa.Column("done", Whole),
@@ -75,7 +74,6 @@ class TraceStore:
             "thread_id": thread_id,
             "task": task or {},
             "instruction": instruction,
-            "agent": {},
             "reward": reward,
             "done": int(done),
             "steps": step + 1,
@@ -101,15 +99,15 @@ class TraceStore:
         keys = (_events.c.episode_id, _events.c.step, _episodes.c.thread_id)
         holding: dict[tuple[str, int, str], None] = {}
         for text in texts:
-            quoted = json.dumps(text)[1:-1]
-            candidates = [
-                column.contains(words[:200], autoescape=True)
-                for column, words in zip(columns, (text, text, quoted), strict=True)
+            # Not `contains`: SQLite's is blind to case, and refuses a long text.
+            held = [
+                sa.func.replace(column, words, "") != column
+                for words in (text, json.dumps(text)[1:-1])
+                for column in columns
             ]
-            query = sa.select(*keys, *columns).select_from(joined).where(sa.or_(*candidates))
-            for episode, step, thread, *texts_of_step in self._db.rows(query):
-                if any(words in (part or "") for words in (text, quoted) for part in texts_of_step):
-                    holding[episode, step, thread or ""] = None
+            query = sa.select(*keys).select_from(joined).where(sa.or_(*held))
+            for episode, step, thread in self._db.rows(query):
+                holding[episode, step, thread or ""] = None
         return list(holding)
 
     def forget(self, steps: Sequence[tuple[str, int]] = (), threads: Iterable[str] = ()) -> int:
@@ -136,7 +134,7 @@ class TraceStore:
         return count
 
     def episodes(self, *, done: bool | None = None) -> list[dict[str, Any]]:
-        """Return episodes, newest first, as dicts (``task`` and ``agent`` parsed)."""
+        """Return episodes, newest first, as dicts (``task`` parsed)."""
         query = sa.select(_episodes).order_by(_episodes.c.started.desc(), _episodes.c.episode_id)
         if done is not None:
             query = query.where(_episodes.c.done == int(done))

@@ -1,7 +1,7 @@
 """Trajectories on disk: JSON lines in the form of the trace store's export, and their reading.
 
 A line is ``{"episode_id", "events": [{"event_type", "text", "t"}], "reward", "task", "instruction",
-"agent", "steps", "done"}``. Pages made by our own worlds also carry ``"actions"``, their affordances;
+"agent"}``. Pages made by our own worlds also carry ``"actions"``, their affordances;
 importers that do not know the key pass it over.
 """
 
@@ -37,18 +37,13 @@ class Trajectory:
             if event.kind == "OBS" and (actions := next(affordances, ())):
                 row["actions"] = list(actions)
             rows.append(row)
-        steps = 1 + max((event.t for event in self.events), default=-1)
-        done = any(event.kind == "DONE" for event in self.events)
         return {
             "episode_id": self.episode_id,
             "events": rows,
             "reward": self.reward,
-            "thread_id": self.episode_id,
             "task": dict(self.task),
             "agent": dict(self.agent),
             "instruction": self.instruction,
-            "steps": steps,
-            "done": done,
         }
 
 
