@@ -138,7 +138,9 @@ class Experience(AdvisedContext):
             ]
             if is_gated:
                 proven = _proven(hits)
-                is_offered = proven != "" and adapter.offers(proven, request.observation)
+                is_offered = proven != "" and adapter.offers(
+                    proven, request.instruction, request.observation
+                )
                 passed = [hit for hit in passed if _move(hit) == proven and is_offered]
                 if passed and (doubt := _doubt(proven, alike(_WIDEST))):
                     passed, notes = [], [*notes, doubt]
@@ -194,18 +196,14 @@ def _doubt(move: str, hits: Iterable[Hit]) -> str:
 
 
 def _contrasts(hits: Iterable[Hit]) -> dict[str, list[float]]:
-    return contrasts((hit.row.task, _move(hit), hit.row.q) for hit in hits)
-
-
-def contrasts(tried: Iterable[tuple[str, str, float]]) -> dict[str, list[float]]:
     """Return for each move, task by task, its mean worth less that of the task's other moves.
 
-    ``tried`` are (task, move, worth). Tasks differ more than moves do, so a move is compared with other
+    Tasks differ more than moves do, so a move is compared with other
     moves of the same past task only, and a task in which nothing else was tried says nothing.
     """
     of_task: dict[str, dict[str, list[float]]] = {}
-    for task, move, q in tried:
-        of_task.setdefault(task, {}).setdefault(move, []).append(q)
+    for hit in hits:
+        of_task.setdefault(hit.row.task, {}).setdefault(_move(hit), []).append(hit.row.q)
     gains: dict[str, list[float]] = {}
     for worths in of_task.values():
         for move, own in worths.items():

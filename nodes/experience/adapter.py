@@ -69,9 +69,10 @@ class ExperienceAdapter:
         general = one_line(re.sub(r"\d+", "", action.lower()))
         return general if any(c.isalpha() for c in general) else one_line(action.lower())
 
-    def offers(self, move: str, observation: Observation) -> bool:
-        """Say whether a page offers a move of this kind."""
-        return any(self.move_of("", action) == move for action in observation.actions)
+    def offers(self, move: str, instruction: str, observation: Observation) -> bool:
+        """Say whether a page offers a move of this kind: one whose first word is the same."""
+        moves = (self.move_of(instruction, action) for action in observation.actions)
+        return any(one.partition("_")[0] == move.partition("_")[0] for one in moves)
 
     def action_of(self, move: str, instruction: str) -> str:
         """Return the action that ``move`` stands for under this instruction, "" where it is open."""

@@ -76,11 +76,6 @@ class AlfWorldExperience(ExperienceAdapter):
             return "put_asked" if is_there and kind_of(command.thing) == goal.thing else "put"
         return command.verb if command.verb in self.moves else super().move_of(instruction, action)
 
-    def offers(self, move: str, observation: Observation) -> bool:
-        """Say whether the page offers a move of this kind (whatever was asked)."""
-        verb = move.partition("_")[0]
-        return any(command_of(action).verb == verb for action in observation.actions)
-
     def situation(self, instruction: str, last: str) -> Hashable:
         """Return the sort of goal, and the last move."""
         goal = likeliest_goal(instruction)

@@ -1,11 +1,10 @@
-"""Put episodes into a state bank, for offline builds and running agents, and let rows go.
+"""Put episodes into a state bank, for offline builds and running agents.
 
 A state that is nearly identical to one that the bank has (same move, cosine at least ``SAME``) adds
 no row: it is folded into that row's worth, so worth becomes a mean over what happened there.
 """
 
 import hashlib
-import time
 
 import sqlalchemy as sa
 
@@ -82,19 +81,3 @@ def untrusted(bank: Bank, min_trust: float) -> frozenset[int]:
     text = sa.type_coerce(row_table.c.data, Text)
     rows = bank.rows(text.like('%"trust":%'), text.not_like('%"trust": 1.0}'))
     return frozenset(row.n for row in rows if trust_of(row) < min_trust)
-
-
-_HALF_LIFE = 30 * 86400.0  # seconds in which a row loses half of its standing
-
-
-def prune(bank: Bank, keep: int) -> int:
-    """Remove the rows of least worth, which fades with age, beyond ``keep``; return how many went."""
-    now = time.time()
-
-    def standing(row: Row) -> float:
-        return float(row.q * 0.5 ** (max(now - row.created, 0.0) / _HALF_LIFE))
-
-    rows = sorted(bank.rows(), key=lambda row: (-standing(row), row.n))
-    gone = sorted(row.n for row in rows[keep:])
-    bank.remove(gone)
-    return len(gone)

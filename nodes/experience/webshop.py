@@ -3,9 +3,9 @@
 import re
 from collections.abc import Hashable, Mapping, Sequence
 
-from stategate.envs.protocols import Chunk, Observation, target_of, verb_of
+from stategate.envs.protocols import Chunk, Observation, verb_of
 from stategate.envs.webshop.reading import FORMS
-from stategate.envs.webshop.view import BUTTONS, chunk_page, is_product
+from stategate.envs.webshop.view import chunk_page, is_product
 from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.language.instruction.choices import covered
 from stategate.nodes.experience.adapter import OPEN, ExperienceAdapter
@@ -85,17 +85,6 @@ class WebShopExperience(ExperienceAdapter):
         wish = instruction.lower()
         is_requested = target in wish or _content(target) <= _content(wish)
         return "option" if is_requested else "other_option"
-
-    def offers(self, move: str, observation: Observation) -> bool:
-        """Say whether the page offers a move of this kind."""
-        targets = [target_of(a) for a in observation.actions if a.startswith("click[")]
-        if move.startswith("search"):
-            return len(targets) < len(observation.actions)
-        if move == OPEN:
-            return any(is_product(target) for target in targets)
-        if move in ("option", "other_option"):
-            return any(t not in BUTTONS and not is_product(t) for t in targets)
-        return move in targets or move not in BUTTONS
 
     def action_of(self, move: str, instruction: str) -> str:
         """Return the search that the move comes to, "" for any other move."""

@@ -77,21 +77,10 @@ def nearest(
 @lru_cache(maxsize=4096)
 def render(view: View, chunk: Chunk) -> tuple[Fragment, ...]:
     """Return the prompt line(s) of ``chunk``, ending in a line break (() if there is nothing)."""
-    own = past_line(chunk) if chunk.role == "past" else fragments_of(chunk)
-    fragments = shielded(own)
+    fragments = shielded(fragments_of(chunk))
     if not any(fragment.text.strip() for fragment in fragments):
         return ()
     return (*fragments, BREAK)
-
-
-def past_line(chunk: Chunk) -> tuple[Fragment, ...]:
-    """Return the line of an earlier step: its number, what was done, and what came of it."""
-    line = [Fragment(str(chunk.data["number"]), role="lead")]
-    if action := str(chunk.data["action"]):
-        line.append(Fragment(action, role="action"))
-    if outcome := str(chunk.data["outcome"]):
-        line += [Fragment(ARROW, role="lead"), Fragment(outcome, role="outcome")]
-    return tuple(line)
 
 
 def lead(text: str) -> Fragment:
@@ -128,8 +117,10 @@ def past_chunks(events: Sequence[Event]) -> list[Chunk]:
 def past_chunk(id_: str, number: str, action: str, outcome: str) -> Chunk:
     """Return an earlier step as a chunk; ``data`` holds what its line is made of."""
     data = {"number": number, "action": action, "outcome": outcome}
-    text = number + action + (ARROW + outcome if outcome else "")
-    return Chunk(id_, "event", text, (), data, "past")
+    line = [lead(number)]
+    line += [Fragment(action, role="action")] if action else []
+    line += [lead(ARROW), Fragment(outcome, role="outcome")] if outcome else []
+    return Chunk(id_, "event", text_of(line), (), data, "past", fragments=tuple(line))
 
 
 def done_before(chunks: Sequence[Chunk]) -> frozenset[str]:

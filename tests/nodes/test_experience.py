@@ -308,17 +308,9 @@ def test_a_bank_grows_by_finished_episodes_once_each_and_folds_repeats(tmp_path)
     assert len(bank) > steps
 
 
-def test_an_unfinished_episode_adds_nothing_and_the_cap_holds(tmp_path):
+def test_an_unfinished_episode_adds_nothing(tmp_path):
     play(agent(tmp_path / "b", "max_steps=3"), 3)
     assert len(StateBank(tmp_path / "b").bank) == 0
-    memory = f"[{{kind: short_term}}, {{kind: experience, bank: {tmp_path / 'c'}, cap: 12}}]"
-    graph = build_graph(
-        load_config("webshop", ["updater.kind=none", "embedder.kind=hashing", f"memory={memory}"]),
-        checkpointer=False,
-    )
-    for goal in range(6):
-        play(graph, goal)
-        assert len(StateBank(tmp_path / "c").bank) <= 12
 
 
 def test_what_was_learned_is_told_at_once(tmp_path):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from stategate.nodes.experience.episode import Episode, Step
-from stategate.nodes.experience.grow import add_episode, prune
+from stategate.nodes.experience.grow import add_episode
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
 from stategate.stores.bank.search import StateBank
@@ -56,15 +56,6 @@ def test_what_another_process_added_meanwhile_is_not_counted_twice(tmp_path, res
     add_episode(slow, again, resources.embedder, told)
     last = StateBank(tmp_path).bank.rows()[-1]
     assert (last.q, last.data["seen"]) == (pytest.approx(5.0), 2)
-
-
-def test_pruning_keeps_what_is_worth_most(tmp_path, resources):
-    build_state_bank(tmp_path, [episode(0), episode(1, reward=0.1, correct=False)], resources)
-    bank = StateBank(tmp_path).bank
-    rows = sorted(bank.rows(), key=lambda row: row.q)
-    assert prune(bank, 4) == 2
-    assert {row.id for row in bank.rows()} == {row.id for row in rows[2:]}
-    assert prune(bank, 4) == 0
 
 
 RECORD = {

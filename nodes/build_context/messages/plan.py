@@ -4,7 +4,7 @@ A plan is a value: functions take one and return the next. ``apply`` turns it in
 call, the decisions for the next call, and the audit.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
@@ -137,15 +137,13 @@ class Plan:
 class History:
     """The messages before a call; ``fixed`` are the tokens of tools and system message.
 
-    ``slots`` are the messages that providers take; ``orphans`` are the places of the others: calls
-    without their results, and results without their call. ``recall`` is the name of the recall tool,
-    "" where there is none.
+    ``slots`` are the messages that providers take: not those of calls without their results, nor of
+    results without their call. ``recall`` is the name of the recall tool, "" where there is none.
     """
 
     messages: Sequence[BaseMessage]
     slots: Sequence[Slot]
     rounds: Sequence[Sequence[Slot]]
-    orphans: Sequence[int]
     fixed: int
     recall: str = ""
     state: Vector | None = None
@@ -188,9 +186,8 @@ class History:
                 slots.append(slot)
             stays = any(slot.is_pinned for slot in slots)
             rounds.append([replace(slot, stays=stays) for slot in slots])
-        orphans = sorted(set(range(len(messages))) - set(places))
         slots = [slot for round_slots in rounds for slot in round_slots]
-        return cls(messages, slots, rounds, orphans, fixed)
+        return cls(messages, slots, rounds, fixed)
 
     def size(self, plan: Plan) -> int:
         """Return the tokens of the whole prompt under ``plan``."""
@@ -212,7 +209,9 @@ class History:
         for slots in sorted(self.rounds[:-1], key=lambda slots: not slots[0].has_calls):
             if needed <= room:
                 break
-            if not _stays(slots[0], requests):
+            first = slots[0]
+            is_kept = first.stays or first.key in {NOTE_ID, *requests}
+            if not is_kept and first.message.type != "system":
                 needed -= sum(slot.least_size for slot in slots)
                 why |= {slot.place: _WHY[slot.has_calls] for slot in slots}
         return why
@@ -231,11 +230,6 @@ class History:
             return set()
         started = max(calls, key=lambda key: calls[key])
         return {next(iter(calls)), started, current}
-
-
-def _stays(slot: Slot, requests: Collection[str]) -> bool:
-    """Say whether a message is never left out."""
-    return slot.message.type == "system" or slot.stays or slot.key in {NOTE_ID, *requests}
 
 
 def note_of(history: History, plan: Plan) -> HumanMessage | None:
@@ -285,8 +279,9 @@ def apply(
             messages.append(shortened)
         else:
             messages.append(slot.message)
-    for place in history.orphans:
-        orphan = history.messages[place]
+    for place, orphan in enumerate(history.messages):
+        if place in slots:
+            continue
         key, name, size = key_of(orphan, place), name_of(orphan, place), tokens_of(orphan)
         why = "a call without its result, or a result without its call"
         rows.append(Row(key, name, orphan.type, "orphan", size, 0, why))
