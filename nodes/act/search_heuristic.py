@@ -47,7 +47,7 @@ def seek(context: BuiltContext, step: int) -> Decision:
         knowledge.tried.setdefault(f"go to {place}", 1)
     knowledge.hand = context.status.get("in hand", knowledge.hand)
     goal = goal_here(instruction, knowledge, context.actions)
-    usual = _remembered(context, goal) | _usual(context, goal.thing)
+    usual = _usual(context, goal.thing)
     action, reason = decide(instruction, knowledge, context.actions, usual)
     if action:
         return Decision(action, reason=reason)
@@ -69,22 +69,6 @@ def _usual(context: BuiltContext, goal_thing: str) -> dict[str, float]:
             thing, _, place = lesson.name.partition(" at ")
             usual[place] += lesson.amount if thing == goal_thing else 0.0
     return {place: count for place, count in usual.items() if count}
-
-
-def _remembered(context: BuiltContext, goal: Goal) -> dict[str, float]:
-    """Return the likelihood of each place to hold the goal's thing, by memories of earlier episodes.
-
-    The place where it was last seen comes first, then earlier places, then places of the same kind.
-    """
-    likely: dict[str, float] = {}
-    for piece in context.visible("fact"):
-        place, _, things = (piece.says("said") or piece.says("fact")).partition(" holds ")
-        kinds = {kind_of(thing) for thing in things.split(", ")}
-        if kinds & {goal.thing, goal.target if goal.is_light else goal.thing}:
-            weight = 0.8 if piece.says("until") else 1.0
-            for name, worth in ((place, weight), (kind_of(place), weight / 2)):
-                likely[name] = max(likely.get(name, 0.0), worth)
-    return likely
 
 
 def _knowledge(context: BuiltContext, actions: Sequence[str]) -> Knowledge:

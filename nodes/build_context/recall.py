@@ -28,7 +28,6 @@ from stategate.nodes.build_context.assemble import (
     line_piece,
     page_piece,
     size_of,
-    with_pieces,
 )
 from stategate.nodes.protocols import (
     BuiltContext,
@@ -38,7 +37,6 @@ from stategate.nodes.protocols import (
     EnvParams,
     Piece,
 )
-from stategate.nodes.registry import InnerContext
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.corpus import CorpusSource, Retrieval
 from stategate.nodes.retrieval.memory import MemoryPlace
@@ -183,30 +181,6 @@ class Recall(ConversationContext):
             resources,
             lambda request, query: self.candidates_for(request, query, self.top_k, resources),
         )
-
-
-class Remembered(ContextParams):
-    """Wrap ``inner`` and add what long-term memory knows about the instruction.
-
-    The counterpart of ``recall`` for worlds: what was settled in earlier tasks of the same user
-    (written by the ``long_term`` memory at the end of an episode).
-    """
-
-    hint: ClassVar[str] = "another builder's context, with what is remembered of the task"
-    kind: Literal["remembered"] = "remembered"
-    inner: InnerContext = Field(
-        default={"kind": "full"}, validate_default=True, description="the builder of the page"
-    )
-    memory: MemoryReader = Field(default=MemoryReader(), description="how much of which memory")
-
-    def build(self, resources: Resources) -> ContextBuilder:
-        """Return the builder. Raises ``UserError`` if the memory cannot be opened."""
-        store = self.memory.place.open()
-
-        def find(request: ContextRequest, room: int) -> Sequence[Piece]:
-            return remembered_pieces(self.memory, store, resources, request.instruction, room)
-
-        return with_pieces(resources.get(self.inner), self.memory.tokens, find)
 
 
 def _question(asked: str, about: str, request: ContextRequest) -> tuple[Piece, int]:

@@ -16,15 +16,11 @@ from stategate.stores.traces import Event
 
 @dataclass(frozen=True)
 class Fact:
-    """What an episode has shown, such as ("shelf 2", "holds", "a red box").
-
-    ``lasts`` says that it may still hold in the user's next task.
-    """
+    """What an episode has shown, such as ("shelf 2", "holds", "a red box")."""
 
     subject: str
     relation: str
     value: str
-    lasts: bool = False
 
 
 #: The move that opens one of several things that compete.

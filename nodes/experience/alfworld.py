@@ -52,7 +52,7 @@ class AlfWorldExperience(ExperienceAdapter):
         for place in sorted(places, key=lambda p: (kind_of(p), len(p), p)):
             if place in knowledge.seen:
                 things = ", ".join(knowledge.seen[place])
-                facts.append(Fact(place, "holds", things or "nothing", lasts=bool(things)))
+                facts.append(Fact(place, "holds", things or "nothing"))
             else:
                 facts.append(
                     Fact(place, "is", "closed" if place in knowledge.closed else "not seen")

@@ -1,4 +1,4 @@
-"""``long_term``: what was told and what was settled, as facts in SQL, across sessions."""
+"""``long_term``: what was told in conversations, as facts in SQL, across sessions."""
 
 import time
 from collections.abc import Sequence
@@ -12,8 +12,6 @@ from stategate.nodes.protocols import Embedder, MemoryParams, MemoryWriter, Step
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.memory.extraction import extract_statements
-from stategate.stores.text import one_line
-from stategate.stores.traces import Event
 
 if TYPE_CHECKING:
     from stategate.stores.memory.records import Statement, Turn
@@ -31,17 +29,14 @@ class LongTermMemory(MemoryParams):
         store = self.place.open()
 
         def write_memory(record: StepRecord) -> None:
-            owner = self.place.owner
-            now = time.time()
-            if answered(record.decision.action) is None:
-                for turn in settled(record, resources, now):
-                    store.add(owner, turn)
+            told, now, decision = record.instruction, time.time(), record.decision
+            if answered(decision.action) is None or decision.fallback is not None:
                 return
-            told = record.instruction
-            if is_forgetting(told) or is_asking(told) or record.decision.fallback is not None:
+            if is_forgetting(told) or is_asking(told):
                 return
             statements = tuple(extract_statements(told, "user", now))
-            store.add(owner, _told_turn(record, resources.embedder, statements, now), gated=True)
+            turn = _told_turn(record, resources.embedder, statements, now)
+            store.add(self.place.owner, turn, gated=True)
 
         return write_memory
 
@@ -75,55 +70,3 @@ def _told_turn(
         statements=statements,
         more=tuple(more),
     )
-
-
-def settled(record: StepRecord, resources: Resources, now: float) -> "list[Turn]":
-    """Return what an episode that ended ``now`` has settled and shown, as its view says, a turn a line.
-
-    "Chosen: shade = teal" is what this user wanted of this thing: another task's choice does not end
-    it. "shelf 2 holds a red box" holds until another episode shows something else there. Nothing is
-    kept of an episode that is not done, or that earned nothing.
-    """
-    if not record.outcome.done or not record.outcome.reward:
-        return []
-    from stategate.stores.memory.records import Statement, Turn
-
-    view, page = resources.profile.view, record.observation
-    lines = [line.text for line in view.status(page, view.chunks(page)) if line.is_settled]
-    kept: list[tuple[str, tuple[Statement, ...]]] = []
-    for line in lines:
-        name, equals, value = line.partition(": ")[2].partition(" = ")
-        chosen = (Statement("user", name, value),) if equals else ()
-        kept.append((f"{line} (when asked: {one_line(record.instruction)})", chosen))
-    for fact in resources.profile.experience.facts(_episode(record), record.outcome):
-        if fact.lasts:
-            state = Statement(fact.subject, fact.relation, fact.value, is_state=True)
-            kept.append((one_line(f"{fact.subject} {fact.relation} {fact.value}"), (state,)))
-    embedder = resources.embedder
-    vectors = embedder.embed([text for text, _ in kept]) if kept else ()
-    return [
-        Turn(
-            record.thread_id,
-            f"{record.episode_id}#{place}",
-            record.step,
-            text,
-            vectors[place],
-            embedder.name,
-            at=now,
-            source="agent",
-            statements=states,
-        )
-        for place, (text, states) in enumerate(kept)
-    ]
-
-
-def _episode(record: StepRecord) -> list[Event]:
-    """Return the episode's events as far as they are recent, this step's included."""
-    t = record.step
-    earlier = [event for event in record.events if event.t < t]
-    return [
-        *earlier,
-        Event("OBS", record.observation.text, t),
-        Event("ACT", record.decision.action, t),
-        Event("OBS", record.outcome.text, t + 1),
-    ]

@@ -6,8 +6,6 @@ from datetime import UTC, date, datetime
 import pytest
 
 from stategate.envs.protocols import Observation
-from stategate.graph.build import build_graph
-from stategate.graph.config import load_config
 from stategate.nodes.conformance import check_memory
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.observe.webshop import WebShopEnv
@@ -17,10 +15,8 @@ from stategate.nodes.retrieval.remember import Memory
 from stategate.nodes.write_memory.short_term import ShortTerm
 from stategate.nodes.write_memory.trace import Trace, events_of
 from stategate.stores.errors import UserError
-from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.tokens import count_tokens
 from stategate.stores.traces import Event
-from tests.kit import built_contexts
 
 
 def record(step=0, events=(), page="WebShop [SEP] Instruction: [SEP] a lamp [SEP] Search", **kw):
@@ -81,58 +77,6 @@ def test_trace_events_come_in_order_with_errors_and_the_last_page():
         e.kind for e in events_of(record(decision=Decision("x", fallback="why"), outcome=receipt))
     ]
     assert kinds == ["OBS", "ACT", "ERROR", "REWARD", "OBS", "DONE"]
-
-
-def world(tmp_path, user="ana", env=("webshop", {}), actor="rule", **short_term):
-    place = {"url": str(tmp_path / "memory.sqlite"), "user": user}
-    kind, settings = env
-    values = {
-        "env": {"kind": kind, "data": "sample", **settings},
-        "embedder": "hashing",
-        "context": {"kind": "remembered", "budget": 2000, "memory": {"place": place, "facts": 10}},
-        "actor": {"kind": actor},
-        "max_steps": 50,
-        "memory": [
-            {"kind": "short_term", **short_term},
-            {"kind": "long_term", "place": place},
-        ],
-    }
-    return build_graph(load_config(values))
-
-
-def facts(tmp_path):
-    return open_long_term(str(tmp_path / "memory.sqlite")).facts("ana")
-
-
-def contexts(graph, thread):
-    seen = built_contexts(graph, {"env": "webshop", "goal": 1}, thread)
-    return "\n".join(m.content for context in seen for m in context.messages)
-
-
-def test_what_a_task_settled_serves_the_next_one_of_the_same_user_alone(tmp_path):
-    graph = world(tmp_path)
-    assert "Remembered from before" not in contexts(graph, "first")
-    settled = [fact.text for fact in facts(tmp_path)]
-    assert settled
-    assert all(" = " in text for text in settled)
-    again = contexts(graph, "second")
-    assert "Remembered from before" in again
-    assert settled[0][:20] in again
-    assert "Remembered from before" not in contexts(world(tmp_path, "bo"), "third")
-
-
-def test_where_things_were_seen_serves_the_next_task_in_the_same_room(tmp_path):
-    rooms = ("alfworld", {"split": None})
-    graph = world(tmp_path, env=rooms, actor="search_heuristic", budget=4000, page_tokens=250)
-    steps = [
-        graph.invoke({"task": {"game": 0}}, {"configurable": {"thread_id": f"t{i}"}})["steps"]
-        for i in range(2)
-    ]
-    assert any(" holds " in fact.text for fact in facts(tmp_path))
-    assert steps[1] <= steps[0]
-    graph.invoke({"task": {"game": 1}}, {"configurable": {"thread_id": "t2"}})
-    ended = [fact for fact in facts(tmp_path) if fact.valid_to]
-    assert all(" holds " in fact.text for fact in ended)
 
 
 def test_what_a_tool_says_is_quoted_as_doubtful_and_becomes_nobodys_fact(tmp_path):

@@ -62,7 +62,7 @@ from stategate.stores.errors import UserError, warn_once
 from stategate.stores.traces import Event
 
 #: Kinds of ours that add to a prompt, or read what no history of messages has.
-_UNFIT = ("experience", "experience_trace", "recall", "remembered", "retrieve", "rico", "summary")
+_UNFIT = ("experience", "experience_trace", "recall", "retrieve", "rico", "summary")
 _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
 _SOME_RESULTS = 150  # tokens that a cut leaves for the parts of old results, at least
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
