@@ -15,5 +15,5 @@ VOLUME /home/stategate/data
 EXPOSE 7860
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
   CMD python -c "import urllib.request as r; r.urlopen('http://127.0.0.1:7860/', timeout=4)" || exit 1
-# Accounts are hashes in a mounted file: stategate ui --new-account NAME >> accounts
-CMD ["stategate", "ui", "--config", "cluster", "--host", "0.0.0.0", "--port", "7860", "--auth", "/run/secrets/accounts"]
+# Who gets in comes from the environment: STATEGATE_AUTH=user:password
+CMD ["stategate", "ui", "--config", "cluster", "--host", "0.0.0.0", "--port", "7860"]

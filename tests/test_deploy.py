@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
 #: Of the Compose Specification, what a service may have.
 KEYS = set(
-    "build image environment ports volumes secrets depends_on read_only tmpfs cap_drop security_opt"
+    "build image environment ports volumes depends_on read_only tmpfs cap_drop security_opt"
     " restart healthcheck command user".split()
 )
 
@@ -23,14 +23,12 @@ KEYS = set(
 def test_every_service_is_whole_and_waits_for_what_it_needs():
     services = COMPOSE["services"]
     assert set(services) == {"app", "postgres", "chroma"}
-    assert set(COMPOSE) <= {"services", "volumes", "secrets"}
+    assert set(COMPOSE) <= {"services", "volumes"}
     for name, service in services.items():
         assert set(service) <= KEYS, name
         assert ("image" in service) != ("build" in service)
         for volume in service.get("volumes", ()):
             assert volume.partition(":")[0] in COMPOSE["volumes"], volume
-        for secret in service.get("secrets", ()):
-            assert secret in COMPOSE["secrets"]
         for other, how in service.get("depends_on", {}).items():
             assert how == {"condition": "service_healthy"}
             assert services[other]["healthcheck"]["test"][0] in ("CMD", "CMD-SHELL")
@@ -74,7 +72,16 @@ def test_the_dockerfile_installs_as_make_does():
     (start,) = re.findall(r"^CMD (\[.*\])$", docker, re.MULTILINE)
     words = json.loads(start)
     assert words[:4] == ["stategate", "ui", "--config", "cluster"]
-    assert "--auth" in words
+    shown = subprocess.run(
+        [sys.executable, "-m", "stategate.ui.cli.main", "ui", "--help"],
+        capture_output=True,
+        text=True,
+    ).stdout
+    for flag in (word for word in words if word.startswith("--")):
+        assert flag in shown, flag
+    assert COMPOSE["services"]["app"]["environment"]["STATEGATE_AUTH"].startswith(
+        "${STATEGATE_AUTH:?"
+    )
 
 
 def test_langgraph_json_names_what_is_there():
