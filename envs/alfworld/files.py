@@ -1,7 +1,8 @@
 """Where games are: the sample, an unpacked folder, or one with archives (``.tar.xz``, ``.zip``).
 
-Games are named ``split/task/trial`` after their folders. Archives are read through once; what they
-hold is kept in the cache as a zip file of the games that can be played, so that one is read at once.
+Games are named ``split/task/trial`` after their folders; of one name that in the current format counts.
+Archives are read through once; what they hold is kept in the cache as a zip file of the games that can
+be played, so that one is read at once.
 """
 
 import json
@@ -10,7 +11,7 @@ import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -42,36 +43,27 @@ def open_library(folder: str | Path) -> Library:
     path = Path(folder).expanduser().resolve()
     if not path.is_dir():
         raise UserError(f"there is no folder '{folder}': the published games are in 'official'")
-    games = _unpacked(path)
+    games = [*_unpacked(path)]
     files = (file for file in sorted(path.iterdir()) if file.is_file())
     for packed in (_packed(file) for file in files if file.name.endswith(_ARCHIVES)):
-        for member in zipfile.ZipFile(packed).namelist():
-            # An unpacked game replaces the packed one of its name.
-            games.setdefault(_key(member.split("/")), partial(_read, packed, member))
+        members = zipfile.ZipFile(packed).namelist()
+        games += [(tuple(m.split("/")), partial(_read, packed, m)) for m in members]
     if not games:
         raise UserError(
             f"'{folder}' holds no {GAME} and no archive of them: the published ones are in 'official'"
         )
-    return _ordered({_name(key, games): read for key, read in games.items()})
+    library: dict[str, Callable[[], str]] = {}
+    for folders, read in sorted(games, key=lambda game: _MAIN not in game[0]):
+        library.setdefault("/".join(folders[-3:]), read)
+    return _ordered(library)
 
 
-#: The folders above a game's three (the wording's, say), and those three.
-_Key = tuple[str, str]
-
-
-def _unpacked(folder: Path) -> dict[_Key, Callable[[], str]]:
-    games: dict[_Key, Callable[[], str]] = {}
+def _unpacked(folder: Path) -> Iterator[tuple[tuple[str, ...], Callable[[], str]]]:
+    """Yield the folders of each game below ``folder``, and what reads its file."""
     for path in sorted(folder.rglob(GAME)):
-        parts = path.relative_to(folder).parent.parts
-        if len(parts) < 3:  # the folder is a split, or a task of one
-            parts = path.parent.parts[-3:]
-        if not _LEFT_OUT.search("/".join(parts)) and _is_solvable(_tail(path)):
-            games.setdefault(_key(parts), partial(_read, path))
-    return games
-
-
-def _key(parts: Sequence[str]) -> _Key:
-    return "/".join(parts[:-3]), "/".join(parts[-3:])
+        parts = path.parent.parts
+        if not _LEFT_OUT.search("/".join(parts[-3:])) and _is_solvable(_tail(path)):
+            yield parts, partial(_read, path)
 
 
 def _read(path: Path, member: str = "") -> str:
@@ -83,18 +75,10 @@ def _read(path: Path, member: str = "") -> str:
             return packed.read(member).decode("utf-8")
 
 
-def _name(key: _Key, games: Mapping[_Key, object]) -> str:
-    """Return ``split/task/trial``; below its folder where the current format has that game too."""
-    root, name = key
-    above = sorted(other for other, same in games if same == name)
-    first = _MAIN if _MAIN in above else above[0]
-    return name if root == first else f"{root}/{name}"
-
-
 def _ordered(games: Library) -> Library:
-    def rank(name: str) -> tuple[int, int, str]:
-        split = name.split("/")[-3]
-        return name.count("/"), _SPLITS.index(split) if split in _SPLITS else len(_SPLITS), name
+    def rank(name: str) -> tuple[int, str]:
+        split = name.partition("/")[0]
+        return _SPLITS.index(split) if split in _SPLITS else len(_SPLITS), name
 
     return {name: games[name] for name in sorted(games, key=rank)}
 

@@ -72,7 +72,18 @@ class Game:
         self.fluents = frozenset(changing & read)
         self._undone = frozenset(p for p in self.fluents if NOT + p in grammar.reads)
         self.start = State(self._extents(problem, read))
-        self._goal = problem.goal
+        members: dict[str, list[int]] = {OBJECT: list(range(len(self._ids)))}
+        for number, kinds in enumerate(self._lines):
+            for kind in kinds - {OBJECT}:
+                members.setdefault(kind, []).append(number)
+        solutions = Compiler(members, self._numbers, self.start).solutions
+        self._is_won = solutions((), problem.goal)
+        #: Of each action, what finds its possible bindings, and for each effect, whether it happens.
+        self._searches = [solutions(a.parameters, a.precondition) for a in domain.actions]
+        self._conditions = [
+            [solutions((), effect.condition, action.parameters) for effect in action.effects]
+            for action in domain.actions
+        ]
         self._state = lru_cache(_STATES)(self._changed)
         self._is_idle = lru_cache(_MOVES)(lambda i, row: _is_idle(domain.actions[i], row))
 
@@ -132,7 +143,7 @@ class Game:
 
     def has_won(self, state: State) -> bool:
         """Say whether the goal holds."""
-        return bool(self._goal_solutions(state, ()))
+        return bool(self._is_won(state, ()))
 
     def contents(self, state: State) -> dict[str, list[str]]:
         """Return the names of the things at each place, of places that hold any."""
@@ -158,23 +169,6 @@ class Game:
         commands: Mapping[str, Move] = state.memo["commands"]
         return commands
 
-    @cached_property
-    def _searches(self) -> list[Solutions]:
-        solutions = self._compiler.solutions
-        return [solutions(action.parameters, action.precondition) for action in self.domain.actions]
-
-    @cached_property
-    def _goal_solutions(self) -> Solutions:
-        return self._compiler.solutions((), self._goal)
-
-    @cached_property
-    def _compiler(self) -> Compiler:
-        members: dict[str, list[int]] = {OBJECT: list(range(len(self._ids)))}
-        for number, kinds in enumerate(self._lines):
-            for kind in kinds - {OBJECT}:
-                members.setdefault(kind, []).append(number)
-        return Compiler(members, self._numbers, self.start)
-
     # Effects ----------------------------------------------------------------------------------------
 
     def after(self, state: State, move: Move) -> State:
@@ -198,15 +192,6 @@ class Game:
                 undone = (state.of(NOT + predicate).members - gained) | lost
                 extents[NOT + predicate] = Extent(undone)
         return self._state(self.changes(State({**state.extents, **extents})))
-
-    @cached_property
-    def _conditions(self) -> list[list[Solutions]]:
-        """Of each action, for each effect, what says whether it happens."""
-        solutions = self._compiler.solutions
-        return [
-            [solutions((), effect.condition, action.parameters) for effect in action.effects]
-            for action in self.domain.actions
-        ]
 
     # Texts ------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ and before "put X in/on Y"), and similar ones.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,6 +13,8 @@ from stategate.stores.text import one_line
 
 BANNER = re.compile(r"\A\s*-=.*?=-\s*", re.DOTALL)
 TASK = re.compile(r"\s*Your task is to: [^\n]*\s*\Z")
+#: A sentence with the space after it; joined they are the text.
+SENTENCE = re.compile(r".*?[.!?]\s+|.+\Z", re.DOTALL)
 NAME = r"[a-z]+(?:[ -][a-z]+)*? \d+"
 _LISTED = re.compile(rf"\ban? ({NAME})\b", re.IGNORECASE)
 _ABOUT = re.compile(rf"\b({NAME})\b")
@@ -108,13 +110,3 @@ def item_in_hand(actions: Sequence[str], text: str = "") -> str:
     kinds = {kind_of(c.place) for c in commands if c.verb == "go"}
     others = [name for name in examined if kind_of(name) not in kinds]
     return others[0] if len(others) == 1 and not takes else ""
-
-
-def sentences(text: str) -> Iterator[str]:
-    """Yield the text sentence by sentence; joined they are the text."""
-    start = 0
-    for end in re.finditer(r"(?<=[.!?])\s+", text):
-        yield text[start : end.end()]
-        start = end.end()
-    if start < len(text):
-        yield text[start:]

@@ -7,13 +7,13 @@ from typing import Literal
 from stategate.envs.alfworld.expert import Goal, goal_here, knowledge_of, likeliest_goal
 from stategate.envs.alfworld.reading import (
     BANNER,
+    SENTENCE,
     STATES,
     TASK,
     command_of,
     item_in_hand,
     kind_of,
     page_text,
-    sentences,
     things_in,
 )
 from stategate.envs.protocols import (
@@ -96,7 +96,7 @@ class AlfWorldView(View):
         chunks: list[Chunk] = []
         if start:
             chunks.append(Chunk("banner", "banner", text[:start], role="frame", fragments=()))
-        for i, sentence in enumerate(sentences(text[start:end])):
+        for i, sentence in enumerate(SENTENCE.findall(text[start:end])):
             things = things_in(sentence)
             data = {"things": tuple(things)} if things else {}
             chunks.append(Chunk(f"said:{i}", "said", sentence, (), data))

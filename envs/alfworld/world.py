@@ -28,12 +28,10 @@ class AlfWorld(World):
 
     def __init__(self, library: Library, split: str | None = None) -> None:
         self._library = library
-        #: The games of the current format; those of an older wording beside them are played by name.
-        self.games: tuple[str, ...] = tuple(n for n in library if n.count("/") == 2)
-        self.games = self.games or tuple(library)
+        self.games: tuple[str, ...] = tuple(library)
         splits: dict[str, list[str]] = {}
         for name in self.games:
-            splits.setdefault(name.split("/")[-3], []).append(name)
+            splits.setdefault(name.partition("/")[0], []).append(name)
         self.splits: Mapping[str, Sequence[str]] = splits
         if split is not None and split not in splits:
             raise UserError(f"no split '{split}': these games have {', '.join(splits)}")
