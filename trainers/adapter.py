@@ -29,6 +29,10 @@ E = TypeVar("E")  # an example
 class AdaptedModel(nn.Module, Generic[E]):
     """The sentence model, frozen, with an adapter at every linear layer; ``head`` reads its states."""
 
+    #: How long a text is: those of a batch are alike.
+    length: Callable[[E], int]
+    loss: Callable[[Sequence[E]], Tensor]
+
     def __init__(self, rank: int, head: nn.Linear, pieces: int) -> None:
         from tokenizers import Tokenizer
         from transformers import AutoModel
@@ -68,14 +72,6 @@ class AdaptedModel(nn.Module, Generic[E]):
             rows = torch.from_numpy(mask).float()
             means.append(rows @ own[: mask.shape[1]] / rows.sum(1, keepdim=True).clamp_min(1))
         return torch.cat(means)
-
-    def length(self, example: E) -> int:
-        """Return how long a text is: those of a batch are alike."""
-        raise NotImplementedError
-
-    def loss(self, batch: Sequence[E]) -> Tensor:
-        """Return the loss of a batch."""
-        raise NotImplementedError
 
     def fit(
         self,

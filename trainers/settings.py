@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from stategate.nodes.registry import first_problem
 from stategate.stores.assets.downloads import sha256
@@ -17,6 +17,7 @@ from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError, describe_error
 from stategate.stores.files import read_yaml
 from stategate.stores.runs import RunDirectory, provenance, public_config
+from stategate.stores.settings import Settings as Told
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,10 +27,8 @@ RECIPES = Path(__file__).with_name("recipes.yaml")
 Named = str | dict[str, Any]
 
 
-class Settings(BaseModel):
-    """What every trainer is told; unknown fields are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Settings(Told):
+    """What every trainer is told; its docstring is the command's help."""
 
     run: str = Field(description="run directory: history, state to resume from")
     checkpoint: str = Field(description="where the result goes, without suffix")
@@ -51,7 +50,7 @@ class RecordedSettings(Settings):
 
 
 class StateSettings(RecordedSettings):
-    """A recurrent state that foresees the class of the next action."""
+    """A state (gru, ssm) that foresees the next action: comes first."""
 
     model: Literal["gru", "ssm"] = "gru"
     d_state: int = Field(default=512, ge=8)
@@ -60,13 +59,13 @@ class StateSettings(RecordedSettings):
 
 
 class RetrieverSettings(RecordedSettings):
-    """A query that ranks the chunk acted on first; the state stays frozen."""
+    """The query by which the state, which stays frozen, ranks chunks."""
 
     state: str = Field(description="the state model's checkpoint, name or path")
 
 
 class DaggerSettings(Settings):
-    """The ``policy`` actor plays, and learns what a teacher would have done.
+    """The policy actor, by a teacher's word on its own play.
 
     An epoch is ``games`` episodes, ``passes`` over their decisions and one held-out play.
     """
@@ -103,7 +102,7 @@ class DaggerSettings(Settings):
 
 
 class NeedSettings(Settings):
-    """What later turns need of earlier results, from recorded threads and made-up tool tasks."""
+    """What calls will need of earlier results, for any agent's threads."""
 
     threads: list[str] = Field(
         default=[], description="files of recorded threads, as `stategate replay` reads them"
@@ -133,7 +132,7 @@ class ReaderSettings(Settings):
 
 
 class TaggerSettings(AdapterSettings, ReaderSettings):
-    """The token tagger: what each word of an instruction is."""
+    """What each word of an instruction is: comes before the next."""
 
     start: str = Field(default="", description="a checkpoint whose weights are trained further")
     rooms: int = Field(default=2000, ge=0, description="sentences of tasks in rooms, an epoch")
@@ -144,7 +143,7 @@ class TaggerSettings(AdapterSettings, ReaderSettings):
 
 
 class InstructionSettings(ReaderSettings):
-    """The reader of instructions: goals, names, choices and subjects, one after the other."""
+    """The rest of the reader of instructions, for every world."""
 
     meanings: str = Field(description="the checkpoint whose meanings of words are kept")
     rooms: int = Field(default=12000, ge=0, description="recombined sentences of tasks in rooms")
@@ -152,7 +151,7 @@ class InstructionSettings(ReaderSettings):
 
 
 class UtteranceSettings(AdapterSettings):
-    """What an utterance is for: statement, standing wish, question, wish to forget, correction."""
+    """What an utterance is for: to tell, to ask, to wish, to correct, to forget."""
 
     sentences: int = Field(default=600, ge=100, description="made sentences of each purpose")
     people: str = Field(description="conversations of people with an assistant, as BFCL has them")
@@ -160,21 +159,21 @@ class UtteranceSettings(AdapterSettings):
 
 
 class JudgeSettings(AdapterSettings):
-    """The probability that a passage answers a question."""
+    """Whether a passage answers a question: for memories, documents."""
 
     questions: str = Field(description="people's questions about articles, as SQuAD 2.0 has them")
 
 
-#: Trainers by name: what follows ``stategate train``, and the name of the default YAML file.
-TRAINERS: dict[str, type[Settings]] = {
-    "state": StateSettings,
-    "retriever": RetrieverSettings,
-    "dagger": DaggerSettings,
-    "need": NeedSettings,
-    "tagger": TaggerSettings,
-    "instruction": InstructionSettings,
-    "utterance": UtteranceSettings,
-    "judge": JudgeSettings,
+#: Modules and settings of trainers by what follows ``stategate train``, which names a recipe, too.
+TRAINERS: dict[str, tuple[str, type[Settings]]] = {
+    "state": ("state.model", StateSettings),
+    "retriever": ("state.retriever", RetrieverSettings),
+    "tagger": ("instruction.tags", TaggerSettings),
+    "instruction": ("instruction.fit", InstructionSettings),
+    "dagger": ("dagger", DaggerSettings),
+    "need": ("need.train", NeedSettings),
+    "judge": ("judge.train", JudgeSettings),
+    "utterance": ("utterance.train", UtteranceSettings),
 }
 S = TypeVar("S", bound=Settings)
 

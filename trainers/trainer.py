@@ -90,12 +90,12 @@ class Trainer(Generic[B]):
         name = next(key for key in history[0] if key != "epoch")
         begun = history[-1]["epoch"]
         with Progress(what="train", total=settings.epochs, initial=begun, unit="epoch") as bar:
-            while (
-                history[-1]["epoch"] < settings.epochs
-                and _epochs_without_gain(history, name) < settings.patience
-            ):
+            while history[-1]["epoch"] < settings.epochs:
+                best = max(range(len(history)), key=lambda i: (history[i][name], i))
+                if len(history) - 1 - best >= settings.patience:
+                    break
                 history.append(self._epoch(history[-1]["epoch"] + 1, optimizer, settings))
-                is_best = history[-1][name] >= max(row[name] for row in history)
+                is_best = history[-1][name] >= history[best][name]
                 _keep(model, optimizer, folder, history, is_best)
                 bar.set_postfix({name: f"{history[-1][name]:.4f}"})
                 bar.update()
@@ -125,11 +125,6 @@ class Trainer(Generic[B]):
         self.model.eval()
         means = {name: mean(values) for name, values in self.figures.items()}
         return {"epoch": epoch, **means, **self.metric()}
-
-
-def _epochs_without_gain(history: History, metric: str) -> int:
-    best = max(range(len(history)), key=lambda i: (history[i][metric], i))
-    return len(history) - 1 - best
 
 
 def _keep(

@@ -4,8 +4,7 @@
 """
 
 import random
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -36,20 +35,15 @@ _HIDDEN = {"value": 32, "subject": 8}
 E = TypeVar("E")  # an example
 
 
-class Part(nn.Module, ABC, Generic[E]):
-    """One part of the reader."""
+class Part(nn.Module, Generic[E]):
+    """One part of the reader: its cross-entropy, how often it is right, its arrays as they are read.
 
-    @abstractmethod
-    def loss(self, batch: Sequence[E]) -> Tensor:
-        """Return the cross-entropy."""
+    The first figure of ``right`` decides which epoch is kept.
+    """
 
-    @abstractmethod
-    def right(self, examples: Sequence[E]) -> Figures:
-        """Return how often the part is right; the first figure decides which epoch is kept."""
-
-    @abstractmethod
-    def arrays(self) -> dict[str, Tensor]:
-        """Return the weights under the names by which they are read."""
+    loss: Callable[[Sequence[E]], Tensor]
+    right: Callable[[Sequence[E]], Figures]
+    arrays: Callable[[], dict[str, Tensor]]
 
 
 #: A sentence's buckets, and the places of its kind, thing and place among the names.

@@ -27,17 +27,6 @@ data_app = command_group(
     "stategate data webshop",
     "stategate run webshop --goal 3 --set env.data=official",
 )
-#: The module of each trainer, and what it makes.
-_TRAINERS = {
-    "state": ("state.model", "A state (gru, ssm) that foresees the next action: comes first."),
-    "retriever": ("state.retriever", "The query by which the state ranks chunks."),
-    "tagger": ("instruction.tags", "What each word of an instruction is: comes before the next."),
-    "instruction": ("instruction.fit", "The rest of the reader of instructions, for every world."),
-    "dagger": ("dagger", "The policy actor, by a teacher's word on its own play."),
-    "need": ("need.train", "What calls will need of earlier results, for any agent's threads."),
-    "judge": ("judge.train", "Whether a passage answers a question: for memories, documents."),
-    "utterance": ("utterance.train", "What an utterance is for: a wish, a question, to forget …"),
-}
 
 
 class TrainSettings(Settings):
@@ -50,12 +39,12 @@ class TrainSettings(Settings):
 
 
 def _trainer(name: str) -> Callable[[TrainSettings], None]:
-    module, about = _TRAINERS[name]
+    module, recipe_settings = TRAINERS[name]
 
     def train(settings: TrainSettings) -> None:
         files = [f"threads={json.dumps(settings.threads)}"] if settings.threads else []
         overrides = [*files, *settings.overrides]
-        recipe = read_settings(TRAINERS[name], settings.config or name, overrides)
+        recipe = read_settings(recipe_settings, settings.config or name, overrides)
         if settings.show:
             fields = type(recipe).model_fields.items()
             rows = [(f, str(getattr(recipe, f)), info.description or "") for f, info in fields]
@@ -66,11 +55,11 @@ def _trainer(name: str) -> Callable[[TrainSettings], None]:
         typer.echo(summary_table(summary["rows"]))
         typer.echo(f"checkpoint: {recipe.checkpoint}; its epochs: {recipe.run}/history.json")
 
-    train.__doc__ = about
+    train.__doc__ = (recipe_settings.__doc__ or "").partition("\n")[0]
     return train
 
 
-for _name in _TRAINERS:
+for _name in TRAINERS:
     _lines = (f"stategate train {_name} --settings", f"stategate train {_name} --set epochs=3")
     command(app, *_lines, name=_name)(_trainer(_name))
 
