@@ -1,141 +1,42 @@
 """Lucene's search in numpy: its English analysis, and BM25 with lossy lengths and ties by order.
 
-The analysis is the standard tokenizer, possessives, lower case, stop words, and Porter's stemmer as in
-his own program, which departs from his paper (Porter, 1980) in three places that ranks depend on: words
-of one or two letters are left alone, "bli" becomes "ble", and "logi" becomes "log".
+The analysis is the standard tokenizer, possessives, lower case, stop words, and Porter's stemmer
+(Snowball's, with what Lucene's does otherwise).
 """
 
 import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 import numpy as np
 import regex
+import Stemmer
 from numpy.typing import NDArray
 
 from stategate.stores.progress import Progress
 
-#: Steps 2 and 3: suffix and what replaces it after a stem of at least one vowel-consonant sequence.
-_DOUBLE = {
-    "ational": "ate",
-    "tional": "tion",
-    "enci": "ence",
-    "anci": "ance",
-    "izer": "ize",
-    "bli": "ble",
-    "alli": "al",
-    "entli": "ent",
-    "eli": "e",
-    "ousli": "ous",
-    "ization": "ize",
-    "ation": "ate",
-    "ator": "ate",
-    "alism": "al",
-    "iveness": "ive",
-    "fulness": "ful",
-    "ousness": "ous",
-    "aliti": "al",
-    "iviti": "ive",
-    "biliti": "ble",
-    "logi": "log",
-}
-_LATER = {
-    "icate": "ic",
-    "ative": "",
-    "alize": "al",
-    "iciti": "ic",
-    "ical": "ic",
-    "ful": "",
-    "ness": "",
-}
-#: Step 4: what falls off after two vowel-consonant sequences ("ion" only after s or t).
-_LAST = (
-    "al ance ence er ic able ible ant ement ment ent (?<=[st])ion ou ism ate iti ous ive ize"
-).split()
+_PORTER = Stemmer.Stemmer("porter", 0)
+# Lucene has Porter's own program, which departs from his paper in places that ranks depend on: after a
+# vowel and a consonant "bli" becomes "ble" and "logi" "log", words of two letters are left alone, and
+# every doubled consonant but l, s and z falls to one.
+_ADVERB = re.compile(
+    r"(.*(?:[aeiou][^aeiou]|[^aeiou]y[^aeiou]).*)(?:(bl)|(log))(?:y(?:s|ed|ing)?|ies|ied|i)"
+)
+_DOUBLED = re.compile(r"(.*[aeiouy].*([chjkqvwx]))\2(?:ed|ings?)")
 
 
 def stem(word: str) -> str:
     """Return the stem of ``word`` (lower case)."""
     if len(word) <= 2:
         return word
-    word = _inflected(_singular(word))
-    if word.endswith("y") and "v" in _shape(word[:-1]):
-        word = f"{word[:-1]}i"
-    word = _replaced(word, _DOUBLE_END, _DOUBLE)
-    word = _replaced(word, _LATER_END, _LATER)
-    match = _LAST_END.search(word)
-    if match and _measure(word[: match.start()]) > 1:
-        word = word[: match.start()]
-    return _tidied(word)
-
-
-def _ending(suffixes: Mapping[str, str] | list[str]) -> re.Pattern[str]:
-    return re.compile(f"(?:{'|'.join(suffixes)})$")
-
-
-# A search finds the leftmost match, which for endings is the longest one.
-_DOUBLE_END, _LATER_END, _LAST_END = _ending(_DOUBLE), _ending(_LATER), _ending(_LAST)
-
-
-def _singular(word: str) -> str:
-    """Step 1a."""
-    if word.endswith(("sses", "ies")):
-        return word[:-2]
-    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
-
-
-def _inflected(word: str) -> str:
-    """Step 1b: past forms and participles, and the repair of what they leave."""
-    if word.endswith("eed"):
-        return word[:-1] if _measure(word[:-3]) > 0 else word
-    cut = 2 if word.endswith("ed") else 3 if word.endswith("ing") else 0
-    base = word[: len(word) - cut]
-    if not cut or "v" not in _shape(base):
-        return word
-    if base.endswith(("at", "bl", "iz")):
-        return f"{base}e"
-    if len(base) > 1 and base[-1] == base[-2] and _shape(base)[-1] == "c":
-        return base if base[-1] in "lsz" else base[:-1]
-    return f"{base}e" if _measure(base) == 1 and _is_short(base) else base
-
-
-def _replaced(word: str, ending: re.Pattern[str], by: Mapping[str, str]) -> str:
-    match = ending.search(word)
-    if match is None or _measure(word[: match.start()]) == 0:
-        return word
-    return word[: match.start()] + by[match.group()]
-
-
-def _tidied(word: str) -> str:
-    """Step 5: a last e, and the second of two l's."""
-    if word.endswith("e"):
-        base = word[:-1]
-        size = _measure(base)
-        if size > 1 or (size == 1 and not _is_short(base)):
-            word = base
-    return word[:-1] if word.endswith("ll") and _measure(word) > 1 else word
-
-
-def _shape(text: str) -> str:
-    """Return ``text`` as consonants "c" and vowels "v"; y is a vowel after a consonant."""
-    shape = ""
-    for letter in text:
-        is_vowel = letter in "aeiou" or (letter == "y" and shape.endswith("c"))
-        shape += "v" if is_vowel else "c"
-    return shape
-
-
-def _measure(text: str) -> int:
-    """Return how many times a consonant follows a vowel: the paper's m."""
-    return _shape(text).count("vc")
-
-
-def _is_short(text: str) -> bool:
-    """Say whether ``text`` ends consonant, vowel, consonant other than w, x, y."""
-    return _shape(text).endswith("cvc") and text[-1] not in "wxy"
+    if match := _ADVERB.fullmatch(word):
+        word = f"{match[1]}{match[3] or 'ble'}"
+    elif match := _DOUBLED.fullmatch(word):
+        word = match[1]
+    return str(_PORTER.stemWord(word))
 
 
 _STOP = frozenset(

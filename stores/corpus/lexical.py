@@ -157,7 +157,6 @@ def stop_words() -> frozenset[str]:
 @lru_cache(maxsize=2)
 def stemmer(algorithm: str) -> Any:
     """Return Snowball's stemmer of that name ("english", "porter")."""
-    with require_extra("qa"):
-        import Stemmer
+    import Stemmer
 
     return Stemmer.Stemmer(algorithm)
