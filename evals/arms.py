@@ -62,8 +62,8 @@ def make_arm(name: str, budget: int, thread: Messages = ()) -> Arm:
     edits: dict[str, Callable[[list[BaseMessage]], Messages]] = {
         NOTHING: list,
         LAST: partial(_trim, budget=budget),
-        CLEAR: partial(_clear, budget=budget, keep=keep),
-        MASK: partial(_mask, keep=keep),
+        CLEAR: partial(_clear, trigger=budget, keep=keep),
+        MASK: partial(_clear, trigger=0, keep=keep, placeholder="[old result]"),
     }
     if kind == SUMMARY:
         return _summarizer(budget)
@@ -107,20 +107,10 @@ def _trim(history: list[BaseMessage], budget: int) -> Messages:
     return [*first, *(recent or others[-2:])]  # a round that is too large alone stays
 
 
-def _clear(history: list[BaseMessage], budget: int, keep: int) -> Messages:
+def _clear(history: list[BaseMessage], **settings: Any) -> Messages:
     edited = [message.model_copy() for message in history]
-    edit = ClearToolUsesEdit(trigger=budget, keep=keep)
-    edit.apply(edited, count_tokens=sizes)  # type: ignore[arg-type]
+    ClearToolUsesEdit(**settings).apply(edited, count_tokens=sizes)  # type: ignore[arg-type]
     return edited
-
-
-def _mask(history: list[BaseMessage], keep: int) -> Messages:
-    places = [i for i, m in enumerate(history) if isinstance(m, ToolMessage)]
-    masked = set(places[:-keep])
-    return [
-        with_text(m, "[old result]") if i in masked and len(text_of(m)) > 12 else m
-        for i, m in enumerate(history)
-    ]
 
 
 def _summarizer(budget: int) -> Arm:

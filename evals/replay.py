@@ -45,6 +45,7 @@ _RATIOS = (
     ("cached_share", "cached_tokens", "model_tokens", False),
     ("decide_ms", "decide_total_ms", "calls", False),
 )
+_WORST = 10  # losses of a run that are shown
 _LOSSES = 6  # of a thread and arm that are written down
 _LEAST = 1024  # tokens from which a prefix is cached
 _STEP = 128  # OpenAI counts a cached prefix in steps of so many
@@ -151,13 +152,8 @@ def needs_shown(messages: Sequence[BaseMessage], readings: Sequence[Reading]) ->
     return {**counts, "losses": losses}
 
 
-def measure(messages: Sequence[BaseMessage], arm: str, budget: int) -> Row:
-    """Return the metrics of one thread under one arm; no shares where no call needs anything."""
-    return metrics_of(messages, replay(messages, arm, budget))
-
-
 def metrics_of(messages: Sequence[BaseMessage], done: Replay) -> Row:
-    """Return the metrics of a thread that one arm has read."""
+    """Return the metrics of a thread that one arm has read; no shares where no call needs anything."""
     counts, calls = needs_shown(messages, done.readings), len(done.readings)
     row: Row = {
         "calls": float(calls),
@@ -240,7 +236,7 @@ def replay_task(settings: evaluations.Replay) -> Task:
 
     def solver(arm: str) -> Solver:
         def solve(sample: Sample, attempt: Attempt) -> None:
-            attempt.rows[0] |= measure(sample.data, arm, budget)
+            attempt.rows[0] |= metrics_of(sample.data, replay(sample.data, arm, budget))
 
         return solve
 
@@ -281,7 +277,7 @@ def pooled_rows(rows: Sequence[Row], arms: Sequence[str], tasks: Mapping[str, st
     return table
 
 
-def worst_losses(rows: Sequence[Row], count: int = 10) -> str:
+def worst_losses(rows: Sequence[Row]) -> str:
     """Return the losses of the threads that lost most, one a line, in their places."""
     ordered = sorted(rows, key=lambda row: -len(row.get("losses", ())))
     lines = [
@@ -291,7 +287,7 @@ def worst_losses(rows: Sequence[Row], count: int = 10) -> str:
         if row["agent"] != ORACLE
         for loss in row.get("losses", ())[depth : depth + 1]
     ]
-    return "\n".join(lines[:count]) + "\n"
+    return "\n".join(lines[:_WORST]) + "\n"
 
 
 def _draw(table: Sequence[Row], out: str) -> None:

@@ -155,7 +155,13 @@ def clauses(instruction: str) -> list[Clause]:
     parsed = parse(instruction)
     roles: tuple[Literal["thing", "property", "value"], ...] = ("thing", "property", "value")
     parts = [
-        Clause(instruction[start:end], start, end, role, probability=_sure_of(parsed, run, role))
+        Clause(
+            instruction[start:end],
+            start,
+            end,
+            role,
+            probability=float(parsed.roles[list(run), ROLES.index(role)].mean()),
+        )
         for role in roles
         for run in phrases(parsed, (role,))
         for start, end in [(parsed.tokens[run[0]].start, parsed.tokens[run[-1]].end)]
@@ -165,11 +171,6 @@ def clauses(instruction: str) -> list[Clause]:
         words = instruction[limit.start : limit.end]
         parts.append(Clause(words, limit.start, limit.end, "limit", limit=limit.high))
     return sorted(parts, key=lambda clause: clause.start)
-
-
-def _sure_of(parsed: ParsedInstruction, run: Sequence[int], role: str) -> float:
-    """Return the mean probability that the words of ``run`` are of ``role``."""
-    return float(parsed.roles[list(run), ROLES.index(role)].mean())
 
 
 def _facts(page: Page) -> list[StateInput]:

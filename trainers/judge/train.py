@@ -89,7 +89,8 @@ def pairs_of(example: Example, rng: random.Random) -> list[Pair]:
     if example.answer is not None:
         pairs.append((question, passages[example.answer], 1.0, 1.0))
     others = [i for i in range(len(passages)) if i not in (example.answer, example.trap)]
-    others.sort(key=lambda i: (-_shared_words(question, passages[i]), rng.random()))
+    words = {*question.lower().split()}  # the most alike first
+    others.sort(key=lambda i: (-len(words & {*passages[i].lower().split()}), rng.random()))
     if example.trap is not None:
         pairs.append((question, passages[example.trap], 0.0, 1.0))
     elif example.answer is None:
@@ -98,10 +99,6 @@ def pairs_of(example: Example, rng: random.Random) -> list[Pair]:
         chosen = others[:1] + rng.sample(others[1:], min(1, len(others[1:])))
         pairs += [(question, passages[i], 0.0, _SOFT) for i in chosen]
     return pairs
-
-
-def _shared_words(first: str, second: str) -> int:
-    return len({*first.lower().split()} & {*second.lower().split()})
 
 
 class PairModel(AdaptedModel[Pair]):
