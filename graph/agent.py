@@ -4,8 +4,6 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
-
 from stategate.envs.protocols import Observation, Session, World, complete
 from stategate.graph.config import Config
 from stategate.graph.state import State, memory_owner, read_events
@@ -36,24 +34,18 @@ class Agent:
         self.episode: str | None = None
         self.owner = ""
 
-    def for_call(
-        self, overrides: BaseModel | None = None, configurable: Mapping[str, Any] | None = None
-    ) -> "Agent":
-        """Return the agent of one call: ``overrides`` is an ``AgentContext`` or None, as most have."""
-        agent, named = copy.copy(self._with_nodes(overrides)), configurable or {}
-        thread, episode = named.get("thread_id"), named.get("episode_id")
+    def for_call(self, overrides: Mapping[str, Any], configurable: Mapping[str, Any]) -> "Agent":
+        """Return the agent of one call, with the caller's nodes by slot; what is built is shared."""
+        agent = copy.copy(self)
+        changes = {slot: params for slot, params in overrides.items() if params is not None}
+        if changes:
+            config = self.config.model_copy(update=changes)
+            agent = Agent(config, self.resources.with_models(*config.models))
+        thread, episode = configurable.get("thread_id"), configurable.get("episode_id")
         agent.thread = None if thread is None else str(thread)
         agent.episode = None if episode is None else str(episode)
-        agent.owner = memory_owner(named)
+        agent.owner = memory_owner(configurable)
         return agent
-
-    def _with_nodes(self, overrides: BaseModel | None) -> "Agent":
-        """Return an agent with the caller's nodes; what is built is shared."""
-        if overrides is None:
-            return self
-        changes = {slot: params for slot, params in overrides if params is not None}
-        config = self.config.model_copy(update=changes)
-        return Agent(config, self.resources.with_models(*config.models))
 
     @property
     def world(self) -> World:

@@ -167,7 +167,7 @@ def _make_builder(agent: Agent) -> StateGraph[Any, Any, Any, Any]:
     )
 
     def of_call() -> Agent:
-        return agent.for_call(get_runtime().context, get_config().get("configurable"))
+        return agent.for_call(dict(get_runtime().context or {}), get_config()["configurable"])
 
     def bound(node: Callable[[Agent, State], Update]) -> Any:
         def run(state: State) -> Update:

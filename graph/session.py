@@ -13,7 +13,7 @@ from stategate.graph.agent import Agent
 from stategate.graph.build import Graph
 from stategate.graph.checkpoints import thread_name
 from stategate.graph.nodes import NODES, apply_decision, update_state
-from stategate.graph.state import UNTRACKED, State, overrides_of, unpack_decision, validated
+from stategate.graph.state import UNTRACKED, State, overrides_of, unpack_decision
 from stategate.nodes.act.replies import parse
 from stategate.nodes.protocols import BuiltContext, Decision
 from stategate.stores.errors import UserError
@@ -341,7 +341,7 @@ class Session:
 
     def _agent(self, context: Mapping[str, Any] | None = None) -> Agent:
         """Return the agent of this thread with the session's overrides, and those of ``context``."""
-        changed = validated({**self.overrides, **overrides_of(context)})
+        changed = {**self.overrides, **overrides_of(context)}
         return self.agent.for_call(changed, self.config["configurable"])
 
     def _advance(
@@ -354,7 +354,7 @@ class Session:
         parts: Any = self.graph.stream(
             entry,
             self.config,
-            context=validated(self.overrides),
+            context=self.overrides or None,
             stream_mode=["updates"] if on_text is None else ["updates", "messages"],
             **where,
         )

