@@ -28,7 +28,7 @@ from stategate.evals.arms import ORACLE, SUMMARY_TOKENS, Reading, make_arm
 from stategate.evals.core.statistics import paired_tests, ratio_with_error, units_of
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
 from stategate.graph.exported import read_threads
-from stategate.nodes.models.asking import cost_of
+from stategate.nodes.models.calls import cost_of
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_text

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -25,7 +24,7 @@ from stategate.nodes.act.answerability import (
     support,
 )
 from stategate.nodes.act.replies import TalkingActor, question_in, unanswered
-from stategate.nodes.models.asking import Ask, cached_of, cost_of, usage_of
+from stategate.nodes.models.calls import Ask
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.quoting import BREAK
@@ -107,14 +106,9 @@ class Answer(_Judging):
             inner = answered(text)
             text = (text if inner is None else inner).removeprefix("Answer:").strip()
             text = text.replace(f" {BREAK} ", "\n")  # copied from a passage
-            decision = self._judged(question, text, evidence, resources)
             if not text:
-                decision = unanswered(resources, context, "an empty reply")
-            tokens, (cache_read, cache_written) = usage_of(reply), cached_of(reply)
-            cost = cost_of(resources.llm, *tokens, cache_read, cache_written)
-            return replace(
-                decision, tokens_in=tokens[0], tokens_out=tokens[1], cost=cost, cached=cache_read
-            )
+                return unanswered(resources, context, "an empty reply")
+            return self._judged(question, text, evidence, resources)
 
         return TalkingActor(resources, plan)
 
@@ -124,7 +118,7 @@ class Answer(_Judging):
         """Return a model's answer with its sources, or "nothing found" with the reply as its reason."""
         doubt, cited = "the model does not know", ""
         if not _UNKNOWN.match(text):
-            if evidence is None or not text:
+            if evidence is None:
                 return Decision(answer(text))
             cited, doubt = backing(question, text, evidence.quotable, resources.embedder)
             if not doubt or not self.threshold or not is_asking(question):

@@ -17,7 +17,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from stategate.language.sentences import sentences
 from stategate.language.utterance import is_asking, read_sentence, read_utterance
 from stategate.language.words import CALENDAR, CARDINALS
-from stategate.nodes.models.asking import Ask
+from stategate.nodes.models.calls import Ask
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
 from stategate.nodes.retrieval.quoting import ITEM
 from stategate.stores.corpus.lexical import words

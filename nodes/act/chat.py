@@ -14,8 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from stategate.envs.protocols import takes_text, verb_of
 from stategate.nodes.act.replies import Offer, TalkingActor, parse, schema
 from stategate.nodes.act.simple import vain_actions
-from stategate.nodes.models.asking import Ask, cached_of, cost_of, response_format, usage_of
-from stategate.nodes.models.calls import RequestRefused
+from stategate.nodes.models.calls import Ask, RequestRefused, response_format
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.nodes.resources import Resources
 from stategate.stores.text import one_line
@@ -74,14 +73,10 @@ class ChatActor(TalkingActor):
             SystemMessage(self._view.brief),
             *_with_question(context, offer),
         ]
-        usage = [0, 0, 0, 0]  # read, written, read from a cache, put into one
         chosen, reply, attempts = None, "", 0
         while chosen is None and attempts < _ATTEMPTS:
-            answer = await self._ask(messages, offer, ask)
+            reply = str((await self._ask(messages, offer, ask)).text)
             attempts += 1
-            spent = (*usage_of(answer), *cached_of(answer))
-            usage = [a + b for a, b in zip(usage, spent, strict=True)]
-            reply = str(answer.text)
             chosen = parse(reply, offer.actions, offer)
             legal = ", ".join(offer.actions[:20])
             repair = f"That is not a legal action. Answer with exactly one of: {legal}"
@@ -89,10 +84,6 @@ class ChatActor(TalkingActor):
         return Decision(
             chosen or safe,
             None if chosen else f"unreadable reply: {one_line(reply)[:80] or 'empty'}",
-            tokens_in=usage[0],
-            tokens_out=usage[1],
-            cached=usage[2],
-            cost=cost_of(self._resources.llm, *usage),
             attempts=attempts,
         )
 

@@ -1,17 +1,21 @@
 """``policy``: a small learned scorer of every readable action, trained by ``stategate train dagger``.
 
-It plays any world: a checkpoint names the features that contexts are turned into. It reads only the
-built context and the step number: whatever a context builder drops, it does not know (which is why it
-does not read the recurrent state either). A step costs a few milliseconds on one core.
+It plays any world: a checkpoint names the features that contexts are turned into, in the order of its
+columns. It reads only the built context and the step number: whatever a context builder drops, it does
+not know (which is why it does not read the recurrent state either). A step costs a few milliseconds on
+one core.
 """
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from stategate.envs.protocols import UNKNOWN, fill, takes_text
-from stategate.nodes.act.encoding import RETRAIN, SHIPPED, Encoder, encoder_of
+from stategate.nodes.act.general import describe
+from stategate.nodes.act.page_features import Features
 from stategate.nodes.act.simple import vain_actions
 from stategate.nodes.protocols import (
     Actor,
@@ -19,16 +23,24 @@ from stategate.nodes.protocols import (
     BuiltContext,
     Decision,
     EnvParams,
+    Vector,
     WorldProfile,
 )
 from stategate.nodes.resources import Resources
-from stategate.stores.assets.weights import load_trained, read_meta, small_inference
+from stategate.stores.assets.weights import (
+    load_trained,
+    read_meta,
+    require_match,
+    small_inference,
+)
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
 
 if TYPE_CHECKING:
     from torch import nn
 
+SHIPPED = "policy"
+_RETRAIN = "train it again for these features (stategate train dagger)"
 #: Names that stood for the shipped checkpoint, or for one that it has replaced.
 _FORMER = ("", "policy-alfworld", "policy-joint")
 
@@ -68,13 +80,62 @@ class Policy(ActorParams):
         return PolicyActor(scorer, reading, resources.profile)
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """``rows`` (n, candidate features) and ``page`` (page features,), float32; n actions."""
+
+    actions: tuple[str, ...]
+    rows: Vector
+    page: Vector
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The columns of a feature table; ``version`` names them (with a hash) in checkpoints.
+
+    A feature without a column is not read, an absent one is 0.
+    """
+
+    version: str
+    row_features: tuple[str, ...]
+    page_features: tuple[str, ...]
+
+    @classmethod
+    def of(cls, meta: Mapping[str, Any]) -> "Encoder":
+        """Return the columns that a checkpoint names."""
+        names = meta.get("features", {})
+        return cls(
+            str(meta.get("encoder", "")), tuple(names.get("row", ())), tuple(names.get("page", ()))
+        )
+
+    def encode(self, context: BuiltContext, step: int, profile: WorldProfile) -> Encoded:
+        """Return the feature table of the candidates (empty where nothing is readable)."""
+        described, page = describe(context, step, profile)
+        rows = _table([*described.values()], self.row_features)
+        return Encoded(tuple(described), rows, _table([page], self.page_features)[0])
+
+
+def _table(rows: Sequence[Features], names: Sequence[str]) -> Vector:
+    values = [[row.get(name, 0.0) for name in names] for row in rows]
+    return np.array(values, dtype=np.float32).reshape(len(rows), len(names))
+
+
+def shipped_encoder() -> Encoder:
+    """Return the columns of the checkpoint that ships: every feature that there is."""
+    return Encoder.of(read_meta(SHIPPED))
+
+
 def load_scorer(name: str) -> "tuple[nn.Module, Encoder, dict[str, Any]]":
     """Return (scorer, encoder, meta) of checkpoint ``name``.
 
     Raises ``UserError`` where it was made for features that are no more.
     """
-    scorer, meta = load_trained(name, "policy", make_scorer, embedder=(None, RETRAIN))
-    return scorer, encoder_of(name, meta), meta
+    scorer, meta = load_trained(name, "policy", make_scorer, embedder=(None, _RETRAIN))
+    own, now = Encoder.of(meta), shipped_encoder()
+    is_known = {*own.row_features, *own.page_features} <= {*now.row_features, *now.page_features}
+    if not own.row_features or not is_known:
+        require_match(name, meta, "encoder", now.version, _RETRAIN)
+    return scorer, own, meta
 
 
 def make_scorer(d_row: int, d_page: int, hidden: int = 96) -> "nn.Module":

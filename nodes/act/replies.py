@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from langchain_core.messages import AIMessage, BaseMessage
+
 from stategate.envs.protocols import ANSWER, is_legal, takes_text, target_of, verb_of
-from stategate.nodes.models.asking import Ask, atalk, json_in, talk
+from stategate.nodes.models.calls import Ask, atalk, json_in, spent, talk
 from stategate.nodes.protocols import BuiltContext, Decision
 from stategate.nodes.resources import Resources
 from stategate.stores.text import one_line
@@ -17,7 +19,7 @@ _ACTION = r"\b({verbs})\s{{0,9}}\[(.{{1,500}}?)\]\s{{0,9}}(?:$|[\n.,;`\"'}}])"
 
 
 class TalkingActor:
-    """An actor whose decision is the result of ``plan``; see :data:`nodes.models.asking.Talk`."""
+    """An actor whose decision is the result of ``plan``, with what all its calls cost."""
 
     def __init__(
         self,
@@ -30,11 +32,21 @@ class TalkingActor:
 
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose; raises ``ModelUnavailable`` when the server does not answer."""
-        return talk(self._resources, partial(self._plan, context))
+        return talk(self._resources, partial(self._counted, context))
 
     async def adecide(self, context: BuiltContext, step: int) -> Decision:
         """Choose without keeping a thread meanwhile."""
-        return await atalk(self._resources, partial(self._plan, context))
+        return await atalk(self._resources, partial(self._counted, context))
+
+    async def _counted(self, context: BuiltContext, ask: Ask) -> Decision:
+        replies: list[AIMessage] = []
+
+        async def asks(messages: Sequence[BaseMessage], **settings: Any) -> AIMessage:
+            replies.append(await ask(messages, **settings))
+            return replies[-1]
+
+        decision = await self._plan(context, asks)
+        return replace(decision, **spent(self._resources.llm, replies)) if replies else decision
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from stategate.envs.protocols import Chunk, Fragment
 from stategate.nodes.build_context.assemble import FramedContext, assemble, head_of, line_piece
-from stategate.nodes.models.asking import ask
+from stategate.nodes.models.calls import ask
 from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import ARROW, BREAK, lead, past_chunk, text_of
@@ -121,7 +121,7 @@ class Summary(FramedContext):
             """Return the notes ``before`` with what the ``new`` steps add."""
             report = "\n".join(("Notes:", *before, "New steps:", *new))
             messages = [SystemMessage(_SYSTEM), HumanMessage(f"Task: {task}\n{report}")]
-            reply = ask(resources.llm, messages, max_tokens=2 * self.note_tokens)
+            reply = ask(resources, messages, max_tokens=2 * self.note_tokens)
             notes = truncate(reply.strip(), self.note_tokens).splitlines()
             return tuple(line for text in notes if (line := one_line(text)))
 

@@ -6,16 +6,25 @@ the callers have. OpenAI's client asks a busy server again; the deadline holds f
 """
 
 import asyncio
+import json
 import os
+import re
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from functools import lru_cache
-from typing import Any, TypeVar
+from functools import lru_cache, reduce
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.ai import UsageMetadata, add_usage
+
+from stategate.nodes.resources import Resources
 from stategate.stores.errors import ModelUnavailable, UserError, error_with_type
 from stategate.stores.http import on_loopback
 from stategate.stores.text import one_line, without_password
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
 #: Bytes that an answer may have: to decode a larger one would outlast the deadline.
 MAX_ANSWER_BYTES = 32 << 20
@@ -23,6 +32,9 @@ MAX_ANSWER_BYTES = 32 << 20
 RETRIES = 2
 #: Statuses of servers that may answer later.
 _BUSY = (408, 409, 425, 429)
+_FENCE = re.compile(r"```(?:json)?(.*?)```", re.DOTALL)
+#: Brackets of a reply that may turn out to begin nothing.
+_STARTS = 1_000
 
 T = TypeVar("T")
 
@@ -154,3 +166,146 @@ def _reason_of(error: BaseException) -> str:
         reasons = reasons if reason in reasons else f"{reasons} {reason}".strip()
         cause = cause.__cause__
     return without_password(reasons)[:160] or type(error).__name__
+
+
+# Asking -------------------------------------------------------------------------------------------
+
+
+def ask(
+    resources: Resources,
+    messages: Sequence[BaseMessage],
+    max_tokens: int,
+    schema: dict[str, Any] | None = None,
+) -> str:
+    """Return the configured model's reply of at most ``max_tokens``. Raises ``UserError``."""
+    settings = {"max_tokens": max_tokens}
+    try:
+        form = response_format("reply", schema)
+        reply = run(_reply(resources, messages, {**settings, **form}))
+    except RequestRefused:
+        if schema is None:
+            raise
+        reply = run(_reply(resources, messages, settings))  # the prompt says it too
+    return str(reply.text)
+
+
+def response_format(name: str, schema: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the call's settings that hold a reply to ``schema``, none without one."""
+    if schema is None:
+        return {}
+    form = {"type": "json_schema", "json_schema": {"name": name, "schema": schema}}
+    return {"response_format": form}
+
+
+#: Asks the configured chat model, with settings of the call such as a response format.
+Ask = Callable[..., Awaitable[AIMessage]]
+#: What asks a model, perhaps several times, and comes to a result.
+Talk = Callable[[Ask], Coroutine[Any, Any, T]]
+
+
+def talk(resources: Resources, plan: Talk[T]) -> T:
+    """Return what ``plan`` comes to; keeps this thread while the model thinks. Raises ``UserError``."""
+
+    async def ask(messages: Sequence[BaseMessage], **settings: Any) -> AIMessage:
+        return run(_reply(resources, messages, settings))
+
+    steps = plan(ask)
+    try:
+        steps.send(None)  # what it awaits is done when it returns, so that no loop is needed
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise TypeError("a plan awaits nothing but the model")
+
+
+async def atalk(resources: Resources, plan: Talk[T]) -> T:
+    """Do as :func:`talk` does, without keeping a thread while the model thinks."""
+
+    async def ask(messages: Sequence[BaseMessage], **settings: Any) -> AIMessage:
+        return await arun(_reply(resources, messages, settings))
+
+    return await plan(ask)
+
+
+async def _reply(
+    resources: Resources, messages: Sequence[BaseMessage], settings: dict[str, Any]
+) -> AIMessage:
+    """Ask the configured model; where it is gone it is built anew, an embedded one at once."""
+    for is_last in (resources.llm_params.kind != "embedded", True):
+        model = await asyncio.to_thread(lambda: resources.llm)  # building may start a server
+        try:
+            reply = await guarded(model, lambda m: m.ainvoke(list(messages), **settings))
+            break
+        except ModelUnavailable as error:
+            resources.forget(resources.llm_params)
+            if is_last or isinstance(error.__cause__, TimeoutError):
+                raise
+    return reply if isinstance(reply, AIMessage) else AIMessage(str(reply.content))
+
+
+# JSON ---------------------------------------------------------------------------------------------
+
+
+def json_in(reply: str) -> dict[str, Any]:
+    """Return the first JSON object in ``reply``, an empty one where there is none."""
+    for text in (*_FENCE.findall(reply), reply):
+        start, failed = text.find("{"), 0
+        while start >= 0 and failed < _STARTS:
+            try:
+                value: dict[str, Any] = json.JSONDecoder().raw_decode(text, start)[0]
+                return value
+            except (ValueError, RecursionError):
+                failed += 1
+            start = text.find("{", start + 1)
+    return {}
+
+
+# Usage and cost -----------------------------------------------------------------------------------
+
+
+def spent(model: "BaseChatModel", replies: Sequence[AIMessage]) -> dict[str, Any]:
+    """Return what ``replies`` cost together, as fields of a decision; 0 where no server says it.
+
+    Tokens read and written, those of the former that a provider's cache held, US dollars.
+    """
+    start = UsageMetadata(input_tokens=0, output_tokens=0, total_tokens=0)
+    used = reduce(add_usage, [reply.usage_metadata for reply in replies], start)
+    tokens_in, tokens_out = used["input_tokens"], used["output_tokens"]
+    details = cast("dict[str, int]", used.get("input_token_details") or {})
+    read = details.get("cache_read") or 0
+    written = sum(details.get(name) or 0 for name in _WRITES)
+    cost = cost_of(model, tokens_in, tokens_out, read, written)
+    return {"tokens_in": tokens_in, "tokens_out": tokens_out, "cached": read, "cost": cost}
+
+
+#: What LangChain's clients call tokens written to a cache (some by how long they stay there).
+_WRITES = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
+
+
+def cost_of(
+    model: "BaseChatModel",
+    tokens_in: int,
+    tokens_out: int,
+    cache_read: int = 0,
+    cache_write: int = 0,
+) -> float | None:
+    """Return US dollars by the public list; 0 for a model on this machine, None if unknown.
+
+    ``tokens_in`` counts all that was read, also what came from a provider's cache or went into it.
+    """
+    from genai_prices import Usage as Tokens
+    from genai_prices import calc_price
+
+    if on_loopback(getattr(model, "openai_api_base", None) or ""):
+        return 0.0
+    name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
+    tokens = Tokens(
+        input_tokens=tokens_in,
+        output_tokens=tokens_out,
+        cache_read_tokens=cache_read,
+        cache_write_tokens=cache_write,
+    )
+    try:
+        return float(calc_price(tokens, model_ref=name).total_price)
+    except (LookupError, ValueError):
+        return None

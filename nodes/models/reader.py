@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stategate.language.instruction.goals import TaskKind, adopt_kind
 from stategate.language.instruction.parsed import adopt, is_adopted
-from stategate.nodes.models.asking import ask, json_in
+from stategate.nodes.models.calls import ask, json_in
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError, warn_once
 
@@ -44,9 +44,10 @@ def read_by_model(resources: Resources, text: str) -> None:
     """Let the configured chat model read ``text``, unless it did. Raises ``UserError`` without one."""
     if is_adopted(text) or not text.strip():
         return
-    model, schema = resources.llm, InstructionReading.model_json_schema()
+    messages = [SystemMessage(_BRIEF), HumanMessage(text)]
+    resources.llm  # noqa: B018 - without a model it is the user's mistake
     try:
-        reply = ask(model, [SystemMessage(_BRIEF), HumanMessage(text)], schema, max_tokens=300)
+        reply = ask(resources, messages, 300, InstructionReading.model_json_schema())
         reading = InstructionReading.model_validate(json_in(reply))
     except (UserError, ValidationError) as problem:
         warn_once(f"the model did not read the instruction, the learned reader does: {problem}")

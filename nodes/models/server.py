@@ -14,7 +14,6 @@ import json
 import os
 import re
 import secrets
-import struct
 import subprocess
 import sys
 import tempfile
@@ -25,83 +24,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from stategate.stores.errors import ModelUnavailable, UserError, require_extra
-
-#: From the format's numbers of scalar types to struct's letters.
-_SCALARS = {**dict(enumerate("BbHhIif?")), 10: "Q", 11: "q", 12: "d"}
-_STRING, _ARRAY = 8, 9
-#: What reading a damaged header raises.
-_DAMAGE = (struct.error, KeyError, ValueError, TypeError, MemoryError, OverflowError)
 
 _CHILD = Path(__file__).with_name("llama_child.py")
 #: MiB of RAM for prefixes of earlier prompts; llama.cpp's own default is 8192.
 _PREFIX_CACHE_MIB = 512
-#: Bytes that llama.cpp needs beside weights and context: compute buffers and vocabulary.
-_OVERHEAD = 350_000_000
-
-
-# Model files --------------------------------------------------------------------------------------
-
-
-def read_header(path: Path) -> tuple[int, int]:
-    """Return a GGUF model's longest context in tokens, and the fp16 cache's bytes a token.
-
-    Raises ``UserError`` for a missing file or one that is not GGUF.
-    """
-    if not path.is_file():
-        raise UserError(
-            f"no model file at {path}: give the path of a .gguf file, or an asset's name"
-        )
-    try:
-        with path.open("rb") as stream:
-            values = _read_values(stream)
-        name = values["general.architecture"]
-        layers, width = (
-            int(values[f"{name}.{key}"]) for key in ("block_count", "embedding_length")
-        )
-        heads = _largest(values[f"{name}.attention.head_count"])
-        kv_heads = _largest(values.get(f"{name}.attention.head_count_kv", heads))
-        kv_bytes = 2 * 2 * layers * kv_heads * (width // max(heads, 1))
-        return int(values[f"{name}.context_length"]), kv_bytes
-    except _DAMAGE as error:
-        raise UserError(f"{path} is not a whole GGUF model: fetch it again") from error
-
-
-def _largest(value: Any) -> int:
-    return max(int(v) for v in value) if isinstance(value, list) else int(value)
-
-
-def _take(stream: IO[bytes], layout: str) -> Any:
-    size = struct.calcsize("<" + layout)
-    return struct.unpack("<" + layout, stream.read(size))[0]
-
-
-def _read_values(stream: IO[bytes]) -> dict[str, Any]:
-    if stream.read(4) != b"GGUF":
-        raise ValueError("no GGUF magic")
-    _take(stream, "I")  # format version
-    _take(stream, "Q")  # tensors
-    values = {}
-    for _ in range(int(_take(stream, "Q"))):
-        key = str(_value(stream, _STRING))
-        if key.startswith("tokenizer."):
-            break  # model facts come before the vocabulary, which is long
-        values[key] = _value(stream, int(_take(stream, "I")))
-    return values
-
-
-def _value(stream: IO[bytes], kind: int) -> Any:
-    if kind == _STRING:
-        return stream.read(int(_take(stream, "Q"))).decode("utf-8", "replace")
-    if kind == _ARRAY:
-        inner, count = int(_take(stream, "I")), int(_take(stream, "Q"))
-        return [_value(stream, inner) for _ in range(count)]
-    return _take(stream, _SCALARS[kind])
-
-
-# Servers ------------------------------------------------------------------------------------------
+#: Bytes that llama.cpp needs beside the weights: compute buffers and vocabulary; and for each token of
+#: context in a small model (one of 8 billion parameters needs four times that).
+_OVERHEAD, _TOKEN = 350_000_000, 30_000
 
 
 @dataclass
@@ -177,12 +109,14 @@ def _cores() -> int:
 
 
 def _check(model: Path, n_ctx: int) -> None:
-    longest, kv_bytes = read_header(model)
-    if n_ctx > longest:
+    if not model.is_file():
         raise UserError(
-            f"{model.name} reads at most {longest} tokens: set llm.n_ctx to that or less"
+            f"no model file at {model}: give the path of a .gguf file, or an asset's name"
         )
-    needed = model.stat().st_size + n_ctx * kv_bytes + _OVERHEAD
+    with model.open("rb") as stream:
+        if stream.read(4) != b"GGUF":
+            raise UserError(f"{model} is not a GGUF model: fetch it again")
+    needed = model.stat().st_size + n_ctx * _TOKEN + _OVERHEAD
     free = _available_memory()
     if free is not None and needed > free:
         raise UserError(
@@ -226,7 +160,7 @@ def _start(model: Path, n_ctx: int, threads: int, timeout: float) -> LlamaServer
         try:
             print(json.dumps(settings), file=process.stdin, flush=True)
             address = json.loads(process.stdout.readline() if process.stdout else "")["address"]
-            while not _answers(f"{address}/v1", key):
+            while (longest := _longest_context(f"{address}/v1", key)) is None:
                 if process.poll() is not None:
                     raise ValueError("it ended")
                 time.sleep(0.05)
@@ -239,6 +173,11 @@ def _start(model: Path, n_ctx: int, threads: int, timeout: float) -> LlamaServer
             raise
         finally:
             alarm.cancel()
+    if n_ctx > longest:
+        _end(process)
+        raise UserError(
+            f"{model.name} reads at most {longest} tokens: set llm.n_ctx to that or less"
+        )
     return LlamaServer(model, n_ctx, f"{address}/v1", key, process)
 
 
@@ -271,12 +210,13 @@ def _end(process: "subprocess.Popen[str]") -> None:
                 pipe.close()
 
 
-def _answers(base_url: str, key: str) -> bool:
+def _longest_context(base_url: str, key: str) -> int | None:
+    """Return how many tokens the server's model was trained to read, None while it does not answer."""
     headers = {"Authorization": f"Bearer {key}"}
     request = urllib.request.Request(f"{base_url}/models", headers=headers)  # noqa: S310
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback: no proxy
     try:
         with opener.open(request, timeout=2) as response:
-            return bool(json.load(response)["data"])
-    except (OSError, ValueError, KeyError):
-        return False
+            return int(json.load(response)["data"][0]["meta"]["n_ctx_train"])
+    except (OSError, LookupError, TypeError, ValueError):
+        return None

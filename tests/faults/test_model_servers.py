@@ -11,7 +11,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from stategate.nodes.models import calls
-from stategate.nodes.models.asking import ask, atalk, talk
+from stategate.nodes.models.calls import ask, atalk, talk
 from stategate.nodes.models.embedders import OpenAIEmbedder
 from stategate.nodes.models.llms import OpenAILlm
 from stategate.nodes.resources import Resources
@@ -152,7 +152,7 @@ def test_every_fault_is_one_line_within_the_deadline(server, name, call):
     refused = name in ("401", "404", "redirect")
     assert isinstance(error.value, ModelUnavailable) != refused, error.value
     with pytest.raises((ModelUnavailable, UserError)):
-        ask(mine.llm, [HumanMessage("hi")])
+        ask(mine, [HumanMessage("hi")], 9)
 
 
 @pytest.mark.parametrize("after", ["1", "12"])

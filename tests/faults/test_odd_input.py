@@ -18,7 +18,7 @@ from stategate.evals.qa import load_set
 from stategate.graph import load_config
 from stategate.graph.exported import read_messages
 from stategate.nodes.act.replies import parse
-from stategate.nodes.models.asking import json_in
+from stategate.nodes.models.calls import json_in
 from stategate.stores.assets.downloads import SourceError, download
 from stategate.stores.assets.weights import load_arrays
 from stategate.stores.errors import UserError

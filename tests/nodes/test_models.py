@@ -171,7 +171,7 @@ ENUM = [f"click[item {n}]" for n in range(60)]
 
 
 def answers(server: LlamaServer) -> bool:
-    return not server.is_over() and module._answers(server.base_url, server.api_key)
+    return not server.is_over() and bool(module._longest_context(server.base_url, server.api_key))
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +276,7 @@ def test_a_missing_file() -> None:
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 a zip", b"GGUF", b"GGUF" + b"\xff" * 200])
 def test_a_file_that_is_no_model(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "m.gguf").write_bytes(data)
-    with pytest.raises(UserError, match="is not a whole GGUF model"):
+    with pytest.raises(UserError, match=r"is not a GGUF model|could not load .*m\.gguf"):
         serve(tmp_path / "m.gguf")
 
 
@@ -293,9 +293,9 @@ def test_too_little_memory_and_too_long_a_context(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UserError, match="reads at most 8192 tokens"):
-        serve(model, n_ctx=1_000_000)
+        serve(model, n_ctx=10_000)
     monkeypatch.setattr(module, "_available_memory", lambda: 200_000_000)
-    with pytest.raises(UserError, match=r"needs about 0\.6 GB of memory and 0\.2 GB"):
+    with pytest.raises(UserError, match=r"needs about 0\.7 GB of memory and 0\.2 GB"):
         serve(model, n_ctx=8192)
 
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.pages import SEARCH
 from stategate.graph import build_graph, load_config
-from stategate.nodes.act.encoding import shipped_encoder
 from stategate.nodes.act.general import describe
-from stategate.nodes.act.policy import Policy, PolicyActor, make_scorer
+from stategate.nodes.act.policy import Policy, PolicyActor, make_scorer, shipped_encoder
 from stategate.nodes.conformance import check_actor
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, Piece

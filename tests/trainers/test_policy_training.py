@@ -11,8 +11,7 @@ from stategate.envs.alfworld.expert import decide, knowledge_of
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.view import FEATURES, OPENED, PREV
 from stategate.graph import build_graph, load_config
-from stategate.nodes.act.encoding import shipped_encoder
-from stategate.nodes.act.policy import load_scorer, make_scorer
+from stategate.nodes.act.policy import load_scorer, make_scorer, shipped_encoder
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.stores.assets.weights import read_meta
 from stategate.stores.errors import UserError
