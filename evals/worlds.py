@@ -164,8 +164,7 @@ def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
         kind = config.updater.kind
         if config.context.checkpoints(kind) and not config.updater.checkpoints(kind):
             raise UserError(
-                f"context.kind={config.context.kind} reads the recurrent state: set updater.kind=gru "
-                "(or ssm)"
+                f"context.kind={config.context.kind} reads the recurrent state: set updater.kind=gru"
             )
         for params in (config.updater, config.context, config.actor):
             names.update(params.checkpoints(kind))

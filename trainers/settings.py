@@ -6,7 +6,7 @@ here needs torch, so a mistake is told, and help given, before anything heavy is
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError
@@ -50,9 +50,8 @@ class RecordedSettings(Settings):
 
 
 class StateSettings(RecordedSettings):
-    """A state (gru, ssm) that foresees the next action: comes first."""
+    """A state that foresees the next action: comes first."""
 
-    model: Literal["gru", "ssm"] = "gru"
     d_state: int = Field(default=512, ge=8)
     d_event: int = Field(default=256, ge=8)
     drop_inputs: float = Field(default=0.1, ge=0, lt=1, description="share of input numbers zeroed")

@@ -116,13 +116,11 @@ def trained_query(resources: Resources, checkpoint: str) -> Query:
 
     updater = resources.updater
     if not isinstance(updater, StateUpdater):
-        raise UserError(
-            "context.kind=retrieve reads the recurrent state: set updater.kind=gru (or ssm)"
-        )
+        raise UserError("context.kind=retrieve reads the recurrent state: set updater.kind=gru")
     d_state = updater.model.d_state
     fix = "train it again for this state model (stategate train retriever)"
     projection, _ = load_trained(
-        checkpoint or f"retriever-{updater.model.kind}",
+        checkpoint or "retriever-gru",
         "retriever",
         make_projection,
         embedder=(resources.embedder.name, "set its embedder"),

@@ -1,11 +1,11 @@
-"""``gru`` and ``ssm``: a trained state model at work, events in, a state vector of constant size out.
+"""``gru``: a trained state model at work, events in, a state vector of constant size out.
 
 torch is imported only when one is built.
 """
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -21,15 +21,17 @@ if TYPE_CHECKING:
     from stategate.nodes.update_state.state_models import StateModel
 
 
-class LearnedUpdater(UpdaterParams):
-    """Parameters of updaters that load a checkpoint made by ``stategate train state``."""
+class Gru(UpdaterParams):
+    """A two-layer GRU over the events, trained to foresee the next action."""
 
+    hint: ClassVar[str] = "a trained memory of the episode, the same size after any number of steps"
+    kind: Literal["gru"] = "gru"
     checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
 
     @property
     def weights(self) -> str:
         """The checkpoint's name or path."""
-        return self.checkpoint or f"state-{self.kind}"
+        return self.checkpoint or "state-gru"
 
     def checkpoints(self, updater: str) -> tuple[str, ...]:
         """Name the state model."""
@@ -37,7 +39,7 @@ class LearnedUpdater(UpdaterParams):
 
     def build(self, resources: Resources) -> "StateUpdater":
         """Load the model. Raises ``UserError`` for a missing or mismatched checkpoint."""
-        model, meta = load_model(self.weights, self.kind)
+        model, meta = load_model(self.weights)
         embedder = resources.embedder
         fix = f"set the embedder that it was trained with ({meta.get('embedder')})"
         require_match(self.weights, meta, "embedder", embedder.name, fix)
@@ -49,20 +51,6 @@ class LearnedUpdater(UpdaterParams):
                 self.weights,
             )
         return updater
-
-
-class Gru(LearnedUpdater):
-    """A two-layer GRU over the events, trained to foresee the next action."""
-
-    hint: ClassVar[str] = "a trained memory of the episode, the same size after any number of steps"
-    kind: Literal["gru"] = "gru"
-
-
-class Ssm(LearnedUpdater):
-    """A selective state-space block over the events; the same training, another core."""
-
-    hint: ClassVar[str] = "the same with another design (state space)"
-    kind: Literal["ssm"] = "ssm"
 
 
 class StateUpdater:
@@ -129,26 +117,17 @@ def type_of(row: StateInput) -> int:
     return INPUT_KINDS.index(row.kind) * LEVELS + level
 
 
-def make_model(architecture: Mapping[str, Any]) -> "StateModel":
-    """Build an untrained model. Raises ``UserError`` for an architecture nobody here knows."""
+def _shaped(kind: str = "gru", **sizes: int) -> "StateModel":
+    """Build an untrained model. Raises ``UserError`` for an architecture that is no more."""
     with require_extra("local"):
-        from stategate.nodes.update_state.state_models import GruModel, SsmModel
+        from stategate.nodes.update_state.state_models import StateModel
 
-    models: dict[str, type[StateModel]] = {"gru": GruModel, "ssm": SsmModel}
-    sizes = {key: value for key, value in architecture.items() if key != "kind"}
-    try:
-        return models[architecture["kind"]](**sizes)
-    except (KeyError, TypeError):
-        raise UserError(
-            f"no state model of architecture {dict(architecture)}: known kinds are {', '.join(models)}"
-        ) from None
+    if kind != "gru":
+        raise UserError(f"no state model of kind '{kind}': train a new one (stategate train state)")
+    return StateModel(**sizes)
 
 
-def load_model(name: str, expected: str | None = None) -> "tuple[StateModel, dict[str, Any]]":
-    """Return the trained model of checkpoint ``name`` (of kind ``expected``) and its meta."""
-    model: StateModel
-    model, meta = load_trained(name, "state", lambda **architecture: make_model(architecture))  # type: ignore[assignment]
-    if expected is not None:
-        fix = f"set updater.kind={model.kind} or name another checkpoint"
-        require_match(name, meta["architecture"], "kind", expected, fix)
-    return model, meta
+def load_model(name: str) -> "tuple[StateModel, dict[str, Any]]":
+    """Return the trained model of checkpoint ``name`` and its meta."""
+    model, meta = load_trained(name, "state", _shaped)
+    return cast("StateModel", model), meta

@@ -1,16 +1,14 @@
-"""The learned state models: what they share, and their recurrent cores ``gru`` and ``ssm``.
+"""The learned state model: a recurrent network of constant size that reads an episode's events.
 
 Events become inputs (the view's), inputs become frozen 384-d text embeddings plus a learned type
-embedding, projected to ``d_event``; a recurrent core of constant size reads them in order. The last
-``d_state`` numbers of the state vector are its readout: what heads and retrievers see.
+embedding, projected to ``d_event``; a GRU reads them in order. The last ``d_state`` numbers of the
+state vector are its readout: what heads and retrievers see.
 """
 
-from abc import abstractmethod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import silu, softplus
 
 from stategate.envs.protocols import INPUT_KINDS
 from stategate.stores.assets.weights import small_inference
@@ -39,12 +37,10 @@ class EventEncoder(nn.Module):
 
 
 class StateModel(nn.Module):
-    """A recurrent model of constant-size state with an action head."""
+    """A two-layer GRU over events, with an action head.
 
-    kind: str
-    d_state: int
-    #: Numbers in the whole state vector, readout included.
-    d_total: int
+    The state vector (d_total,) is the hidden vectors of both layers; the upper one is the readout.
+    """
 
     def __init__(
         self,
@@ -56,15 +52,22 @@ class StateModel(nn.Module):
     ) -> None:
         super().__init__()
         self.d_text, self.d_event, self.d_state = d_text, d_event, d_state
+        self.d_total = 2 * d_state
         self.encoder = EventEncoder(d_text, d_type, d_event)
         self.head = nn.Sequential(nn.LayerNorm(d_state), nn.Linear(d_state, classes))
+        self.lower = nn.GRU(d_event, d_state, batch_first=True)
+        self.between = nn.LayerNorm(d_state)
+        self.upper = nn.GRU(d_state, d_state, batch_first=True)
 
-    @abstractmethod
     def scan(self, events: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Read encoded ``events`` (B, T, d_event) from ``state`` (B, d_total).
 
         Returns the readouts after each event (B, T, d_state) and the last state (B, d_total).
         """
+        low, high = state.unsqueeze(0).chunk(2, dim=-1)
+        hidden, low = self.lower(events, low.contiguous())
+        readouts, high = self.upper(self.between(hidden), high.contiguous())
+        return readouts, torch.cat([low, high], dim=-1).squeeze(0)
 
     def forward(self, texts: Tensor, types: Tensor) -> Tensor:
         """Return the readouts (B, T, d_state) from the empty state; rows may be padded behind."""
@@ -86,72 +89,10 @@ class StateModel(nn.Module):
     def architecture(self) -> dict[str, Any]:
         """What a checkpoint's JSON must say to build this model again."""
         return {
-            "kind": self.kind,
+            "kind": "gru",
             "d_text": self.d_text,
             "d_type": self.encoder.types.embedding_dim,
             "d_event": self.d_event,
             "d_state": self.d_state,
             "classes": self.head[1].out_features,
         }
-
-
-class GruModel(StateModel):
-    """State: the hidden vectors of both layers, 2 x ``d_state`` numbers; the upper is the readout."""
-
-    kind = "gru"
-
-    def __init__(self, **sizes: int) -> None:
-        super().__init__(**sizes)
-        d_event, d_state = self.d_event, self.d_state
-        self.d_total = 2 * d_state
-        self.lower = nn.GRU(d_event, d_state, batch_first=True)
-        self.between = nn.LayerNorm(d_state)
-        self.upper = nn.GRU(d_state, d_state, batch_first=True)
-
-    def scan(self, events: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """See :meth:`StateModel.scan`."""
-        low, high = state.unsqueeze(0).chunk(2, dim=-1)
-        hidden, low = self.lower(events, low.contiguous())
-        readouts, high = self.upper(self.between(hidden), high.contiguous())
-        return readouts, torch.cat([low, high], dim=-1).squeeze(0)
-
-
-class SsmModel(StateModel):
-    """State: (d_inner x n) cells, then the readout."""
-
-    kind = "ssm"
-
-    def __init__(self, d_inner: int = 256, n: int = 4, **sizes: int) -> None:
-        super().__init__(**sizes)
-        self.d_inner, self.n = d_inner, n
-        self.d_total = d_inner * n + self.d_state
-        self.enter = nn.Linear(self.d_event, 2 * d_inner)
-        self.select = nn.Linear(d_inner, d_inner + 2 * n)  # step size, input and output weights
-        decay = torch.arange(1, n + 1, dtype=torch.float32).log().repeat(d_inner, 1)
-        self.log_decay = nn.Parameter(decay)
-        self.skip = nn.Parameter(torch.ones(d_inner))
-        self.leave = nn.Sequential(nn.LayerNorm(d_inner), nn.Linear(d_inner, self.d_state))
-        with torch.no_grad():  # step sizes start between about 0.01 and 0.3
-            self.select.bias[:d_inner].uniform_(-4.6, -1.1)
-
-    def scan(self, events: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """See :meth:`StateModel.scan`."""
-        inner, gates = self.enter(events).chunk(2, dim=-1)
-        inner = silu(inner)
-        steps, writes, reads = self.select(inner).split([self.d_inner, self.n, self.n], dim=-1)
-        steps = softplus(steps).unsqueeze(-1)  # (B, T, d_inner, 1)
-        keep = torch.exp(-steps * self.log_decay.exp())
-        add = steps * writes.unsqueeze(-2) * inner.unsqueeze(-1)
-        cells = state[:, : self.d_inner * self.n].view(-1, self.d_inner, self.n)
-        outputs = []
-        for t in range(events.shape[1]):
-            cells = keep[:, t] * cells + add[:, t]
-            outputs.append((cells * reads[:, t].unsqueeze(-2)).sum(-1))
-        mixed = (torch.stack(outputs, dim=1) + self.skip * inner) * silu(gates)
-        readouts: Tensor = self.leave(mixed)
-        return readouts, torch.cat([cells.flatten(1), readouts[:, -1]], dim=-1)
-
-    @property
-    def architecture(self) -> dict[str, object]:
-        """What a checkpoint's JSON must say to build this model again."""
-        return {**super().architecture, "d_inner": self.d_inner, "n": self.n}

@@ -13,7 +13,6 @@ from stategate.nodes.conformance import (
     check_actor,
     check_context,
     check_memory,
-    check_updater,
     requests,
 )
 from stategate.nodes.experience.episode import (
@@ -30,7 +29,6 @@ from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import ContextRequest
 from stategate.nodes.resources import Resources
-from stategate.nodes.update_state.ema import Ema
 from stategate.nodes.write_memory.experience import ExperienceWriter
 from stategate.stores.bank.bank import Entry, Row
 from stategate.stores.bank.search import StateBank
@@ -274,9 +272,8 @@ def test_advice_bends_a_decision_only_with_the_switch_and_before_patience_ends(
     )
 
 
-def test_the_follower_the_updater_and_the_writer_conform(tmp_path):
+def test_the_follower_and_the_writer_conform(tmp_path):
     check_actor(Rule(follow=True))
-    check_updater(Ema())
     check_memory(ExperienceWriter(bank=str(tmp_path / "b")))
 
 

@@ -11,12 +11,13 @@ from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.reading import inputs_of
 from stategate.envs.webshop.view import WebShopActions
 from stategate.graph import build_graph, load_config
+from stategate.nodes.conformance import check_updater
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.resources import Resources
 from stategate.nodes.update_state import unpacked
-from stategate.nodes.update_state.learned import Gru, Ssm, make_model, type_of
-from stategate.nodes.update_state.state_models import INPUT_TYPES
+from stategate.nodes.update_state.learned import Gru, type_of
+from stategate.nodes.update_state.state_models import INPUT_TYPES, StateModel
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
@@ -28,7 +29,7 @@ from tests.kit import rule_moves
 def checkpoint(tmp_path):
     """A small untrained GRU for the hashing embedder."""
     torch.manual_seed(0)
-    model = make_model({"kind": "gru", "d_text": 256, "d_event": 16, "d_state": 24})
+    model = StateModel(d_text=256, d_event=16, d_state=24)
     meta = {"kind": "state", "architecture": model.architecture, "embedder": "hashing/256"}
     meta["classes"] = list(WebShopActions.classes)
     save_weights(tmp_path / "state", model.state_dict(), meta)
@@ -47,6 +48,7 @@ def test_inputs_are_bounded_whatever_the_page():
 
 def test_the_state_has_constant_size_and_reads_in_order(checkpoint):
     resources = Resources(None, Hashing(), env=WebShopEnv())
+    check_updater(Gru(checkpoint=checkpoint), resources)
     updater = Gru(checkpoint=checkpoint).build(resources)
     shop = WebShop.load("sample")
     readers = Readers({"full": 1}, make_resources(WebShopEnv()))
@@ -73,8 +75,6 @@ def test_wrong_checkpoints_are_refused(checkpoint, tmp_path):
         Gru(checkpoint="nowhere").build(resources)
     with pytest.raises(UserError, match="hashing/256"):
         Gru(checkpoint=checkpoint).build(Resources(None, Hashing(dimension=64)))
-    with pytest.raises(UserError, match="updater.kind=gru"):
-        Ssm(checkpoint=checkpoint).build(resources)
     data = (tmp_path / "state.safetensors").read_bytes()
     (tmp_path / "state.safetensors").write_bytes(data[:-4] + b"oops")
     with pytest.raises(UserError, match="damaged"):

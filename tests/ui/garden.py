@@ -71,7 +71,6 @@ WINNING = ["go cellar", "take lantern", "go hall", "go garden", "light lantern"]
 CONFIG = {
     "env": "garden",
     "embedder": "hashing",
-    "updater": "ema",
     "context": {"kind": "full", "budget": 300},
     "actor": {"kind": "scripted", "actions": WINNING},
     "memory": ["short_term", "trace"],

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy, dropout
 
-from stategate.nodes.update_state.learned import make_model
+from stategate.nodes.update_state.state_models import StateModel
 from stategate.trainers.episodes import embedder_of
 from stategate.trainers.settings import StateSettings, data_hashes, open_run, save_checkpoint
 from stategate.trainers.state.data import (
@@ -39,7 +39,7 @@ def train(settings: StateSettings) -> dict[str, Any]:
     classes = tuple(view.actions.classes) or tuple(sorted(seen))
     torch.manual_seed(settings.seed)
     sizes = {"d_text": embedder.dimension, "d_event": settings.d_event, "d_state": settings.d_state}
-    model = make_model({"kind": settings.model, "classes": len(classes), **sizes})
+    model = StateModel(classes=len(classes), **sizes)
     model.to(device)
 
     def labels_of(episodes: Sequence[Sequenced]) -> NDArray[np.int64]:
@@ -71,7 +71,7 @@ def train(settings: StateSettings) -> dict[str, Any]:
     of_commonest = np.asarray(labels_of(reported) == commonest, np.float64)
     groups = groups_of(reported)
     rows = [
-        summary_row(settings.model, {"accuracy": hits(reported)}, groups),
+        summary_row("gru", {"accuracy": hits(reported)}, groups),
         summary_row("majority class", {"accuracy": of_commonest}, groups),
     ]
     save_checkpoint(

@@ -111,7 +111,6 @@ def train(settings: RetrieverSettings) -> dict[str, Any]:
         projection.state_dict(),
         embedder=embedder.name,
         world=view.name,
-        state=state["architecture"]["kind"],
         state_sha256=state["sha256"],
         data=data_hashes(settings),
         metrics=rows[0],
