@@ -15,7 +15,6 @@ with the documents.
 nats.
 """
 
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stategate.nodes.models.decoders.reading import Document, Reader, State, question_tokens
+from stategate.nodes.models.decoders.reading import Document, State, question_tokens
 from stategate.stores.errors import UserError
 
 #: A document of weight zero gets this weight, whose logarithm no attention score outweighs.
@@ -39,7 +38,7 @@ class Backend:
 
     A state is ``{"kv": (layers, 2, heads, tokens, head size)}``. ``fingerprint`` names weights and text
     format; states of another fingerprint are useless. Documents are cut at ``max_tokens``. Safe for
-    threads; calls wait for each other.
+    threads.
     """
 
     def __init__(
@@ -53,25 +52,11 @@ class Backend:
         context = int(getattr(model.config, "max_position_embeddings", 0) or 1 << 20)
         self.name = name
         self.max_tokens = min(max_tokens, max(context // 2, 1))
-        self.layers = int(model.config.num_hidden_layers)
         self.fingerprint = f"{fingerprint}/{self.max_tokens}"
         self._model = model.eval().requires_grad_(False)
         self._tokenizer = tokenizer
         self._room = min(context - self.max_tokens, _QUESTION_TOKENS)
-        self._lock = threading.RLock()
-        self._reading: tuple[Tensor, dict[int, Documents]] | None = None
-        attentions = [
-            module
-            for module in model.modules()
-            if hasattr(module, "layer_idx") and type(module).__name__.endswith("Attention")
-        ]
-        if len(attentions) != self.layers:
-            raise UserError(
-                f"{self.name}: its attention layers are unknown here: use a Llama-like decoder"
-            )
         _install(model, self.name)
-        for module in attentions:
-            module.register_forward_pre_hook(self._show_documents, with_kwargs=True)
 
     def encode(self, documents: Sequence[Document]) -> list[State]:
         """Return one state a document, read in batches of at most :data:`_BATCH` tokens.
@@ -84,8 +69,7 @@ class Backend:
             longest = max(len(ids[i]) for i in batch)
             rows = [[*ids[i], *[0] * (longest - len(ids[i]))] for i in batch]
             starts = torch.tensor([[self.max_tokens - len(ids[i])] for i in batch])
-            with self._lock, torch.no_grad():
-                self._reading = None
+            with torch.no_grad():
                 cache = self._model.base_model(
                     torch.tensor(rows), position_ids=starts + torch.arange(longest), use_cache=True
                 ).past_key_values
@@ -96,48 +80,33 @@ class Backend:
                 states[i] = {"kv": torch.stack(parts)[:, :, :, : len(ids[i])].float()}
         return [states[i] for i in range(len(ids))]
 
-    def _reader(self, states: Sequence[State], weights: Tensor) -> Reader:
-        """Return what reads a text once, attending to all documents as weighed and to itself."""
+    def loss(self, states: Sequence[State], weights: Tensor, question: str) -> Tensor:
+        """Return L(w), a scalar differentiable in ``weights`` (float32, ``(len(states),)``, ≥ 0).
+
+        It is over the question's content words, read once, attending to all documents as weighed and to
+        itself; prompt prefix and separators are outside. Raises ``UserError`` for an empty question.
+        """
+        ids, counted = question_tokens(self._tokenizer, question, self._room)
         # Keys and values lie side by side in every layer; a document's tokens share its bias.
         lengths = torch.tensor([state["kv"].shape[-2] for state in states])
         together = torch.cat([state["kv"].to(self._model.dtype) for state in states], dim=-2)
         bias = weights.clamp_min(_NOTHING).log().repeat_interleave(lengths).to(together.dtype)
-        documents = {
+        unread = {
             layer: Documents(keys, values, bias) for layer, (keys, values) in enumerate(together)
         }
-
-        def read(ids: Sequence[int]) -> Tensor:
-            count = len(ids)
-            causal = torch.full((count, count), float("-inf")).triu(1)[None, None]
-            mask = causal.to(self._model.dtype)
-            self._reading = (mask, documents)
-            try:
-                logits: Tensor = self._model(
-                    torch.tensor([list(ids)]),
-                    position_ids=torch.arange(self.max_tokens, self.max_tokens + count)[None],
-                    attention_mask=mask,
-                    use_cache=False,
-                ).logits
-            finally:
-                self._reading = None
-            return logits
-
-        return read
-
-    def _show_documents(self, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Give each attention layer the documents that it may attend to."""
-        if self._reading is None:
-            return None
-        mask, documents = self._reading
-        own = documents.get(module.layer_idx)
-        return args, {**kwargs, "attention_mask": mask, "documents": own}
-
-    def loss(self, states: Sequence[State], weights: Tensor, question: str) -> Tensor:
-        """Return L(w), a scalar differentiable in ``weights`` (float32, ``(len(states),)``, ≥ 0).
-
-        Raises ``UserError`` for an empty question.
-        """
-        return self.question_loss(self._reader(states, weights), question)
+        logits: Tensor = self._model(
+            torch.tensor([ids]),
+            position_ids=torch.arange(self.max_tokens, self.max_tokens + len(ids))[None],
+            use_cache=False,
+            documents=unread,
+        ).logits
+        if unread:
+            raise UserError(
+                f"{self.name}: its attention layers are unknown here: use a Llama-like decoder"
+            )
+        before = torch.tensor(counted) - 1
+        log_probabilities = logits[0, before].float().log_softmax(-1)
+        return -log_probabilities.gather(1, torch.tensor(ids)[before + 1, None]).mean()
 
     def slope(self, states: Sequence[State], weights: Tensor, question: str) -> Tensor:
         """Return ∂L/∂w, float32 (len(states),): one forward and one backward pass."""
@@ -145,18 +114,6 @@ class Backend:
         with torch.enable_grad():
             (slope,) = torch.autograd.grad(self.loss(states, weights, question), weights)
         return slope
-
-    def question_loss(self, read: Reader, question: str) -> Tensor:
-        """Return the mean negative log-likelihood of the question's content words, read by ``read``.
-
-        Prompt prefix and separators are outside the loss.
-        """
-        ids, counted = question_tokens(self._tokenizer, question, self._room)
-        with self._lock:
-            logits = read(ids)
-        before = torch.tensor(counted) - 1
-        log_probabilities = logits[0, before].float().log_softmax(-1)
-        return -log_probabilities.gather(1, torch.tensor(ids)[before + 1, None]).mean()
 
     def _document_ids(self, document: Document) -> list[int]:
         start = self._tokenizer.bos_token_id
@@ -195,17 +152,18 @@ def attend(
     attention_mask: Tensor | None,
     scaling: float | None = None,
     dropout: float = 0.0,
-    documents: Documents | None = None,
+    documents: dict[int, Documents] | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attend to ``documents`` and to the text's own ``key`` and ``value``.
+    """Attend to the layer's ``documents``, taken out of the mapping, and to own ``key`` and ``value``.
 
-    ``query`` is ``(batch, heads, n, size)``; the mask covers own keys only, and is causal where there
-    is none. Without documents and a soft cap of the scores, which the general kernel does not know,
+    ``query`` is ``(batch, heads, n, size)``. Beside documents the own keys are masked causally, else by
+    the mask. Without documents and a soft cap of the scores, which the general kernel does not know,
     this is transformers' ordinary attention.
     """
     cap = kwargs.get("softcap")
-    if documents is None and cap is None:
+    read = documents.pop(module.layer_idx) if documents is not None else None
+    if read is None and cap is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
         return sdpa_attention_forward(  # type: ignore[no-any-return]
@@ -218,7 +176,7 @@ def attend(
     batch, heads, count, size = query.shape
     groups, length = key.shape[1:3]
     rows = query.reshape(batch, groups, -1, size) * (size**-0.5 if scaling is None else scaling)
-    if attention_mask is None:
+    if attention_mask is None or read is not None:
         attention_mask = torch.ones(count, length, dtype=torch.bool).tril(length - count)[
             None, None
         ]
@@ -227,13 +185,13 @@ def attend(
         attention_mask = none.masked_fill(~attention_mask, float("-inf"))
     own = capped(rows @ key.transpose(2, 3)).reshape(batch, groups, -1, count, length)
     scores = (own + attention_mask[:, :, None]).flatten(2, 3)
-    if documents is not None:
-        far = capped(rows @ documents.keys.transpose(1, 2)) + documents.bias
+    if read is not None:
+        far = capped(rows @ read.keys.transpose(1, 2)) + read.bias
         scores = torch.cat([far, scores], dim=-1)
     shares = scores.softmax(-1)
     out = shares[..., -length:] @ value
-    if documents is not None:
-        out = shares[..., :-length] @ documents.values + out
+    if read is not None:
+        out = shares[..., :-length] @ read.values + out
     return out.reshape(batch, heads, count, size).transpose(1, 2).contiguous(), None
 
 

@@ -1,7 +1,7 @@
 """What RICO's model reads: documents, and the question behind them, in tokens."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 #: Named parts of one document's state; shapes are the backend's own.
 State = Mapping[str, "Tensor"]
-#: From a text's tokens to their logits (1, n, vocabulary).
-Reader = Callable[[Sequence[int]], "Tensor"]
 
 QUESTION = "\n\nQuestion:"
 _CONTENT = re.compile(r"\w+(?:['’]\w+)?")

@@ -1,5 +1,7 @@
 """The backend on decoders of other families: sharing of heads, soft caps, fused weights."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -39,13 +41,13 @@ def test_attention_is_that_of_one_long_text(cap):
     torch.manual_seed(1)
     query, key, value = torch.randn(1, 4, 3, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8)
     documents = Documents(torch.randn(2, 7, 8), torch.randn(2, 7, 8), torch.randn(7))
-    mask = torch.zeros(1, 1, 3, 5)
-    mask[..., 0, 4] = float("-inf")
-    found, _ = attend(None, query, key, value, mask, documents=documents, softcap=cap)
+    mask = torch.full((3, 5), float("-inf")).triu(3)
+    module, shown = SimpleNamespace(layer_idx=0), {0: documents}
+    found, _ = attend(module, query, key, value, None, documents=shown, softcap=cap)
     keys = torch.cat([documents.keys, key[0]], 1).repeat_interleave(2, 0)
     values = torch.cat([documents.values, value[0]], 1).repeat_interleave(2, 0)
     scores = query[0] @ keys.transpose(1, 2) / 8**0.5
     scores = scores if cap is None else cap * torch.tanh(scores / cap)
-    scores = scores + torch.cat([documents.bias.expand(3, 7), mask[0, 0]], -1)
+    scores = scores + torch.cat([documents.bias.expand(3, 7), mask], -1)
     exact = (scores.softmax(-1) @ values).transpose(0, 1)[None]
     assert torch.allclose(found, exact, atol=1e-5)
