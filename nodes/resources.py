@@ -109,29 +109,20 @@ class Resources:
         return cast("BaseChatModel", self.get(self.llm_params))
 
     @property
-    def embedder_params(self) -> EmbedderParams:
-        """The parameters of the configured embedder. Raises ``UserError`` if there are none."""
+    def embedder(self) -> Embedder:
+        """The configured embedder. Raises ``UserError`` where the config names none."""
         if self._embedder is None:
             raise UserError(
                 "this node needs an embedder: set embedder.kind, as embedder.kind=minilm"
             )
-        return self._embedder
-
-    @property
-    def embedder(self) -> Embedder:
-        """The configured embedder. Raises ``UserError`` where the config names none."""
-        return cast(Embedder, self.get(self.embedder_params))
-
-    @property
-    def updater_params(self) -> UpdaterParams | None:
-        """The parameters of the configured updater, None where the agent keeps no state."""
-        return None if self._updater is None or self._updater.kind == "none" else self._updater
+        return cast(Embedder, self.get(self._embedder))
 
     @property
     def updater(self) -> Updater | None:
         """The configured updater, None where the agent keeps no state."""
-        params = self.updater_params
-        return None if params is None else cast(Updater, self.get(params))
+        if self._updater is None or self._updater.kind == "none":
+            return None
+        return cast(Updater, self.get(self._updater))
 
 
 @lru_cache(maxsize=1)

@@ -5,9 +5,8 @@ killed goes on where it stopped, and several processes may write at once.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,6 @@ from safetensors.numpy import load, save
 from stategate.stores.errors import user_error_context
 from stategate.stores.files import write_bytes
 
-Arrays = Mapping[str, NDArray[Any]]
 _FP16 = 65504  # the largest number of that type
 
 
@@ -32,20 +30,20 @@ class DocumentStates:
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
 
-    def add(self, key: str, arrays: Arrays) -> None:
-        """Keep a document's arrays, quantised; a key that is here already is left alone."""
+    def add(self, key: str, state: NDArray[np.float32]) -> None:
+        """Keep a document's state, quantised; a key that is here already is left alone."""
         if self.missing([key]):
-            clipped = {name: np.clip(array, -_FP16, _FP16) for name, array in arrays.items()}
-            halves = {n: np.ascontiguousarray(array, np.float16) for n, array in clipped.items()}
-            write_bytes(self._path(key), save(halves))
+            half = np.ascontiguousarray(np.clip(state, -_FP16, _FP16), np.float16)
+            write_bytes(self._path(key), save({"kv": half}))
 
-    def get(self, key: str) -> dict[str, NDArray[np.float32]]:
-        """Return a document's arrays as float32. Raises ``UserError`` where they are damaged."""
+    def get(self, key: str) -> NDArray[np.float32]:
+        """Return a document's state as float32. Raises ``UserError`` where it is damaged."""
         path = self._path(key)
         with user_error_context(
-            f"cannot read '{path}'", "delete it", (OSError, ValueError, SafetensorError)
+            f"cannot read '{path}'", "delete it", (OSError, KeyError, ValueError, SafetensorError)
         ):
-            return {n: array.astype(np.float32) for n, array in load(path.read_bytes()).items()}
+            state: NDArray[np.float32] = load(path.read_bytes())["kv"].astype(np.float32)
+            return state
 
     def missing(self, keys: Sequence[str]) -> list[str]:
         """Return the keys that are not here, in order, once each."""

@@ -354,35 +354,26 @@ def score_choices(
     ``title`` is what the page says of the thing itself: a word that stands there may be meant of it.
     """
     scores = []
-    for name, values, compared, claimed in _compared(text, choices, title):
-        rows = [compared.row(i, claimed) for i in range(len(values))]
-        requested, excluded, none = _judged(rows, compared.none(rows)) if rows else ([], [], 1.0)
-        spans = tuple(compared.spans)
-        scores.append(ChoiceScores(name, values, tuple(requested), tuple(excluded), none, spans))
+    described = choice_features(text, choices, title)
+    for (name, values), (rows, none, spans) in zip(choices, described, strict=True):
+        requested, excluded, open_ = _judged(rows, none) if rows else ([], [], 1.0)
+        scores.append(ChoiceScores(name, values, tuple(requested), tuple(excluded), open_, spans))
     return tuple(scores)
 
 
 def choice_features(
     text: str, choices: tuple[tuple[str, tuple[str, ...]], ...], title: str
-) -> list[tuple[list[dict[str, float]], dict[str, float]]]:
-    """Return for each choice the named features of its values, and those of none: for a trainer."""
-    features = []
-    for _, values, compared, claimed in _compared(text, choices, title):
-        rows = [compared.row(i, claimed) for i in range(len(values))]
-        features.append((rows, compared.none(rows)))
-    return features
-
-
-def _compared(
-    text: str, choices: tuple[tuple[str, tuple[str, ...]], ...], title: str
-) -> Iterator[tuple[str, tuple[str, ...], _Compared, frozenset[int]]]:
-    """Yield each choice compared with ``text``, and the words that another choice says better."""
+) -> Iterator[tuple[list[dict[str, float]], dict[str, float], tuple[Span, ...]]]:
+    """Yield for each choice the named features of its values, those of none, and the values' spans."""
     parsed = parse(text)
     keys = frozenset(token.key for token in content(title))
     whole = [_longest([locate(parsed, v, name) for v in values]) for name, values in choices]
     for (name, values), mine in zip(choices, whole, strict=True):
+        compared = _Compared(parsed, name, values, keys)
+        # The words that another choice says better.
         claimed = frozenset(p for other in whole if len(other) > len(mine) for p in other)
-        yield name, values, _Compared(parsed, name, values, keys), claimed
+        rows = [compared.row(i, claimed) for i in range(len(values))]
+        yield rows, compared.none(rows) if rows else {}, tuple(compared.spans)
 
 
 def _longest(spans: Sequence[Span]) -> tuple[int, ...]:

@@ -52,16 +52,7 @@ _UNKNOWN = re.compile(
 
 
 class _Answering(ActorParams):
-    """The parameters of actors that answer questions."""
-
-    @classmethod
-    def fits(cls, env: EnvParams) -> bool:
-        """Say whether the world is a conversation."""
-        return env.conversational
-
-
-class _Judging(_Answering):
-    """The parameters of actors that answer where the passages do."""
+    """The parameters of actors that answer questions where the passages do."""
 
     judge: JudgeKind = Field(
         default="light",
@@ -69,8 +60,13 @@ class _Judging(_Answering):
         "token for each of the best three",
     )
 
+    @classmethod
+    def fits(cls, env: EnvParams) -> bool:
+        """Say whether the world is a conversation."""
+        return env.conversational
 
-class Answer(_Judging):
+
+class Answer(_Answering):
     """Ask the configured chat model and take its reply as the answer."""
 
     asks_model: ClassVar[bool] = True
@@ -154,7 +150,7 @@ def _nothing(why: str) -> Decision:
     return Decision(answer(NOTHING_FOUND), reason=f"nothing found: {why}")
 
 
-class Extract(_Judging):
+class Extract(_Answering):
     """Answer with the ``sentences`` sentences of the context that share most with the question.
 
     Always in the context, word for word: it shows what a context makes possible, without a model. The

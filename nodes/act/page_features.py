@@ -105,11 +105,10 @@ def value_features(choice: ChoiceScores, i: int, now: str | None, is_taken: bool
 
 @dataclass
 class _Opened:
-    """An entry that was opened: the actions taken there, and the notes on its pages."""
+    """An entry that was opened, and the actions taken there."""
 
     action: str
     since: list[str] = field(default_factory=list)
-    note: str = ""
 
 
 class PageFeatures:
@@ -144,6 +143,7 @@ class PageFeatures:
         self._opened: list[_Opened] = []
         self._since_text: list[str] = []
         self._written = 0
+        self._notes: dict[str, str] = {}
         for step in steps:
             self._done.append(step.action)
             if target_of(step.action).lower() in self.texts:
@@ -153,13 +153,11 @@ class PageFeatures:
                 self._since_text.append(step.action)
             if self._experience.move_of(self._instruction, step.action) == OPEN:
                 self._opened.append(_Opened(step.action))
+                self._notes.setdefault(step.action, "")
             elif self._opened:
                 self._opened[-1].since.append(step.action)
             if step.note and self._opened:
-                self._opened[-1].note += step.note + "; "
-        self._notes: dict[str, str] = {}
-        for one in self._opened:
-            self._notes[one.action] = self._notes.get(one.action, "") + one.note
+                self._notes[self._opened[-1].action] += step.note + "; "
         # Where something is shown by itself, or its text, it is what was opened last.
         self._here = self._opened[-1] if self._opened and not self._entries else None
 

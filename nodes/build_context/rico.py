@@ -15,7 +15,7 @@ from pydantic import Field
 from stategate.envs.protocols import Chunk
 from stategate.nodes.build_context.recall import ConversationContext
 from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
-from stategate.nodes.models.decoders.reading import Document, State
+from stategate.nodes.models.decoders.reading import Document
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import ContextBuilder, ContextRequest, Embedder
 from stategate.nodes.resources import Resources
@@ -25,6 +25,8 @@ from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.text import one_line
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from stategate.nodes.models.decoders.backend import Backend
 
 GRADIENT = "single_gradient"
@@ -47,7 +49,7 @@ class Ranking:
         return [int(i) for i in np.argsort(-self.scores, kind="stable")]
 
 
-def rank(backend: "Backend", states: Sequence[State], question: str) -> Ranking:
+def rank(backend: "Backend", states: "Sequence[Tensor]", question: str) -> Ranking:
     """Return the ranking of ``states`` by the gradient of the question's loss."""
     import torch
 

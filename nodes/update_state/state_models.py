@@ -51,8 +51,16 @@ class StateModel(nn.Module):
         classes: int = CLASSES,
     ) -> None:
         super().__init__()
-        self.d_text, self.d_event, self.d_state = d_text, d_event, d_state
-        self.d_total = 2 * d_state
+        #: What a checkpoint's JSON must say to build this model again.
+        self.architecture: dict[str, Any] = {
+            "kind": "gru",
+            "d_text": d_text,
+            "d_type": d_type,
+            "d_event": d_event,
+            "d_state": d_state,
+            "classes": classes,
+        }
+        self.d_state, self.d_total = d_state, 2 * d_state
         self.encoder = EventEncoder(d_text, d_type, d_event)
         self.head = nn.Sequential(nn.LayerNorm(d_state), nn.Linear(d_state, classes))
         self.lower = nn.GRU(d_event, d_state, batch_first=True)
@@ -84,15 +92,3 @@ class StateModel(nn.Module):
         """Return logits over the action classes (…, classes) from readouts (…, d_state)."""
         logits: Tensor = self.head(readout)
         return logits
-
-    @property
-    def architecture(self) -> dict[str, Any]:
-        """What a checkpoint's JSON must say to build this model again."""
-        return {
-            "kind": "gru",
-            "d_text": self.d_text,
-            "d_type": self.encoder.types.embedding_dim,
-            "d_event": self.d_event,
-            "d_state": self.d_state,
-            "classes": self.head[1].out_features,
-        }

@@ -144,6 +144,6 @@ def _examples(
 def _describe(columns: dict[str, list[str]]) -> None:
     """Name the features of choices and subjects, as an example has them."""
     text = "a red mug"
-    rows, none = choice_features(text, (("color", ("red", "blue")),), "mug")[0]
+    rows, none, _ = next(choice_features(text, (("color", ("red", "blue")),), "mug"))
     columns |= {"value": list(rows[0]), "none": list(none)}
     columns["subject"] = list(subject_features(parse(text), (), "mug"))

@@ -90,7 +90,7 @@ def choice_examples(instance: Instance) -> Iterator[ChoiceExample]:
     for product in instance.pages:
         choices = _choices(product)
         described = choice_features(goal["instruction_text"], choices, product.name)
-        for (name, values), (rows, none) in zip(choices, described, strict=True):
+        for (name, values), (rows, none, _) in zip(choices, described, strict=True):
             asked = values.index(wanted[name]) if wanted.get(name) in values else len(values)
             out = goal.get("excluded", {}).get(name)
             excluded = tuple(i for i, value in enumerate(values) if value == out)

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stategate.nodes.models.decoders.reading import Document, State, question_tokens
+from stategate.nodes.models.decoders.reading import Document, question_tokens
 from stategate.stores.errors import UserError
 
 #: A document of weight zero gets this weight, whose logarithm no attention score outweighs.
@@ -36,9 +36,9 @@ _QUESTION_TOKENS = 512
 class Backend:
     """A Hugging Face decoder with rotary or no positions and a key-value cache, of most families.
 
-    A state is ``{"kv": (layers, 2, heads, tokens, head size)}``. ``fingerprint`` names weights and text
-    format; states of another fingerprint are useless. Documents are cut at ``max_tokens``. Safe for
-    threads.
+    A document's state is its keys and values (layers, 2, heads, tokens, head size). ``fingerprint``
+    names weights and text format; states of another fingerprint are useless. Documents are cut at
+    ``max_tokens``. Safe for threads.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Backend:
         self._room = min(context - self.max_tokens, _QUESTION_TOKENS)
         _install(model, self.name)
 
-    def encode(self, documents: Sequence[Document]) -> list[State]:
+    def encode(self, documents: Sequence[Document]) -> list[Tensor]:
         """Return one state a document, read in batches of at most :data:`_BATCH` tokens.
 
         Shorter documents are padded at the end, where no token that counts can see it.
         """
         ids = [self._document_ids(document) for document in documents]
-        states: dict[int, State] = {}
+        states: dict[int, Tensor] = {}
         for batch in _batches([len(row) for row in ids]):
             longest = max(len(ids[i]) for i in batch)
             rows = [[*ids[i], *[0] * (longest - len(ids[i]))] for i in batch]
@@ -77,10 +77,10 @@ class Backend:
                 parts = [
                     torch.stack([layer.keys[row], layer.values[row]]) for layer in cache.layers
                 ]
-                states[i] = {"kv": torch.stack(parts)[:, :, :, : len(ids[i])].float()}
+                states[i] = torch.stack(parts)[:, :, :, : len(ids[i])].float()
         return [states[i] for i in range(len(ids))]
 
-    def loss(self, states: Sequence[State], weights: Tensor, question: str) -> Tensor:
+    def loss(self, states: Sequence[Tensor], weights: Tensor, question: str) -> Tensor:
         """Return L(w), a scalar differentiable in ``weights`` (float32, ``(len(states),)``, ≥ 0).
 
         It is over the question's content words, read once, attending to all documents as weighed and to
@@ -88,8 +88,8 @@ class Backend:
         """
         ids, counted = question_tokens(self._tokenizer, question, self._room)
         # Keys and values lie side by side in every layer; a document's tokens share its bias.
-        lengths = torch.tensor([state["kv"].shape[-2] for state in states])
-        together = torch.cat([state["kv"].to(self._model.dtype) for state in states], dim=-2)
+        lengths = torch.tensor([state.shape[-2] for state in states])
+        together = torch.cat([state.to(self._model.dtype) for state in states], dim=-2)
         bias = weights.clamp_min(_NOTHING).log().repeat_interleave(lengths).to(together.dtype)
         unread = {
             layer: Documents(keys, values, bias) for layer, (keys, values) in enumerate(together)
@@ -108,7 +108,7 @@ class Backend:
         log_probabilities = logits[0, before].float().log_softmax(-1)
         return -log_probabilities.gather(1, torch.tensor(ids)[before + 1, None]).mean()
 
-    def slope(self, states: Sequence[State], weights: Tensor, question: str) -> Tensor:
+    def slope(self, states: Sequence[Tensor], weights: Tensor, question: str) -> Tensor:
         """Return ∂L/∂w, float32 (len(states),): one forward and one backward pass."""
         weights = weights.detach().clone().requires_grad_()
         with torch.enable_grad():

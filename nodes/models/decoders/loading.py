@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stategate.nodes.models.decoders.reading import Document, State
+from stategate.nodes.models.decoders.reading import Document
 from stategate.stores.document_states import DocumentStates, document_key
 from stategate.stores.errors import UserError, describe_error, require_extra
 from stategate.stores.files import atomic_path
@@ -16,6 +16,8 @@ from stategate.stores.home import cache
 from stategate.stores.progress import Progress
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from stategate.nodes.models.decoders.backend import Backend
 
 DEFAULT = "smollm2-135m"
@@ -139,15 +141,14 @@ class DocumentMemory:
         mark = self.backend.fingerprint.replace("/", "-")
         return DocumentStates(cache() / "document_states" / f"{mark}-fp16")
 
-    def states(self, documents: Sequence[Document]) -> list[State]:
+    def states(self, documents: Sequence[Document]) -> "list[Tensor]":
         """Return the documents' states, in order; a build that was killed goes on where it stopped."""
         import torch
 
         keys = [document_key(document.as_text()) for document in documents]
         with self._lock:
             self._build(dict(zip(keys, documents, strict=True)))
-            rows = [self.index.get(key) for key in keys]
-        return [{name: torch.from_numpy(array) for name, array in row.items()} for row in rows]
+            return [torch.from_numpy(self.index.get(key)) for key in keys]
 
     def _build(self, by_key: dict[str, Document]) -> None:
         todo = self.index.missing(list(by_key))
@@ -155,4 +156,4 @@ class DocumentMemory:
         for part in Progress(blocks, "read", unit="document", unit_scale=_BLOCK):
             states = self.backend.encode([by_key[key] for key in part])
             for key, state in zip(part, states, strict=True):
-                self.index.add(key, {name: tensor.numpy() for name, tensor in state.items()})
+                self.index.add(key, state.numpy())

@@ -1,19 +1,12 @@
 """What RICO's model reads: documents, and the question behind them, in tokens."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stategate.stores.corpus.lexical import stop_words
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-#: Named parts of one document's state; shapes are the backend's own.
-State = Mapping[str, "Tensor"]
 
 QUESTION = "\n\nQuestion:"
 _CONTENT = re.compile(r"\w+(?:['’]\w+)?")
