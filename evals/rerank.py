@@ -24,8 +24,7 @@ from stategate.evals.core.statistics import paired, ranking_metrics, summary_row
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Rerank, require_names
 from stategate.nodes.build_context.rico import GRADIENT, rank
-from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
-from stategate.nodes.models.decoders.reading import Document
+from stategate.nodes.models.decoders.loading import Document, DocumentMemory, shared_backend
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.ranking import bm25, cosine, fuse

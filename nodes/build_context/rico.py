@@ -14,8 +14,7 @@ from pydantic import Field
 
 from stategate.envs.protocols import Chunk
 from stategate.nodes.build_context.recall import ConversationContext
-from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
-from stategate.nodes.models.decoders.reading import Document
+from stategate.nodes.models.decoders.loading import Document, DocumentMemory, shared_backend
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import ContextBuilder, ContextRequest, Embedder
 from stategate.nodes.resources import Resources

@@ -22,8 +22,7 @@ from stategate.graph.state import pack_decision
 from stategate.language.utterance import read_utterance
 from stategate.nodes.act.answerability import NOTHING_FOUND
 from stategate.nodes.build_context.rico import documents_of, weigh
-from stategate.nodes.models.decoders.loading import DocumentMemory, shared_backend
-from stategate.nodes.models.decoders.reading import Document
+from stategate.nodes.models.decoders.loading import Document, DocumentMemory, shared_backend
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.resources import Resources

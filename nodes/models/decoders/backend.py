@@ -15,6 +15,7 @@ with the documents.
 nats.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +23,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stategate.nodes.models.decoders.reading import Document, question_tokens
+from stategate.stores.corpus.lexical import stop_words
 from stategate.stores.errors import UserError
+from stategate.stores.text import one_line
 
 #: A document of weight zero gets this weight, whose logarithm no attention score outweighs.
 _NOTHING = 1e-30
@@ -31,6 +33,8 @@ _NOTHING = 1e-30
 _BATCH = 512
 _ATTENTION = "stategate_rico"
 _QUESTION_TOKENS = 512
+_QUESTION = "\n\nQuestion:"
+_CONTENT = re.compile(r"\w+(?:['’]\w+)?")
 
 
 class Backend:
@@ -58,7 +62,7 @@ class Backend:
         self._room = min(context - self.max_tokens, _QUESTION_TOKENS)
         _install(model, self.name)
 
-    def encode(self, documents: Sequence[Document]) -> list[Tensor]:
+    def encode(self, documents: Sequence[str]) -> list[Tensor]:
         """Return one state a document, read in batches of at most :data:`_BATCH` tokens.
 
         Shorter documents are padded at the end, where no token that counts can see it.
@@ -115,12 +119,43 @@ class Backend:
             (slope,) = torch.autograd.grad(self.loss(states, weights, question), weights)
         return slope
 
-    def _document_ids(self, document: Document) -> list[int]:
+    def _document_ids(self, document: str) -> list[int]:
         start = self._tokenizer.bos_token_id
         if start is None:
             start = self._tokenizer.eos_token_id
-        ids = self._tokenizer(document.as_text(), add_special_tokens=False)["input_ids"]
+        ids = self._tokenizer(document, add_special_tokens=False)["input_ids"]
         return [int(start or 0), *ids][: self.max_tokens]
+
+
+def question_tokens(tokenizer: Any, question: str, max_tokens: int) -> tuple[list[int], list[int]]:
+    """Return the token ids of ``question`` behind its prefix, and the places that the loss is over.
+
+    Those of content words; of all words where the question has only function words. Raises
+    ``UserError`` for an empty question.
+    """
+    line = one_line(question)
+    if not line:
+        raise UserError("the question is empty: ask something")
+    start = len(_QUESTION)
+    text = f"{_QUESTION} {line}"
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    ids, spans = encoded["input_ids"][:max_tokens], encoded["offset_mapping"][:max_tokens]
+    content = [
+        match.span()
+        for match in _CONTENT.finditer(text, start)
+        if match[0].lower() not in stop_words()
+    ]
+    inside = [place for place, (_, end) in enumerate(spans) if start < end and place > 0]
+    chosen = [
+        place
+        for place in inside
+        if any(spans[place][0] < stop and begin < spans[place][1] for begin, stop in content)
+    ]
+    if not inside:
+        raise UserError(
+            f"the question is cut before its first word: allow over {max_tokens} tokens"
+        )
+    return ids, chosen or inside
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

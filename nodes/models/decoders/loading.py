@@ -1,14 +1,14 @@
-"""Models for RICO by name (asset, folder, hub repository, GGUF file), and their states kept on disk."""
+"""RICO's documents and models (asset, folder, hub repository, GGUF file), and states kept on disk."""
 
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stategate.nodes.models.decoders.reading import Document
 from stategate.stores.document_states import DocumentStates, document_key
 from stategate.stores.errors import UserError, describe_error, require_extra
 from stategate.stores.files import atomic_path
@@ -21,6 +21,20 @@ if TYPE_CHECKING:
     from stategate.nodes.models.decoders.backend import Backend
 
 DEFAULT = "smollm2-135m"
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document to be weighed; ``title`` may be empty."""
+
+    title: str
+    text: str
+
+    def as_text(self) -> str:
+        """Return the document as models read it."""
+        if self.title and self.text:
+            return f"{self.title}: {self.text}"
+        return self.title or self.text
 
 
 @lru_cache(maxsize=4)
@@ -145,12 +159,13 @@ class DocumentMemory:
         """Return the documents' states, in order; a build that was killed goes on where it stopped."""
         import torch
 
-        keys = [document_key(document.as_text()) for document in documents]
+        texts = [document.as_text() for document in documents]
+        keys = [document_key(text) for text in texts]
         with self._lock:
-            self._build(dict(zip(keys, documents, strict=True)))
+            self._build(dict(zip(keys, texts, strict=True)))
             return [torch.from_numpy(self.index.get(key)) for key in keys]
 
-    def _build(self, by_key: dict[str, Document]) -> None:
+    def _build(self, by_key: dict[str, str]) -> None:
         todo = self.index.missing(list(by_key))
         blocks = [todo[start : start + _BLOCK] for start in range(0, len(todo), _BLOCK)]
         for part in Progress(blocks, "read", unit="document", unit_scale=_BLOCK):

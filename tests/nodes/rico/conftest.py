@@ -3,17 +3,16 @@
 import pytest
 
 from stategate.nodes.models.decoders.loading import shared_backend
-from stategate.nodes.models.decoders.reading import Document
 
 WORDS = (
     "the a of in on cat dog sat mat red blue green house river who where what is was did capital "
     "paris rome france italy question answer : ? . song film director born year older tall"
 ).split()
-DOCUMENTS = [
-    Document("paris", "paris is the capital of france ."),
-    Document("rome", "rome is the capital of italy . the river is green"),
-    Document("", "the cat sat on the mat"),
-    Document("film", "the director of the film was born in rome"),
+TEXTS = [
+    "paris: paris is the capital of france .",
+    "rome: rome is the capital of italy . the river is green",
+    "the cat sat on the mat",
+    "film: the director of the film was born in rome",
 ]
 
 

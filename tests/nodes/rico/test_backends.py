@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from stategate.nodes.build_context.rico import rank
-from stategate.nodes.models.decoders.reading import question_tokens
-from tests.nodes.rico.conftest import DOCUMENTS, make_tokenizer
+from stategate.nodes.models.decoders.backend import question_tokens
+from tests.nodes.rico.conftest import TEXTS, make_tokenizer
 
 
 def plain_loss(backend, document, query):
@@ -21,16 +21,16 @@ def plain_loss(backend, document, query):
 
 
 def test_one_hot_is_plain_concatenation(backend):
-    states = backend.encode(DOCUMENTS)
-    for i, document in enumerate(DOCUMENTS):
-        weights = torch.zeros(len(DOCUMENTS))
+    states = backend.encode(TEXTS)
+    for i, document in enumerate(TEXTS):
+        weights = torch.zeros(len(TEXTS))
         weights[i] = 1
         found = float(backend.loss(states, weights, QUERY))
         assert found == pytest.approx(plain_loss(backend, document, QUERY), rel=1e-4)
 
 
 def test_gradient_is_that_of_finite_differences(backend):
-    states = backend.encode(DOCUMENTS)
+    states = backend.encode(TEXTS)
     weights = torch.tensor([0.4, 0.3, 0.2, 0.1])
     slope = backend.slope(states, weights, QUERY)
     assert slope.abs().max() > 1e-3
@@ -53,7 +53,7 @@ QUERY = "what is the capital of italy ?"
 
 
 def test_scores_follow_the_documents(backend):
-    states = backend.encode(DOCUMENTS)
+    states = backend.encode(TEXTS)
     ranking = rank(backend, states, QUERY)
     assert ranking.scores.shape == (4,)
     assert ranking.weights.sum() == pytest.approx(1)

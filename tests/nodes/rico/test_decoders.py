@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from stategate.nodes.models.decoders.backend import Backend, Documents, attend
-from tests.nodes.rico.conftest import ATTENTION, DOCUMENTS, make_model, make_tokenizer
+from tests.nodes.rico.conftest import ATTENTION, TEXTS, make_model, make_tokenizer
 from tests.nodes.rico.test_backends import plain_loss
 
 SHARED = {"num_key_value_heads": 2}
@@ -28,11 +28,11 @@ def test_other_decoders(family, more):
     model = make_model(family, tokenizer, 2, **ATTENTION, **more)
     backend = Backend(model, tokenizer, family, "f", max_tokens=40)
     query = "what is the capital of italy ?"
-    states = backend.encode(DOCUMENTS)
+    states = backend.encode(TEXTS)
     for i in (1, 2):
         one = torch.zeros(4)
         one[i] = 1
-        exact = plain_loss(backend, DOCUMENTS[i], query)
+        exact = plain_loss(backend, TEXTS[i], query)
         assert float(backend.loss(states, one, query)) == pytest.approx(exact, abs=2e-4)
 
 
