@@ -67,10 +67,9 @@ class _Answering(ActorParams):
 
 
 class Answer(_Answering):
-    """Ask the configured chat model and take its reply as the answer."""
+    """A language model answers in its own words."""
 
     asks_model: ClassVar[bool] = True
-    hint: ClassVar[str] = "a language model answers in its own words"
     kind: Literal["answer"] = "answer"
     threshold: float = Field(
         default=ASKED,
@@ -151,14 +150,13 @@ def _nothing(why: str) -> Decision:
 
 
 class Extract(_Answering):
-    """Answer with the ``sentences`` sentences of the context that share most with the question.
+    """No model: quotes the sentences that fit the question best.
 
-    Always in the context, word for word: it shows what a context makes possible, without a model. The
-    decision's reason names the source of each sentence. Where the chance that the best one answers is
-    below ``threshold`` (see ``nodes.act.answerability``), nothing is answered.
+    Word for word from the context: it shows what a context makes possible. The decision's reason names
+    the source of each sentence. Where the chance that the best one answers is below ``threshold`` (see
+    ``nodes.act.answerability``), nothing is answered.
     """
 
-    hint: ClassVar[str] = "no model: quotes the sentences that fit the question best"
     kind: Literal["extract"] = "extract"
     sentences: int = Field(default=2, ge=1, description="how many sentences an answer has")
     threshold: float = Field(

@@ -28,10 +28,9 @@ _ATTEMPTS = 2  # with the repair turn
 
 
 class Chat(ActorParams):
-    """Ask the configured chat model; a server with structured output is held to the legal actions."""
+    """A language model chooses what to do."""
 
     asks_model: ClassVar[bool] = True
-    hint: ClassVar[str] = "a language model chooses what to do"
     kind: Literal["chat"] = "chat"
 
     def build(self, resources: Resources) -> Actor:
@@ -40,14 +39,13 @@ class Chat(ActorParams):
 
 
 class GuidedChat(ActorParams):
-    """Ask the chat model; a planner withholds actions that the prompt shows to be pointless.
+    """A language model chooses among what a planner leaves of the actions.
 
     The planner and the model play together, so its figures are compared with those of ``chat`` and of a
     random pick among the same offers (``evals.controls``).
     """
 
     asks_model: ClassVar[bool] = True
-    hint: ClassVar[str] = "a language model chooses among what a planner leaves of the actions"
     kind: Literal["guided_chat"] = "guided_chat"
 
     def build(self, resources: Resources) -> Actor:

@@ -26,9 +26,8 @@ from stategate.nodes.resources import Resources
 
 
 class SearchHeuristic(ActorParams):
-    """Search, take, change and put by rule (see the module's docstring)."""
+    """No model: searches rooms by fixed rules over what it can read."""
 
-    hint: ClassVar[str] = "no model: searches rooms by fixed rules over what it can read"
     kind: Literal["search_heuristic"] = "search_heuristic"
     aliases: ClassVar[tuple[str, ...]] = ("seeker",)
     worlds: ClassVar[tuple[str, ...]] = ("alfworld",)

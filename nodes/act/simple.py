@@ -20,13 +20,12 @@ _NEAR = 0.25  # what the text beside a command counts, beside the command's own 
 
 
 class Explore(ActorParams):
-    """Take the command that shares most words with the goal and was taken least.
+    """No model: takes what shares most words with the task, the untried first.
 
     It plays any world from the built context alone, so that memories can be compared at once: it cannot
     take an action that a builder drops, and it repeats one that the history no longer shows.
     """
 
-    hint: ClassVar[str] = "no model: takes what shares most words with the task, the untried first"
     kind: Literal["explore"] = "explore"
 
     def build(self, resources: Resources) -> Actor:
@@ -57,13 +56,12 @@ class Explore(ActorParams):
 
 
 class Human(ActorParams):
-    """Interrupt the graph until someone resumes it with an action.
+    """You choose.
 
-    From LangGraph: ``graph.invoke(Command(resume="an action"), thread)``. From a session:
-    ``session.act("an action")``.
+    The graph is interrupted until someone resumes it with an action. From LangGraph:
+    ``graph.invoke(Command(resume="an action"), thread)``. From a session: ``session.act("an action")``.
     """
 
-    hint: ClassVar[str] = "you choose"
     kind: Literal["human"] = "human"
 
     def build(self, resources: Resources) -> Actor:
@@ -96,12 +94,11 @@ class Scripted(ActorParams):
 
 
 class Noisy(ActorParams):
-    """Let ``inner`` decide, but at the rate ``rate`` take any command, to gather mistakes.
+    """Another actor, which now and then does something at random.
 
     Noise is drawn by a hash of context and step: equal contexts give equal decisions.
     """
 
-    hint: ClassVar[str] = "another actor, which now and then does something at random"
     kind: Literal["noisy"] = "noisy"
     aliases: ClassVar[tuple[str, ...]] = ("slips",)
     inner: InnerActor = Field(default={"kind": "rule"}, validate_default=True)

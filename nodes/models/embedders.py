@@ -64,12 +64,11 @@ class _LocalEmbedder(_CachedEmbedder):
 
 
 class SentenceTransformers(EmbedderParams):
-    """Any model of sentence-transformers on this machine: a folder, or a name on its hub.
+    """Any sentence-transformers model: a folder, or a name on the hub.
 
     ``dimension`` must be what the model returns. The model is loaded when the first new text comes.
     """
 
-    hint: ClassVar[str] = "any sentence-transformers model: a folder, or a name on the hub"
     kind: Literal["sentence_transformers"] = "sentence_transformers"
     model: str
     dimension: int = Field(default=384, ge=1)
@@ -105,12 +104,11 @@ class _TransformersEmbedder(_CachedEmbedder):
 
 
 class OpenAIEmbedder(EmbedderParams):
-    """OpenAI's embeddings, or those of any server that speaks its protocol at ``base_url``.
+    """Embeddings from OpenAI, or any server that speaks its protocol.
 
     ``dimension`` must be what the model returns. The key is read from the environment only.
     """
 
-    hint: ClassVar[str] = "embeddings from OpenAI, or any server that speaks its protocol"
     kind: Literal["openai"] = "openai"
     model: str = "text-embedding-3-small"
     dimension: int = Field(default=1536, ge=1)

@@ -46,17 +46,17 @@ _LOCAL = re.compile(r"(?!.*(?:SECRET|ACCESS|PRIVATE|SIGNING|SSH|AWS))(?:[A-Z0-9]
 
 
 class EmbeddedLlm(LlmParams):
-    """A model in this process, served by llama.cpp on loopback (``nodes.models.server``).
+    """A language model on this machine, started when it is needed.
 
-    ``model`` is an asset's name, ``default`` (qwen2.5-coder-1.5b), ``small`` (smollm2-135m, for
-    smoke tests only), or the path of a .gguf file. Building it fetches the file and starts the
-    server. Temperature 0 picks the likeliest token each time; still, a prompt read partly from the
-    prefix cache can round differently from the same prompt read whole.
+    llama.cpp serves it on loopback (``nodes.models.server``). ``model`` is an asset's name, ``default``
+    (qwen2.5-coder-1.5b), ``small`` (smollm2-135m, for smoke tests only), or the path of a .gguf file.
+    Building it fetches the file and starts the server. Temperature 0 picks the likeliest token each
+    time; still, a prompt read partly from the prefix cache can round differently from the same prompt
+    read whole.
     """
 
     ALIASES: ClassVar = {"default": "qwen2.5-coder-1.5b", "small": "smollm2-135m"}
 
-    hint: ClassVar[str] = "a language model on this machine, started when it is needed"
     kind: Literal["embedded"] = "embedded"
     model: str = Field(default="default", description="asset, alias, or path of a .gguf file")
     n_ctx: int = Field(default=4096, ge=256, description="tokens of prompt and answer together")
@@ -94,12 +94,11 @@ class EmbeddedLlm(LlmParams):
 
 
 class OpenAILlm(LlmParams):
-    """OpenAI, or any server that speaks its protocol (vLLM, Ollama, llama.cpp) at ``base_url``.
+    """OpenAI, or any server that speaks its protocol (vLLM, Ollama, llama.cpp).
 
     The key is read from the environment only; a server on loopback needs none.
     """
 
-    hint: ClassVar[str] = "OpenAI, or any server that speaks its protocol"
     kind: Literal["openai"] = "openai"
     model: str = "gpt-4o-mini"
     base_url: str = OPENAI
@@ -118,9 +117,8 @@ class OpenAILlm(LlmParams):
 
 
 class FakeLlm(LlmParams):
-    """LangChain's own fake: says ``replies`` in order, then from the start. For tests."""
+    """Fixed replies, for tests: LangChain's fake says them in order, then from the start."""
 
-    hint: ClassVar[str] = "fixed replies, for tests"
     kind: Literal["fake"] = "fake"
     replies: tuple[str, ...] = Field(default=("ok",), min_length=1)
 

@@ -9,7 +9,6 @@ tried and has three faults: loading a model blocks every Python thread, stopping
 answer waits forever, and leaving it to the interpreter's exit crashes.
 """
 
-import atexit
 import json
 import os
 import re
@@ -49,8 +48,6 @@ class LlamaServer:
     def stop(self) -> None:
         """End the server at once and free its memory; safe to call twice."""
         _end(self.process)
-        for key in [k for k, server in list(_running.items()) if server is self]:
-            _running.pop(key, None)
 
     def is_over(self) -> bool:
         """Say whether the server has ended."""
@@ -60,7 +57,6 @@ class LlamaServer:
 #: This process's servers, by model file.
 _running: dict[Path, LlamaServer] = {}
 _lock = threading.Lock()
-os.register_at_fork(after_in_child=_running.clear)  # a copy of us must not end our servers
 
 
 def serve(
@@ -91,15 +87,6 @@ def require_library() -> None:
     with require_extra("local"):
         if find_spec("xllamacpp") is None:
             raise ModuleNotFoundError("xllamacpp", name="xllamacpp")
-
-
-def stop_all() -> None:
-    """Stop every server that this process started."""
-    for server in list(_running.values()):
-        server.stop()
-
-
-atexit.register(stop_all)
 
 
 def _cores() -> int:

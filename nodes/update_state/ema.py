@@ -1,7 +1,7 @@
 """``none``: no updater."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from stategate.nodes.protocols import Updater, UpdaterParams, Vector
 from stategate.nodes.resources import Resources
@@ -9,9 +9,8 @@ from stategate.stores.traces import Event
 
 
 class NoUpdater(UpdaterParams):
-    """Keep no recurrent state."""
+    """No memory of the episode's course."""
 
-    hint: ClassVar[str] = "no memory of the episode's course"
     kind: Literal["none"] = "none"
 
     def build(self, resources: Resources) -> Updater:

@@ -316,10 +316,8 @@ def test_a_whole_episode_with_the_small_model(tmp_path):
 
 
 @pytest.mark.model
-def test_a_server_that_dies_in_mid_episode_is_started_again():
-    from stategate.nodes.models.server import stop_all
-
+def test_a_server_that_dies_in_mid_episode_is_started_again(model):
     here = Session(build_graph(load_config("smoke")), "dies", task={"goal": 3})
     here.step()
-    stop_all()
+    serve(model, n_ctx=256).stop()
     assert here.step().step == 1

@@ -66,9 +66,8 @@ Choice = tuple[str, str]
 
 
 class Rule(ActorParams):
-    """Shop by fixed rules over the readable lines (see the module's docstring)."""
+    """No model: shops by fixed rules over what it can read."""
 
-    hint: ClassVar[str] = "no model: shops by fixed rules over what it can read"
     kind: Literal["rule"] = "rule"
     worlds: ClassVar[tuple[str, ...]] = ("webshop",)
     patience: int = Field(default=12, ge=0, description="the step from which it settles")
