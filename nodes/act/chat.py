@@ -88,7 +88,7 @@ class ChatActor(TalkingActor):
     async def _ask(self, messages: list[BaseMessage], offer: Offer, ask: Ask) -> AIMessage:
         if self._structured:
             try:
-                return await ask(messages, **response_format("action", schema(offer)))
+                return await ask(messages, **response_format(schema(offer)))
             except RequestRefused as e:
                 reason = str(e).lower()
                 if not any(word in reason for word in _FORM):

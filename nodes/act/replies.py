@@ -3,13 +3,12 @@
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 
 from stategate.envs.protocols import ANSWER, is_legal, takes_text, target_of, verb_of
-from stategate.nodes.models.calls import Ask, atalk, json_in, spent, talk
+from stategate.nodes.models.calls import Ask, arun, json_in, reply_to, run, spent
 from stategate.nodes.protocols import BuiltContext, Decision
 from stategate.nodes.resources import Resources
 from stategate.stores.text import one_line
@@ -31,12 +30,25 @@ class TalkingActor:
         resources.llm_params  # noqa: B018 - a config without a model fails here, not mid-episode
 
     def __call__(self, context: BuiltContext, step: int) -> Decision:
-        """Choose; raises ``ModelUnavailable`` when the server does not answer."""
-        return talk(self._resources, partial(self._counted, context))
+        """Choose; keeps this thread meanwhile. Raises ``ModelUnavailable`` where nobody answers."""
+
+        async def ask(messages: Sequence[BaseMessage], **settings: Any) -> AIMessage:
+            return run(reply_to(self._resources, messages, settings))
+
+        steps = self._counted(context, ask)
+        try:
+            steps.send(None)  # what it awaits is done when it returns, so that no loop is needed
+        except StopIteration as end:
+            return cast(Decision, end.value)
+        raise TypeError("a plan awaits nothing but the model")
 
     async def adecide(self, context: BuiltContext, step: int) -> Decision:
         """Choose without keeping a thread meanwhile."""
-        return await atalk(self._resources, partial(self._counted, context))
+
+        async def ask(messages: Sequence[BaseMessage], **settings: Any) -> AIMessage:
+            return await arun(reply_to(self._resources, messages, settings))
+
+        return await self._counted(context, ask)
 
     async def _counted(self, context: BuiltContext, ask: Ask) -> Decision:
         replies: list[AIMessage] = []

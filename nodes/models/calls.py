@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -171,6 +172,10 @@ def _reason_of(error: BaseException) -> str:
 # Asking -------------------------------------------------------------------------------------------
 
 
+#: Asks the configured chat model, with settings of the call such as a response format.
+Ask = Callable[..., Awaitable[AIMessage]]
+
+
 def ask(
     resources: Resources,
     messages: Sequence[BaseMessage],
@@ -179,58 +184,25 @@ def ask(
 ) -> str:
     """Return the configured model's reply of at most ``max_tokens``. Raises ``UserError``."""
     settings = {"max_tokens": max_tokens}
-    try:
-        form = response_format("reply", schema)
-        reply = run(_reply(resources, messages, {**settings, **form}))
-    except RequestRefused:
-        if schema is None:
-            raise
-        reply = run(_reply(resources, messages, settings))  # the prompt says it too
-    return str(reply.text)
+    if schema is not None:
+        with suppress(
+            RequestRefused
+        ):  # where there is no structured output the prompt says it, too
+            form = response_format(schema)
+            return str(run(reply_to(resources, messages, {**settings, **form})).text)
+    return str(run(reply_to(resources, messages, settings)).text)
 
 
-def response_format(name: str, schema: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the call's settings that hold a reply to ``schema``, none without one."""
-    if schema is None:
-        return {}
-    form = {"type": "json_schema", "json_schema": {"name": name, "schema": schema}}
+def response_format(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the call's settings that hold a reply to ``schema``."""
+    form = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
     return {"response_format": form}
 
 
-#: Asks the configured chat model, with settings of the call such as a response format.
-Ask = Callable[..., Awaitable[AIMessage]]
-#: What asks a model, perhaps several times, and comes to a result.
-Talk = Callable[[Ask], Coroutine[Any, Any, T]]
-
-
-def talk(resources: Resources, plan: Talk[T]) -> T:
-    """Return what ``plan`` comes to; keeps this thread while the model thinks. Raises ``UserError``."""
-
-    async def ask(messages: Sequence[BaseMessage], **settings: Any) -> AIMessage:
-        return run(_reply(resources, messages, settings))
-
-    steps = plan(ask)
-    try:
-        steps.send(None)  # what it awaits is done when it returns, so that no loop is needed
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    raise TypeError("a plan awaits nothing but the model")
-
-
-async def atalk(resources: Resources, plan: Talk[T]) -> T:
-    """Do as :func:`talk` does, without keeping a thread while the model thinks."""
-
-    async def ask(messages: Sequence[BaseMessage], **settings: Any) -> AIMessage:
-        return await arun(_reply(resources, messages, settings))
-
-    return await plan(ask)
-
-
-async def _reply(
+async def reply_to(
     resources: Resources, messages: Sequence[BaseMessage], settings: dict[str, Any]
 ) -> AIMessage:
-    """Ask the configured model; where it is gone it is built anew, an embedded one at once."""
+    """Return the configured model's reply; one that is gone is built anew, an embedded one at once."""
     for is_last in (resources.llm_params.kind != "embedded", True):
         model = await asyncio.to_thread(lambda: resources.llm)  # building may start a server
         try:

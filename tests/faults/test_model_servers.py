@@ -10,10 +10,12 @@ from contextlib import suppress
 import pytest
 from langchain_core.messages import HumanMessage
 
+from stategate.nodes.act.replies import TalkingActor
 from stategate.nodes.models import calls
-from stategate.nodes.models.calls import ask, atalk, talk
+from stategate.nodes.models.calls import ask
 from stategate.nodes.models.embedders import OpenAIEmbedder
 from stategate.nodes.models.llms import OpenAILlm
+from stategate.nodes.protocols import Decision
 from stategate.nodes.resources import Resources
 from stategate.stores.corpus import web_pages
 from stategate.stores.corpus.web_pages import read_web
@@ -126,16 +128,16 @@ def resources(url, timeout=1.5):
     return Resources(llm=OpenAILlm(model="m", base_url=url, timeout=timeout))
 
 
-async def _once(ask):
-    return await ask([HumanMessage("hi")])
+async def _once(context, ask):
+    return Decision(str((await ask([HumanMessage("hi")])).text))
 
 
 @pytest.fixture(params=["in a thread", "async"])
 def call(request):
     """Return what asks a model once, in either way."""
     if request.param == "async":
-        return lambda mine: asyncio.run(atalk(mine, _once))
-    return lambda mine: talk(mine, _once)
+        return lambda mine: asyncio.run(TalkingActor(mine, _once).adecide(None, 0))
+    return lambda mine: TalkingActor(mine, _once)(None, 0)
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -222,7 +224,7 @@ def test_a_packed_answer_is_read(server, call):
     url, plan, _ = server
     body, page = gzip.compress(json.dumps(GOOD).encode()), gzip.compress(b"<p>Sea.")
     plan += [lambda h: answer(h, body, content_encoding="gzip")]
-    assert call(resources(url)).content == "ok"
+    assert call(resources(url)).action == "ok"
     plan[0] = lambda h: answer(h, page, kind="text/html", content_encoding="gzip")
     assert read_web(url).text == "Sea."
 
