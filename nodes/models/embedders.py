@@ -2,9 +2,8 @@
 
 import hashlib
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -26,19 +25,17 @@ if TYPE_CHECKING:
 BULK = 16
 
 
-class _CachedEmbedder(ABC):
-    """An embedder behind the cache: each text is computed once, ever."""
+class _CachedEmbedder:
+    """An embedder behind the cache: ``compute`` gets each text once, ever."""
 
-    def __init__(self, name: str, dimension: int) -> None:
-        self.name = name
-        self.dimension = dimension
+    def __init__(
+        self, name: str, dimension: int, compute: Callable[[Sequence[str]], Vector]
+    ) -> None:
+        self.name, self.dimension, self._compute = name, dimension, compute
 
     def embed(self, texts: Sequence[str]) -> Vector:
         """Return float32 unit rows (len(texts), dimension). Raises ``UserError`` without a model."""
         return embedding_cache().through(self.name, texts, self.dimension, self._compute)
-
-    @abstractmethod
-    def _compute(self, texts: Sequence[str]) -> Vector: ...
 
 
 class MiniLM(EmbedderParams):
@@ -52,15 +49,14 @@ class MiniLM(EmbedderParams):
 
     def build(self, resources: Resources) -> Embedder:
         """Return the embedder; nothing is loaded yet."""
-        return _LocalEmbedder("all-MiniLM-L6-v2", 384)
+        return _CachedEmbedder("all-MiniLM-L6-v2", 384, _by_minilm)
 
 
-class _LocalEmbedder(_CachedEmbedder):
-    def _compute(self, texts: Sequence[str]) -> Vector:
-        # Texts that are read together change each other's last bits. A step's few texts are read one
-        # by one, so that a run does not depend on what the cache knew; bulk takes half the time.
-        model = sentence_model()
-        return model.encode(texts) if len(texts) < BULK else model.encode_many(texts)
+def _by_minilm(texts: Sequence[str]) -> Vector:
+    # Texts that are read together change each other's last bits. A step's few texts are read one by
+    # one, so that a run does not depend on what the cache knew; bulk takes half the time.
+    model = sentence_model()
+    return model.encode(texts) if len(texts) < BULK else model.encode_many(texts)
 
 
 class SentenceTransformers(EmbedderParams):
@@ -75,32 +71,29 @@ class SentenceTransformers(EmbedderParams):
 
     def build(self, resources: Resources) -> Embedder:
         """Return the embedder; nothing is loaded yet."""
-        return _TransformersEmbedder(self.model, self.dimension)
+        model = cache(lambda: _load_transformer(self.model))
+
+        def compute(texts: Sequence[str]) -> Vector:
+            rows = model().encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+            if rows.shape[1] != self.dimension:
+                raise _other_dimension(f"'{self.model}'", rows.shape[1])
+            return np.asarray(rows, dtype=np.float32)
+
+        return _CachedEmbedder(f"{self.model}/{self.dimension}", self.dimension, compute)
 
 
-class _TransformersEmbedder(_CachedEmbedder):
-    def __init__(self, model: str, dimension: int) -> None:
-        super().__init__(f"{model}/{dimension}", dimension)
-        self._folder_or_name = model
+def _load_transformer(folder_or_name: str) -> "SentenceTransformer":
+    with require_extra("local"):
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging
 
-    @cached_property
-    def _model(self) -> "SentenceTransformer":
-        with require_extra("local"):
-            from sentence_transformers import SentenceTransformer
-            from transformers.utils import logging
+    logging.disable_progress_bar()  # it takes a tenth of a second and shows no progress of ours
+    with user_error_context(f"cannot load the model '{folder_or_name}'"):
+        return SentenceTransformer(folder_or_name, device="cpu")
 
-        logging.disable_progress_bar()  # it takes a tenth of a second and shows no progress of ours
-        with user_error_context(f"cannot load the model '{self._folder_or_name}'"):
-            return SentenceTransformer(self._folder_or_name, device="cpu")
 
-    def _compute(self, texts: Sequence[str]) -> Vector:
-        rows = self._model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
-        if rows.shape[1] != self.dimension:
-            size = rows.shape[1]
-            raise UserError(
-                f"'{self._folder_or_name}' returned {size} dimensions: set embedder.dimension={size}"
-            )
-        return np.asarray(rows, dtype=np.float32)
+def _other_dimension(who: str, size: int) -> UserError:
+    return UserError(f"{who} returned {size} dimensions: set embedder.dimension={size}")
 
 
 class OpenAIEmbedder(EmbedderParams):
@@ -120,45 +113,38 @@ class OpenAIEmbedder(EmbedderParams):
 
     def build(self, resources: Resources) -> Embedder:
         """Return the embedder. Raises ``UserError`` without a key; sends nothing."""
-        return _RemoteEmbedder(self)
-
-
-class _RemoteEmbedder(_CachedEmbedder):
-    def __init__(self, params: OpenAIEmbedder) -> None:
         from langchain_openai import OpenAIEmbeddings
         from pydantic import SecretStr
 
-        where = urlsplit(params.base_url).netloc.rpartition("@")[2]  # it names stores: no password
-        super().__init__(f"{params.model}@{where}/{params.dimension}", params.dimension)
-        self._where = f"the embedding server {params.base_url}"
-        self._client = OpenAIEmbeddings(
-            model=params.model,
-            base_url=params.base_url,
-            api_key=SecretStr(key_from(params.api_key_env, params.base_url)),
-            timeout=params.timeout,
+        client = OpenAIEmbeddings(
+            model=self.model,
+            base_url=self.base_url,
+            api_key=SecretStr(key_from(self.api_key_env, self.base_url)),
+            timeout=self.timeout,
             max_retries=RETRIES,
             # Texts, not token ids: other servers than OpenAI's do not know its tokens.
             check_embedding_ctx_length=False,
-            http_async_client=http_client(params.base_url, params.timeout),
+            http_async_client=http_client(self.base_url, self.timeout),
         )
+        server = f"the embedding server {self.base_url}"
 
-    def _compute(self, texts: Sequence[str]) -> Vector:
-        # The protocol refuses an empty text.
-        non_empty = [text or " " for text in texts]
-        answer = run(guarded(self._client, lambda client: client.aembed_documents(non_empty)))
-        try:
-            rows = np.asarray(answer, dtype=np.float32)
-        except (TypeError, ValueError):
-            rows = np.zeros((0, 0), dtype=np.float32)
-        if rows.ndim != 2 or not np.isfinite(rows).all() or not rows.size:
-            raise ModelUnavailable(f"{self._where} returned no vectors: is it an embedding server?")
-        if rows.shape != (len(texts), self.dimension):
-            size = rows.shape[-1]
-            raise UserError(
-                f"{self._where} returned {size} dimensions: set embedder.dimension={size}"
-            )
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        return np.asarray(rows / np.maximum(lengths, 1e-12), dtype=np.float32)
+        def compute(texts: Sequence[str]) -> Vector:
+            non_empty = [text or " " for text in texts]  # the protocol refuses an empty text
+            answer = run(guarded(client, lambda client: client.aembed_documents(non_empty)))
+            try:
+                rows = np.asarray(answer, dtype=np.float32)
+            except (TypeError, ValueError):
+                rows = np.zeros((0, 0), dtype=np.float32)
+            if rows.ndim != 2 or not np.isfinite(rows).all() or not rows.size:
+                raise ModelUnavailable(f"{server} returned no vectors: is it an embedding server?")
+            if rows.shape != (len(texts), self.dimension):
+                raise _other_dimension(server, rows.shape[-1])
+            lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+            return np.asarray(rows / np.maximum(lengths, 1e-12), dtype=np.float32)
+
+        where = urlsplit(self.base_url).netloc.rpartition("@")[2]  # it names stores: no password
+        name = f"{self.model}@{where}/{self.dimension}"
+        return _CachedEmbedder(name, self.dimension, compute)
 
 
 class Hashing(EmbedderParams):

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from stategate.envs.protocols import target_of
 from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.view import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
 from stategate.language.instruction.aligned import AlignedInstruction
@@ -20,17 +19,15 @@ PageKind = Literal["search", "results", "item", "detail", "unknown"]
 
 @dataclass(frozen=True)
 class Product:
-    """An entry of a results page; ``price`` is in dollars, the lower end of a range, None if cut."""
+    """An entry of a results page: the click that opens it, what is shown, whether it was opened before.
 
-    asin: str
+    ``price`` is in dollars, the lower end of a range, None if cut.
+    """
+
+    action: str
     title: str
     price: float | None
     is_seen: bool
-
-    @property
-    def action(self) -> str:
-        """The click that opens it."""
-        return f"click[{self.asin}]"
 
 
 @dataclass(frozen=True)
@@ -54,8 +51,9 @@ class ShopPage:
 class Trail:
     """The visible actions so far: ``item`` is the open product, ``since`` the clicks on it.
 
-    ``history`` holds the actions, oldest first; builders may have dropped the first ones. ``read`` are
-    the products whose features were read, ``notes`` the history's notes on each product.
+    Products are named by the clicks that open them. ``history`` holds the actions, oldest first;
+    builders may have dropped the first ones. ``read`` are the products whose features were read,
+    ``notes`` the history's notes on each product.
     """
 
     history: list[str] = field(default_factory=list)
@@ -70,11 +68,11 @@ class Trail:
         """Go on by one visible step."""
         action = step.action
         self.history.append(action)
-        match, is_search = OPENED.fullmatch(action), action.startswith("search[")
+        opens, is_search = bool(OPENED.fullmatch(action)), action.startswith("search[")
         returns = action == PREV and self.since and self.since[-1] in DETAILS
-        if match or is_search or (action in (PREV, BACK, NEXT) and not returns):
-            self.item, self.since = match[1] if match else None, []
-            self.opened += [match[1]] if match else []
+        if opens or is_search or (action in (PREV, BACK, NEXT) and not returns):
+            self.item, self.since = action if opens else None, []
+            self.opened += [action] * opens
             self.searches += is_search
         else:
             self.since.append(action)
@@ -92,7 +90,7 @@ def read_page(context: BuiltContext) -> ShopPage:
         for role in ("entry", "choice", "subject", "commands")
     )
     products = tuple(
-        Product(target_of(p.actions[0]), p.says("title"), amount_of(p), p.is_visited)
+        Product(p.actions[0], p.says("title"), amount_of(p), p.is_visited)
         for p in entries
         if p.actions
     )

@@ -120,14 +120,12 @@ class RuleActor:
         return self._detail(page) if page.kind == "detail" else None
 
     def _results(self, page: ShopPage, step: int) -> Choice | None:
-        tried = set(page.trail.opened) | {p.asin for p in page.products if p.is_seen}
+        tried = set(page.trail.opened) | {p.action for p in page.products if p.is_seen}
         fits = [p for p in page.products if not is_excluded(page.goal, p.price)]
         ranked = _ranked(page, fits)
-        fresh = [product for product in ranked if product.asin not in tried]
-        opened = [product for product in ranked if product.asin in page.trail.opened]
-        opened.sort(
-            key=lambda p: (p.asin not in page.trail.read, -_match_score(page, p.asin, p.title))
-        )
+        fresh = [product for product in ranked if product.action not in tried]
+        opened = [product for product in ranked if product.action in page.trail.opened]
+        opened.sort(key=lambda p: (p.action not in page.trail.read, -_match_score(page, p)))
         again = opened or [p for p in ranked if p.is_seen]
         if step >= self._params.patience and again:
             return again[0].action, "time to settle for what met most of those opened"
@@ -217,9 +215,9 @@ class RuleActor:
         return None
 
 
-def _match_score(page: ShopPage, asin: str, title: str) -> float:
+def _match_score(page: ShopPage, product: Product) -> float:
     """Return the share of the goal's words in a product's title and the notes on its pages."""
-    text = f"{title}; {page.trail.notes.get(asin, '')}"
+    text = f"{product.title}; {page.trail.notes.get(product.action, '')}"
     return page.goal.share(text) + page.goal.share(text, "value")
 
 
@@ -245,8 +243,8 @@ def search_for(page: ShopPage, form: str) -> Choice | None:
 def _ranked(page: ShopPage, products: Iterable[Product]) -> list[Product]:
     """Order ``products`` by shared words, best first; ties keep the shop's order."""
     scores = page.goal.scores([product.title for product in page.products])
-    worth = {p.asin: scores[i] - _PLACE_COST * i for i, p in enumerate(page.products)}
-    return sorted(products, key=lambda product: -worth[product.asin])
+    worth = {p.action: scores[i] - _PLACE_COST * i for i, p in enumerate(page.products)}
+    return sorted(products, key=lambda product: -worth[product.action])
 
 
 def picks(page: ShopPage, threshold: float) -> list[tuple[str, str, str]]:
