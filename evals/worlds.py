@@ -161,13 +161,12 @@ def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
 
     names: set[str] = set()
     for config in configs:
-        kind = config.updater.kind
-        if config.context.checkpoints(kind) and not config.updater.checkpoints(kind):
+        if config.context.checkpoints() and not config.updater.checkpoints():
             raise UserError(
                 f"context.kind={config.context.kind} reads the recurrent state: set updater.kind=gru"
             )
         for params in (config.updater, config.context, config.actor):
-            names.update(params.checkpoints(kind))
+            names.update(params.checkpoints())
     return {public_path(name): read_meta(name)["sha256"] for name in sorted(names)}
 
 

@@ -109,8 +109,7 @@ def require_fit(config: Config) -> None:
 
     Raises ``UserError`` naming the fix.
     """
-    kind = config.updater.kind
-    for name in (*config.updater.checkpoints(kind), *config.actor.checkpoints(kind)):
+    for name in (*config.updater.checkpoints(), *config.actor.checkpoints()):
         find_weights(name)
     for params in (config.updater, config.context, config.actor, *config.memory):
         if problem := params.misfit(config.env):

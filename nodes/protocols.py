@@ -328,8 +328,8 @@ class Params(BaseModel, ABC):
         made_for = " or ".join(self.worlds)
         return f"{self.slot}.kind={self.kind} is made for {made_for}, not for {env.kind}"
 
-    def checkpoints(self, updater: str) -> tuple[str, ...]:
-        """Name the checkpoints that this node loads beside an updater of kind ``updater``."""
+    def checkpoints(self) -> tuple[str, ...]:
+        """Name the checkpoints that this node loads."""
         return ()
 
 

@@ -57,7 +57,7 @@ class Policy(ActorParams):
         """The checkpoint's name or path."""
         return SHIPPED if self.checkpoint in _FORMER else self.checkpoint
 
-    def checkpoints(self, updater: str) -> tuple[str, ...]:
+    def checkpoints(self) -> tuple[str, ...]:
         """Name the scorer."""
         return (self.weights,)
 

@@ -42,13 +42,13 @@ class Retrieve(FramedContext):
         description="of stategate train retriever; '' is the one that ships for the updater",
     )
 
-    def checkpoints(self, updater: str) -> tuple[str, ...]:
+    def checkpoints(self) -> tuple[str, ...]:
         """Name the projection."""
-        return (self.checkpoint or f"retriever-{updater}",)
+        return (self.checkpoint or "retriever-gru",)
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Load the projection. Raises ``UserError`` without an updater, or with another one's."""
-        query = trained_query(resources, self.checkpoint)
+        query = trained_query(resources, *self.checkpoints())
 
         def build_context(request: ContextRequest) -> BuiltContext:
             vector, weights = query(request)
@@ -120,7 +120,7 @@ def trained_query(resources: Resources, checkpoint: str) -> Query:
     d_state = updater.model.d_state
     fix = "train it again for this state model (stategate train retriever)"
     projection, _ = load_trained(
-        checkpoint or "retriever-gru",
+        checkpoint,
         "retriever",
         make_projection,
         embedder=(resources.embedder.name, "set its embedder"),

@@ -33,7 +33,7 @@ class Gru(UpdaterParams):
         """The checkpoint's name or path."""
         return self.checkpoint or "state-gru"
 
-    def checkpoints(self, updater: str) -> tuple[str, ...]:
+    def checkpoints(self) -> tuple[str, ...]:
         """Name the state model."""
         return (self.weights,)
 

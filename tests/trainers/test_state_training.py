@@ -97,7 +97,7 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
     resources = Resources(None, Hashing(dimension=64), updater, WebShopEnv())
     trained_query(resources, str(tmp_path / "retriever"))
     with pytest.raises(UserError, match="was made for"):  # the shipped one, of another state model
-        trained_query(resources, "")
+        trained_query(resources, "retriever-gru")
 
 
 def test_episodes_of_two_worlds_are_refused(folder, tmp_path):
