@@ -14,8 +14,8 @@ import numpy as np
 
 from stategate.language.instruction.choices import triples
 from stategate.language.instruction.parsed import parse
-from stategate.language.instruction.tagger import TAGS
-from stategate.language.instruction.weights import array, hashed, labels, softmax
+from stategate.language.instruction.tagger import ADOPTED, TAGS
+from stategate.language.instruction.weights import Floats, array, hashed, labels, softmax
 
 TaskKind = Literal["put", "clean", "heat", "cool", "two", "light"]
 KINDS: tuple[TaskKind, ...] = get_args(TaskKind)
@@ -78,15 +78,11 @@ def sentence_features(words: Sequence[str]) -> list[str]:
     return features
 
 
-#: Kinds of task that another reader gave, by text.
-_ADOPTED_KINDS: dict[str, TaskKind] = {}
-
-
-def adopt_kind(text: str, kind: TaskKind) -> None:
-    """Take the kind of task of ``text`` from another reader from now on."""
-    _ADOPTED_KINDS[text] = kind
-    read_goal.cache_clear()
-    _stretches.cache_clear()
+def adopt(text: str, tags: Floats, kind: TaskKind | Literal[""] = "") -> None:
+    """Take the reading of ``text`` from another reader from now on."""
+    ADOPTED[text] = tags, kind
+    for cached in (parse, read_goal, _stretches):
+        cached.cache_clear()
 
 
 @lru_cache(maxsize=1024)
@@ -98,8 +94,8 @@ def read_goal(text: str) -> GoalReading:
     logits = hashed("goal", [row])[0] / max(len(row), 1) ** 0.5 + array("goal/bias")
     sizes = [len(labels(part)) for part in ("kind", "thing", "place")]
     kind, thing, place = (softmax(part) for part in np.split(logits, np.cumsum(sizes)[:-1]))
-    if text in _ADOPTED_KINDS:
-        kind = np.array([float(name == _ADOPTED_KINDS[text]) for name in KINDS])
+    if text in ADOPTED and ADOPTED[text][1]:
+        kind = np.array([float(name == ADOPTED[text][1]) for name in KINDS])
     kinds = sorted(zip(KINDS, kind.tolist(), strict=True), key=lambda pair: -pair[1])
     chances = {
         name: dict(zip(labels(name), own.tolist(), strict=True))

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from stategate.language.amounts import Token, tokens
-from stategate.language.instruction.tagger import ADOPTED_TAGS, TAGS, runs, tag
+from stategate.language.instruction.tagger import TAGS, runs, tag
 from stategate.language.instruction.weights import Floats
 
 #: What a word is worth to a page: a place is a value to choose; what is excluded is not looked for.
@@ -120,15 +120,10 @@ def parse(text: str) -> ParsedInstruction:
     return ParsedInstruction(text, words, tags, tuple(clause), limit, inside)
 
 
-def is_adopted(text: str) -> bool:
-    """Say whether the tags of ``text`` were taken from another reader."""
-    return text in ADOPTED_TAGS
-
-
-def adopt(
+def tags_of(
     text: str, quotes: Mapping[str, Sequence[str]], low: float | None, high: float | None
-) -> None:
-    """Take the tags of ``text`` from another reader from now on: words by tag, the limit's ends.
+) -> Floats:
+    """Return the tags of ``text`` by another reader: its words by tag, and the limit's ends.
 
     The learned tagger still says which words beside an amount make it a limit.
     """
@@ -148,8 +143,7 @@ def adopt(
             best[i] = _TAG[name] if amount is not None and token.value == amount else best[i]
     for i, place in enumerate(best):
         tags[i, place] = 1 - _RESIDUE * (len(TAGS) - 1)
-    ADOPTED_TAGS[text] = tags
-    parse.cache_clear()
+    return tags
 
 
 def _limit(words: tuple[Token, ...], tags: Floats) -> tuple[Limit | None, frozenset[int]]:

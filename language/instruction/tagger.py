@@ -35,14 +35,13 @@ def token_places(words: Sequence[Token], offsets: Sequence[tuple[int, int]]) -> 
     return places
 
 
-#: Tags that another reader gave, by text.
-ADOPTED_TAGS: dict[str, Floats] = {}
+#: What another reader gave, by text: the tags, and the kind of task ("" where it said none).
+ADOPTED: dict[str, tuple[Floats, str]] = {}
 
 
 def tag(text: str) -> Floats:
     """Return (tokens, TAGS): the probability of each tag for each token of ``text``."""
-    adopted = ADOPTED_TAGS.get(text)
-    return _tagged(text) if adopted is None else adopted
+    return ADOPTED[text][0] if text in ADOPTED else _tagged(text)
 
 
 @lru_cache(maxsize=4096)

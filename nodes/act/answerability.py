@@ -110,13 +110,9 @@ class Support:
 # Questions ----------------------------------------------------------------------------------------
 
 
-def _words(text: str) -> list[str]:
-    return re.findall(r"[\w'’]+", text.lower().replace("’", "'"))
-
-
 def asks_for_fact(text: str) -> bool:
     """Say whether ``text`` asks for one fact, and not for a summary, a list or what came then."""
-    first = _words(text)[:3]
+    first = re.findall(r"[\w'’]+", text.lower())[:3]
     is_amount = first[:1] == ["how"] and not {"do", "does", "did", "is", "are"} & {*first[1:2]}
     return len(first) > 2 and (first[0] in _FACTS or is_amount)
 

@@ -7,8 +7,9 @@ process. A reply that cannot be had or read leaves the learned reading, with a w
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stategate.language.instruction.goals import TaskKind, adopt_kind
-from stategate.language.instruction.parsed import adopt, is_adopted
+from stategate.language.instruction.goals import TaskKind, adopt
+from stategate.language.instruction.parsed import tags_of
+from stategate.language.instruction.tagger import ADOPTED
 from stategate.nodes.models.calls import ask, json_in
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError, warn_once
@@ -42,13 +43,13 @@ class InstructionReading(BaseModel):
 
 def read_by_model(resources: Resources, text: str) -> None:
     """Let the configured chat model read ``text``, unless it did. Raises ``UserError`` without one."""
-    if is_adopted(text) or not text.strip():
+    if text in ADOPTED or not text.strip():
         return
     messages = [SystemMessage(_BRIEF), HumanMessage(text)]
     resources.llm  # noqa: B018 - without a model it is the user's mistake
     try:
         reply = ask(resources, messages, 300, InstructionReading.model_json_schema())
-        reading = InstructionReading.model_validate(json_in(reply))
+        reading = InstructionReading.model_validate(json_in(reply) or None)
     except (UserError, ValidationError) as problem:
         warn_once(f"the model did not read the instruction, the learned reader does: {problem}")
         return
@@ -59,6 +60,5 @@ def read_by_model(resources: Resources, text: str) -> None:
         "place": [reading.place],
         "excluded": reading.excluded,
     }
-    adopt(text, quotes, reading.at_least, reading.at_most)
-    if reading.kind is not None:
-        adopt_kind(text, reading.kind)
+    tags = tags_of(text, quotes, reading.at_least, reading.at_most)
+    adopt(text, tags, reading.kind or "")

@@ -1,0 +1,21 @@
+"""``reader: model``: what a chat model reads takes the place of the learned reading."""
+
+import json
+
+from stategate.language.instruction.goals import read_goal
+from stategate.language.instruction.parsed import parse
+from stategate.nodes.models.llms import FakeLlm
+from stategate.nodes.models.reader import read_by_model
+from stategate.nodes.resources import Resources
+
+
+def test_a_models_reading_is_taken_and_an_unreadable_one_is_not():
+    wish = "kindly get a mug warm for the cupboard, spend 30 tops"
+    reply = {"thing": "mug", "place": "cupboard", "kind": "heat", "at_most": 30}
+    learned = read_goal(wish)
+    read_by_model(Resources(FakeLlm(replies=("no idea",))), wish)
+    assert read_goal(wish) == learned
+    read_by_model(Resources(FakeLlm(replies=(json.dumps(reply),))), wish)
+    assert read_goal(wish).kind[0] == ("heat", 1.0)
+    assert parse(wish).limit.high == 30
+    assert read_goal(wish).thing()[0][0] == "mug"
