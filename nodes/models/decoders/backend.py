@@ -212,14 +212,11 @@ def attend(
     groups, length = key.shape[1:3]
     rows = query.reshape(batch, groups, -1, size) * (size**-0.5 if scaling is None else scaling)
     if attention_mask is None or read is not None:
-        attention_mask = torch.ones(count, length, dtype=torch.bool).tril(length - count)[
-            None, None
-        ]
-    if attention_mask.dtype == torch.bool:
-        none = torch.zeros(attention_mask.shape, dtype=query.dtype)
-        attention_mask = none.masked_fill(~attention_mask, float("-inf"))
+        visible = torch.ones(count, length, dtype=torch.bool).tril(length - count)
+    else:
+        visible = attention_mask[:, :, None]
     own = capped(rows @ key.transpose(2, 3)).reshape(batch, groups, -1, count, length)
-    scores = (own + attention_mask[:, :, None]).flatten(2, 3)
+    scores = own.masked_fill(~visible, float("-inf")).flatten(2, 3)
     if read is not None:
         far = capped(rows @ read.keys.transpose(1, 2)) + read.bias
         scores = torch.cat([far, scores], dim=-1)
