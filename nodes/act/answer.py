@@ -39,7 +39,6 @@ standing wishes, where there are any."""
 #: Chances below which nothing is answered: of a quotation (the chance is calibrated, so one half), and
 #: before a model is asked, which can put an answer together where no sentence says it all.
 QUOTED, ASKED = 0.5, 0.15
-WORDS = 0.5  # weight of shared words beside the cosine
 #: A further sentence is quoted if it scores at least this part of what the best one does.
 _BESIDE = 0.5
 _WRITTEN = 1_000  # letters of a reply that is taken back which the reason quotes
@@ -86,7 +85,7 @@ class Answer(_Answering):
             question, decided = _question(resources, context)
             if decided is not None:
                 return decided
-            evidence = support(context, question, resources.embedder, WORDS)
+            evidence = support(context, question, resources.embedder)
             if self.threshold > 0 and asks_for_fact(question):
                 if evidence is None:
                     return _nothing("there is nothing to answer from")
@@ -173,7 +172,7 @@ class Extract(_Answering):
             question, decided = _question(resources, context)
             if decided is not None:
                 return decided
-            evidence = support(context, question, resources.embedder, WORDS)
+            evidence = support(context, question, resources.embedder)
             return _nothing("the context holds nothing to quote") if evidence is None else evidence
 
         def act(context: BuiltContext, step: int) -> Decision:

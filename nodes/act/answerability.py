@@ -45,6 +45,7 @@ _SPOKEN = 0.15  # chance below which a question about the talk is taken for one 
 _FACTS = frozenset(
     "who whom whose when where which what is are was were does do did has have".split()
 )
+_SHARED = 0.5  # weight of shared words beside the cosine
 _ABOVE = 1e-3  # by which what holds stands above what it closed
 _BACKED = 0.75  # cosine and half the shared words, from which a sentence was taken from another
 
@@ -231,13 +232,8 @@ def _sentences(blocks: Sequence[str]) -> Iterator[tuple[str, str]]:
 # The chance ---------------------------------------------------------------------------------------
 
 
-def support(
-    context: BuiltContext, question: str, embedder: Embedder, weight: float
-) -> Support | None:
-    """Judge how likely what ``context`` quotes answers; None where it quotes nothing.
-
-    ``weight`` is that of shared words beside the cosine.
-    """
+def support(context: BuiltContext, question: str, embedder: Embedder) -> Support | None:
+    """Judge how likely what ``context`` quotes answers; None where it quotes nothing."""
     quotable = quotables(context)
     if _OF_TALK.search(question):
         turns = _earlier_questions(context)
@@ -245,23 +241,21 @@ def support(
             turns += [one for one in quotable if not one.title]
         if turns:
             topic = " ".join(_OF_TALK.sub(" ", question).split())
-            judged = judge(topic, "", turns, embedder, weight)
+            judged = judge(topic, "", turns, embedder)
             if judged.chance >= _SPOKEN:
                 return Support(turns, judged.scores, judged.chance, judged.best, is_spoken=True)
     if not quotable:
         return None
     about = " ".join(piece.says("about") for piece in context.visible("question"))
-    return judge(question, about, quotable, embedder, weight)
+    return judge(question, about, quotable, embedder)
 
 
-def judge(
-    question: str, about: str, quotable: Sequence[Quotable], embedder: Embedder, weight: float
-) -> Support:
+def judge(question: str, about: str, quotable: Sequence[Quotable], embedder: Embedder) -> Support:
     """Score each quotable for a question that follows up on ``about``, and the best one's chance."""
     query = f"{about} {question}".strip()
     similarity = embedder.embed([one.whole for one in quotable]) @ embedder.embed([query])[0]
     shared = [_shared(question, f"{one.section} {one.text}") for one in quotable]
-    scores = similarity + weight * np.asarray(shared)
+    scores = similarity + _SHARED * np.asarray(shared)
     row = np.asarray(_features(query, quotable, similarity, scores))
     chance = float(1 / (1 + np.exp(-(row @ np.asarray(_WEIGHTS) + _BIAS))))
     scores = _current_first(quotable, scores)
@@ -382,7 +376,7 @@ def backing(
     cited = []
     for number, (sentence, row) in enumerate(zip(claims, similarity, strict=True), 1):
         shared = np.asarray([_shared(sentence, one.text) for one in quotable])
-        total = row + 0.5 * shared
+        total = row + _SHARED * shared
         best = int(total.argmax())
         is_backed = float(total[best]) >= _BACKED or shared[best] == 1
         cited.append(f"[{number}] {quotable[best].source if is_backed else 'no source found'}")
