@@ -75,7 +75,7 @@ class ChatActor(TalkingActor):
         while chosen is None and attempts < _ATTEMPTS:
             reply = str((await self._ask(messages, offer, ask)).text)
             attempts += 1
-            chosen = parse(reply, offer.actions, offer)
+            chosen = parse(reply, offer.actions, offer.group)
             legal = ", ".join(offer.actions[:20])
             repair = f"That is not a legal action. Answer with exactly one of: {legal}"
             messages = [*messages, AIMessage(reply or "(nothing)"), HumanMessage(repair)]

@@ -111,8 +111,8 @@ def _object(key: str, value: dict[str, object]) -> dict[str, object]:
     return {**shape, "additionalProperties": False}
 
 
-def parse(reply: str, actions: Sequence[str], offer: Offer | None = None) -> str | None:
-    """Return the legal action that ``reply`` names, or None.
+def parse(reply: str, actions: Sequence[str], group: str | None = None) -> str | None:
+    """Return the legal action that ``reply`` names, or None; ``group`` is that of an offer.
 
     Understands the schema's JSON (also inside prose or a code fence), ``verb[target]`` in plain text
     and a bare command; case and outer white space are forgiven, nothing else is.
@@ -120,7 +120,6 @@ def parse(reply: str, actions: Sequence[str], offer: Offer | None = None) -> str
     legal = tuple(actions)
     exact = {action: action for action in legal if not takes_text(action)}
     folded_actions = {_folded(action): action for action in exact}
-    group = offer.group if offer is not None else None
     for candidate in (*_written(reply, legal, group), reply):
         action = exact.get(candidate) or folded_actions.get(_folded(candidate))
         if action is not None:

@@ -8,7 +8,6 @@ the callers have. OpenAI's client asks a busy server again; the deadline holds f
 import asyncio
 import json
 import os
-import re
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
@@ -33,7 +32,6 @@ MAX_ANSWER_BYTES = 32 << 20
 RETRIES = 2
 #: Statuses of servers that may answer later.
 _BUSY = (408, 409, 425, 429)
-_FENCE = re.compile(r"```(?:json)?(.*?)```", re.DOTALL)
 #: Brackets of a reply that may turn out to begin nothing.
 _STARTS = 1_000
 
@@ -220,15 +218,14 @@ async def reply_to(
 
 def json_in(reply: str) -> dict[str, Any]:
     """Return the first JSON object in ``reply``, an empty one where there is none."""
-    for text in (*_FENCE.findall(reply), reply):
-        start, failed = text.find("{"), 0
-        while start >= 0 and failed < _STARTS:
-            try:
-                value: dict[str, Any] = json.JSONDecoder().raw_decode(text, start)[0]
-                return value
-            except (ValueError, RecursionError):
-                failed += 1
-            start = text.find("{", start + 1)
+    start, failed = reply.find("{"), 0
+    while start >= 0 and failed < _STARTS:
+        try:
+            value: dict[str, Any] = json.JSONDecoder().raw_decode(reply, start)[0]
+            return value
+        except (ValueError, RecursionError):
+            failed += 1
+        start = reply.find("{", start + 1)
     return {}
 
 

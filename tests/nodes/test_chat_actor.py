@@ -119,7 +119,7 @@ def test_a_group_is_asked_by_its_name():
     body = schema(offer)
     assert body["anyOf"][0]["properties"]["color"]["enum"] == ["red"]
     assert body["anyOf"][1]["properties"]["click"]["enum"] == ["< prev"]
-    assert parse('{"color": "Red"}', offer.actions, offer) == "click[red]"
+    assert parse('{"color": "Red"}', offer.actions, offer.group) == "click[red]"
 
 
 def test_what_brought_nothing_new_is_withheld_until_something_new_came():
