@@ -24,7 +24,7 @@ from stategate.evals.core.statistics import paired, ranking_metrics, summary_row
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Rerank, require_names
 from stategate.nodes.build_context.rico import GRADIENT, rank
-from stategate.nodes.models.decoders.loading import Document, DocumentMemory, shared_backend
+from stategate.nodes.models.decoders.loading import Document, DocumentMemory
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.ranking import bm25, cosine, fuse
@@ -150,8 +150,8 @@ def scorer_of(name: str, settings: Rerank) -> Callable[[Question], Row]:
             return _row(lambda: cosine(embedder, question.question, question.texts))
 
         return by_meaning
-    backend = shared_backend(settings.model, max_tokens=settings.max_tokens)
-    memory = DocumentMemory(lambda: backend)
+    memory = DocumentMemory(settings.model, settings.max_tokens)
+    backend = memory.backend
 
     def by_gradient(question: Question) -> Row:
         started = time.perf_counter()

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from stategate.envs.protocols import Chunk
 from stategate.nodes.build_context.recall import ConversationContext
-from stategate.nodes.models.decoders.loading import Document, DocumentMemory, shared_backend
+from stategate.nodes.models.decoders.loading import Document, DocumentMemory
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import ContextBuilder, ContextRequest, Embedder
 from stategate.nodes.resources import Resources
@@ -114,7 +114,7 @@ class Rico(ConversationContext):
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder; the model is loaded when there is first something to weigh."""
-        memory = DocumentMemory(lambda: shared_backend(self.model, max_tokens=self.max_tokens))
+        memory = DocumentMemory(self.model, self.max_tokens)
 
         def find(request: ContextRequest, query: str) -> list[tuple[Chunk, float]]:
             passages = self.candidates_for(request, query, self.candidates, resources)

@@ -22,7 +22,7 @@ from stategate.graph.state import pack_decision
 from stategate.language.utterance import read_utterance
 from stategate.nodes.act.answerability import NOTHING_FOUND
 from stategate.nodes.build_context.rico import documents_of, weigh
-from stategate.nodes.models.decoders.loading import Document, DocumentMemory, shared_backend
+from stategate.nodes.models.decoders.loading import Document, DocumentMemory
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.resources import Resources
@@ -281,7 +281,7 @@ def rank(settings: RankSettings) -> None:
     if not documents:
         why = f"there is no text in '{settings.corpus}'"
         raise UserError(f"{why}: put a file into it, or name another")
-    memory = DocumentMemory(lambda: shared_backend(settings.model))
+    memory = DocumentMemory(settings.model)
     weighed = weigh(
         question, documents, memory, lambda: MiniLM().build(Resources()), settings.fuse_with
     )

@@ -2,7 +2,7 @@
 
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -135,19 +135,19 @@ _BLOCK = 16  # documents in memory at a time, and lost by a kill
 
 
 class DocumentMemory:
-    """One backend with its index of document states, both opened at the first use.
+    """A model's backend with its index of document states, both opened at the first use.
 
     Safe for threads.
     """
 
-    def __init__(self, backend: Callable[[], "Backend"]) -> None:
-        self._backend = backend
+    def __init__(self, model: str = DEFAULT, max_tokens: int = 300) -> None:
+        self._model = model, max_tokens
         self._lock = threading.RLock()
 
-    @property
+    @cached_property
     def backend(self) -> "Backend":
         """The language model."""
-        return self._backend()
+        return shared_backend(*self._model)
 
     @cached_property
     def index(self) -> DocumentStates:
