@@ -7,6 +7,7 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from stategate.nodes.registry import first_problem
 from stategate.stores.errors import UserError
 
 #: The tool that shows a shortened result whole.
@@ -57,9 +58,7 @@ class HistorySettings(BaseModel):
         try:
             return cls(kind=kind, budget=budget, **settings)
         except ValidationError as error:
-            wrong = error.errors()[0]
-            name = ".".join(map(str, wrong["loc"]))
-            raise UserError(f"ContextMiddleware({name}=…): {wrong['msg']}") from None
+            raise UserError(f"ContextMiddleware: {first_problem(error)}") from None
 
     def new_result_tokens(self, ranks_by_need: bool) -> int:
         """Return the tokens that a new result may have."""

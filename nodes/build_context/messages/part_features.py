@@ -17,9 +17,9 @@ import numpy as np
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from numpy.typing import NDArray
 
-from stategate.envs.messages.history import bounded, text_of, tool_of, tools_called
+from stategate.envs.messages.history import bounded, text_of, tool_of
 from stategate.envs.messages.needs import readable_text
-from stategate.envs.messages.reading import Format, Span, format_of, spans
+from stategate.envs.messages.reading import Format, format_of, spans
 from stategate.nodes.protocols import Vector
 
 #: Words are hashed to so many places; 0 stands for no word.
@@ -54,7 +54,6 @@ FEATURES = len(_KINDS) + 12 + len(_FORMATS) + 16
 class Part:
     """One part of a result: its values, the hashes of its key names, and its own features."""
 
-    span: Span
     values: frozenset[str]
     keys: tuple[int, ...]
     static: tuple[float, ...]
@@ -93,7 +92,7 @@ def parts_of(text: str) -> tuple[Part, ...]:
             _log(len(text) / 4),
             *(float(kind == one) for one in _FORMATS),
         )
-        parts.append(Part(span, values, hashes("k", names, KEY_WORDS), static))
+        parts.append(Part(values, hashes("k", names, KEY_WORDS), static))
     return tuple(parts)
 
 
@@ -138,14 +137,13 @@ class ThreadFacts:
     holders: Counter[str] = field(default_factory=Counter)
     used: Counter[int] = field(default_factory=Counter)
     seen: Counter[int] = field(default_factory=Counter)
-    tools: Mapping[str, str] = field(default_factory=dict)
     turns: int = 0
     results: int = 0
 
     @classmethod
     def of(cls, messages: Sequence[BaseMessage]) -> "ThreadFacts":
         """Return the facts of ``messages``, read from the first to the last."""
-        facts = cls(tools=tools_called(messages))
+        facts = cls()
         results: list[tuple[Part, ...]] = []
         for message in messages:
             if isinstance(message, ToolMessage):

@@ -35,8 +35,6 @@ from stategate.nodes.build_context.messages.decisions import (
 from stategate.nodes.build_context.messages.parts import Rendering, note
 from stategate.nodes.protocols import Vector
 
-#: In a message's metadata: this result was shortened, and is not shortened a second time.
-SHORTENED = "stategate_shortened"
 #: Tokens that the note of a shortened result may have.
 NOTE_TOKENS = 14
 #: The message that says what was left out.
@@ -91,11 +89,6 @@ class Slot:
         if self.is_pinned or not self.is_result:
             return self.size
         return self.bare_size + min(self.text_size, NOTE_TOKENS)
-
-    @property
-    def was_shortened(self) -> bool:
-        """Whether it came shortened, as its metadata says; what its text says of that is only text."""
-        return bool(self.message.response_metadata.get(SHORTENED))
 
     def note(self, recall: str, why: str) -> Rendering:
         """Return the shortest rendering of a result: the note alone, or a text that is shorter."""
@@ -274,9 +267,7 @@ def apply(
             fate: Fate = "note" if rendering.is_note else "shortened"
             size = plan.size_of(slot)
             rows.append(replace(row, fate=fate, tokens_after=size, why=rendering.why))
-            shortened = with_text(slot.message, rendering.text)
-            shortened.response_metadata = {**shortened.response_metadata, SHORTENED: True}
-            messages.append(shortened)
+            messages.append(with_text(slot.message, rendering.text))
         else:
             messages.append(slot.message)
     for place, orphan in enumerate(history.messages):

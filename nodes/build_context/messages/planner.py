@@ -125,8 +125,7 @@ class HistoryPlanner:
         scorer = self._scorer()
         max_tokens = self.settings.new_result_tokens(scorer is not None)
         for slot in history.slots:
-            is_free = slot.is_new and not slot.was_shortened and not slot.is_pinned
-            if not is_free or slot.tool in (RECALL, OTHER_RECALL):
+            if not slot.is_new or slot.is_pinned or slot.tool in (RECALL, OTHER_RECALL):
                 continue
             is_huge = len(slot.text) < len(text_of(slot.message))
             if slot.tool in self.settings.keep_whole and not is_huge:
