@@ -23,14 +23,13 @@ from functools import lru_cache
 
 from stategate.envs.protocols import Chunk, Fragment, FragmentRole, View
 from stategate.nodes.protocols import Piece
-from stategate.nodes.retrieval.align import Focus, headed, parts_of, stretches
+from stategate.nodes.retrieval.align import Focus, headed, parts_of, stretches, word_runs
 from stategate.nodes.retrieval.page import ARROW, BREAK, lead, render, text_of
 from stategate.stores.text import words_of
 from stategate.stores.tokens import count_tokens
 
 _WORD = re.compile(r"\s*\S+")
-#: Tokens from which a clause of the instruction is shown as far as it fits, and words of its stretches.
-_LONG, _WORDS = 48, 8
+_LONG = 48  # tokens from which a clause of the instruction is shown as far as it fits
 
 
 @dataclass(frozen=True, order=True)
@@ -190,19 +189,12 @@ def instruction_ladder(piece: Piece) -> Ladder:
     ladder = Ladder()
     ladder.add(lead(first.rstrip()))
     for start, stop, is_talk in parts_of(instruction):
-        for stretch in _stretches_of(" " * (start == 0) + instruction[start:stop]):
+        clause = " " * (start == 0) + instruction[start:stop]
+        for stretch in word_runs(clause) if _cost(clause) > _LONG else (clause,):
             cost = _cost(stretch) + (not ladder.units)
             fragment = Fragment(stretch, role="instruction")
             ladder.add(fragment, ladder.unit(3 if is_talk else -2, cost))
     return ladder
-
-
-def _stretches_of(clause: str) -> list[str]:
-    """Return a clause whole, or in stretches where it is so long that a budget may end inside it."""
-    if _cost(clause) <= _LONG:
-        return [clause]
-    words = _WORD.findall(clause)
-    return ["".join(words[i : i + _WORDS]) for i in range(0, len(words), _WORDS)]
 
 
 def plain_ladder(fragments: Sequence[Fragment], *tiers: int) -> Ladder:

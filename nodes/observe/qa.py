@@ -16,7 +16,7 @@ from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.protocols import EmbedderParams, EnvParams, Source
 from stategate.nodes.resources import Resources, shared_resources
 from stategate.stores.corpus.chunking import Chunking
-from stategate.stores.corpus.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
+from stategate.stores.corpus.corpus import Corpus, corpora, corpus_names, open_corpus
 from stategate.stores.corpus.documents import files_in, read_folder
 from stategate.stores.errors import UserError
 from stategate.stores.http import from_environment
@@ -106,17 +106,17 @@ class QaEnv(EnvParams):
         if self.corpus == "sample":
             from stategate.envs.qa.questions import sample_folder
 
-            return opened_folder(sample_folder(), "sample")[0]
+            return opened_folder(sample_folder(), "sample")
         if is_database(self.corpus):
             return open_corpus(self.corpus)
         path = Path(os.path.expandvars(self.corpus)).expanduser()
         if self.corpus not in corpus_names() and path.exists():
-            return opened_folder(path)[0]
+            return opened_folder(path)
         return open_corpus(self.corpus)
 
 
-def opened_folder(folder: Path, name: str | None = None) -> tuple[Corpus, Changes]:
-    """Ingest ``folder`` under a name of its own (apart from named corpora) and say what changed.
+def opened_folder(folder: Path, name: str | None = None) -> Corpus:
+    """Ingest what changed in ``folder`` under a name of its own, apart from named corpora.
 
     Raises ``UserError`` where it has files and none gives text.
     """
@@ -128,12 +128,12 @@ def opened_folder(folder: Path, name: str | None = None) -> tuple[Corpus, Change
     look = hashlib.sha256(repr(stamps).encode("utf-8", "replace")).hexdigest()
     origin = str(folder.resolve())
     if corpus.looked(origin) == look and not corpus.is_new():
-        return corpus, Changes()
+        return corpus
     changes = corpus.sync(origin, read_folder(folder), look)
     if corpus.is_new() and changes.skipped:
         first = changes.skipped[0]
         raise UserError(f"nothing in '{folder}' could be read: {first.id}: {first.why}")
-    return corpus, changes
+    return corpus
 
 
 class CorpusRetriever(BaseRetriever):

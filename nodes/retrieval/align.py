@@ -331,10 +331,15 @@ def stretches(text: str) -> Iterator[str]:
     start = 0
     breaks = [match.start() for match in _BREAK.finditer(text)]
     for end in (*breaks, len(text)):
-        words = _WORD.findall(text[start:end])
-        for i in range(0, len(words), _STRETCH_WORDS):
-            yield "".join(words[i : i + _STRETCH_WORDS])
+        yield from word_runs(text[start:end])
         start = end
+
+
+def word_runs(text: str) -> Iterator[str]:
+    """Yield runs of a few words; joined they are the text."""
+    words = _WORD.findall(text)
+    for i in range(0, len(words), _STRETCH_WORDS):
+        yield "".join(words[i : i + _STRETCH_WORDS])
 
 
 def unsure_parts(view: View, instruction: str) -> list[str]:
