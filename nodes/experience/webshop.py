@@ -98,17 +98,6 @@ class WebShopExperience(ExperienceAdapter):
             AlignedInstruction.of(instruction).words("value")
         ), "search" if is_search else last
 
-    def describe(self, instruction: str, page: str, action: str) -> str:
-        """Return the move in words, of a product its place in the list."""
-        move = self.move_of(instruction, action)
-        if move == OPEN:
-            codes = list(dict.fromkeys(code.lower() for code in _CODE.findall(page)))
-            opened = _CLICK.fullmatch(action)
-            code = opened[1].strip().lower() if opened else ""
-            if code in codes:
-                return f"Open product number {codes.index(code) + 1} of the list"
-        return self.moves.get(move, f"use {move}").capitalize()
-
     def general(self, text: str) -> str:
         """Return ``text`` without product codes."""
         return _CODE.sub("the product", text)
