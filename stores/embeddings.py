@@ -1,12 +1,11 @@
 """The embedding cache: each text is embedded once, in any process and any run.
 
 One SQLite file, one row per (embedder, SHA-256 of the text), vectors as float32 bytes, so that what
-comes out is exactly what went in. Recently used vectors also stay in memory.
+comes out is exactly what went in. Vectors that were used also stay in memory, up to a number.
 """
 
 import hashlib
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -35,20 +34,17 @@ _CACHE = Schema("embedding cache", (create_tables(_embeddings),), fix="delete it
 #: The vector as it is kept: a damaged one is dropped, not refused.
 _STORED = sa.type_coerce(_embeddings.c.vector, sa.types.NullType())
 _MOST_PARAMETERS = 500  # SQLite allows 999 where it is old
+_IN_MEMORY = 40_000  # vectors, then it begins anew
 _BLOCK = 64  # texts computed between two writes, so that a killed run keeps nearly all it did
 
 
 class EmbeddingCache:
-    """Embeddings by embedder and text. Safe for threads and for processes.
+    """Embeddings by embedder and text. Safe for threads and for processes."""
 
-    At most ``memory_rows`` vectors are kept in memory; the file is not bounded.
-    """
-
-    def __init__(self, path: Path | None = None, memory_rows: int = 40_000) -> None:
+    def __init__(self, path: Path | None = None) -> None:
         """Open ``path``, by default the file in the cache folder. Raises ``UserError``."""
         self.path = path or cache() / "embeddings.sqlite"
-        self._memory: OrderedDict[tuple[str, bytes], Vector] = OrderedDict()
-        self._memory_rows = memory_rows
+        self._memory: dict[tuple[str, bytes], Vector] = {}
         self._lock = threading.RLock()
         self._db = Database(self.path, _CACHE)
 
@@ -63,7 +59,6 @@ class EmbeddingCache:
         with self._lock:
             for key, text in keys.items():
                 if (embedder, key) in self._memory:
-                    self._memory.move_to_end((embedder, key))
                     vectors[text] = self._memory[embedder, key]
             missing = [key for key, text in keys.items() if text not in vectors]
             for start in range(0, len(missing), _MOST_PARAMETERS):
@@ -138,10 +133,9 @@ class EmbeddingCache:
 
     def _remember(self, embedder: str, key: bytes, blob: bytes) -> Vector:
         vector = np.frombuffer(blob, dtype="<f4")  # not to be written to
+        if len(self._memory) >= _IN_MEMORY:
+            self._memory.clear()
         self._memory[embedder, key] = vector
-        self._memory.move_to_end((embedder, key))
-        while len(self._memory) > self._memory_rows:
-            self._memory.popitem(last=False)
         return vector
 
 
