@@ -12,11 +12,10 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import ModelUnavailable, UserError, error_with_type
@@ -183,9 +182,8 @@ def ask(
     """Return the configured model's reply of at most ``max_tokens``. Raises ``UserError``."""
     settings = {"max_tokens": max_tokens}
     if schema is not None:
-        with suppress(
-            RequestRefused
-        ):  # where there is no structured output the prompt says it, too
+        # A server without structured output: the prompt says the form, too.
+        with suppress(RequestRefused):
             form = response_format(schema)
             return str(run(reply_to(resources, messages, {**settings, **form})).text)
     return str(run(reply_to(resources, messages, settings)).text)
@@ -237,12 +235,12 @@ def spent(model: "BaseChatModel", replies: Sequence[AIMessage]) -> dict[str, Any
 
     Tokens read and written, those of the former that a provider's cache held, US dollars.
     """
-    start = UsageMetadata(input_tokens=0, output_tokens=0, total_tokens=0)
-    used = reduce(add_usage, [reply.usage_metadata for reply in replies], start)
-    tokens_in, tokens_out = used["input_tokens"], used["output_tokens"]
-    details = cast("dict[str, int]", used.get("input_token_details") or {})
-    read = details.get("cache_read") or 0
-    written = sum(details.get(name) or 0 for name in _WRITES)
+    used = [reply.usage_metadata for reply in replies if reply.usage_metadata]
+    tokens_in = sum(one["input_tokens"] for one in used)
+    tokens_out = sum(one["output_tokens"] for one in used)
+    details = [cast("dict[str, int]", one.get("input_token_details") or {}) for one in used]
+    read = sum(one.get("cache_read") or 0 for one in details)
+    written = sum(one.get(name) or 0 for one in details for name in _WRITES)
     cost = cost_of(model, tokens_in, tokens_out, read, written)
     return {"tokens_in": tokens_in, "tokens_out": tokens_out, "cached": read, "cost": cost}
 

@@ -1,4 +1,4 @@
-"""``gru``: a trained state model at work, events in, a state vector of constant size out.
+"""``gru``: a trained state model at work, events in, a state vector of constant size out; and ``none``.
 
 torch is imported only when one is built.
 """
@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from stategate.envs.protocols import INPUT_KINDS, StateInput, View
-from stategate.nodes.protocols import Embedder, UpdaterParams, Vector
+from stategate.nodes.protocols import Embedder, Updater, UpdaterParams, Vector
 from stategate.nodes.resources import Resources
 from stategate.stores.assets.weights import load_trained, require_match, small_inference
 from stategate.stores.errors import UserError, require_extra
@@ -51,6 +51,24 @@ class Gru(UpdaterParams):
                 self.weights,
             )
         return updater
+
+
+class NoUpdater(UpdaterParams):
+    """No memory of the episode's course."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self, resources: Resources) -> Updater:
+        """Return an updater whose state is always None."""
+        return _Nothing()
+
+
+class _Nothing:
+    def initial(self) -> Vector | None:
+        return None
+
+    def update(self, state: Vector | None, events: Sequence[Event]) -> Vector | None:
+        return None
 
 
 class StateUpdater:
