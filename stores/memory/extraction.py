@@ -24,7 +24,7 @@ _AUXILIARY = frozenset(word_list("auxiliaries"))
 #: Of these, those that are verbs of their own where no "to" follows.
 _NO_AUXILIARY = frozenset("get got want wants wanted need needs started going".split())
 _BE = frozenset("am is are was were be been m re s".split())
-_DENIALS = frozenset("not never nt".split())
+_DENIALS = frozenset("not never".split())
 _PRONOUNS = frozenset("i we".split())
 _OWN = frozenset("my our".split())
 _APOSTROPHES = frozenset("'’")
@@ -60,9 +60,7 @@ _STATES = {
 }
 #: Verbs of which the first person says that something has ended.
 ENDINGS = frozenset("leave quit give stop sell cancel drop abandon".split())
-_CONTRACTED = frozenset(
-    "don doesn didn isn aren wasn weren won couldn wouldn haven hasn can".split()
-)
+_NOT = re.compile(r"n['’]t\b|\bno longer\b")
 _AFTERTHOUGHT = re.compile(
     r"\s*\b(?:any ?more|any longer|no more|after all|instead|now|at present|at the moment|these days|"
     r"currently|from now on|for now)\b",
@@ -118,7 +116,8 @@ def statement(
 
 def _sentence_statements(sentence: str, speaker: str, at: float) -> Iterator[Statement]:
     subject = ""
-    for clause in filter(None, map(str.strip, filter(None, _SPLIT.split(sentence)))):
+    clauses = _SPLIT.split(_NOT.sub(" not", sentence))
+    for clause in filter(None, map(str.strip, filter(None, clauses))):
         first = clause.split()[0].lower()
         if first in _IRREGULAR or (subject and _looks_finite(first)):  # "Gave up coffee."
             clause = f"{subject or 'I'} {clause}"
@@ -141,7 +140,6 @@ def _clause_statements(clause: str, speaker: str, at: float) -> Iterator[Stateme
     verb, place, denied, was_be = _verb(tokens, end)
     if not verb or (not was_be and tokens[place - 1][0].isupper()):
         return  # "My boss at Deutsche Bahn": no verb
-    denied = denied or bool(re.search(r"\bno longer\b", clause, re.IGNORECASE))
     words = " ".join(tokens[place:]).replace(" ' ", "'").replace(" ’ ", "’")
     if verb in ("move", "relocate", "switch", "change"):
         words = _WHITHER.sub("", words)
@@ -166,7 +164,7 @@ def _subject(tokens: Sequence[str]) -> tuple[int, int]:
         return start, end
     while end < len(tokens) and end - start < 4:
         word = tokens[end].lower()
-        is_verb = word in _AUXILIARY | _ADVERBS | _DENIALS | _CONTRACTED | _APOSTROPHES
+        is_verb = word in _AUXILIARY | _ADVERBS | _DENIALS | _APOSTROPHES
         if is_verb or (end - start > 1 and _looks_finite(word)) or not tokens[end][0].isalnum():
             break
         if low not in _OWN | {"the"} and not tokens[end][:1].isupper():
@@ -182,7 +180,7 @@ def _is_subject(tokens: Sequence[str], i: int) -> bool:
         return True
     is_name = word[:1].isupper() and low not in FUNCTION_WORDS and word.isalpha() and len(word) > 1
     after = tokens[i + 1].lower() if i + 1 < len(tokens) else ""
-    follows = _AUXILIARY | _ADVERBS | _CONTRACTED | _APOSTROPHES
+    follows = _AUXILIARY | _ADVERBS | _APOSTROPHES
     return is_name and (after in follows or _looks_finite(after))
 
 
@@ -199,17 +197,12 @@ def _verb(tokens: Sequence[str], place: int) -> tuple[str, int, bool, bool]:
     while place < len(tokens):
         word = tokens[place].lower()
         after = tokens[place + 1].lower() if place + 1 < len(tokens) else ""
-        if word in _DENIALS or (word in _CONTRACTED and after in _APOSTROPHES):
-            denied = True  # "doesn" of "doesn't": "can" alone denies nothing
-        elif word == "no" and after == "longer":
-            denied, place = True, place + 1
+        if word in _DENIALS:
+            denied = True
         elif word in _BE:
             was_be = True
         elif not (
-            word in _APOSTROPHES
-            or word == "t"
-            or word in _ADVERBS
-            or (word in _AUXILIARY and _helps(word, after))
+            word in _APOSTROPHES or word in _ADVERBS or (word in _AUXILIARY and _helps(word, after))
         ):
             break
         place += 1
