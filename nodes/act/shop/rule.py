@@ -44,6 +44,7 @@ from pydantic import Field
 from stategate.envs.webshop.reading import FORMS
 from stategate.envs.webshop.view import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
 from stategate.language.instruction.aligned import is_excluded
+from stategate.nodes.act.page_features import WHOLE, match_share
 from stategate.nodes.act.shop.page import Product, ShopPage, read_page
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.stores.text import one_line
@@ -55,7 +56,6 @@ _ADVISED_PAGES = 5
 _ADVISED_SEARCHES = 2
 _GRACE = 3  # steps past the patience, enough to leave a wrong item and open the one to settle for
 _PLACE_COST = 0.15  # of standing one place further down the list
-_TOLD = 0.95  # share of the wanted words from which a title says it all
 _ASKED = 0.5  # probability from which a value is asked; when it settles, a likely one will do
 _LIKELY = 0.01
 _MET = 0.5  # probability of being what is asked, below which a product is left
@@ -125,7 +125,13 @@ class RuleActor:
         ranked = _ranked(page, fits)
         fresh = [product for product in ranked if product.action not in tried]
         opened = [product for product in ranked if product.action in page.trail.opened]
-        opened.sort(key=lambda p: (p.action not in page.trail.read, -_match_score(page, p)))
+        texts = {p.action: f"{p.title}; {page.trail.notes.get(p.action, '')}" for p in opened}
+        opened.sort(
+            key=lambda p: (
+                p.action not in page.trail.read,
+                -match_share(page.goal, texts[p.action]),
+            )
+        )
         again = opened or [p for p in ranked if p.is_seen]
         if step >= self._params.patience and again:
             return again[0].action, "time to settle for what met most of those opened"
@@ -148,7 +154,7 @@ class RuleActor:
             return PREV, "beyond the price limit"
         if not stays and page.goal.meets() < _MET:
             return PREV, "not all that is wanted is offered"
-        title_suffices = bool(page.title) and page.goal.share(page.title) >= _TOLD
+        title_suffices = bool(page.title) and page.goal.share(page.title) >= WHOLE
         reads = self._params.threshold > 0 and FEATURES in page.actions
         if not accepted and reads and not title_suffices:
             return FEATURES, "the title does not say it all"
@@ -213,12 +219,6 @@ class RuleActor:
         if move == "< prev" and not (page.trail.since or again or has_all) and PREV in page.actions:
             return PREV, ""
         return None
-
-
-def _match_score(page: ShopPage, product: Product) -> float:
-    """Return the share of the goal's words in a product's title and the notes on its pages."""
-    text = f"{product.title}; {page.trail.notes.get(product.action, '')}"
-    return page.goal.share(text) + page.goal.share(text, "value")
 
 
 def _confirmed(page: ShopPage, before: str) -> float:
