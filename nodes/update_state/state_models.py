@@ -20,22 +20,6 @@ INPUT_TYPES = len(INPUT_KINDS) * LEVELS
 CLASSES = 8
 
 
-class EventEncoder(nn.Module):
-    """Text embeddings (…, d_text) and input types (…) to events (…, d_event)."""
-
-    def __init__(self, d_text: int, d_type: int, d_event: int) -> None:
-        super().__init__()
-        self.types = nn.Embedding(INPUT_TYPES, d_type)
-        self.project = nn.Sequential(
-            nn.Linear(d_text + d_type, d_event), nn.GELU(), nn.LayerNorm(d_event)
-        )
-
-    def forward(self, texts: Tensor, types: Tensor) -> Tensor:
-        """Encode; ``texts`` float (…, d_text), ``types`` long (…)."""
-        encoded: Tensor = self.project(torch.cat([texts, self.types(types)], dim=-1))
-        return encoded
-
-
 class StateModel(nn.Module):
     """A two-layer GRU over events, with an action head.
 
@@ -61,11 +45,20 @@ class StateModel(nn.Module):
             "classes": classes,
         }
         self.d_state, self.d_total = d_state, 2 * d_state
-        self.encoder = EventEncoder(d_text, d_type, d_event)
+        types, project = nn.Embedding(INPUT_TYPES, d_type), nn.Linear(d_text + d_type, d_event)
+        projection = nn.Sequential(project, nn.GELU(), nn.LayerNorm(d_event))
+        self.encoder = nn.ModuleDict({"types": types, "project": projection})
         self.head = nn.Sequential(nn.LayerNorm(d_state), nn.Linear(d_state, classes))
         self.lower = nn.GRU(d_event, d_state, batch_first=True)
         self.between = nn.LayerNorm(d_state)
         self.upper = nn.GRU(d_state, d_state, batch_first=True)
+
+    def encode(self, texts: Tensor, types: Tensor) -> Tensor:
+        """Return events (…, d_event) of text embeddings (…, d_text) and input types (…)."""
+        encoded: Tensor = self.encoder["project"](
+            torch.cat([texts, self.encoder["types"](types)], dim=-1)
+        )
+        return encoded
 
     def scan(self, events: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Read encoded ``events`` (B, T, d_event) from ``state`` (B, d_total).
@@ -80,12 +73,12 @@ class StateModel(nn.Module):
     def forward(self, texts: Tensor, types: Tensor) -> Tensor:
         """Return the readouts (B, T, d_state) from the empty state; rows may be padded behind."""
         start = texts.new_zeros(texts.shape[0], self.d_total)
-        return self.scan(self.encoder(texts, types), start)[0]
+        return self.scan(self.encode(texts, types), start)[0]
 
     def advance(self, state: Tensor, texts: Tensor, types: Tensor) -> Tensor:
         """Return the state (d_total,) after the inputs ``texts`` (T, d_text), ``types`` (T,)."""
         with small_inference():
-            events = self.encoder(texts, types).unsqueeze(0)
+            events = self.encode(texts, types).unsqueeze(0)
             return self.scan(events, state.unsqueeze(0))[1].squeeze(0)
 
     def classify(self, readout: Tensor) -> Tensor:
