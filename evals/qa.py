@@ -45,10 +45,8 @@ from stategate.stores.runs import public_config, read_rows
 from stategate.stores.traces import Event
 
 _TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
-AGENTS: dict[str, tuple[str, ...]] = {n: tuple(own) for n, own in _TABLE["agents"].items()}
-EXPERIMENTS: dict[str, tuple[str, ...]] = {
-    name: tuple(agents) for name, agents in _TABLE["experiments"].items()
-}
+AGENTS: dict[str, list[str]] = _TABLE["agents"]
+EXPERIMENTS: dict[str, list[str]] = _TABLE["experiments"]
 METRICS = ("hit3", "mrr", "ndcg", "similarity", "f1", "tokens", "model_tokens", "cost", "seconds")
 #: Config overrides of an agent without memory.
 NO_MEMORY = ("context.history_tokens=0", "context.memory=null", "memory=[]")

@@ -189,9 +189,12 @@ class Bench(Evaluation):
 
     def run(self) -> dict[str, Any]:
         """Measure every row."""
-        from stategate.evals.core.task import run_bench
+        from stategate.stores.runs import RunDirectory, provenance
 
-        return run_bench(self.make(), self.out, {"what": self.command(), **self.args()})
+        args = {"what": self.command(), **self.args()}
+        run = RunDirectory(self.out, {**provenance(), **args})
+        with run.alone():
+            return run.summarise(list(self.make()), [])
 
 
 class BenchWebshop(Bench):

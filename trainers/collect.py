@@ -21,14 +21,7 @@ from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.stores.traces.trajectories import Trajectory, write_splits
 from stategate.stores.workers import Crew, in_order
-from stategate.trainers.episodes import (
-    Course,
-    Reader,
-    Readers,
-    Walk,
-    make_resources,
-    parse_kind,
-)
+from stategate.trainers.episodes import Course, Reader, Readers, Walk, make_resources, parse_kind
 
 _STEPS = 50
 _BUDGET = 4000  # tokens of what an actor reads, and of the steps that it remembers

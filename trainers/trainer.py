@@ -79,6 +79,7 @@ class Trainer(Generic[B]):
     def fit(self, settings: Settings) -> History:
         """Train; return one row of figures an epoch, the first (epoch 0) from before any training."""
         folder, model = Path(settings.run), self.model
+        folder.mkdir(parents=True, exist_ok=True)
         trained = [p for p in model.parameters() if p.requires_grad]
         optimizer = torch.optim.AdamW(trained, lr=settings.learning_rate, weight_decay=0.01)
         history = _resume(model, optimizer, folder)

@@ -12,7 +12,7 @@ is. A sample whose solving fails is counted with the values of a failure, never 
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -127,13 +127,6 @@ def run_task(make: Callable[[], Task], out: str, crew: Crew | None = None) -> di
         order = {identity: place for place, identity in enumerate(samples)}
         rows = sorted(run.rows(task.table), key=lambda row: order[task.identity_of(row)])
         return run.summarise(*task.scorer(rows))
-
-
-def run_bench(measure: Iterable[Row], out: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Measure row after row of a benchmark into the run directory ``out``."""
-    run = RunDirectory(out, {**provenance(), **args})
-    with run.alone():
-        return run.summarise(list(measure), [])
 
 
 def _serve(make: Callable[[], Task], serve: Callable[[Callable[[Any], Any]], None]) -> None:

@@ -57,13 +57,9 @@ class Reader:
     def fit(self, part: networks.Part[E], name: str, sides: Sides[E], rate: float = 1.0) -> None:
         """Fit ``part`` to the first of ``sides``, and note its figures on the second."""
         fitted, held = sides
-        own = self.settings.model_copy(
-            update={
-                "run": f"{self.settings.run}/{name}",
-                "learning_rate": self.settings.learning_rate * rate,
-            }
-        )
-        Path(own.run).mkdir(parents=True, exist_ok=True)
+        told = self.settings
+        changes = {"run": f"{told.run}/{name}", "learning_rate": told.learning_rate * rate}
+        own = told.model_copy(update=changes)
 
         @torch.no_grad()
         def right() -> Figures:

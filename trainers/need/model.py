@@ -1,7 +1,6 @@
 """The network of ``need`` in torch, its training, and its figures on threads held out."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -91,7 +90,7 @@ def loss_of(network: NeedNetwork, threads: Sequence[Weighed]) -> Tensor:
 
 
 def fit(
-    threads: Sequence[Weighed], validation: Sequence[Weighed], settings: NeedSettings, run: Path
+    threads: Sequence[Weighed], validation: Sequence[Weighed], settings: NeedSettings
 ) -> NeedNetwork:
     """Return the network fitted to ``threads``, at the epoch with the least ``validation`` loss."""
     torch.manual_seed(settings.seed)
@@ -107,9 +106,7 @@ def fit(
         with torch.inference_mode():
             return {"held_likelihood": -float(loss_of(network, validation))}
 
-    run.mkdir(parents=True, exist_ok=True)
-    own = settings.model_copy(update={"run": str(run)})
-    Trainer(batches, network, lambda batch: loss_of(network, batch), metric).fit(own)
+    Trainer(batches, network, lambda batch: loss_of(network, batch), metric).fit(settings)
     return network
 
 

@@ -45,15 +45,16 @@ def train(settings: NeedSettings) -> dict[str, Any]:
     run = open_run(settings, {"data": data})
     examples, folder = _examples(settings), Path(settings.run)
     held, others = _split(examples, settings.folds)
-    network = _fitted(others, settings, "held-out")
+    fits, apart = f"{settings.run}/fits", str(folder / "held-out")
+    aside = settings.model_copy(update={"run": f"{fits}/held-out", "checkpoint": apart})
+    network = _fitted(others, aside)
     sources = sorted({e.source for e in held})
     rows = {s: scored(network, [e.thread for e in held if e.source == s]) for s in sources}
     calibration = calibrated(np.concatenate([*rows.values()]))
     table = [_row(f"{source}, other tasks", own, calibration) for source, own in rows.items()]
-    aside = settings.model_copy(update={"checkpoint": str(folder / "held-out")})
     _save(network, aside, calibration, {})
     _write_threads(folder / "held-out.jsonl", held)
-    final = _fitted(examples, settings, "all")
+    final = _fitted(examples, settings.model_copy(update={"run": f"{fits}/all"}))
     _save(final, settings, calibration, {"metrics": table, "data": data})
     return run.summarise(table, [])
 
@@ -89,14 +90,14 @@ def _split(examples: Sequence[Example], count: int) -> tuple[list[Example], list
     return parts
 
 
-def _fitted(examples: Sequence[Example], settings: NeedSettings, name: str) -> NeedNetwork:
+def _fitted(examples: Sequence[Example], settings: NeedSettings) -> NeedNetwork:
     """Fit to examples, some tasks of which choose the best epoch; every set counts alike."""
     sizes = Counter(example.source for example in examples)
     validation, training = (
         [(e.thread, len(examples) / len(sizes) / sizes[e.source]) for e in side]
         for side in _split(examples, _CHOOSING)
     )
-    return fit(training or validation, validation, settings, Path(settings.run) / "fits" / name)
+    return fit(training or validation, validation, settings)
 
 
 def _row(name: str, rows: Vector, calibration: tuple[float, float]) -> dict[str, Any]:

@@ -25,13 +25,7 @@ from stategate.stores.assets.weights import require_match
 from stategate.stores.errors import UserError
 from stategate.trainers.episodes import embedder_of, group_of
 from stategate.trainers.settings import RetrieverSettings, data_hashes, open_run, save_checkpoint
-from stategate.trainers.state.data import (
-    Sequenced,
-    TextTable,
-    batches,
-    read_sequences,
-    summary_row,
-)
+from stategate.trainers.state.data import Sequenced, TextTable, batches, read_sequences, summary_row
 from stategate.trainers.trainer import Trainer, pick_device
 
 _MARGIN, _NEGATIVES = 0.2, 16
@@ -128,29 +122,25 @@ def _decisions(
     device: torch.device,
 ) -> Decisions | None:
     """Run the frozen state model; return what it knew at each decision, None without any."""
-    readouts: list[Tensor] = []
-    wishes: list[int] = []
-    pages: list[list[int]] = []
-    features: list[Tensor] = []
-    groups: list[str] = []
+    rows: list[tuple[Tensor, list[int], Tensor, int, str]] = []
     with torch.inference_mode():
         for batch in batches(episodes, table, 64, device):
             states = model(batch.texts, batch.types)
-            for i, episode in enumerate(batch.episodes):
-                for place, page, matched in _candidates(episode, view, table):
-                    readouts.append(states[i, place].cpu())
-                    wishes.append(table.add(episode.trajectory.instruction))
-                    pages.append(page)
-                    features.append(matched)
-                    groups.append(group_of(episode.trajectory))
-    if not pages:
+            for own, episode in zip(states, batch.episodes, strict=True):
+                wish, group = episode.trajectory.instruction, group_of(episode.trajectory)
+                rows += [
+                    (own[place].cpu(), page, matched, table.add(wish), group)
+                    for place, page, matched in _candidates(episode, view, table)
+                ]
+    if not rows:
         return None
+    readouts, pages, features, wishes, groups = zip(*rows, strict=True)
     table.embed(embedder)
     width = max(map(len, pages))
     padded = torch.tensor([[*page, *[-1] * (width - len(page))] for page in pages])
-    matches = pad_sequence(features, batch_first=True)
-    tensors = torch.stack(readouts).clone(), table.vectors[wishes], padded, matches
-    return Decisions(*tensors, tuple(groups))
+    matches = pad_sequence(list(features), batch_first=True)
+    tensors = torch.stack(readouts).clone(), table.vectors[list(wishes)], padded, matches
+    return Decisions(*tensors, groups)
 
 
 def _candidates(

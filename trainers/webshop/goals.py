@@ -20,6 +20,7 @@ from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import Product
 from stategate.envs.webshop.goals import goal_of
 from stategate.envs.webshop.wordings import TEMPLATE, reworded
+from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.stores.errors import UserError
 
 MODES: tuple[str, ...] = ("rich", "text")
@@ -98,10 +99,7 @@ def reword(
 
 def load_shop(data: str, mode: str) -> WebShop:
     """Load the world of ``data`` ('sample', 'official', a folder) in observation mode ``mode``."""
-    from stategate.nodes.observe.webshop import WebShopEnv
-
-    folder = WebShopEnv(data=data).folder()
-    return WebShop.load(folder, observation="text" if mode == "text" else "rich")
+    return WebShop.load(WebShopEnv(data=data).folder(), "text" if mode == "text" else "rich")
 
 
 def _properties(shop: WebShop, tested: set[str]) -> list[str]:
