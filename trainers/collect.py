@@ -12,16 +12,18 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.protocols import Actor, ActorParams
 from stategate.nodes.registry import registry
+from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError
-from stategate.stores.traces.trajectories import Trajectory, write_splits
-from stategate.stores.workers import Crew, in_order
+from stategate.stores.files import write_json, write_lines
+from stategate.stores.traces.trajectories import Trajectory
+from stategate.stores.workers import in_order
 from stategate.trainers.episodes import Course, Reader, Readers, Walk, make_resources, parse_kind
+from stategate.trainers.settings import TrajectorySettings
 
 _STEPS = 50
 _BUDGET = 4000  # tokens of what an actor reads, and of the steps that it remembers
@@ -37,37 +39,39 @@ class Job:
     actor: str
 
 
-def collect(
-    course: str,
-    data: str,
-    out: Path,
-    n: int = 1000,
-    heldout: int = 100,
-    seed: int = 0,
-    actors: Sequence[str] = (),
-    crew: Crew | None = None,
-) -> dict[str, Any]:
-    """Play ``n`` tasks to train on and ``heldout`` others; return what ``collect.json`` says.
+def collect(settings: TrajectorySettings) -> dict[str, Any]:
+    """Play tasks to train on and tasks held out; return what ``collect.json`` says of both.
 
-    ``actors`` are kinds as KIND or KIND:FIELD=VALUE,…, by default the course's own. A ``crew`` shares
-    the episodes; who plays one makes no difference to it. Raises ``UserError`` for an actor that does
-    not play in this world.
+    Who plays an episode makes no difference to it. Raises ``UserError`` for an actor that does not
+    play in this world.
     """
-    plan = load_course(course, data, seed)
-    actors = actors or plan.actors
+    course = f"stategate.trainers.{settings.world}.course", settings.source, settings.seed
+    plan = load_course(*course)
+    actors = settings.actor or plan.actors
     for actor in actors:
         if misfit := _params(actor).misfit(plan.env):
             raise UserError(misfit)
-    jobs = [
-        _jobs(plan, name, tasks, count, seed, actors)
-        for name, tasks, count in (("train", plan.training, n), ("heldout", plan.exams, heldout))
-    ]
-    start = partial(_serve, course, data, seed)
-    played = iter(in_order(start, [job for part in jobs for job in part], crew, "record"))
-    train, held = ([t for t in islice(played, len(part)) if t.reward == 1.0] for part in jobs)
+    parts = {
+        "train": _jobs(plan, "train", plan.training, settings.episodes, settings.seed, actors),
+        "heldout": _jobs(plan, "heldout", plan.exams, settings.heldout, settings.seed, actors),
+    }
+    jobs = [job for part in parts.values() for job in part]
+    played = iter(in_order(partial(_serve, course), jobs, settings.crew(), "record"))
     data_hash = next(iter(plan.worlds.values())).fingerprint
-    facts = {"seed": seed, "actors": [*actors], "data": {"sha256": data_hash}}
-    return write_splits(out, {"train": train, "heldout": held}, facts, _counted)
+    facts = {"seed": settings.seed, "actors": [*actors], "data": {"sha256": data_hash}}
+    splits = {}
+    for name, part in parts.items():
+        own = [t for t in islice(played, len(part)) if t.reward == 1.0]
+        path = settings.out / f"{name}.jsonl"
+        write_lines(path, (episode.to_row() for episode in own))
+        splits[name] = {
+            "episodes": len(own),
+            "agents": dict(Counter(str(t.agent["kind"]) for t in own).most_common()),
+            "steps": sum(e.kind == "ACT" for t in own for e in t.events) / max(len(own), 1),
+            "sha256": sha256(path),
+        }
+    write_json(settings.out / "collect.json", {**facts, "splits": splits}, indent=1)
+    return splits
 
 
 @cache
@@ -94,8 +98,8 @@ def _jobs(
     ]
 
 
-def _serve(course: str, data: str, seed: int, serve: Callable[[Any], None]) -> None:
-    plan = load_course(course, data, seed)
+def _serve(course: tuple[str, str, int], serve: Callable[[Any], None]) -> None:
+    plan = load_course(*course)
     memory = {"budget": _BUDGET, "page_tokens": 250}
     serve(partial(_play, plan, Readers({}, make_resources(plan.env), memory=memory)))
 
@@ -114,11 +118,3 @@ def _params(actor: str) -> ActorParams:
     params = registry().parse("actor", parse_kind(actor))
     assert isinstance(params, ActorParams)  # noqa: S101 - the slot's kinds are
     return params
-
-
-def _counted(played: Sequence[Trajectory]) -> dict[str, Any]:
-    return {
-        "episodes": len(played),
-        "agents": dict(Counter(str(t.agent["kind"]) for t in played).most_common()),
-        "steps": sum(e.kind == "ACT" for t in played for e in t.events) / max(len(played), 1),
-    }

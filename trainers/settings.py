@@ -18,6 +18,7 @@ from stategate.stores.errors import UserError, describe_error
 from stategate.stores.files import read_yaml
 from stategate.stores.runs import RunDirectory, provenance, public_config
 from stategate.stores.settings import Settings as Told
+from stategate.stores.settings import Shared, option
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -161,6 +162,20 @@ class JudgeSettings(AdapterSettings):
     """Whether a passage answers a question: for memories, documents."""
 
     questions: str = Field(description="people's questions about articles, as SQuAD 2.0 has them")
+
+
+class TrajectorySettings(Shared):
+    """Who plays which tasks, and how many."""
+
+    out: Path = option(..., "Where the JSON lines go.", metavar="FOLDER")
+    world: Literal["webshop", "alfworld"] = option("webshop", "Whose tasks are played.")
+    source: str = option("sample", "'sample', 'official' or a folder.", "--data")
+    episodes: int = option(1000, "Of training.", "-n", "--episodes", ge=1)
+    heldout: int = option(100, "Episodes to report on.", ge=1)
+    actor: tuple[str, ...] = option(
+        (), "Who plays, in turn; repeatable.", metavar="KIND[:FIELD=VALUE,…]"
+    )
+    seed: int = 0
 
 
 #: Modules and settings of trainers by what follows ``stategate train``, which names a recipe, too.

@@ -5,14 +5,13 @@ A line is ``{"episode_id", "events": [{"event_type", "text", "t"}], "reward", "t
 importers that do not know the key pass it over.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError, error_with_type
-from stategate.stores.files import parse_json, write_json, write_lines
+from stategate.stores.files import parse_json
 from stategate.stores.traces import Event
 
 
@@ -45,30 +44,6 @@ class Trajectory:
             "agent": dict(self.agent),
             "instruction": self.instruction,
         }
-
-
-def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
-    """Write ``trajectories``, whole or not at all; return how many."""
-    return write_lines(path, (trajectory.to_row() for trajectory in trajectories))
-
-
-def write_splits(
-    folder: Path,
-    splits: Mapping[str, Sequence[Trajectory]],
-    facts: Mapping[str, object],
-    counted: Callable[[Sequence[Trajectory]], Mapping[str, object]],
-) -> dict[str, Any]:
-    """Write ``NAME.jsonl`` for each split and ``collect.json``, which is returned.
-
-    It holds ``facts``, and of each split what is ``counted`` and the file's SHA-256.
-    """
-    summary: dict[str, Any] = {**facts, "splits": {}}
-    for name, own in splits.items():
-        path = folder / f"{name}.jsonl"
-        write_trajectories(path, own)
-        summary["splits"][name] = {**counted(own), "sha256": sha256(path)}
-    write_json(folder / "collect.json", summary, indent=1)
-    return summary
 
 
 def read_trajectories(path: str | Path) -> list[Trajectory]:

@@ -13,6 +13,7 @@ import pytest
 from stategate.stores.errors import UserError
 from stategate.stores.workers import TRIES, Crew, in_order, work
 from stategate.trainers.collect import collect
+from stategate.trainers.settings import TrajectorySettings
 from tests.evals.jobs import broken, evaluate, halves, rows
 from tests.kit import play_live
 
@@ -142,10 +143,13 @@ def _same_files(a: Path, b: Path) -> bool:
 
 
 def test_two_workers_record_the_bytes_that_one_process_records(tmp_path):
-    collect(SHOP, "sample", tmp_path / "one", n=4, heldout=2, seed=3)
-    collect(SHOP, "sample", tmp_path / "two", n=4, heldout=2, seed=3, crew=Crew(2))
-    assert _same_files(tmp_path / "one", tmp_path / "two")
-    collect(ROOMS, "sample", tmp_path / "a", n=3, heldout=2)
-    collect(ROOMS, "sample", tmp_path / "b", n=3, heldout=2, crew=Crew(2))
-    assert _same_files(tmp_path / "a", tmp_path / "b")
-    assert json.loads((tmp_path / "a" / "collect.json").read_text())["splits"]["train"]["episodes"]
+    def record(world, name, workers):
+        told = {"world": world, "episodes": 4, "heldout": 2, "seed": 3, "workers": workers}
+        collect(TrajectorySettings(out=tmp_path / name, **told))
+
+    for world in ("webshop", "alfworld"):
+        record(world, f"{world}-one", 1)
+        record(world, f"{world}-two", 2)
+        assert _same_files(tmp_path / f"{world}-one", tmp_path / f"{world}-two")
+    summary = json.loads((tmp_path / "alfworld-one" / "collect.json").read_text())
+    assert summary["splits"]["train"]["episodes"]

@@ -15,24 +15,24 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.update_state.learned import Gru
 from stategate.stores.assets.weights import load_weights, read_meta
 from stategate.stores.errors import UserError
+from stategate.stores.files import write_lines
 from stategate.stores.traces import Event
-from stategate.stores.traces.trajectories import Trajectory, read_trajectories, write_trajectories
+from stategate.stores.traces.trajectories import Trajectory, read_trajectories
 from stategate.trainers.collect import collect
 from stategate.trainers.episodes import split_by_group
 from stategate.trainers.settings import (
     RetrieverSettings,
     StateSettings,
+    TrajectorySettings,
     read_settings,
 )
 from stategate.trainers.state import model, retriever
-
-SHOP, ROOMS = (f"stategate.trainers.{world}.course" for world in ("webshop", "alfworld"))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("trajectories")
-    collect(SHOP, "sample", out, n=60, heldout=15)
+    collect(TrajectorySettings(out=out, episodes=60, heldout=15))
     return out
 
 
@@ -53,7 +53,7 @@ def test_sides_share_no_product_and_no_wording(folder):
 
 def test_an_actor_of_another_world_is_refused(tmp_path):
     with pytest.raises(UserError, match="is made for alfworld"):
-        collect(SHOP, "sample", tmp_path, actors=["search_heuristic"])
+        collect(TrajectorySettings(out=tmp_path, actor=("search_heuristic",)))
 
 
 HASHED = "embedder={kind: hashing, dimension: 64}"
@@ -101,7 +101,7 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
 
 
 def test_episodes_of_two_worlds_are_refused(folder, tmp_path):
-    collect(ROOMS, "sample", tmp_path, n=4, heldout=2)
+    collect(TrajectorySettings(out=tmp_path, world="alfworld", episodes=4, heldout=2))
     data = [f"data={folder / 'train.jsonl'}", f"heldout={tmp_path / 'heldout.jsonl'}"]
     with pytest.raises(UserError, match="one world"):
         trained(tmp_path, "state", *data)
@@ -143,7 +143,7 @@ def test_a_world_without_classes_is_learned_by_its_verbs(tmp_path, monkeypatch):
         actions = (("go north", "take lamp"), ("look around",), ())
         task = {"env": "plain"}
         lines.append(Trajectory(f"e{i}", tuple(events), 1.0, "Find the lamp", task, {}, actions))
-    write_trajectories(tmp_path / "rooms.jsonl", lines)
+    write_lines(tmp_path / "rooms.jsonl", (line.to_row() for line in lines))
     monkeypatch.setitem(registry().slots["env"], "plain", Kind(PlainEnv, "test"))
     common = (f"data={tmp_path / 'rooms.jsonl'}", "heldout=", "epochs=2")
     trained(tmp_path, "state", *common, "d_state=16", "d_event=8")

@@ -3,17 +3,15 @@
 import json
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
-from typing import Literal
 
 import typer
 
 from stategate.evals.core.run_directory import table as summary_table
 from stategate.stores.assets.fetch import ASSETS, asset_path
 from stategate.stores.errors import require_extra
-from stategate.stores.settings import Settings, Shared, option
+from stategate.stores.settings import Settings, option
 from stategate.trainers.collect import collect
-from stategate.trainers.settings import TRAINERS, read_settings
+from stategate.trainers.settings import TRAINERS, TrajectorySettings, read_settings
 from stategate.ui.cli.output import console, say, stoppable, table, write_json
 from stategate.ui.cli.settings_command import command, command_group
 
@@ -64,20 +62,6 @@ for _name in TRAINERS:
     command(app, *_lines, name=_name)(_trainer(_name))
 
 
-class TrajectorySettings(Shared):
-    """Who plays which tasks, and how many."""
-
-    out: Path = option(..., "Where the JSON lines go.", metavar="FOLDER")
-    world: Literal["webshop", "alfworld"] = option("webshop", "Whose tasks are played.")
-    source: str = option("sample", "'sample', 'official' or a folder.", "--data")
-    episodes: int = option(1000, "Of training.", "-n", "--episodes", ge=1)
-    heldout: int = option(100, "Episodes to report on.", ge=1)
-    actor: tuple[str, ...] = option(
-        (), "Who plays, in turn; repeatable.", metavar="KIND[:FIELD=VALUE,…]"
-    )
-    seed: int = 0
-
-
 def _fetcher(world: str) -> Callable[[Settings], None]:
     def fetch(settings: Settings) -> None:
         say(f"{asset_path(world)}: use it with --set env.data=official")
@@ -93,14 +77,4 @@ for _world in ("webshop", "alfworld"):
 @command(data_app, "stategate data trajectories --data official --actor policy --out runs/real")
 def trajectories(settings: TrajectorySettings) -> None:
     """Let a world's actors play, to train from; nothing that a test goal aims at is played."""
-    played = collect(
-        f"stategate.trainers.{settings.world}.course",
-        settings.source,
-        settings.out,
-        settings.episodes,
-        settings.heldout,
-        settings.seed,
-        settings.actor,
-        settings.crew(),
-    )
-    write_json("-", played["splits"])
+    write_json("-", collect(settings))
