@@ -80,7 +80,10 @@ def bench_step(settings: BenchStep) -> Iterator[Row]:
     shop: dict[str, Any] = {"kind": "webshop", "data": settings.data}
     whole = {"env": shop, "context": "full", "actor": "rule", "memory": ["short_term"]}
     leader = build_graph(load_config(whole), False)
-    moves = [_moves(leader, goal) for goal in range(_GOALS)]
+    moves = []
+    for goal in range(_GOALS):
+        updates = leader.stream({"task": {"goal": goal}}, stream_mode="updates")
+        moves.append([update["act"]["action"] for update in updates if "act" in update])
     for kind in _KINDS:
         times: dict[str, list[float]] = {"step_ms": [], "cpu_ms": [], "build_context_ms": []}
         for goal in range(_GOALS):
@@ -95,11 +98,6 @@ def bench_step(settings: BenchStep) -> Iterator[Row]:
             _play(graph, goal, {name: [] for name in times})
             _play(graph, goal, times)
         yield {"agent": f"{kind}, warm", "n": len(times["step_ms"]), **with_errors(times)}
-
-
-def _moves(graph: Graph, goal: int) -> list[str]:
-    updates = graph.stream({"task": {"goal": goal}}, stream_mode="updates")
-    return [update["act"]["action"] for update in updates if "act" in update]
 
 
 def _play(graph: Graph, goal: int, times: dict[str, list[float]]) -> None:

@@ -43,7 +43,7 @@ def synthetic_goals(
         shares = (1.0 / uses[attribute] for attribute in goal["attributes"])
         goal["weight"] = sum(shares) / len(goal["attributes"])
     random.Random(_SHUFFLE_SEED).shuffle(goals)
-    return [{"index": i, **goal} for i, goal in enumerate(goals)]
+    return goals
 
 
 def human_goals(
@@ -66,7 +66,7 @@ def human_goals(
                 goal = goal_of(product, wished.strip(".") + text, attributes, limit, options)
                 goals.append({**goal, "weight": 1})
     random.Random(_SHUFFLE_SEED).shuffle(goals)
-    return [{"index": i, **goal} for i, goal in enumerate(goals)]
+    return goals
 
 
 #: Goals that the shop can be loaded with.
@@ -93,7 +93,7 @@ def make_goals(
     for make in makers[kind]:
         rng.setstate(state)
         goals += make(catalogue, prices, rng)
-    return [{**goal, "index": i} for i, goal in enumerate(goals)]
+    return [{"index": i, **goal} for i, goal in enumerate(goals)]
 
 
 def ranges(goals: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:

@@ -47,9 +47,6 @@ class Decisions:
     features: Tensor
     groups: tuple[str, ...]
 
-    def __len__(self) -> int:
-        return len(self.readouts)
-
 
 def train(settings: RetrieverSettings) -> dict[str, Any]:
     """Train, report, write the checkpoint; return the summary."""
@@ -76,7 +73,7 @@ def train(settings: RetrieverSettings) -> dict[str, Any]:
     projection = make_projection(**sizes).to(device)
 
     def data(generator: Generator) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        order = torch.randperm(len(fitted), generator=generator)
+        order = torch.randperm(len(fitted.groups), generator=generator)
         for rows in torch.split(order, settings.batch):
             yield rows, *_with_negatives(fitted, rows, _NEGATIVES, table, generator)
 
