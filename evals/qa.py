@@ -13,6 +13,7 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -158,11 +159,9 @@ def qa_task(settings: Qa) -> Task:
 
         return solve
 
-    def scorer(rows: Sequence[Row]) -> Summary:
-        return summarise(rows, experiments, settings.seed, names)
-
     count = len(next(iter(chosen.questions.values()))[: settings.limit])
     samples = [Sample({"number": number}, number, [_FAILURE]) for number in range(count)]
+    scorer = partial(summarise, experiments=experiments, seed=settings.seed, names=names)
     return Task(names, samples, solver, scorer, args, "questions", "question")
 
 

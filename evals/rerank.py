@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
@@ -124,9 +124,7 @@ def rerank_task(settings: Rerank) -> Task:
 
         return solve
 
-    def scorer(rows: Sequence[Row]) -> Summary:
-        return summarise(rows, questions, settings.rankers, settings.seed)
-
+    scorer = partial(summarise, questions=questions, rankers=settings.rankers, seed=settings.seed)
     args = {**settings.args(), "data": data, "checkpoints": {}}
     return Task(base, samples, solver, scorer, args, "scores", "ranking")
 

@@ -8,6 +8,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +80,8 @@ def worlds_task(settings: Worlds) -> Task:
             graphs[name], thread_id, sample, attempt, groups[sample.key["goal"]]
         )
 
-    def scored(rows: Sequence[Row]) -> Summary:
-        return summarise(rows, list(configs), settings.seed)
-
-    return Task(list(configs), samples, solver, scored, args)
+    scorer = partial(summarise, agents=list(configs), seed=settings.seed)
+    return Task(list(configs), samples, solver, scorer, args)
 
 
 def chosen_tasks(world: World, goals: str) -> dict[int, Mapping[str, Any]]:

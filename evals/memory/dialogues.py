@@ -11,6 +11,7 @@ dialogues, not turns.
 import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -69,9 +70,7 @@ def memory_task(settings: Memory) -> Task:
             configs[name], f"{name}/{sample.data.id}", sample, attempt
         )
 
-    def scorer(rows: Sequence[Row]) -> Summary:
-        return summarise(rows, list(configs), settings.seed)
-
+    scorer = partial(summarise, agents=list(configs), seed=settings.seed)
     return Task(list(configs), samples, solver, scorer, args, "turns", "dialogue")
 
 

@@ -18,6 +18,7 @@ import hashlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -108,9 +109,7 @@ def evidence_task(settings: Evidence) -> Task:
 
         return solve
 
-    def scorer(rows: Sequence[Row]) -> Summary:
-        return summarise(rows, agents, settings.seed)
-
+    scorer = partial(summarise, agents=agents, seed=settings.seed)
     return Task(agents, samples, solver, scorer, args, "questions", "conversation")
 
 
