@@ -6,7 +6,7 @@ here needs torch, so a mistake is told, and help given, before anything heavy is
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError
