@@ -28,27 +28,23 @@ class Gru(UpdaterParams):
     kind: Literal["gru"] = "gru"
     checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
 
-    @property
-    def weights(self) -> str:
-        """The checkpoint's name or path."""
-        return self.checkpoint or "state-gru"
-
     def checkpoints(self) -> tuple[str, ...]:
         """Name the state model."""
-        return (self.weights,)
+        return (self.checkpoint or "state-gru",)
 
     def build(self, resources: Resources) -> "StateUpdater":
         """Load the model. Raises ``UserError`` for a missing or mismatched checkpoint."""
-        model, meta = load_model(self.weights)
-        embedder = resources.embedder
+        (name,) = self.checkpoints()
+        model, meta = load_model(name)
+        embedder, view = resources.embedder, resources.profile.view
         fix = f"set the embedder that it was trained with ({meta.get('embedder')})"
-        require_match(self.weights, meta, "embedder", embedder.name, fix)
-        updater = StateUpdater(self.weights, model, embedder, resources.profile.view, meta)
-        if not set(resources.profile.view.actions.classes) <= set(updater.classes):
+        require_match(name, meta, "embedder", embedder.name, fix)
+        updater = StateUpdater(model, meta, embedder, view)
+        if not set(view.actions.classes) <= set(updater.classes):
             logging.getLogger("stategate").warning(
                 "checkpoint '%s' learned the actions of another world: here its state is a summary,"
                 " and what it expects next means nothing",
-                self.weights,
+                name,
             )
         return updater
 
@@ -75,25 +71,13 @@ class StateUpdater:
     """The state is one float32 vector (d_total,); :meth:`update` is O(1) per event."""
 
     def __init__(
-        self,
-        name: str,
-        model: "StateModel",
-        embedder: Embedder,
-        view: View,
-        meta: Mapping[str, Any],
+        self, model: "StateModel", meta: Mapping[str, Any], embedder: Embedder, view: View
     ) -> None:
-        self.name, self.model, self.embedder, self.meta = name, model, embedder, meta
-        self._view = view
-
-    @property
-    def fingerprint(self) -> str:
-        """The SHA-256 of the weights, which what was trained on top must have been trained for."""
-        return str(self.meta["sha256"])
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The classes of actions that the model was trained to foresee."""
-        return tuple(self.meta.get("classes") or ())
+        self.model, self._embedder, self._view = model, embedder, view
+        #: The SHA-256 of the weights, which what was trained on top must have been trained for.
+        self.fingerprint = str(meta["sha256"])
+        #: The classes of actions that the model was trained to foresee.
+        self.classes: tuple[str, ...] = tuple(meta.get("classes") or ())
 
     def initial(self) -> Vector:
         """Return the empty state."""
@@ -112,7 +96,7 @@ class StateUpdater:
         rows = [row for event in events for row in self._view.inputs(event)]
         if not rows:
             return state
-        texts = torch.from_numpy(self.embedder.embed([row.text for row in rows]))
+        texts = torch.from_numpy(self._embedder.embed([row.text for row in rows]))
         types = torch.tensor([type_of(row) for row in rows])
         after: Vector = self.model.advance(torch.from_numpy(state), texts, types).numpy()
         return after
