@@ -32,12 +32,11 @@ def read_messages(where: str) -> list[BaseMessage]:
 
     See :func:`read_threads`. Raises ``UserError`` for anything else.
     """
-    place, _, named = where.partition("#")
-    threads = _threads(place, named)
-    if len(threads) != 1:
-        listed = ", ".join(thread.id for thread in threads) or "none"
+    threads = read_threads(where)
+    if len(threads) > 1:
+        listed = ", ".join(thread.id for thread in threads)
         how = "name a thread after a #: a database's by its id, a file's by its number"
-        raise UserError(f"{how}; in '{place}' there are: {listed[:300]}")
+        raise UserError(f"{how}; in '{where}' there are: {listed[:300]}")
     return threads[0].messages
 
 

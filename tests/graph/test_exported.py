@@ -71,10 +71,10 @@ def test_json_lines_are_messages_or_threads(tmp_path: Path) -> None:
     path = tmp_path / "threads.jsonl"
     path.write_text("\n".join(map(json.dumps, CHAT)))
     assert len(read_messages(str(path))) == 5
-    rows = [{"messages": CHAT}, {"messages": CHAT[:2]}]
+    rows = [{"messages": CHAT}, {"messages": CHAT[:3]}]
     path.write_text("\n".join(map(json.dumps, rows)) + "\n")
     assert len(read_messages(f"{path}#1")) == 5
-    assert len(read_messages(f"{path}#2")) == 2
+    assert len(read_messages(f"{path}#2")) == 3
     with pytest.raises(UserError, match="name a thread after a #"):
         read_messages(str(path))
 
