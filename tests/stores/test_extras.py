@@ -20,7 +20,7 @@ sys.meta_path.insert(0, Refuse())
 """
 EXTRAS = (
     "torch,sentence_transformers,transformers,xllamacpp,accelerate,gguf,"
-    "jinja2,chromadb,bm25s,bs4,pypdf,Stemmer,gradio,markupsafe,"
+    "jinja2,chromadb,bm25s,bs4,pypdf,gradio,markupsafe,"
     "matplotlib,starlette,tabulate,sklearn,ir_measures,pytrec_eval,psycopg,ray,pandas"
 )
 
