@@ -33,7 +33,6 @@ _SPLIT = re.compile(
     r";|:\s|\s[-–—]\s|,?\s+(?:but|because|although|though|while|whereas|so)\s+"
     r"|,\s+(?:and\s+)?(?=(?:I|we|my|he|she|they|it)\b)|\s+and\s+(?=(?:I|we|my|it)\b)"
     r"|\s+and\s+(?=(?:started|moved|joined|switched|sold|left|works?|lives?|studies)\b)"
-    r"|,\s+(?=(?:who|which|where|gave|started|moved|joined|switched|sold|quit)\b)"
 )
 #: Verbs that tell a state: verb and preposition, and the relation by which a newer value is found.
 _STATES = {
