@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,6 @@ LEXICAL = ("bm25", "bm25_stem")
 #: Rankers that fusions are made of.
 BASE = (*LEXICAL, "minilm", GRADIENT)
 DATASETS = ("hotpotqa", "2wikimultihopqa", "musique")
-Split = Literal["dev", "test"]
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def data_folder(folder_name: str | None = None) -> Path:
 
 
 def load_questions(
-    folder: Path, split: Split, datasets: Sequence[str] = DATASETS, limit: int | None = None
+    folder: Path, split: str, datasets: Sequence[str] = DATASETS, limit: int | None = None
 ) -> list[Question]:
     """Return questions, a dataset at a time in turn, so that a part of a run is balanced.
 

@@ -83,7 +83,10 @@ class WebShop(World):
         self.ranges: Mapping[str, Sequence[int]] = ranges(self.goals)
         ours = len(self.goals) - len(self.ranges["human"])  # people's words stay theirs
         self.goals[:ours] = reworded(self.goals[:ours], self.products, wording, seed)
-        self._index()
+        # Equal scores come out by ASIN, as in the original's index: so index in that order.
+        self._by_asin = sorted(self.products.values(), key=lambda product: product.asin)
+        self._engine = Bm25(map(search_text, self._by_asin), len(self._by_asin))
+        self._search = lru_cache(maxsize=1024)(self._find)
 
     @classmethod
     def load(
@@ -169,12 +172,6 @@ class WebShop(World):
         if here["instruction"] is not None:
             return str(here["instruction"])
         return str(self.goals[self._goal_number(here["goal"])]["instruction_text"])
-
-    def _index(self) -> None:
-        # Equal scores come out by ASIN, as in the original's index: so index in that order.
-        self._by_asin = sorted(self.products.values(), key=lambda product: product.asin)
-        self._engine = Bm25(map(search_text, self._by_asin), len(self._by_asin))
-        self._search = lru_cache(maxsize=1024)(self._find)
 
     def search(self, query: str, k: int = HITS) -> list[str]:
         """Return the ASINs of the ``k`` best products for ``query``, best first (BM25)."""

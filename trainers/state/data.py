@@ -16,7 +16,7 @@ from stategate.nodes.update_state.learned import type_of
 from stategate.stores.progress import Progress
 from stategate.stores.traces import Event
 from stategate.stores.traces.trajectories import Trajectory
-from stategate.trainers.episodes import group_of, read_sides, view_of
+from stategate.trainers.episodes import read_sides, view_of
 from stategate.trainers.settings import RecordedSettings
 
 
@@ -128,11 +128,6 @@ def batches(
         rows = torch.tensor([i for i, e in enumerate(chosen) for _ in e.choices])
         places = torch.tensor([c.place for e in chosen for c in e.choices])
         yield Batch(texts.to(device), types.to(device), rows.to(device), places.to(device), chosen)
-
-
-def groups_of(episodes: Sequence[Sequenced]) -> list[str]:
-    """Return the group of each decision's episode."""
-    return [group_of(episode.trajectory) for episode in episodes for _ in episode.choices]
 
 
 def summary_row(

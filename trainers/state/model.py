@@ -14,16 +14,9 @@ from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy, dropout
 
 from stategate.nodes.update_state.state_models import StateModel
-from stategate.trainers.episodes import embedder_of
+from stategate.trainers.episodes import embedder_of, group_of
 from stategate.trainers.settings import StateSettings, data_hashes, open_run, save_checkpoint
-from stategate.trainers.state.data import (
-    Batch,
-    Sequenced,
-    batches,
-    groups_of,
-    read_sequences,
-    summary_row,
-)
+from stategate.trainers.state.data import Batch, Sequenced, batches, read_sequences, summary_row
 from stategate.trainers.trainer import Trainer, pick_device
 
 
@@ -69,7 +62,7 @@ def train(settings: StateSettings) -> dict[str, Any]:
     history = Trainer(data, model, loss, metric).fit(settings)
     commonest = np.bincount(labels_of([*fitted, *validation])).argmax()
     of_commonest = np.asarray(labels_of(reported) == commonest, np.float64)
-    groups = groups_of(reported)
+    groups = [group_of(episode.trajectory) for episode in reported for _ in episode.choices]
     rows = [
         summary_row("gru", {"accuracy": hits(reported)}, groups),
         summary_row("majority class", {"accuracy": of_commonest}, groups),
