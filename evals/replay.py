@@ -152,6 +152,11 @@ def needs_shown(messages: Sequence[BaseMessage], readings: Sequence[Reading]) ->
     return {**counts, "losses": losses}
 
 
+def measure(messages: Sequence[BaseMessage], arm: str, budget: int) -> Row:
+    """Return the metrics of one thread under one arm: README's way to see a bill."""
+    return metrics_of(messages, replay(messages, arm, budget))
+
+
 def metrics_of(messages: Sequence[BaseMessage], done: Replay) -> Row:
     """Return the metrics of a thread that one arm has read; no shares where no call needs anything."""
     counts, calls = needs_shown(messages, done.readings), len(done.readings)
@@ -236,7 +241,7 @@ def replay_task(settings: evaluations.Replay) -> Task:
 
     def solver(arm: str) -> Solver:
         def solve(sample: Sample, attempt: Attempt) -> None:
-            attempt.rows[0] |= metrics_of(sample.data, replay(sample.data, arm, budget))
+            attempt.rows[0] |= measure(sample.data, arm, budget)
 
         return solve
 
