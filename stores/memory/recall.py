@@ -1,7 +1,8 @@
 """Recall: which facts answer a question, with the evidence of each signal and why the rest is left out.
 
-Every fact gets a score by what it says (words and meaning), by what stands beside it in its
-conversation (a reply makes sense with the turn that it replies to), by who said it, and by when.
+Every fact gets a score by what it says (words and meaning), by what stands beside it where people
+talk with each other (a reply makes sense with the turn that it replies to), by who said it, and by
+when. Words count as far as any fact holds the question's own; a paraphrase shares only common ones.
 Recency only breaks ties; a fact that a later turn closed stays readable and says so. The weights were
 chosen on generated conversations (``evals.memory.published``, family ``home``).
 """
@@ -37,6 +38,7 @@ _FRAME = 12  # tokens of a line around a fact's own words: its day, who said it
 #: Returns the probability that each of some passages answers a question.
 Judge = Callable[[str, Sequence[str]], Sequence[float]]
 _JUDGED = 8  # of the best facts: a judge reads these, the others are at most as likely as the last
+_NEAREST = 20  # facts by words, among which the one is that holds most of the question's
 _KEYWORDS = 2  # words up to which a text is no question that could be answered
 #: Without a judge the probability that a fact answers is a logistic of its cosine and of the share of
 #: the question's words (by rarity) that it and its neighbours hold. It tells a subject that was never
@@ -261,7 +263,9 @@ def signals(
     ``UserIndex``), ``named`` the times that the question names: what was said then, or tells of
     then, is nearer. A question that asks when is nearer to what tells a time.
     """
-    lexical = (standard(words[0]) + standard(words[1])) / 2
+    nearest = [int(place) for place in np.argsort(-words[0], kind="stable")[:_NEAREST]]
+    share = max(index.coverage(question, nearest), default=0.0)
+    lexical = share * (standard(words[0]) + standard(words[1])) / 2
     nearness = standard(meaning)
     own = lexical + nearness
     low = f" {question.lower()} "
@@ -278,7 +282,7 @@ def signals(
     return {
         "words": lexical,
         "meaning": nearness,
-        "beside": index.column("content") * _neighbour_scores(index, own),
+        "beside": index.column("content") * _take_turns(index) * _neighbour_scores(index, own),
         "thread": _best_of_thread(index, own),
         "speaker": np.isin(index.column("speaker"), asked).astype(float),
         "assistant": (index.column("speaker") == assistant).astype(float),
@@ -305,6 +309,15 @@ def _neighbour_scores(index: UserIndex, own: Scores) -> Scores:
     padded = np.append(own, 0.0)  # place -1 is the last: no neighbour
     before, after = (padded[index.column(name).astype(int)] for name in ("before", "after"))
     return np.asarray(np.maximum(np.maximum(before, after), 0.0))
+
+
+def _take_turns(index: UserIndex) -> Scores:
+    """Return 1 for facts of conversations with several speakers, 0 for one person's own notes."""
+    threads, speakers = (index.column(name).astype(int) for name in ("thread", "speaker"))
+    first = np.zeros(len(index.threads), int)
+    first[threads[::-1]] = speakers[::-1]
+    others = np.bincount(threads, speakers != first[threads], minlength=len(first))
+    return np.asarray(others[threads] > 0, float)
 
 
 def _best_of_thread(index: UserIndex, own: Scores) -> Scores:
