@@ -132,7 +132,9 @@ class Evidence(Configured):
 
     maker = "memory.evidence:evidence_task"
     config: str = option("qa", "A preset or a YAML file: the embedder.")
-    file: str = argument(..., "The published JSON; or home, work, which ship.", metavar="FILE")
+    file: str = argument(
+        ..., "The published JSON; or home, work, written, which ship.", metavar="FILE"
+    )
     agents: CommaList = option(
         ("bm25", "minilm", "hybrid", "memory"), "Of bm25, minilm, hybrid, memory."
     )

@@ -4,10 +4,11 @@ Users fetch the files themselves: ``locomo10.json`` (Maharana et al., 2024, CC B
 ``longmemeval_s.json`` and its kin (Wu et al., 2025, MIT). Both become the same few records, so that
 everything after this module knows one form.
 
-Two families of conversations ship, in LoCoMo's format: ``home`` to develop with, ``work`` held out. A
-rule made them of templates (``evals/memory/generated.py`` at commit 5b04d35d): two persons talk over
-months in sixteen sessions about events, changes, series and small talk. They are easier and more alike
-than what people say.
+Three families of conversations ship, in LoCoMo's format: ``home`` to develop with, ``work`` and
+``written`` to test with. A rule made the first two of templates (``evals/memory/generated.py`` at
+commit 5b04d35d): two persons talk over months in sixteen sessions about events, changes, series and
+small talk. They are easier and more alike than what people say. ``written`` is by a writer who had seen
+no code: eight lists of one person's notes, eight dialogues, eight chats with an assistant.
 """
 
 import lzma
@@ -31,7 +32,7 @@ LOCOMO = {
     5: "adversarial",
     6: "knowledge-update",
 }
-FAMILIES = ("home", "work")
+FAMILIES = ("home", "work", "written")
 _EVIDENCE = re.compile(r"D:?\s*(\d+)\s*:\s*(\d+)")
 _SESSION = re.compile(r"session_(\d+)")
 _DATES = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d", "%Y/%m/%d")
