@@ -158,6 +158,29 @@ class Longmemeval(Evidence):
     )
 
 
+class Bfcl(Evidence):
+    """Evidence recall on the folder of BFCL's memory questions (function-calling leaderboard v4)."""
+
+    examples = ("stategate eval bfcl FOLDER --agents bm25,minilm,memory --out runs/bfcl",)
+
+
+class Answers(Configured):
+    """What memory is worth to a model: right answers, tokens, seconds with four contexts."""
+
+    maker = "memory.answers:answers_task"
+    examples = (
+        "stategate eval answers BFCL_FOLDER --out runs/answers",
+        "stategate eval answers longmemeval_oracle.json --agents last,recall --out runs/answers",
+    )
+    config: str = option("qa", "A preset or a YAML file: the model and the embedder.")
+    file: str = argument(..., "LongMemEval's JSON, or BFCL's folder.", metavar="FILE")
+    agents: CommaList = option(
+        ("nothing", "last", "all", "recall"), "Of nothing, last, all, recall."
+    )
+    room: int = option(8000, "Tokens of `all` where the model's context is not known.", ge=500)
+    limit: int | None = option(None, "The first so many conversations.", ge=1)
+
+
 class Rerank(Evaluation, Shared):
     """Rank the documents of multi-hop questions: nDCG@10, MAP, precision, recall, paired tests."""
 
@@ -232,5 +255,7 @@ EVALUATIONS: tuple[type[Evaluation], ...] = (
     Memory,
     Locomo,
     Longmemeval,
+    Bfcl,
+    Answers,
     Rerank,
 )

@@ -31,6 +31,7 @@ from stategate.evals.memory.published import (
     Conversation,
     Question,
     Utterance,
+    read_bfcl,
     read_locomo,
     read_longmemeval,
     text_of,
@@ -50,6 +51,7 @@ from stategate.stores.tokens import count_tokens
 READERS: Mapping[str, Callable[[str], list[Conversation]]] = {
     "locomo": read_locomo,
     "longmemeval": read_longmemeval,
+    "bfcl": read_bfcl,
 }
 RANKERS = ("bm25", "minilm", "hybrid", "memory")
 KS = (1, 5, 10)
@@ -98,7 +100,7 @@ def evidence_task(settings: Evidence) -> Task:
     def solver(name: str) -> Solver:
         def solve(sample: Sample, attempt: Attempt) -> None:
             talk: Conversation = sample.data
-            lines = {turn.id: _line(turn) for turn in talk.turns}
+            lines = {turn.id: line_of(turn) for turn in talk.turns}
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
                 ranking = ranking_by(name, talk, embedder, folder)
                 for row, question in zip(attempt.rows, talk.questions, strict=True):
@@ -148,22 +150,8 @@ def ranking_by(name: str, conversation: Conversation, embedder: Embedder, folder
 
 
 def _remembered(conversation: Conversation, embedder: Embedder, folder: str) -> Ranking:
-    """Return the ranking of a memory that holds the conversation, each turn written at its own time.
-
-    What counts are the turns of the recalled facts, in their order.
-    """
-    url = str(Path(folder) / "memory.sqlite")
-    memory = Memory(url, embedder=embedder, user=conversation.id)
-    memory.remember_all(
-        {
-            "text": turn.text,
-            "speaker": turn.speaker,
-            "at": turn.at,
-            "thread": turn.session,
-            "id": turn.id,
-        }
-        for turn in conversation.turns
-    )
+    """Return the ranking of the turns behind what memory recalls, in their order."""
+    memory = remember(conversation, embedder, folder)
 
     def ranking(
         question: str, at: float | None
@@ -178,7 +166,24 @@ def _remembered(conversation: Conversation, embedder: Embedder, folder: str) -> 
     return ranking
 
 
-def _line(turn: Utterance) -> str:
+def remember(conversation: Conversation, embedder: Embedder, folder: str) -> Memory:
+    """Return a memory in ``folder`` that holds the conversation, each turn written at its own time."""
+    url = str(Path(folder) / "memory.sqlite")
+    memory = Memory(url, embedder=embedder, user=conversation.id)
+    memory.remember_all(
+        {
+            "text": turn.text,
+            "speaker": turn.speaker,
+            "at": turn.at,
+            "thread": turn.session,
+            "id": turn.id,
+        }
+        for turn in conversation.turns
+    )
+    return memory
+
+
+def line_of(turn: Utterance) -> str:
     """Return a turn as a prompt shows it, with its day: what the token budget counts."""
     day = "" if turn.at is None else f"{datetime.fromtimestamp(turn.at, UTC):%Y-%m-%d} "
     return f"{day}{' '.join(f'{turn.speaker}: {turn.text}'.split())}"

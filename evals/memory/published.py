@@ -1,8 +1,9 @@
-"""Conversations with marked evidence, read from the published files of LoCoMo and LongMemEval.
+"""Conversations with marked evidence, from the published files of LoCoMo, LongMemEval and BFCL.
 
-Users fetch the files themselves: ``locomo10.json`` (Maharana et al., 2024, CC BY-NC 4.0) and
-``longmemeval_s.json`` and its kin (Wu et al., 2025, MIT). Both become the same few records, so that
-everything after this module knows one form.
+Users fetch the files themselves: ``locomo10.json`` (Maharana et al., 2024, CC BY-NC 4.0),
+``longmemeval_s.json`` and its kin (Wu et al., 2025, MIT), and the folder of the Berkeley
+function-calling leaderboard's memory questions (v4, Apache-2.0). All become the same few records, so
+that everything after this module knows one form.
 
 Three families of conversations ship, in LoCoMo's format: ``home`` to develop with, ``work`` and
 ``written`` to test with. A rule made the first two of templates (``evals/memory/generated.py`` at
@@ -13,7 +14,7 @@ no code: eight lists of one person's notes, eight dialogues, eight chats with an
 
 import lzma
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,7 +57,8 @@ class Utterance:
 class Question:
     """A question, and the ids of the turns and sessions that hold the evidence.
 
-    ``answerable`` is False where the right answer is that the conversation does not say.
+    ``answerable`` is False where the right answer is that the conversation does not say. ``answers``
+    are the accepted ones, any of them.
     """
 
     id: str
@@ -66,6 +68,7 @@ class Question:
     sessions: tuple[str, ...]
     answerable: bool = True
     at: float | None = None
+    answers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -151,17 +154,72 @@ def _history(value: Any, _: int) -> Conversation:
         () if is_abstention else tuple(of_answer),
         answerable=not is_abstention,
         at=moment(str(value.get("question_date", ""))),
+        answers=() if is_abstention else (str(value.get("answer", "")),),
     )
     return Conversation(name, tuple(turns), (question,))
 
 
+_BFCL = "BFCL_v4_memory.json"
+_QUOTED = 80  # of 100: a turn this like a quotation is the one that it was taken from
+
+
+def read_bfcl(path: str | Path) -> list[Conversation]:
+    """Read the folder of BFCL's memory questions, files of JSON lines: a conversation a setting.
+
+    Evidence is the turn that a question's quotation is most like. Raises ``UserError`` naming the file
+    that is wrong.
+    """
+    folder = Path(path).expanduser()
+    sources = folder / "memory_prereq_conversation"
+    named = sorted(sources.glob("memory_*.json"))
+    if not named:
+        raise UserError(f"'{path}' has no memory_prereq_conversation/: name BFCL's data folder")
+    rows = {row["id"]: row for row in _lines(folder / "possible_answer" / _BFCL)}
+    asked = [{**row, **rows[row["id"]]} for row in _lines(folder / _BFCL)]
+    conversations = []
+    for file in named:
+        name = file.stem.removeprefix("memory_")
+        sessions = [turn_lists["question"] for turn_lists in _lines(file)]
+        turns = tuple(
+            Utterance(f"S{number}:{place}", f"S{number}", None, "user", message["content"])
+            for number, session in enumerate(sessions)
+            for place, message in enumerate(m for messages in session for m in messages)
+        )
+        own = [_quoted(row, turns) for row in asked if row["scenario"] == name]
+        conversations.append(Conversation(name, turns, tuple(own)))
+    return conversations
+
+
+def _quoted(row: Mapping[str, Any], turns: Sequence[Utterance]) -> Question:
+    """Return a question of BFCL's, its evidence the turn that its quotation is most like."""
+    from rapidfuzz.fuzz import partial_ratio
+
+    likeness, at = max((partial_ratio(row["source"], t.text), -i) for i, t in enumerate(turns))
+    evidence = [turns[-at]] if likeness >= _QUOTED else []
+    return Question(
+        row["id"],
+        row["question"][0][0]["content"],
+        row["scenario"],
+        tuple(turn.id for turn in evidence),
+        tuple(turn.session for turn in evidence),
+        answers=tuple(map(str, row["ground_truth"])),
+    )
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    with user_error_context(f"cannot read '{path}'", "name the folder of the published files"):
+        return [parse_json(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+
+
 def text_of(path: str | Path) -> str:
-    """Return the text of a file, or of a family of conversations that ships, by its name."""
+    """Return the text of a file, of a folder's files, or of a family that ships, by its name."""
     if str(path) in FAMILIES:
         packed = Path(__file__).parent / "families" / f"{path}.json.xz"
         return lzma.decompress(packed.read_bytes()).decode("utf-8")
     with user_error_context(f"cannot read '{path}'", "name the published JSON file"):
-        return Path(path).expanduser().read_text(encoding="utf-8")
+        source = Path(path).expanduser()
+        named = sorted(source.rglob("*.json")) if source.is_dir() else [source]
+        return "".join(file.read_text(encoding="utf-8") for file in named)
 
 
 def _read(

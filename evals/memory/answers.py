@@ -1,0 +1,140 @@
+"""What memory is worth to a language model: questions answered with four contexts, without a judge.
+
+    stategate eval answers BFCL_FOLDER --out runs/answers
+    stategate eval answers longmemeval_oracle.json --agents last,recall --out runs/answers
+
+Contexts: ``nothing``, ``last`` (the last turns that fit into 600 tokens), ``all`` (the last turns that
+fit the model), ``recall`` (600 tokens of long-term memory). An answer is right if it holds an accepted
+string in whole words; where there is no answer, if it says that it does not know. Tests and errors
+draw conversations again.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
+from pathlib import Path
+
+from langchain_core.messages import HumanMessage, SystemMessage
+
+from stategate.envs.qa.questions import says
+from stategate.evals.core.statistics import paired_tests, summary_row, units_of
+from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
+from stategate.evals.memory.evidence import BUDGET, line_of, remember
+from stategate.evals.memory.published import Conversation, Question, read_bfcl, read_longmemeval
+from stategate.evals.settings import Answers, require_names
+from stategate.graph.config import load_config
+from stategate.nodes.models.asking import ask
+from stategate.nodes.models.llms import EmbeddedLlm
+from stategate.nodes.resources import Resources
+from stategate.stores.memory.recall import Limits
+from stategate.stores.runs import public_config, public_path
+from stategate.stores.text import day_of
+from stategate.stores.tokens import count_tokens
+
+CONTEXTS = ("nothing", "last", "all", "recall")
+METRICS = ("right", "tokens", "seconds")
+UNKNOWN = "unknown"
+_ANSWER_TOKENS = 48
+_FRAME_TOKENS = 200  # of a prompt beside what was said before: the order and the question
+_FACTS = 50
+_ORDER = (
+    "Answer the question about the person you talk with, from what was said before, in a few words. "
+    f"If it was not said, answer: {UNKNOWN}."
+)
+
+#: Returns what the model reads of what was said before.
+Context = Callable[[Question], str]
+
+
+def answers_task(settings: Answers) -> Task:
+    """Return the task: every question answered with every context."""
+    require_names("contexts", settings.agents, CONTEXTS)
+    is_folder = Path(settings.file).expanduser().is_dir()
+    talks = (read_bfcl if is_folder else read_longmemeval)(settings.file)[: settings.limit]
+    config = load_config(settings.config, list(settings.overrides))
+    resources = Resources(config.llm, config.embedder)
+    longest = config.llm.n_ctx if isinstance(config.llm, EmbeddedLlm) else settings.room
+    room = longest - _FRAME_TOKENS - _ANSWER_TOKENS
+    args = {
+        **settings.args(),
+        "data": public_path(settings.file),
+        "questions": sum(len(talk.questions) for talk in talks),
+        "llm": public_config(config.llm.model_dump(mode="json")) if config.llm else None,
+    }
+    samples = [
+        Sample(
+            {"question": q.id}, (talk, q), [{"conversation": talk.id, "right": 0.0, "tokens": 0}]
+        )
+        for talk in talks
+        for q in talk.questions
+    ]
+
+    def solver(name: str) -> Solver:
+        contexts: dict[str, Context] = {}
+
+        def solve(sample: Sample, attempt: Attempt) -> None:
+            talk, question = sample.data
+            if talk.id not in contexts:
+                contexts[talk.id] = context_of(name, talk, resources, room)
+            read = contexts[talk.id](question)
+            before = f"What was said before:\n{read}\n\n" if read else ""
+            messages = [SystemMessage(_ORDER), HumanMessage(f"{before}Question: {question.text}")]
+            reply = ask(resources.llm, messages, max_tokens=_ANSWER_TOKENS)
+            tokens = sum(count_tokens(str(message.content)) for message in messages)
+            right = float(is_right(question, reply))
+            attempt.rows[0] |= {
+                "conversation": talk.id,
+                "right": right,
+                "tokens": tokens,
+                "reply": reply,
+            }
+
+        return solve
+
+    def scorer(rows: Sequence[Row]) -> Summary:
+        return summarise(rows, settings.agents, settings.seed)
+
+    return Task(settings.agents, samples, solver, scorer, args, "questions", "question")
+
+
+def is_right(question: Question, reply: str) -> bool:
+    """Say whether ``reply`` holds an accepted answer, or that none is known where there is none."""
+    accepted = question.answers if question.answerable else (UNKNOWN,)
+    return any(says(reply, (answer.replace("|", " "),)) for answer in accepted)
+
+
+def context_of(name: str, talk: Conversation, resources: Resources, room: int) -> Context:
+    """Return what gives the context ``name`` for questions about ``talk``."""
+    if name == "recall":
+        folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        memory = remember(talk, resources.embedder, folder.name)
+
+        def recall(question: Question, folder: object = folder) -> str:
+            facts = memory.recall(question.text, limits=Limits(facts=_FACTS), at=question.at)
+            facts_as_lines = [f"{day_of(f.at)} {f.speaker}: {f.passage}" for f in facts]
+            return _fitting(facts_as_lines, BUDGET)
+
+        return recall
+    budget = {"nothing": 0, "last": BUDGET, "all": room}[name]
+    latest_first = [line_of(turn) for turn in reversed(talk.turns)]
+    text = "\n".join(reversed(_fitting(latest_first, budget).splitlines()))
+    return lambda question: text
+
+
+def _fitting(lines: Iterable[str], budget: int) -> str:
+    """Return the first of ``lines`` that fit into ``budget`` tokens."""
+    chosen = []
+    for line in lines:
+        budget -= count_tokens(line + "\n")
+        if budget < 0:
+            break
+        chosen.append(line)
+    return "\n".join(chosen)
+
+
+def summarise(rows: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summary:
+    """Return accuracy, tokens and seconds of each context, and paired tests of all against all."""
+    units = units_of(rows, agents, "question", METRICS)
+    groups = {row["question"]: row["conversation"] for row in rows}
+    lines = [summary_row(name, own, METRICS, groups) for name, own in units.items()]
+    return lines, paired_tests(units, combinations(agents, 2), METRICS, seed, groups)
