@@ -23,7 +23,7 @@ from stategate.evals.memory.evidence import BUDGET, line_of, remember
 from stategate.evals.memory.published import Conversation, Question, read_bfcl, read_longmemeval
 from stategate.evals.settings import Answers, require_names
 from stategate.graph.config import load_config
-from stategate.nodes.models.asking import ask
+from stategate.nodes.models.calls import ask
 from stategate.nodes.models.llms import EmbeddedLlm
 from stategate.nodes.resources import Resources
 from stategate.stores.memory.recall import Limits
@@ -79,7 +79,7 @@ def answers_task(settings: Answers) -> Task:
             read = contexts[talk.id](question)
             before = f"What was said before:\n{read}\n\n" if read else ""
             messages = [SystemMessage(_ORDER), HumanMessage(f"{before}Question: {question.text}")]
-            reply = ask(resources.llm, messages, max_tokens=_ANSWER_TOKENS)
+            reply = ask(resources, messages, _ANSWER_TOKENS)
             tokens = sum(count_tokens(str(message.content)) for message in messages)
             right = float(is_right(question, reply))
             attempt.rows[0] |= {

@@ -4,9 +4,17 @@ import json
 
 import pytest
 
+from stategate.evals.memory.answers import is_right
 from stategate.evals.memory.evidence import measured
-from stategate.evals.memory.published import FAMILIES, moment, read_locomo, read_longmemeval
-from stategate.evals.settings import Locomo, Longmemeval
+from stategate.evals.memory.published import (
+    FAMILIES,
+    Question,
+    moment,
+    read_bfcl,
+    read_locomo,
+    read_longmemeval,
+)
+from stategate.evals.settings import Answers, Locomo, Longmemeval
 from stategate.stores.errors import UserError
 
 
@@ -185,6 +193,49 @@ def test_a_run_has_rows_by_category_intervals_and_pairs(tmp_path):
 def test_the_families_that_ship_are_read_and_their_evidence_is_there():
     for family in FAMILIES:
         talks = read_locomo(family)
-        assert len(talks) == 12
-        assert sum(len(talk.questions) for talk in talks) >= 400
+        assert len(talks) >= 12
+        assert sum(len(talk.questions) for talk in talks) >= 190
         assert all(q.turns for talk in talks for q in talk.questions if q.answerable)
+
+
+def bfcl_folder(tmp_path):
+    """Write one setting of BFCL's memory questions: two sessions, a question with its quotation."""
+    sessions = [
+        [[{"role": "user", "content": "I keep two goats."}]],
+        [[{"role": "user", "content": "The vet is Dr. Ruiz."}]],
+    ]
+    asked_ = {
+        "id": "memory_0-farm-0",
+        "scenario": "farm",
+        "question": [[{"role": "user", "content": "Who is my vet?"}]],
+    }
+    rows = {
+        "BFCL_v4_memory.json": [asked_],
+        "possible_answer/BFCL_v4_memory.json": [
+            {"id": "memory_0-farm-0", "ground_truth": ["Ruiz"], "source": "The vet is Dr. Ruiz"}
+        ],
+        "memory_prereq_conversation/memory_farm.json": [{"question": one} for one in sessions],
+    }
+    for name, lines in rows.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
+    return tmp_path
+
+
+def test_bfcl_is_read_by_quotation(tmp_path):
+    (talk,) = read_bfcl(bfcl_folder(tmp_path))
+    assert [turn.text for turn in talk.turns] == ["I keep two goats.", "The vet is Dr. Ruiz."]
+    assert talk.questions[0].turns == (talk.turns[1].id,)
+    with pytest.raises(UserError, match="name BFCL's data folder"):
+        read_bfcl(tmp_path / "memory_prereq_conversation")
+
+
+def test_answers_are_right_where_they_hold_an_accepted_string(tmp_path):
+    models = ["llm={kind: fake, replies: [It is Dr. Ruiz.]}", "embedder.kind=hashing"]
+    settings = {"file": str(bfcl_folder(tmp_path / "in")), "overrides": models}
+    summary = Answers(out=str(tmp_path / "run"), **settings).run()
+    rows = {row["agent"]: row for row in summary["rows"]}
+    assert [row["right"] for row in rows.values()] == [1.0] * 4
+    assert rows["nothing"]["tokens"] < rows["recall"]["tokens"]
+    assert not is_right(Question("q", "?", "c", (), (), answerable=False), "It is Dr. Ruiz.")
+    assert is_right(Question("q", "?", "c", (), (), answerable=False), "Unknown.")
