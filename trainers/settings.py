@@ -128,7 +128,10 @@ class ReaderSettings(Settings):
         description="an archive of games: the goals of its valid_unseen are left out"
     )
     shop: str = Field(description="'sample', 'official' or a folder of WebShop's files")
-    held_out: tuple[str, ...] = Field(default=(), description="splits of wordings left out")
+    held_out: tuple[str, ...] = Field(
+        default=(), description="splits of wordings left out of training: they choose the weights"
+    )
+    tests: tuple[str, ...] = Field(default=(), description="splits of wordings never read here")
 
 
 class TaggerSettings(AdapterSettings, ReaderSettings):

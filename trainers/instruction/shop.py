@@ -30,11 +30,12 @@ class ShopData:
         """Read the shop of the settings."""
         plan = practice(load_shop(settings.shop, "rich"), settings.seed)
         goals = plan.world.goals
+        left_out = (*settings.held_out, *settings.tests)
         return cls(
             plan.world,
             [goals[i] for i in plan.training],
             [goals[i] for i in (*plan.heldout, *plan.made_heldout)],
-            [n for split in SPLITS if split not in settings.held_out for n in names_of(split)],
+            [n for split in SPLITS if split not in left_out for n in names_of(split)],
             [n for split in settings.held_out for n in names_of(split)],
         )
 
