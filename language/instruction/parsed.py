@@ -166,13 +166,19 @@ def _limit(words: tuple[Token, ...], tags: Floats) -> tuple[Limit | None, frozen
             while 0 <= i < len(words) and (i == end or of_limit[i]):
                 inside.add(i)
                 i += step
-    amounts = {name: words[i].value for name, i in ends.items()}
+    amounts = {name: _amount(words, i) for name, i in ends.items()}
     low_end, high_end = amounts.get("low"), amounts.get("high")
     if low_end is not None and high_end is not None and low_end > high_end:
         low_end = None
     start, end = words[min(inside)].start, words[max(inside)].end
     sure = min(float(tags[i, _LIMITS[:2]].max()) for i in ends.values())
     return Limit(low_end, high_end, start, end, sure), frozenset(inside)
+
+
+def _amount(words: Sequence[Token], place: int) -> float:
+    """Return the amount at ``place``; of a price "8k" is 8,000 also where no currency says so."""
+    amount, after = words[place].value or 0.0, words[place + 1 : place + 2]
+    return amount * 1000 if after and after[0].word == "k" and after[0].is_glued else amount
 
 
 @lru_cache(maxsize=4096)
