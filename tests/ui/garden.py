@@ -71,6 +71,7 @@ WINNING = ["go cellar", "take lantern", "go hall", "go garden", "light lantern"]
 CONFIG = {
     "env": "garden",
     "embedder": "hashing",
+    "updater": "none",
     "context": {"kind": "full", "budget": 300},
     "actor": {"kind": "scripted", "actions": WINNING},
     "memory": ["short_term", "trace"],
