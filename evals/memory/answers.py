@@ -10,7 +10,7 @@ draw conversations again.
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -19,15 +19,21 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from stategate.envs.qa.questions import says
 from stategate.evals.core.statistics import paired_tests, summary_row, units_of
 from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
-from stategate.evals.memory.evidence import BUDGET, line_of, remember
-from stategate.evals.memory.published import Conversation, Question, read_bfcl, read_longmemeval
+from stategate.evals.memory.evidence import BUDGET, fitting, line_of, remember
+from stategate.evals.memory.published import (
+    Conversation,
+    Question,
+    identity_of,
+    read_bfcl,
+    read_longmemeval,
+)
 from stategate.evals.settings import Answers, require_names
 from stategate.graph.config import load_config
 from stategate.nodes.models.calls import ask
 from stategate.nodes.models.llms import EmbeddedLlm
 from stategate.nodes.resources import Resources
 from stategate.stores.memory.recall import Limits
-from stategate.stores.runs import public_config, public_path
+from stategate.stores.runs import public_config
 from stategate.stores.text import day_of
 from stategate.stores.tokens import count_tokens
 
@@ -57,7 +63,7 @@ def answers_task(settings: Answers) -> Task:
     room = longest - _FRAME_TOKENS - _ANSWER_TOKENS
     args = {
         **settings.args(),
-        "data": public_path(settings.file),
+        "data": identity_of(settings.file),
         "questions": sum(len(talk.questions) for talk in talks),
         "llm": public_config(config.llm.model_dump(mode="json")) if config.llm else None,
     }
@@ -111,25 +117,14 @@ def context_of(name: str, talk: Conversation, resources: Resources, room: int) -
 
         def recall(question: Question, folder: object = folder) -> str:
             facts = memory.recall(question.text, limits=Limits(facts=_FACTS), at=question.at)
-            facts_as_lines = [f"{day_of(f.at)} {f.speaker}: {f.passage}" for f in facts]
-            return _fitting(facts_as_lines, BUDGET)
+            lines = [f"{day_of(f.at)} {f.speaker}: {f.passage}" for f in facts]
+            return "\n".join(lines[: fitting(lines, BUDGET)])
 
         return recall
     budget = {"nothing": 0, "last": BUDGET, "all": room}[name]
-    latest_first = [line_of(turn) for turn in reversed(talk.turns)]
-    text = "\n".join(reversed(_fitting(latest_first, budget).splitlines()))
+    lines = [line_of(turn) for turn in talk.turns]
+    text = "\n".join(lines[len(lines) - fitting(reversed(lines), budget) :])
     return lambda question: text
-
-
-def _fitting(lines: Iterable[str], budget: int) -> str:
-    """Return the first of ``lines`` that fit into ``budget`` tokens."""
-    chosen = []
-    for line in lines:
-        budget -= count_tokens(line + "\n")
-        if budget < 0:
-            break
-        chosen.append(line)
-    return "\n".join(chosen)
 
 
 def summarise(rows: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summary:

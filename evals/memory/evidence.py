@@ -14,12 +14,11 @@ Rankers: ``bm25`` is Lucene's BM25 with k1 1.5 and b 0.75 over Porter stems with
 ``memory`` long-term memory, into which each turn was written at its own time.
 """
 
-import hashlib
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from itertools import combinations
+from itertools import accumulate, combinations, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +30,10 @@ from stategate.evals.memory.published import (
     Conversation,
     Question,
     Utterance,
+    identity_of,
     read_bfcl,
     read_locomo,
     read_longmemeval,
-    text_of,
 )
 from stategate.evals.settings import Evidence, require_names
 from stategate.graph.config import load_config
@@ -44,7 +43,6 @@ from stategate.nodes.retrieval.corpus import TextIndex
 from stategate.nodes.retrieval.ranking import bm25_over
 from stategate.nodes.retrieval.remember import Memory
 from stategate.stores.memory.recall import Limits
-from stategate.stores.runs import public_path
 from stategate.stores.text import day_of
 from stategate.stores.tokens import count_tokens
 
@@ -83,10 +81,9 @@ def evidence_task(settings: Evidence) -> Task:
     require_names("rankers", settings.agents, RANKERS)
     agents = list(dict.fromkeys(settings.agents))
     conversations = READERS[settings.command()](settings.file)[: settings.limit]
-    digest = hashlib.sha256(text_of(settings.file).encode()).hexdigest()
     args = {
         **settings.args(),
-        "data": {"name": public_path(settings.file), "sha256": digest},
+        "data": identity_of(settings.file),
         "conversations": len(conversations),
         "questions": sum(len(c.questions) for c in conversations),
     }
@@ -189,15 +186,15 @@ def line_of(turn: Utterance) -> str:
     return f"{day}{' '.join(f'{turn.speaker}: {turn.text}'.split())}"
 
 
-def _within(turns: Sequence[str], lines: Mapping[str, str]) -> list[str]:
-    """Return the first turns whose lines fit into the budget; the first that does not ends it."""
-    remaining, chosen = BUDGET, []
-    for id_ in turns:
-        remaining -= count_tokens(lines[id_] + "\n")
-        if remaining < 0:
-            break
-        chosen.append(id_)
-    return chosen
+def _within(turns: Sequence[str], lines: Mapping[str, str]) -> Sequence[str]:
+    """Return the first turns whose lines fit into the budget."""
+    return turns[: fitting([lines[id_] for id_ in turns], BUDGET)]
+
+
+def fitting(lines: Iterable[str], budget: int) -> int:
+    """Return how many of the first ``lines`` fit into ``budget`` tokens; one that does not ends it."""
+    sizes = accumulate(count_tokens(line + "\n") for line in lines)
+    return sum(1 for _ in takewhile(lambda size: size <= budget, sizes))
 
 
 def measured(

@@ -12,6 +12,7 @@ small talk. They are easier and more alike than what people say. ``written`` is 
 no code: eight lists of one person's notes, eight dialogues, eight chats with an assistant.
 """
 
+import hashlib
 import lzma
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from typing import Any
 
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
+from stategate.stores.runs import public_path
 
 #: LoCoMo's categories by the numbers of its file (the paper's prose counts otherwise); the sixth is of
 #: the generated conversations alone.
@@ -220,6 +222,12 @@ def text_of(path: str | Path) -> str:
         source = Path(path).expanduser()
         named = sorted(source.rglob("*.json")) if source.is_dir() else [source]
         return "".join(file.read_text(encoding="utf-8") for file in named)
+
+
+def identity_of(path: str | Path) -> dict[str, str]:
+    """Return the name and digest of what :func:`text_of` reads, for ``args.json``."""
+    digest = hashlib.sha256(text_of(path).encode()).hexdigest()
+    return {"name": public_path(str(path)), "sha256": digest}
 
 
 def _read(
