@@ -1,7 +1,12 @@
-"""The QA experiments: chunk size, embedding and retrieval.
+"""The QA experiments (chunk size, embedding and retrieval), and what memory adds to dialogues.
+
+    stategate eval qa --data FOLDER --out runs/qa
+    stategate eval memory --limit 2 --policies stm,both --set actor.kind=answer --out runs/memory
 
 Of each question: retrieval (Hit@3, MRR, nDCG@10 over the ten best passages), answer (similarity,
-token F1), latency, tokens and cost. Memory is measured on dialogues (``evals.memory.dialogues``).
+token F1), latency, tokens and cost. A turn of a dialogue is right if the answer says all that it must,
+and readable if the prompt held it. Turns of one dialogue hang together, so that the paired tests
+compare dialogues, not turns.
 
 Questions are the sample's that ships with the code, or a folder's: ``corpus/`` and
 ``evaluation_dataset.json``, a list of {question, reference_answer, gold_chunk_ids: {chunking: [chunk
@@ -10,10 +15,12 @@ stretches of text at once, so that the set survives another chunking of the same
 """
 
 import hashlib
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +30,29 @@ from langchain_core.runnables import RunnableConfig
 
 from stategate.envs.protocols import answered
 from stategate.envs.qa.questions import (
+    KINDS,
+    Dialogue,
     DialogueTurn,
     Evidence,
     Question,
+    load_dialogues,
     load_questions,
     sample_folder,
     says,
     token_f1,
 )
 from stategate.evals.core.statistics import paired_tests, ranking_metrics, summary_row, units_of
-from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
-from stategate.evals.settings import Qa, require_names
+from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
+from stategate.evals.settings import Memory, Qa, require_names
 from stategate.graph.build import Graph, build_graph
-from stategate.graph.config import load_config
+from stategate.graph.config import Config, load_config
 from stategate.nodes.build_context.recall import Recall, followed_turn
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.retrieval.corpus import CorpusIndex, Retrieval
 from stategate.stores.corpus.chunking import Chunking, Passage, contains_evidence
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
-from stategate.stores.runs import public_config, read_rows
+from stategate.stores.runs import public_config, public_path, read_rows
 from stategate.stores.traces import Event
 
 _TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
@@ -151,16 +161,16 @@ def qa_task(settings: Qa) -> Task:
         questions = chosen.under(Chunking.parse(config.env.chunking))
         how: Retrieval = config.context.retrieval if isinstance(config.context, Recall) else "dense"
 
-        def solve(sample: Sample, attempt: Attempt) -> None:
+        def solve(sample: Sample, row: Row) -> None:
             question = questions[sample.data]
             turn = DialogueTurn(question.question, answer=question.answer)
-            answer = ask(graph, turn, {"configurable": {"thread_id": f"{name}/{sample.data}"}})
-            attempt.rows[0] |= {**answer, **_retrieval(index, how, question, answer["query"])}
+            row |= ask(graph, turn, {"configurable": {"thread_id": f"{name}/{sample.data}"}})
+            row |= _retrieval(index, how, question, row["query"])
 
         return solve
 
     count = len(next(iter(chosen.questions.values()))[: settings.limit])
-    samples = [Sample({"number": number}, number, [_FAILURE]) for number in range(count)]
+    samples = [Sample({"number": number}, number, _FAILURE) for number in range(count)]
     scorer = partial(summarise, experiments=experiments, seed=settings.seed, names=names)
     return Task(names, samples, solver, scorer, args, "questions", "question")
 
@@ -231,3 +241,97 @@ def summarise(
         pairs = [(agents[0], name) for name in agents[1:]]
         tests += [{**head, **test} for test in paired_tests(values, pairs, _TESTED, seed)]
     return rows, tests
+
+
+# Memory -------------------------------------------------------------------------------------------
+
+#: Config overrides of the four memory policies.
+POLICIES: dict[str, tuple[str, ...]] = {
+    "neither": NO_MEMORY,
+    "stm": ("context.memory=null", "memory=[{kind: conversation, budget: 2000}]"),
+    "ltm": ("context.history_tokens=0", "context.memory={}", "memory=[{kind: long_term}]"),
+    "both": (
+        "context.memory={}",
+        "memory=[{kind: conversation, budget: 2000}, {kind: long_term}]",
+    ),
+}
+_RIGHT = ("right", *(f"right_{kind}" for kind in KINDS))
+_COST = ("tokens", "model_tokens", "cost", "seconds")
+
+
+def memory_task(settings: Memory) -> Task:
+    """Return the task: the dialogues, played with each memory policy."""
+    require_names("memory policies", settings.policies, POLICIES)
+    chosen = load_dialogues(settings.dialogues)[: settings.limit]
+    # Answers are made without a language model unless ``--set actor.kind`` says otherwise.
+    overrides = ("actor.kind=extract", *settings.overrides)
+    configs = {
+        n: load_config(settings.config, [*POLICIES[n], *overrides]) for n in settings.policies
+    }
+    if worlds := {c.env.kind for c in configs.values() if not c.env.conversational}:
+        raise UserError(f"'{worlds.pop()}' is no world of questions: the QA world is needed")
+    digest = hashlib.sha256(repr(chosen).encode()).hexdigest()
+    args = {
+        **settings.args(),
+        "data": {"name": public_path(settings.dialogues), "sha256": digest},
+        "dialogues": [dialogue.id for dialogue in chosen],
+        "agents": {n: public_config(c.model_dump(mode="json")) for n, c in configs.items()},
+    }
+    samples = [
+        Sample({"dialogue": d.id}, d, {"turns": [_failure(t) for ts in d.sessions for t in ts]})
+        for d in chosen
+    ]
+
+    def solver(name: str) -> Solver:
+        def solve(sample: Sample, row: Row) -> None:
+            row["turns"] = _play(configs[name], f"{name}/{sample.data.id}", sample.data)
+
+        return solve
+
+    scorer = partial(summarise_dialogues, agents=list(configs), seed=settings.seed)
+    return Task(list(configs), samples, solver, scorer, args, "dialogues", "dialogue")
+
+
+def _play(config: Config, user: str, dialogue: Dialogue) -> list[Row]:
+    """Play a dialogue from an empty memory; return a row for each turn."""
+    turns: list[Row] = []
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        graph = build_graph(_with_memory_in(config, folder))
+        for number, session in enumerate(dialogue.sessions):
+            names = {"thread_id": f"{user}/{number}", "user_id": user}
+            thread: RunnableConfig = {"configurable": names}
+            turns += [{"kind": turn.kind, **ask(graph, turn, thread)} for turn in session]
+    return turns
+
+
+def _with_memory_in(config: Config, folder: str) -> Config:
+    """Return ``config`` with its long-term memory, where it has one, in ``folder``."""
+    values = config.model_dump(mode="json")
+    for node in (values["context"].get("memory"), *values["memory"]):
+        if node and "place" in node:
+            node["place"] = {"url": str(Path(folder) / "memory.sqlite")}
+    return load_config(values)
+
+
+def _failure(turn: DialogueTurn) -> Row:
+    """Return what a turn counts as where its dialogue broke off."""
+    wrong = {"right": False, "readable": False} if turn.expects else {}
+    return {"kind": turn.kind, **dict.fromkeys(_COST, 0.0), **wrong}
+
+
+def summarise_dialogues(rows: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summary:
+    """Return right answers by kind of turn, cost, and paired tests by dialogue."""
+    scored: list[Row] = []
+    for row in rows:
+        whose = {name: row[name] for name in ("agent", "dialogue", "error")}
+        for number, turn in enumerate(row["turns"]):
+            if "right" in turn:
+                place = f"{row['dialogue']}/{number}"
+                scored.append(
+                    {**turn, **whose, "turn": place, f"right_{turn['kind']}": turn["right"]}
+                )
+    metrics = (*_RIGHT, "readable", *_COST)
+    units = units_of(scored, agents, "turn", metrics)
+    groups = {turn["turn"]: turn["dialogue"] for turn in scored}
+    lines = [summary_row(name, own, metrics) for name, own in units.items()]
+    return lines, paired_tests(units, combinations(agents, 2), _RIGHT, seed, groups)

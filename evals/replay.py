@@ -26,7 +26,7 @@ from stategate.envs.messages.needs import calls_in, needs_of, places_of, readabl
 from stategate.evals import settings as evaluations
 from stategate.evals.arms import ORACLE, SUMMARY_TOKENS, Reading, make_arm
 from stategate.evals.core.statistics import paired_tests, ratio_with_error, units_of
-from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
+from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.graph.exported import read_threads
 from stategate.nodes.models.calls import cost_of
 from stategate.stores.assets.downloads import sha256
@@ -236,14 +236,11 @@ def replay_task(settings: evaluations.Replay) -> Task:
     file = Path(settings.data.partition("#")[0]).expanduser()
     digest = sha256(file) if file.is_file() else ""
     args = {**settings.args(), "data": {"name": public_path(settings.data), "sha256": digest}}
-    samples = [Sample({"thread": name}, messages, [{}]) for name, _, messages in threads]
+    samples = [Sample({"thread": name}, messages) for name, _, messages in threads]
     tasks = {name: task for name, task, _ in threads}
 
     def solver(arm: str) -> Solver:
-        def solve(sample: Sample, attempt: Attempt) -> None:
-            attempt.rows[0] |= measure(sample.data, arm, budget)
-
-        return solve
+        return lambda sample, row: row.update(measure(sample.data, arm, budget))
 
     def scorer(rows: Sequence[Row]) -> Summary:
         values = units_of(rows, arms, "thread", _TESTED)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stategate.evals.core.statistics import paired, ranking_metrics, summary_row
-from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
+from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Rerank, require_names
 from stategate.nodes.build_context.rico import GRADIENT, rank
 from stategate.nodes.models.decoders.loading import Document, DocumentMemory
@@ -109,7 +109,7 @@ def rerank_task(settings: Rerank) -> Task:
         Sample(
             {"dataset": q.dataset, "id": q.id},
             q,
-            [{"relevant": list(q.relevant), "scores": [0.0] * len(q.documents), "calls": 0}],
+            {"relevant": list(q.relevant), "scores": [0.0] * len(q.documents), "calls": 0},
         )
         for q in questions
     ]
@@ -117,9 +117,8 @@ def rerank_task(settings: Rerank) -> Task:
     def solver(name: str) -> Solver:
         score = scorer_of(name, settings)
 
-        def solve(sample: Sample, attempt: Attempt) -> None:
-            attempt.rows[0] |= score(sample.data)
-            attempt.rows[0]["relevant"] = list(sample.data.relevant)
+        def solve(sample: Sample, row: Row) -> None:
+            row |= {**score(sample.data), "relevant": list(sample.data.relevant)}
 
         return solve
 

@@ -119,7 +119,7 @@ class Qa(Configured, Shared):
 class Memory(Configured, Shared):
     """Measure memory where it matters: follow-ups and questions about earlier sessions."""
 
-    maker = "memory.dialogues:memory_task"
+    maker = "qa:memory_task"
     examples = ("stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m",)
     config: str = option("qa", "A preset or a YAML file.")
     dialogues: str = option("sample", "'sample' or a YAML file.")

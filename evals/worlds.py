@@ -5,20 +5,17 @@ For any world that has numbered goals or lists its tasks (``envs.protocols.World
 
 import hashlib
 import json
-import time
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from stategate.envs.protocols import World
-from stategate.evals.core.statistics import paired_tests, summary_row
-from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
+from stategate.evals.core.statistics import paired_tests, summary_row, units_of
+from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Worlds
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import Config, load_config
-from stategate.nodes.protocols import BuiltContext
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
 from stategate.stores.runs import parse_numbers, public_config, public_path
@@ -26,6 +23,8 @@ from stategate.stores.runs import parse_numbers, public_config, public_path
 METRICS: tuple[str, ...] = ("success", "score", "finished", "steps", "tokens_per_step")
 METRICS += ("lost_per_step", "model_tokens", "cost", "seconds", "cpu_seconds", "fallbacks")
 _TESTED = ("success", "score", "tokens_per_step")
+_COUNTED = ("tokens", "model_tokens", "cost", "fallbacks")
+_ZERO = dict.fromkeys((*_COUNTED, "steps", "lost"), 0)
 _FAILURE = {"reward": 0.0, "done": False}
 
 
@@ -72,12 +71,12 @@ def worlds_task(settings: Worlds) -> Task:
         "checkpoints": {**checkpoint_hashes(configs.values()), **bank_hashes(configs.values())},
         "agents": {n: public_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
-    samples = [Sample({"goal": number}, task, (_FAILURE,)) for number, task in tasks.items()]
+    samples = [Sample({"goal": number}, task, _FAILURE) for number, task in tasks.items()]
 
     def solver(name: str) -> Solver:
         thread_id = f"{Path(settings.out).name}/{name}"
-        return lambda sample, attempt: _play(
-            graphs[name], thread_id, sample, attempt, groups[sample.key["goal"]]
+        return lambda sample, row: _play(
+            graphs[name], thread_id, sample, row, groups[sample.key["goal"]]
         )
 
     scorer = partial(summarise, agents=list(configs), seed=settings.seed)
@@ -116,42 +115,20 @@ def spoken_tasks(world: World, path: Path) -> dict[int, Mapping[str, Any]]:
     return tasks
 
 
-def _play(graph: Graph, name: str, sample: Sample, attempt: Attempt, group: str | None) -> None:
-    row, before = attempt.rows[0], time.perf_counter()
-    counted = {"tokens": 0, "model_tokens": 0, "cost": 0.0, "fallbacks": 0}
-    row |= {**counted, "steps": 0, "lost": 0}
-    end = dict(_FAILURE)
+def _play(graph: Graph, name: str, sample: Sample, row: Row, group: str | None) -> None:
+    row |= {**_ZERO, **_FAILURE}
     if group is not None:
         row["group"] = group
     if set(sample.data) != {"goal"}:
         row["task"] = dict(sample.data)
-    context: dict[str, Any] = {}
     # Played again after a kill, it is the same episode: traces and banks hold it once.
     thread: Any = {"configurable": {"episode_id": f"{name}/{sample.key['goal']}"}}
     for update in graph.stream({"task": dict(sample.data)}, thread, stream_mode="updates"):
-        for node, change in update.items():
-            if node == "build_context":
-                built = change["context"]
-                context = {"lost": lost_affordances(built), **_advice(built)}
-            if node == "act":
-                now = time.perf_counter()
-                step = {"step": row["steps"], "tokens": change["tokens"] - row["tokens"]}
-                step |= {**_decision(change), "seconds": round(now - before, 4), **context}
-                attempt.steps.append(step)
-                before = now
-                row |= {key: change[key] for key in counted}
-                end = {name: change[name] for name in _FAILURE}
-                row["steps"] += 1
-                row["lost"] += sum(context.get("lost", {}).values())
-    row |= end
-
-
-def lost_affordances(context: BuiltContext) -> dict[str, int]:
-    """Count the page's affordances that the prompt lost, by the kind of chunk that held them."""
-    gone, counts = set(context.dropped_actions), Counter[str]()
-    for piece in context.pieces:
-        counts[piece.kind] += len(gone.intersection(piece.dropped_actions))
-    return dict(+counts)
+        if "build_context" in update:
+            row["lost"] += len(update["build_context"]["context"].dropped_actions)
+        if "act" in update:
+            row |= {key: update["act"][key] for key in (*_COUNTED, *_FAILURE)}
+            row["steps"] += 1
 
 
 def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
@@ -182,48 +159,29 @@ def bank_hashes(configs: Iterable[Config]) -> dict[str, str]:
     return hashes
 
 
-def _advice(context: BuiltContext) -> dict[str, str]:
-    """Return what the context advised, if anything."""
-    advised = [piece.text for piece in context.pieces if piece.kind == "experience" and piece.text]
-    return {"advice": advised[0].strip()} if advised else {}
-
-
-def _decision(change: Mapping[str, Any]) -> dict[str, Any]:
-    decision = change["decision"]
-    chance = decision["probabilities"].get(change["action"])
-    return {
-        "action": change["action"],
-        **({} if chance is None else {"probability": round(chance, 4)}),
-        **{name: decision[name] for name in ("fallback", "reason", "attempts")},
-        "reward": change["reward"],
-    }
-
-
 def summarise(episodes: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summary:
     """Return a row an agent, and paired tests with the first.
 
     Goals that a world says to hang together (``group_of(goal)``) are drawn together.
     """
-    values: dict[str, dict[int, dict[str, float]]] = {name: {} for name in agents}
-    for row in episodes:
-        values[row["agent"]][row["goal"]] = _measured(row)
+    values = units_of(list(map(_measured, episodes)), agents, "goal", METRICS)
     groups = {row["goal"]: row["group"] for row in episodes if "group" in row} or None
     rows = [summary_row(name, units, METRICS, groups) for name, units in values.items()]
     pairs = [(agents[0], agent) for agent in agents[1:]]
     return rows, paired_tests(values, pairs, _TESTED, seed, groups)
 
 
-def _measured(row: Mapping[str, Any]) -> dict[str, float]:
+def _measured(row: Row) -> Row:
+    """Return an episode's row with its metrics; one whose worker died has counted nothing."""
+    row = {**_ZERO, **row}
     steps = max(row["steps"], 1)
-    counted = ("steps", "model_tokens", "cost", "seconds", "cpu_seconds", "fallbacks")
     return {
-        "success": float(row["reward"] == 1.0),
-        "score": float(row["reward"]),
-        "finished": float(row["done"]),
+        **row,
+        "success": row["reward"] == 1.0,
+        "score": row["reward"],
+        "finished": row["done"],
         "tokens_per_step": row["tokens"] / steps,
-        "lost_per_step": row.get("lost", 0) / steps,
-        "errors": float(row["error"] is not None),
-        **{name: float(row[name]) for name in counted if name in row},
+        "lost_per_step": row["lost"] / steps,
     }
 
 

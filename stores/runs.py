@@ -2,9 +2,8 @@
 
     args.json       command, commit, data hash, seed, checkpoint hashes, versions, agents, tasks
     episodes.jsonl  one row an (agent, task), appended as it ends (evaluations of another kind name
-                    it after what they count: questions, turns, scores, parts)
-    steps.jsonl     one row a step
-    errors.jsonl    one row an episode that failed
+                    it after what they count: questions, dialogues, scores, threads)
+    errors.jsonl    one row an episode that failed, written with the summary
     summary.json    {"rows": [...], "tests": [...]}
 
 A run that was killed goes on where it stopped: rows that are there are not made again. If the code
@@ -20,7 +19,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -100,12 +99,12 @@ class RunDirectory:
             write_bytes(path, whole)
         return read_rows(path)
 
-    def keep(self, name: str, predicate: Callable[[Mapping[str, Any]], bool]) -> None:
-        """Keep the rows of ``name``.jsonl for which ``predicate`` holds."""
-        rows = self.rows(name)
-        remaining = [row for row in rows if predicate(row)]
-        if len(remaining) < len(rows):
-            write_text(self.folder / f"{name}.jsonl", "".join(_line(row) for row in remaining))
+    def replace(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Write ``name``.jsonl anew; without rows there is none."""
+        path = self.folder / f"{name}.jsonl"
+        path.unlink(missing_ok=True)
+        if rows:
+            write_text(path, "".join(map(_line, rows)))
 
     def append(self, name: str, *rows: Mapping[str, object]) -> None:
         """Add rows to ``name``.jsonl and see them to the disk."""

@@ -5,13 +5,12 @@
 
     summary = run_task(make, "runs/mine")
 
-A run that was stopped goes on: what is solved is not solved again, and what a kill left half-written
-is. A sample whose solving fails is counted with the values of a failure, never dropped.
+A run that was stopped goes on: what is solved is not solved again. A sample whose solving fails is
+counted with the values of a failure, never dropped.
 """
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -28,32 +27,18 @@ Summary = tuple[Sequence[Row], Sequence[Row]]  # rows and tests of summary.json
 
 @dataclass(frozen=True)
 class Sample:
-    """One thing to solve. ``key`` tells its rows from those of others (the same keys in all).
+    """One thing to solve. ``key`` tells its row from those of others (the same keys in all).
 
-    ``failure`` is one mapping for each row that the sample leaves behind: what the row says where
-    solving fails before the row is whole.
+    ``failure`` is what the row says where solving fails.
     """
 
     key: Mapping[str, Any]
     data: Any = None
-    failure: Sequence[Mapping[str, Any]] = ({},)
+    failure: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass
-class Attempt:
-    """What solving leaves: a solver fills ``rows`` (there from the start) and adds ``steps``.
-
-    Both are kept where an error ends it. A row is whole when it has every key of its ``failure``. The
-    runner notes an error, and that the model's server was away.
-    """
-
-    rows: list[Row]
-    steps: list[Row] = field(default_factory=list)
-    problem: str | None = None
-    outage: str | None = None
-
-
-Solver = Callable[[Sample, Attempt], None]
+#: Fills the row of a sample; what it has filled in stays where an error ends it.
+Solver = Callable[[Sample, Row], None]
 #: An agent, and the values of a sample's key.
 Identity = tuple[Any, ...]
 
@@ -103,29 +88,29 @@ def run_task(make: Callable[[], Task], out: str, crew: Crew | None = None) -> di
     args = {**provenance(), **task.args}
     run = RunDirectory(out, args)
     with run.alone():
-        done = _clean(run, task)
+        done = set(map(task.identity_of, run.rows(task.table)))
         remaining = [identity for identity in samples if identity not in done]
         if done and remaining:
             run.note_resumption(args)
         start = partial(_serve, make) if crew else (lambda serve: serve(_solve_with(task)))
         with Progress(total=len(samples), initial=len(done), unit=task.unit) as bar:
-            for identity, attempt, problem in work(start, remaining, crew):
+            for identity, solved, problem in work(start, remaining, crew):
                 sample = samples[identity]
-                if attempt is None:
-                    nothing = {"error": problem, "seconds": 0.0, "cpu_seconds": 0.0}
-                    failed = [{**values, **nothing} for values in sample.failure]
-                    attempt = Attempt(failed, problem=problem)
-                if attempt.outage:
-                    why = f"stopped: {attempt.outage}"
+                nothing = {**sample.failure, "error": problem, "seconds": 0.0, "cpu_seconds": 0.0}
+                row = nothing if solved is None else solved
+                if "outage" in row:
+                    why = f"stopped: {row['outage']}"
                     raise UserError(f"{why}; the same command goes on from here")
-                if attempt.problem and crew:
-                    Progress.write(f"{identity}: {attempt.problem}", file=sys.stderr)
+                if row["error"] and crew:
+                    Progress.write(f"{identity}: {row['error']}", file=sys.stderr)
                 bar.set_description_str(" ".join(map(str, identity)))
                 bar.update()
-                _write(run, task.table, {"agent": identity[0], **sample.key}, attempt)
+                run.append(task.table, {"agent": identity[0], **sample.key, **row})
         # As one process after another writes them, whoever was quicker: same rows, same statistics.
         order = {identity: place for place, identity in enumerate(samples)}
         rows = sorted(run.rows(task.table), key=lambda row: order[task.identity_of(row)])
+        named = ("agent", *task.samples[0].key, "error")
+        run.replace("errors", [{name: r[name] for name in named} for r in rows if r["error"]])
         return run.summarise(*task.scorer(rows))
 
 
@@ -134,48 +119,25 @@ def _serve(make: Callable[[], Task], serve: Callable[[Callable[[Any], Any]], Non
     serve(_solve_with(make()))
 
 
-def _solve_with(task: Task) -> Callable[[Identity], Attempt]:
+def _solve_with(task: Task) -> Callable[[Identity], Row]:
     """Return what solves a sample; an agent's solver is made when its first sample comes."""
     samples, solver_of = task.by_identity(), cache(task.solver)
 
-    def solve(identity: Identity) -> Attempt:
+    def solve(identity: Identity) -> Row:
         sample, solver = samples[identity], solver_of(identity[0])
-        attempt = Attempt([{"error": None} for _ in sample.failure])
+        row: Row = {"error": None}
         started, worked = time.perf_counter(), time.process_time()
         try:
-            solver(sample, attempt)
+            solver(sample, row)
         except ModelUnavailable as error:  # nothing of the agent's doing: it is solved later
-            attempt.outage = str(error)
+            return {"outage": str(error)}
         except Exception as error:  # one bad sample must not end a long run; it is counted
-            attempt.problem = error_with_type(error, 1000)
-            for row, failure in zip(attempt.rows, sample.failure, strict=True):
-                if not failure.keys() <= row.keys():
-                    row |= {**failure, "error": attempt.problem}
-        count = len(attempt.rows)
+            row |= {**sample.failure, "error": error_with_type(error, 1000)}
         spent = {
-            "seconds": round((time.perf_counter() - started) / count, 4),
+            "seconds": round(time.perf_counter() - started, 4),
             # A model server's own time is not counted.
-            "cpu_seconds": round((time.process_time() - worked) / count, 4),
+            "cpu_seconds": round(time.process_time() - worked, 4),
         }
-        attempt.rows = [{**spent, **row} for row in attempt.rows]
-        return attempt
+        return {**spent, **row}
 
     return solve
-
-
-def _write(run: RunDirectory, table: str, head: Row, attempt: Attempt) -> None:
-    if attempt.problem is not None:
-        run.append("errors", {**head, "step": len(attempt.steps), "error": attempt.problem})
-    if attempt.steps:
-        run.append("steps", *({**head, **step} for step in attempt.steps))
-    run.append(table, *({**head, **row} for row in attempt.rows))
-
-
-def _clean(run: RunDirectory, task: Task) -> set[Identity]:
-    """Return the identities of what is solved; remove what a kill left of anything else."""
-    count = Counter(map(task.identity_of, run.rows(task.table)))
-    samples = task.by_identity()
-    done = {one for one, sample in samples.items() if count[one] == len(sample.failure)}
-    for name in (task.table, "steps", "errors"):
-        run.keep(name, lambda row: task.identity_of(row) in done)
-    return done

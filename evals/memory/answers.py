@@ -9,8 +9,8 @@ string in whole words; where there is no answer, if it says that it does not kno
 draw conversations again.
 """
 
-import tempfile
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from stategate.envs.qa.questions import says
 from stategate.evals.core.statistics import paired_tests, summary_row, units_of
-from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
-from stategate.evals.memory.evidence import BUDGET, fitting, line_of, remember
+from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
+from stategate.evals.memory.evidence import BUDGET, fitting, line_of, line_of_fact, remember
 from stategate.evals.memory.published import (
     Conversation,
     Question,
@@ -32,9 +32,7 @@ from stategate.graph.config import load_config
 from stategate.nodes.models.calls import ask
 from stategate.nodes.models.llms import EmbeddedLlm
 from stategate.nodes.resources import Resources
-from stategate.stores.memory.recall import Limits
 from stategate.stores.runs import public_config
-from stategate.stores.text import day_of
 from stategate.stores.tokens import count_tokens
 
 CONTEXTS = ("nothing", "last", "all", "recall")
@@ -42,7 +40,6 @@ METRICS = ("right", "tokens", "seconds")
 UNKNOWN = "unknown"
 _ANSWER_TOKENS = 48
 _FRAME_TOKENS = 200  # of a prompt beside what was said before: the order and the question
-_FACTS = 50
 _ORDER = (
     "Answer the question about the person you talk with, from what was said before, in a few words. "
     f"If it was not said, answer: {UNKNOWN}."
@@ -68,32 +65,24 @@ def answers_task(settings: Answers) -> Task:
         "llm": public_config(config.llm.model_dump(mode="json")) if config.llm else None,
     }
     samples = [
-        Sample(
-            {"question": q.id}, (talk, q), [{"conversation": talk.id, "right": 0.0, "tokens": 0}]
-        )
+        Sample({"question": q.id, "conversation": talk.id}, (talk, q), {"right": 0.0, "tokens": 0})
         for talk in talks
         for q in talk.questions
     ]
 
     def solver(name: str) -> Solver:
-        contexts: dict[str, Context] = {}
+        @lru_cache(1)  # questions of a conversation follow one another
+        def context(talk: Conversation) -> Context:
+            return context_of(name, talk, resources, room)
 
-        def solve(sample: Sample, attempt: Attempt) -> None:
+        def solve(sample: Sample, row: Row) -> None:
             talk, question = sample.data
-            if talk.id not in contexts:
-                contexts[talk.id] = context_of(name, talk, resources, room)
-            read = contexts[talk.id](question)
+            read = context(talk)(question)
             before = f"What was said before:\n{read}\n\n" if read else ""
             messages = [SystemMessage(_ORDER), HumanMessage(f"{before}Question: {question.text}")]
             reply = ask(resources, messages, _ANSWER_TOKENS)
             tokens = sum(count_tokens(str(message.content)) for message in messages)
-            right = float(is_right(question, reply))
-            attempt.rows[0] |= {
-                "conversation": talk.id,
-                "right": right,
-                "tokens": tokens,
-                "reply": reply,
-            }
+            row |= {"right": float(is_right(question, reply)), "tokens": tokens, "reply": reply}
 
         return solve
 
@@ -112,12 +101,10 @@ def is_right(question: Question, reply: str) -> bool:
 def context_of(name: str, talk: Conversation, resources: Resources, room: int) -> Context:
     """Return what gives the context ``name`` for questions about ``talk``."""
     if name == "recall":
-        folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        memory = remember(talk, resources.embedder, folder.name)
+        facts_of = remember(talk, resources.embedder)
 
-        def recall(question: Question, folder: object = folder) -> str:
-            facts = memory.recall(question.text, limits=Limits(facts=_FACTS), at=question.at)
-            lines = [f"{day_of(f.at)} {f.speaker}: {f.passage}" for f in facts]
+        def recall(question: Question) -> str:
+            lines = list(map(line_of_fact, facts_of(question)))
             return "\n".join(lines[: fitting(lines, BUDGET)])
 
         return recall

@@ -16,8 +16,7 @@ Rankers: ``bm25`` is Lucene's BM25 with k1 1.5 and b 0.75 over Porter stems with
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from itertools import accumulate, combinations, takewhile
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from stategate.evals.core.statistics import paired_tests, summary_row
-from stategate.evals.core.task import Attempt, Row, Sample, Solver, Summary, Task
+from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.evals.memory.published import (
     Conversation,
     Question,
@@ -43,6 +42,7 @@ from stategate.nodes.retrieval.corpus import TextIndex
 from stategate.nodes.retrieval.ranking import bm25_over
 from stategate.nodes.retrieval.remember import Memory
 from stategate.stores.memory.recall import Limits
+from stategate.stores.memory.records import Fact
 from stategate.stores.text import day_of
 from stategate.stores.tokens import count_tokens
 
@@ -73,100 +73,91 @@ _TESTED = (
 _DEPTH = 50
 #: What ranks a question's turns: their ids, best first, the best score, and what stands in a prompt for
 #: a turn, where that is not all of it.
-Ranking = Callable[[str, float | None], tuple[list[str], float | None, Mapping[str, str]]]
+Ranking = Callable[[Question], tuple[list[str], float | None, Mapping[str, str]]]
 
 
 def evidence_task(settings: Evidence) -> Task:
-    """Return the task: every question's turns ranked by every agent, a conversation a sample."""
+    """Return the task: every question's turns ranked by every agent."""
     require_names("rankers", settings.agents, RANKERS)
-    agents = list(dict.fromkeys(settings.agents))
-    conversations = READERS[settings.command()](settings.file)[: settings.limit]
+    talks = READERS[settings.command()](settings.file)[: settings.limit]
+    samples = [
+        Sample({"question": q.id, "conversation": talk.id}, (talk, q), _facts_of(q))
+        for talk in talks
+        for q in talk.questions
+    ]
     args = {
         **settings.args(),
         "data": identity_of(settings.file),
-        "conversations": len(conversations),
-        "questions": sum(len(c.questions) for c in conversations),
+        "conversations": len(talks),
+        "questions": len(samples),
     }
-    samples = [
-        Sample({"conversation": c.id}, c, [_facts_of(q, c.id) for q in c.questions])
-        for c in conversations
-    ]
     config = load_config(settings.config, list(settings.overrides))
     embedder = Resources(None, config.embedder).embedder
 
     def solver(name: str) -> Solver:
-        def solve(sample: Sample, attempt: Attempt) -> None:
-            talk: Conversation = sample.data
-            lines = {turn.id: line_of(turn) for turn in talk.turns}
-            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-                ranking = ranking_by(name, talk, embedder, folder)
-                for row, question in zip(attempt.rows, talk.questions, strict=True):
-                    turns, best, passages = ranking(question.text, question.at)
-                    within = _within(turns, {**lines, **passages})
-                    row |= _facts_of(question, talk.id)
-                    row |= {"score": best, **measured(talk, question, turns, within)}
+        @lru_cache(1)  # questions of a conversation follow one another
+        def ranking_of(talk: Conversation) -> tuple[Ranking, dict[str, str]]:
+            return ranking_by(name, talk, embedder), {t.id: line_of(t) for t in talk.turns}
+
+        def solve(sample: Sample, row: Row) -> None:
+            talk, question = sample.data
+            ranking, lines = ranking_of(talk)
+            turns, best, passages = ranking(question)
+            shown = [passages.get(id_, lines[id_]) for id_ in turns]
+            within = turns[: fitting(shown, BUDGET)]
+            row |= {**sample.failure, "score": best, **measured(talk, question, turns, within)}
 
         return solve
 
-    scorer = partial(summarise, agents=agents, seed=settings.seed)
-    return Task(agents, samples, solver, scorer, args, "questions", "conversation")
+    scorer = partial(summarise, agents=settings.agents, seed=settings.seed)
+    return Task(settings.agents, samples, solver, scorer, args, "questions", "question")
 
 
-def _facts_of(question: Question, conversation: str) -> dict[str, Any]:
+def _facts_of(question: Question) -> dict[str, Any]:
     return {
-        "question": question.id,
         "category": question.category,
         "answerable": question.answerable,
         "evidence": len(question.turns),
-        "conversation": conversation,
         "score": None,
     }
 
 
-def ranking_by(name: str, conversation: Conversation, embedder: Embedder, folder: str) -> Ranking:
+def ranking_by(name: str, talk: Conversation, embedder: Embedder) -> Ranking:
     """Return the ranking of a conversation's turns by the ranker ``name``."""
     if name == "memory":
-        return _remembered(conversation, embedder, folder)
-    texts = [f"{turn.speaker}: {turn.text}" for turn in conversation.turns]
+        recall = remember(talk, embedder)
+
+        def by_memory(question: Question) -> tuple[list[str], float | None, Mapping[str, str]]:
+            facts = recall(question)
+            passages = {fact.episode_id: line_of_fact(fact) for fact in facts}
+            return list(passages), max((f.support for f in facts[:5]), default=None), passages
+
+        return by_memory
+    texts = [f"{turn.speaker}: {turn.text}" for turn in talk.turns]
     words = bm25_over(texts, stemmed=True)
     index = None if name == "bm25" else TextIndex(texts, embedder)
 
-    def ranking(
-        question: str, at: float | None
-    ) -> tuple[list[str], float | None, Mapping[str, str]]:
+    def by_text(question: Question) -> tuple[list[str], float | None, Mapping[str, str]]:
         if index is None:
-            scores = words.scores(question)
+            scores = words.scores(question.text)
             ranked = [(int(i), float(scores[i])) for i in np.argsort(-scores, kind="stable")]
         else:
             how: Any = "dense" if name == "minilm" else name
-            ranked = index.find(question, len(texts), how)
-        ids = [conversation.turns[i].id for i, _ in ranked]
+            ranked = index.find(question.text, len(texts), how)
+        ids = [talk.turns[i].id for i, _ in ranked]
         return ids, ranked[0][1] if ranked else None, {}
 
-    return ranking
+    return by_text
 
 
-def _remembered(conversation: Conversation, embedder: Embedder, folder: str) -> Ranking:
-    """Return the ranking of the turns behind what memory recalls, in their order."""
-    memory = remember(conversation, embedder, folder)
+def remember(talk: Conversation, embedder: Embedder) -> Callable[[Question], list[Fact]]:
+    """Return what recalls facts for a question from a memory of the conversation.
 
-    def ranking(
-        question: str, at: float | None
-    ) -> tuple[list[str], float | None, Mapping[str, str]]:
-        facts = memory.recall(question, limits=Limits(facts=_DEPTH), at=at)
-        turns = dict.fromkeys(fact.episode_id for fact in facts)
-        passages = {
-            fact.episode_id: f"{day_of(fact.at)} {fact.speaker}: {fact.passage}" for fact in facts
-        }
-        return list(turns), max((fact.support for fact in facts[:5]), default=None), passages
-
-    return ranking
-
-
-def remember(conversation: Conversation, embedder: Embedder, folder: str) -> Memory:
-    """Return a memory in ``folder`` that holds the conversation, each turn written at its own time."""
-    url = str(Path(folder) / "memory.sqlite")
-    memory = Memory(url, embedder=embedder, user=conversation.id)
+    Each turn is written at its own time, into a folder that goes with what is returned.
+    """
+    folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    url = str(Path(folder.name) / "memory.sqlite")
+    memory = Memory(url, embedder=embedder, user=talk.id)
     memory.remember_all(
         {
             "text": turn.text,
@@ -175,20 +166,24 @@ def remember(conversation: Conversation, embedder: Embedder, folder: str) -> Mem
             "thread": turn.session,
             "id": turn.id,
         }
-        for turn in conversation.turns
+        for turn in talk.turns
     )
-    return memory
+
+    def recall(question: Question, folder: object = folder) -> list[Fact]:
+        return memory.recall(question.text, limits=Limits(facts=_DEPTH), at=question.at)
+
+    return recall
 
 
 def line_of(turn: Utterance) -> str:
     """Return a turn as a prompt shows it, with its day: what the token budget counts."""
-    day = "" if turn.at is None else f"{datetime.fromtimestamp(turn.at, UTC):%Y-%m-%d} "
+    day = "" if turn.at is None else f"{day_of(turn.at)} "
     return f"{day}{' '.join(f'{turn.speaker}: {turn.text}'.split())}"
 
 
-def _within(turns: Sequence[str], lines: Mapping[str, str]) -> Sequence[str]:
-    """Return the first turns whose lines fit into the budget."""
-    return turns[: fitting([lines[id_] for id_ in turns], BUDGET)]
+def line_of_fact(fact: Fact) -> str:
+    """Return a recalled fact's passage as a prompt shows it, with its day."""
+    return f"{day_of(fact.at)} {fact.speaker}: {fact.passage}"
 
 
 def fitting(lines: Iterable[str], budget: int) -> int:

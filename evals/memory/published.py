@@ -73,9 +73,9 @@ class Question:
     answers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Conversation:
-    """Turns in order, and what is asked about them."""
+    """Turns in order, and what is asked about them; equal to itself alone."""
 
     id: str
     turns: tuple[Utterance, ...]

@@ -28,10 +28,10 @@ def broken(serve):
 
 def task(folder, numbers, deadly=(), slow=(), away=()):
     """Double numbers; some samples kill their worker, are slow, or find no server."""
-    samples = [Sample({"number": n}, n, ({"value": 0},)) for n in numbers]
+    samples = [Sample({"number": n}, n, {"value": 0}) for n in numbers]
 
     def solver(agent):
-        def solve(sample, attempt):
+        def solve(sample, row):
             mark = folder / f"tried-{sample.data}-{time.monotonic_ns()}"
             mark.touch()
             tries = len(list(folder.glob(f"tried-{sample.data}-*")))
@@ -41,7 +41,7 @@ def task(folder, numbers, deadly=(), slow=(), away=()):
                 time.sleep(60)
             if sample.data in away and not (folder / "server").exists():
                 raise ModelUnavailable("the server is away")
-            attempt.rows[0]["value"] = sample.data * 2
+            row["value"] = sample.data * 2
 
         return solve
 

@@ -33,14 +33,6 @@ def test_a_run_directory_holds_all_that_a_table_needs(tmp_path):
     test = next(t for t in summary["tests"] if t["metric"] == "score")
     assert {"a", "b", "metric", "difference", "low", "high", "p"} <= set(test)
     assert len(read_lines(out / "episodes.jsonl")) == 12
-    for episode in read_lines(out / "episodes.jsonl"):
-        who = (episode["agent"], episode["goal"])
-        steps = [
-            row for row in read_lines(out / "steps.jsonl") if (row["agent"], row["goal"]) == who
-        ]
-        assert [row["step"] for row in steps] == list(range(episode["steps"]))
-        assert sum(row["tokens"] for row in steps) == episode["tokens"]
-        assert sum(row["seconds"] for row in steps) <= episode["seconds"] + 0.001 * len(steps)
 
 
 def test_agents_on_other_data_are_not_compared(tmp_path):
@@ -126,8 +118,8 @@ def test_advised_agents_play_the_same_goals_and_their_banks_are_named(banks, tmp
     assert {test["a"] for test in summary["tests"]} == {"none"}
     args = json.loads((out / "args.json").read_text())
     assert {"bank state", "bank trace"} <= set(args["checkpoints"])
-    steps = [json.loads(line) for line in (out / "steps.jsonl").read_text().splitlines()]
-    assert {row["agent"] for row in steps if row.get("advice")} == {"nearest", "trace"}
+    tokens = {row["agent"]: row["tokens_per_step"] for row in summary["rows"]}
+    assert tokens["none"] < min(tokens["nearest"], tokens["trace"])
 
 
 def test_the_bench_measures_search(banks):

@@ -23,20 +23,19 @@ class Doubling:
         self.stop_after = stop_after
 
     def task(self):
-        samples = [Sample({"number": n}, n, ({"value": 0.0},)) for n in range(4)]
+        samples = [Sample({"number": n}, n, {"value": 0.0}) for n in range(4)]
         names = ("numbers", "number")
         return Task(["a", "b"], samples, self.solver, self.score, self.args, *names)
 
     def solver(self, agent):
-        def solve(sample, attempt):
+        def solve(sample, row):
             if self.stop_after is not None and len(self.solved) >= self.stop_after:
                 raise KeyboardInterrupt
             self.solved.append((agent, sample.data))
-            attempt.steps.append({"step": 0})
-            attempt.rows[0]["half"] = True
+            row["half"] = True
             if (agent, sample.data) in self.failing:
                 raise RuntimeError("the lamp\nfell over")
-            attempt.rows[0]["value"] = float(sample.data * (1 + (agent == "b")))
+            row["value"] = float(sample.data * (1 + (agent == "b")))
 
         return solve
 
@@ -74,7 +73,7 @@ def test_a_stopped_run_goes_on_and_solves_nothing_twice(tmp_path):
     rest = Doubling(commit="b")
     run_task(rest.task, str(out))
     assert len(rest.solved) == 5
-    assert len(read_lines(out / "numbers.jsonl")) == len(read_lines(out / "steps.jsonl")) == 8
+    assert len(read_lines(out / "numbers.jsonl")) == 8
     assert json.loads((out / "args.json").read_text())["resumed"][0]["commit"] == "b"
     nothing = Doubling()
     run_task(nothing.task, str(out))
@@ -83,43 +82,13 @@ def test_a_stopped_run_goes_on_and_solves_nothing_twice(tmp_path):
         run_task(Doubling(seed=4).task, str(out))
 
 
-def test_a_sample_with_several_rows_is_done_when_all_are_there(tmp_path):
-    def solver(_):
-        def solve(sample, attempt):
-            for place, row in enumerate(attempt.rows):
-                if place == 2 and sample.data == "long":
-                    raise ValueError("no third turn")
-                row |= {"turn": place, "right": True}
-
-        return solve
-
-    dialogue = Sample({"dialogue": "d"}, "long", [{"right": False}] * 3)
-    task = Task(["a"], [dialogue], solver, lambda rows: ([], []), ARGS, "turns")
-    run_task(lambda: task, str(tmp_path / "run"))
-    made = read_lines(tmp_path / "run" / "turns.jsonl")
-    assert [(row["right"], bool(row["error"])) for row in made] == [
-        (True, False),
-        (True, False),
-        (False, True),
-    ]
-    path = tmp_path / "run" / "turns.jsonl"
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
-    run_task(lambda: task, str(tmp_path / "run"))
-    assert len(read_lines(tmp_path / "run" / "turns.jsonl")) == 3
-
-
 def test_a_failure_is_counted_and_keeps_what_was_there(tmp_path):
     out = tmp_path / "run"
     summary = run_task(Doubling(failing={("b", 3)}).task, str(out))
     assert [row["n"] for row in summary["rows"]] == [4, 4]
     assert summary["rows"][1]["value"] == 1.5
     (error,) = read_lines(out / "errors.jsonl")
-    assert error == {
-        "agent": "b",
-        "number": 3,
-        "step": 1,
-        "error": "RuntimeError: the lamp fell over",
-    }
+    assert error == {"agent": "b", "number": 3, "error": "RuntimeError: the lamp fell over"}
     failed = next(row for row in read_lines(out / "numbers.jsonl") if row["error"])
     assert (failed["value"], failed["half"]) == (0.0, True)
 

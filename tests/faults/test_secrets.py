@@ -129,7 +129,7 @@ def test_a_plug_in_s_error_tells_no_key(monkeypatch, tmp_path):
     monkeypatch.setenv("STRANGERS_API_KEY", key)
 
     def solver(agent):
-        def solve(sample, attempt):
+        def solve(sample, row):
             raise RuntimeError(f"401 for {key!r}\nof {{'x-key': '{key}'}}")
 
         return solve
