@@ -1,13 +1,13 @@
 """Benchmarks: the shop, a step of the graph without a model, and state banks by size.
 
-Each yields rows, one measurement after another. ``cpu`` figures are processor time, which other
-programs on the machine do not lengthen.
+Each yields rows, one measurement after another.
 """
 
 import random
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,7 @@ def bench_webshop(settings: BenchWebshop) -> Iterator[Row]:
     goals = rng.sample(shop.goals, min(500, len(shop.goals)))
     searched = timed(lambda goal: shop.search(goal["instruction_text"]), goals)
     row = {"agent": f"webshop {len(shop.products)} products", "n": len(rates)}
-    row |= {"load_s": load, **with_errors({"steps_per_s": rates})}
-    yield row | {f"search_{name}": value for name, value in searched.items()}
+    yield {**row, "load_s": load, **with_errors({"steps_per_s": rates}), **searched}
 
 
 def _walk(shop: WebShop, rng: random.Random, seconds: float) -> float:
@@ -85,7 +84,7 @@ def bench_step(settings: BenchStep) -> Iterator[Row]:
         updates = leader.stream({"task": {"goal": goal}}, stream_mode="updates")
         moves.append([update["act"]["action"] for update in updates if "act" in update])
     for kind in _KINDS:
-        times: dict[str, list[float]] = {"step_ms": [], "cpu_ms": [], "build_context_ms": []}
+        times: list[float] = []
         for goal in range(_GOALS):
             values: dict[str, Any] = {
                 "env": shop,
@@ -95,39 +94,28 @@ def bench_step(settings: BenchStep) -> Iterator[Row]:
                 "memory": ["short_term"],
             }
             graph = build_graph(load_config(values), False)
-            _play(graph, goal, {name: [] for name in times})
-            _play(graph, goal, times)
-        yield {"agent": f"{kind}, warm", "n": len(times["step_ms"]), **with_errors(times)}
+            _play(graph, goal)
+            times += _play(graph, goal)
+        yield {"agent": f"{kind}, warm", "n": len(times), **with_errors({"step_ms": times})}
 
 
-def _play(graph: Graph, goal: int, times: dict[str, list[float]]) -> None:
-    """Play one episode; add the milliseconds of each step and of its ``build_context``."""
-    before, busy = time.perf_counter(), time.process_time()
-    last = before
+def _play(graph: Graph, goal: int) -> list[float]:
+    """Play one episode; return the milliseconds of each step."""
+    ends = [time.perf_counter()]
     for update in graph.stream({"task": {"goal": goal}}, stream_mode="updates"):
-        now = time.perf_counter()
-        if "build_context" in update:
-            times["build_context_ms"].append(1000 * (now - last))
         if "write_memory" in update:
-            times["step_ms"].append(1000 * (now - before))
-            times["cpu_ms"].append(1000 * (time.process_time() - busy))
-            before, busy = now, time.process_time()
-        last = now
+            ends.append(time.perf_counter())
+    return [1000 * (end - start) for start, end in pairwise(ends)]
 
 
 def timed(call: Callable[[Any], object], inputs: Iterable[Any]) -> dict[str, float]:
-    """Return p50 and p95 of the milliseconds of ``call`` by clock and processor."""
-    clock, processor = [], []
+    """Return p50 and p95 of the milliseconds of ``call``."""
+    times = []
     for one in inputs:
-        started, cpu = time.perf_counter(), time.process_time()
+        started = time.perf_counter()
         call(one)
-        clock.append(1000 * (time.perf_counter() - started))
-        processor.append(1000 * (time.process_time() - cpu))
-    return {
-        f"{name}_p{share}": round(float(np.percentile(values, share)), 3)
-        for name, values in (("ms", clock), ("cpu_ms", processor))
-        for share in (50, 95)
-    }
+        times.append(1000 * (time.perf_counter() - started))
+    return {f"search_ms_p{p}": round(float(np.percentile(times, p)), 3) for p in (50, 95)}
 
 
 def bench_bank(settings: BenchBank) -> Iterator[Row]:
@@ -164,10 +152,9 @@ def _of_size(seeds: Vector, size: int, seed: int) -> Row:
 
         timed(search, queries[:20])  # warm
         times = timed(search, queries)
-        row = {"agent": f"{size} states", "states": size, "n": _QUERIES, "index_s": indexed}
-        row |= {f"search_{name}": value for name, value in times.items()}
         store.close()
-        return row
+        row = {"agent": f"{size} states", "states": size, "n": _QUERIES, "index_s": indexed}
+        return row | times
 
 
 def _moved(seeds: Vector, size: int, rng: np.random.Generator) -> Iterator[Vector]:

@@ -3,7 +3,7 @@
 What runs an evaluation is imported when it is needed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -72,12 +72,6 @@ class Evaluation(Settings):
 
         plain: dict[str, Any] = public_config(self.model_dump(mode="json"))
         return plain
-
-    def render(self, summary: Mapping[str, Any]) -> str:
-        """Return a summary as a terminal shows it."""
-        from stategate.evals.core.run_directory import summary_text
-
-        return summary_text(summary)
 
 
 class Configured(Evaluation):

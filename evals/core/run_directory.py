@@ -44,14 +44,6 @@ class Run:
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     pictures: tuple[Path, ...] = ()
 
-    @property
-    def episodes(self) -> list[dict[str, Any]]:
-        """The rows of ``episodes.jsonl``, the latest of each agent and goal."""
-        latest = {
-            (row.get("agent"), row.get("goal")): row for row in self.tables.get("episodes", ())
-        }
-        return list(latest.values())
-
 
 def find_runs(roots: Iterable[Path]) -> list[Path]:
     """Return the run directories under ``roots`` (two levels deep), newest first."""
@@ -132,16 +124,21 @@ def _fill(row: Mapping[str, Any], run: Run) -> Story:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return summary rows as a table, each value ± its standard error."""
+    """Return summary rows as a table for a terminal."""
     from tabulate import tabulate
 
+    heads, data = cells(rows)
+    return tabulate(data, heads, tablefmt="simple", disable_numparse=True)
+
+
+def cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and the cells of summary rows, each value ± its standard error."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
     columns = [c for c in columns if _BESIDE.sub("", c) not in {*columns} - {c}]
     if not any(row.get("cost") for row in rows):  # a local model's is nil
         columns = [column for column in columns if column != "cost"]
-    cells = [[_cell(row, column) for column in columns] for row in rows]
     heads = [_SHOWN.get(column, (column, 1, 0))[0] for column in columns]
-    return tabulate(cells, heads, tablefmt="simple", disable_numparse=True)
+    return heads, [[_cell(row, column) for column in columns] for row in rows]
 
 
 def summary_text(summary: Mapping[str, Any]) -> str:

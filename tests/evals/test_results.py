@@ -112,7 +112,7 @@ def folder(tmp_path):
 def test_a_run_is_read_and_its_torn_row_is_left_where_it_is(folder):
     before = (folder / "steps.jsonl").read_bytes()
     run = read_run(folder)
-    assert [row["agent"] for row in run.episodes] == ["a", "a", "b", "b"]
+    assert [row["agent"] for row in run.tables["episodes"]] == ["a", "a", "b", "b"]
     assert (folder / "steps.jsonl").read_bytes() == before
     assert find_runs([folder.parents[1]]) == [folder]
 

@@ -152,7 +152,7 @@ def test_a_run_directory_with_a_pipe_and_a_huge_picture_opens(tmp_path, monkeypa
     (tmp_path / "runs" / "gone" / "args.json").symlink_to(tmp_path / "nowhere")
     opened = read_run(run)
     assert [picture.name for picture in opened.pictures] == ["small.png"]
-    assert len(opened.episodes) == 1
+    assert len(opened.tables["episodes"]) == 1
     assert find_runs([tmp_path / "runs"]) == [run]
     with gzip.open(run / "turns.jsonl.gz", "wb", 9) as file:
         file.write(b"0" * (5 << 20))

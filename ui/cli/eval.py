@@ -5,6 +5,7 @@ from typing import Any
 
 import typer
 
+from stategate.evals.core.run_directory import summary_text
 from stategate.evals.settings import BENCHES, EVALUATIONS, Evaluation, Replay
 from stategate.stores.runs import read_rows
 from stategate.ui.cli.main import examples
@@ -34,7 +35,7 @@ def run_evaluation(settings: Evaluation) -> None:
         summary = settings.run()
     wrote(settings.json_target, summary)
     if settings.json_target != "-":
-        typer.echo(settings.render(summary))
+        typer.echo(summary_text(summary))
         errors = Path(settings.out) / "errors.jsonl"
         for row in read_rows(errors)[:3] if errors.exists() else ():
             say(f"{row['agent']} failed: {row['error']}; see {errors}", "red")
@@ -42,16 +43,6 @@ def run_evaluation(settings: Evaluation) -> None:
     counted = [row for row in summary["rows"] if "errors" in row]
     if counted and all(row["n"] and row["errors"] >= row["n"] for row in counted):
         raise typer.Exit(1)
-
-
-def _tell_errors(path: Path) -> None:
-    """Print the first errors of a run."""
-    errors = read_rows(path) if path.exists() else []
-    for row in errors[:3]:
-        what = ", ".join(f"{k} {row[k]}" for k in row if k not in ("agent", "step", "error"))
-        say(f"{what} ({row['agent']}) failed: {row['error']}", "red")
-    if len(errors) > 3:
-        say(f"… and {len(errors) - 3} more failed", "red")
 
 
 def add_command(group: typer.Typer, model: type[Evaluation], name: str = "") -> None:

@@ -1,13 +1,20 @@
 """The Runs tab: six findings, and any run directory with its table, tests, plots and episodes."""
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import gradio as gr
 from markupsafe import Markup
 
-from stategate.evals.core.run_directory import Run, find_runs, outcome_of, read_run, read_stories
+from stategate.evals.core.run_directory import (
+    Run,
+    cells,
+    find_runs,
+    outcome_of,
+    read_run,
+    read_stories,
+)
 from stategate.stores.errors import UserError
 from stategate.ui.app.guard import PUBLISHED, bounds
 from stategate.ui.app.html import empty, macros, note, short
@@ -63,37 +70,23 @@ class RunsTab(common.Tab):
         if not folder:
             return self.idle()
         run = read_run(bounds.require_place(folder))
-        rows, tests = table(run.summary.get("rows")), table(run.summary.get("tests"))
-        episodes = [_episode(row) for row in run.episodes]
-        return {
+        episodes = [_episode(row) for row in run.tables.get("episodes", ())]
+        update: Update = {
             self.panel: gr.update(visible=True),
             self.facts: facts_of(run),
-            self.rows: gr.update(value=rows, visible=bool(rows)),
-            self.tests: gr.update(value=tests, visible=bool(tests)),
             self.episodes: gr.update(value=episodes, visible=bool(episodes)),
         }
+        for name, frame_ in (("rows", self.rows), ("tests", self.tests)):
+            heads, data = cells(run.summary.get(name) or ())
+            value = {"headers": heads, "data": data} if data else None
+            update[frame_] = gr.update(value=value, visible=bool(data))
+        return update
 
     def wire(self, opened: gr.Tab) -> None:
         """Connect; ``opened`` is the tab."""
         opened.select(self.choices, None, [self.choice, self.stories], **QUIET)
         self.stories.click(self.pick, None, [self.choice], **QUIET)
         self.choice.change(self.open, [self.choice], self.outputs, **QUIET)
-
-
-def table(
-    rows: Sequence[Mapping[str, object]] | None,
-) -> dict[str, list[str] | list[list[str]]] | None:
-    """Return rows as a table, a standard error beside its value; None where there are none."""
-    names = [n for n in dict.fromkeys(n for row in rows or () for n in row) if n[-3:] != "_se"]
-    data = [[_cell(row.get(name), row.get(f"{name}_se")) for name in names] for row in rows or ()]
-    return {"headers": names, "data": data} if data else None
-
-
-def _cell(value: object, error: object) -> str:
-    if isinstance(value, float):
-        spread = f" ± {error:.3g}" if isinstance(error, float) else ""
-        return f"{value:.4g}{spread}"
-    return "" if value is None else short(value, 90)
 
 
 def facts_of(run: Run) -> Markup:
