@@ -29,6 +29,12 @@ def label(action: str) -> str:
     return f"{verb_of(action)} …" if takes_text(action) else target_of(action)
 
 
+def short(text: object, width: int = 80) -> str:
+    """Fold white space and cut to ``width`` characters."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= width else line[: width - 1].rstrip() + "…"
+
+
 def things(actions: Sequence[str]) -> str:
     """Return what people call these actions: ``buttons and links`` where they are pressed."""
     pressed = {verb_of(action) for action in actions} - {""}

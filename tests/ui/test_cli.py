@@ -21,13 +21,9 @@ import stategate.ui.cli.serve
 from stategate.graph import Session, build_graph, load_config
 from stategate.nodes.protocols import Piece
 from stategate.nodes.registry import registry
-from stategate.stores.home import home
-from stategate.stores.traces import Event
-from stategate.stores.traces.store import TraceStore
 from stategate.ui.cli.doctor import CHECKS, DoctorSettings, examine
 from stategate.ui.cli.main import app
-from stategate.ui.cli.run import episode_dict
-from stategate.ui.cli.transcript import Transcript
+from stategate.ui.cli.run import Transcript, episode_dict
 from tests.kit import call, refused, run_command
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -328,14 +324,6 @@ def told(name, *overrides):
 
 def test_everything_is_looked_at_without_a_fault():
     assert all("Error:" not in told(name)[1] for name in CHECKS)
-
-
-def test_a_damaged_store_is_named_with_what_to_do():
-    TraceStore(home() / "traces.sqlite").write_step("e", 0, [Event("OBS", "x" * 30_000, 0)])
-    assert told("stores")[0]
-    (home() / "long_term.sqlite").write_bytes(b"no database at all " * 100)
-    ok, text = told("stores")
-    assert (ok, "long_term.sqlite" in text) == (False, True)
 
 
 def test_a_model_without_its_key_and_an_embedder_without_its_packages(monkeypatch):

@@ -31,7 +31,7 @@ from stategate.ui.app.tabs.memory import MemoryTab
 from stategate.ui.app.tabs.runs import ROOTS, RunsTab
 from stategate.ui.app.tabs.settings import as_yaml, config_of, render_kinds
 from stategate.ui.app.tabs.threads import ThreadsTab
-from stategate.ui.cli.transcript import kept_line
+from stategate.ui.cli.run import kept_line
 from tests.evals.test_replay import OPENAI
 from tests.graph.test_middleware import ASK, read_page
 

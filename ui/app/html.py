@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 from stategate.envs.protocols import takes_text, verb_of
 from stategate.nodes.protocols import Piece
 from stategate.ui.actions import costs_of, figure, label, split_action, things
+from stategate.ui.actions import short as short
 
 #: What a component's template engine would read inside a value (``${x}``, ``{{x}}``).
 _TEMPLATE = str.maketrans({"{": "&#123;", "}": "&#125;", "$": "&#36;", "`": "&#96;"})
@@ -89,12 +90,6 @@ def brief(seconds: float) -> str:
 def day(at: float | None) -> str:
     """Say a time, in UTC; "" for none."""
     return "" if at is None else time.strftime("%Y-%m-%d %H:%M", time.gmtime(at))
-
-
-def short(text: object, width: int = 80) -> str:
-    """Fold white space and cut to ``width`` characters."""
-    line = " ".join(str(text).split())
-    return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
 def whole_size(piece: Piece) -> int:

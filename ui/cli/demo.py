@@ -14,12 +14,11 @@ from stategate.graph.session import Session, StepResult
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.stores.settings import CommaList, ConfigName, Overrides, Settings, option
-from stategate.ui.actions import who_plays
+from stategate.ui.actions import short, who_plays
 from stategate.ui.cli import output
 from stategate.ui.cli.output import heading, say
-from stategate.ui.cli.run import task_of
+from stategate.ui.cli.run import page_lines, task_of
 from stategate.ui.cli.settings_command import command, single
-from stategate.ui.cli.transcript import cut, page_lines
 
 app = single()
 _TASKS = 30  # that are tried until the memories end differently
@@ -171,7 +170,7 @@ def _moment(out: Console, plays: Sequence[Play], owner: Play, at: int) -> None:
         heading(out, " and ".join(kind for kind, *_ in readers))
         lines = [line for line in text.splitlines() if line.strip()]
         for line in lines[:_LINES]:
-            say(f"  │ {cut(line, 74)}")
+            say(f"  │ {short(line, 74)}")
         if len(lines) > _LINES:
             say(f"  │ … and {len(lines) - _LINES} more lines", "dim")
         for kind, action, tokens, lost in readers:

@@ -1,12 +1,9 @@
 """``stategate doctor``: whether everything is here that is needed. Nothing is fetched."""
 
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Callable
-from contextlib import closing
 from importlib.util import find_spec
-from pathlib import Path
 from typing import NamedTuple
 
 import typer
@@ -45,7 +42,7 @@ class DoctorSettings(Settings):
 
 @command(app, "stategate doctor --json -")
 def doctor(settings: DoctorSettings) -> None:
-    """Check folders, disk, stores, assets, model and embedder. Fetches nothing.
+    """Check folders, disk, assets, model and embedder. Fetches nothing.
 
     Exit code 1 if something is wrong; each line says what to do.
     """
@@ -89,27 +86,6 @@ def check_assets(_: DoctorSettings) -> str:
     return f"here and checked: {', '.join(here) or 'none'}{fetched}"
 
 
-def check_stores(_: DoctorSettings) -> str:
-    """Let SQLite check each database of this home."""
-    patterns = ("*.sqlite", "banks/*/*.sqlite", "corpora/*/*.sqlite")
-    files = {path for pattern in patterns for path in home().glob(pattern)}
-    files |= set(cache().glob("*.sqlite"))
-    if damaged := [f"{path} ({why})" for path in sorted(files) if (why := _damage(path))]:
-        fix = "restore a backup; embeddings.sqlite can be deleted, it is made again"
-        raise UserError(f"damaged: {', '.join(damaged)}: {fix}")
-    return f"{len(files)} databases are whole, {sum(p.stat().st_size for p in files) / 1e6:.0f} MB"
-
-
-def _damage(path: Path) -> str:
-    """Return what SQLite finds wrong with a file, "" where nothing is."""
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
-            verdict = str(db.execute("pragma quick_check(1)").fetchone()[0])
-    except sqlite3.Error as error:
-        return str(error)
-    return "" if verdict == "ok" else verdict.splitlines()[0][:80]
-
-
 def check_model(settings: DoctorSettings) -> str:
     """Say whether the chat model could answer."""
     llm = load_config(settings.config, settings.overrides).llm
@@ -137,7 +113,6 @@ def _need(kind: str, other: str) -> None:
 CHECKS: dict[str, Callable[[DoctorSettings], str]] = {
     "home": check_home,
     "assets": check_assets,
-    "stores": check_stores,
     "model": check_model,
     "embedder": check_embedder,
 }

@@ -2,10 +2,8 @@
 
 import json
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -15,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from stategate.stores import files
-from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.progress import Progress
 from stategate.stores.text import printable
 
@@ -83,18 +80,6 @@ def stoppable(how: str) -> Iterator[None]:
     except KeyboardInterrupt:
         say(f"\nstategate: stopped; {how}", stderr=True)
         raise typer.Exit(130) from None
-
-
-def check_target(target: str | None) -> None:
-    """Refuse a JSON file that cannot be written."""
-    if target is None or target == "-":
-        return
-    path = Path(target).expanduser()
-    if path.is_dir():
-        raise UserError(f"cannot write '{target}': it is a folder, name a file")
-    with user_error_context(f"cannot write '{target}'", "name another file"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=path.parent).close()
 
 
 def write_json(target: str, value: object) -> None:

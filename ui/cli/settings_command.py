@@ -15,7 +15,6 @@ from stategate.nodes.registry import first_problem
 from stategate.stores.errors import UserError
 from stategate.stores.settings import comma_list, command_line_of
 from stategate.ui.cli.main import examples
-from stategate.ui.cli.output import check_target
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -56,17 +55,11 @@ def command(
 
 
 def flags_of(function: Callable[..., Any], model: type[BaseModel]) -> Any:
-    """Return ``function(settings)`` as a function of one parameter a flag, as typer reads it.
-
-    A JSON file that cannot be written is refused before the work whose result it is to hold.
-    """
+    """Return ``function(settings)`` as a function of one parameter a flag, as typer reads it."""
 
     @functools.wraps(function)
     def run(**values: object) -> object:
-        settings = read_flags(model, values)
-        target = values.get("json_target")
-        check_target(None if target is None else str(target))
-        return function(settings)
+        return function(read_flags(model, values))
 
     parameters = [_parameter(name, model.model_fields[name]) for name in _ordered(model)]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -1,30 +1,68 @@
-"""``stategate bank``: make banks of experience from recorded episodes."""
+"""``stategate traces``, ``bank`` and ``checkpoints``: recorded episodes, and what comes of them."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from stategate.graph import checkpoints
 from stategate.graph.config import load_config
 from stategate.nodes.resources import Resources
-from stategate.stores.bank import bank
+from stategate.stores.bank.bank import bank_place
 from stategate.stores.errors import UserError
-from stategate.stores.settings import (
-    ConfigName,
-    Limit,
-    Overrides,
-    Settings,
-    argument,
-    option,
-)
+from stategate.stores.home import home
+from stategate.stores.settings import ConfigName, Limit, Overrides, Settings, argument, option
+from stategate.stores.traces.store import TraceStore
 from stategate.trainers.bank import build_state_bank, build_trace_bank, read_episodes
 from stategate.ui.cli.output import say, working
 from stategate.ui.cli.settings_command import command, command_group
 
-app = command_group(
+traces_app = command_group(
+    "Export recorded episodes: every event of every episode.",
+    "stategate traces export all.jsonl",
+)
+checkpoints_app = command_group(
+    "Tend the checkpoints of threads.",
+    "stategate checkpoints prune --days 30",
+)
+bank_app = command_group(
     "Make banks of experience.",
     "stategate bank build runs/p.sqlite --include-incorrect",
     "stategate run webshop-experience --goal 3 --set context.bank=state",
 )
+
+
+class ExportSettings(Settings):
+    """Which database, and where its episodes go."""
+
+    target: Path = argument(..., "The JSONL file to write.")
+    db: Path | None = option(None, "The database; $STATEGATE_HOME/traces.sqlite.", metavar="FILE")
+
+
+@command(traces_app, "stategate traces export all.jsonl")
+def export(settings: ExportSettings) -> None:
+    """Write every episode to JSONL, one a line, whole or not at all."""
+    # A database that is named must be there, or a slip would look like no episodes.
+    if settings.db is not None and not settings.db.expanduser().is_file():
+        raise UserError(f"no trace database '{settings.db}': the default one needs no --db")
+    count = TraceStore(settings.db or home() / "traces.sqlite").export_jsonl(settings.target)
+    say(f"{count} episodes in {settings.target}")
+
+
+class PruneSettings(Settings):
+    """What is kept, and of which threads."""
+
+    where: str | None = option(None, "Another file or PostgreSQL URL.", metavar="FILE|URL")
+    days: float | None = option(None, "Threads without a newer checkpoint go whole.", ge=0)
+    thread: tuple[str, ...] = option((), "Just these threads; repeatable.")
+
+
+@command(checkpoints_app, "stategate checkpoints prune --thread monday")
+def prune(settings: PruneSettings) -> None:
+    """Keep the newest checkpoint of each thread: one cannot go back to earlier steps any more."""
+    age = None if settings.days is None else settings.days * 86_400
+    saver = checkpoints.open_saver(settings.where or str(home() / "checkpoints.sqlite"))
+    gone, whole = checkpoints.prune(saver, age, settings.thread)
+    say(f"{gone} checkpoints are gone, {whole} threads with all of theirs")
 
 
 class BuildSettings(Settings):
@@ -42,7 +80,7 @@ class BuildSettings(Settings):
     overrides: Overrides = ()
 
 
-@command(app, "stategate bank build runs/p.sqlite --include-incorrect")
+@command(bank_app, "stategate bank build runs/p.sqlite --include-incorrect")
 def build(settings: BuildSettings) -> None:
     """Build a bank from recorded episodes; run it again after a kill and it goes on."""
     with working("reading the episodes"):
@@ -51,7 +89,7 @@ def build(settings: BuildSettings) -> None:
     _tell_problems(read.problems, "not read")
     if not episodes:
         raise UserError("no episode to learn from: give other traces, or --include-incorrect")
-    place = str(bank.bank_place(settings.out, settings.kind))
+    place = str(bank_place(settings.out, settings.kind))
     config = load_config(settings.config, settings.overrides)
     resources = Resources(config.llm, config.embedder, env=config.env)
     make = build_trace_bank if settings.kind == "trace" else build_state_bank
