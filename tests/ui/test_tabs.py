@@ -41,8 +41,8 @@ PUBLISHED = ROOTS[-1]
 
 @pytest.fixture(scope="module")
 def runs_tab():
-    with gr.Blocks():
-        return RunsTab()
+    with gr.Blocks(), gr.Tab() as tab:
+        return RunsTab(tab)
 
 
 def test_every_published_run_opens_under_its_own_name(runs_tab):
@@ -97,8 +97,8 @@ def test_wishes_stand_first_and_a_search_says_why(home):
     memory = Memory(embedder=HashingEmbedder(), user=owner)
     for text in ("Always answer in metric units.", "My boat is called Albatros.", "I keep bees."):
         memory.remember(text)
-    with gr.Blocks():
-        tab = MemoryTab(agents)
+    with gr.Blocks(), gr.Tab() as opened:
+        tab = MemoryTab(agents, opened)
     said = [row[1] for row in tab.show()[tab.facts]["value"]]
     assert said == ["Always answer in metric units.", "I keep bees.", "My boat is called Albatros."]
     found = tab.look(owner, "What is my boat called?")[tab.facts]

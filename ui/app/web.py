@@ -62,13 +62,13 @@ def make_app(agents: Agents) -> gr.Blocks:
             with gr.Tab("QA", id="qa") as tab:
                 QaTab(app).wire(tab)
             with gr.Tab("Memory", id="memory") as tab:
-                MemoryTab(agents).wire(tab)
+                MemoryTab(agents, tab)
             with gr.Tab("Threads", id="threads"):
-                ThreadsTab().wire()
+                ThreadsTab()
             with gr.Tab("Runs", id="runs") as tab:
-                RunsTab().wire(tab)
+                RunsTab(tab)
             with gr.Tab("Settings", id="settings") as tab:
-                SettingsTab(app, episode).wire(tab, places, pipeline)
+                SettingsTab(app, episode, tab, places)
         compare.wire(compare_tab, episode, places)
 
         opened = blocks.load(lambda tab: tab, [app.tab], [app.tab], js=asset("tab.js"), **QUIET)

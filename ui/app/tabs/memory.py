@@ -24,7 +24,7 @@ _BANK = ["id", "worth", "task", "state or question, advice, origin"]
 class MemoryTab(Tab):
     """The tab's components and what they do."""
 
-    def __init__(self, agents: Agents) -> None:
+    def __init__(self, agents: Agents, opened: gr.Tab) -> None:
         self._agents = agents
         with gr.Row(elem_classes="sg-agentbar"):
             self.whose = choice("Whose memory", "memory-whose", 180, allow_custom_value=True)
@@ -38,9 +38,9 @@ class MemoryTab(Tab):
         self.status = gr.HTML(elem_id="sg-memory-status")
         self.facts = frame("facts", "Facts", _FACTS, column_widths=_WIDTHS)
         self.selected = gr.State(None)
-        self.outputs = self.parts()
+        self._wire(opened)
         with gr.Accordion("Banks of experience", open=False, elem_id="sg-banks"):
-            self.banks = BanksPanel()
+            BanksPanel(opened)
 
     @on_event
     def show(self) -> Update:
@@ -100,9 +100,8 @@ class MemoryTab(Tab):
         message = f"Forgotten: {gone}." if counts["facts"] else "Nothing was there to forget."
         return {**self.look(whose, words), self.status: note(message, "good")}
 
-    def wire(self, opened: gr.Tab) -> None:
-        """Connect; ``opened`` is the tab."""
-        seen, places, how = [self.whose, self.words], self.outputs, QUIET
+    def _wire(self, opened: gr.Tab) -> None:
+        seen, places, how = [self.whose, self.words], self.parts(), QUIET
         opened.select(self.show, None, places, **how)
         for event in (self.find.click, self.words.submit, self.whose.input):
             event(self.look, seen, places, **how)
@@ -110,17 +109,20 @@ class MemoryTab(Tab):
         self.forget.click(self.forget_facts, [*seen, self.selected], places, **how)
         self.forget_all.click(lambda: gr.update(visible=True), None, [self.sure], **how)
         self.sure.click(self.forget_facts, [self.whose], places, **how)
-        self.banks.wire(opened)
 
 
 class BanksPanel(Tab):
     """The rows of the banks of experience."""
 
-    def __init__(self) -> None:
+    def __init__(self, opened: gr.Tab) -> None:
         label = "Bank (choose, or type its folder)"
         self.choice = choice(label, "bank", allow_custom_value=True)
         self.status = gr.HTML(elem_id="sg-bank-status")
         self.rows = frame("bank-rows", "Rows", _BANK, show_search="search")
+        opened.select(
+            lambda: gr.update(choices=list(map(str, known_banks()))), None, [self.choice], **QUIET
+        )
+        self.choice.change(self.look, [self.choice], [self.rows, self.status], **QUIET)
 
     @on_event
     def look(self, folder: str | None) -> Update:
@@ -132,13 +134,6 @@ class BanksPanel(Tab):
         best = sorted(bank.rows(), key=lambda row: (-row.q, row.n))[:ROWS]
         label = f"{len(best)} of {len(bank):,} rows: {bank.kind} bank made with {bank.make}"
         return {self.rows: gr.update(value=[_row(r) for r in best], label=label)}
-
-    def wire(self, opened: gr.Tab) -> None:
-        """Connect; ``opened`` is the tab that holds the panel."""
-        opened.select(
-            lambda: gr.update(choices=list(map(str, known_banks()))), None, [self.choice], **QUIET
-        )
-        self.choice.change(self.look, [self.choice], [self.rows, self.status], **QUIET)
 
 
 def user_of(whose: str | None) -> str:

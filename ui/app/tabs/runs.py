@@ -33,7 +33,7 @@ _EPISODES = ["goal", "agent", "outcome", "reward", "steps", "tokens", "error"]
 class RunsTab(common.Tab):
     """The tab's components and what they do."""
 
-    def __init__(self) -> None:
+    def __init__(self, opened: gr.Tab) -> None:
         self.stories = common.clickable_html("stories")
         with gr.Row(elem_classes="sg-agentbar"):
             label = "Run directory (choose, search by typing, or write a path)"
@@ -44,7 +44,10 @@ class RunsTab(common.Tab):
             self.rows = frame("run-rows", "Results")
             self.tests = frame("run-tests", "Paired tests")
             self.episodes = frame("episodes", "Episodes", _EPISODES, show_search="filter")
-        self.outputs = [self.status, self.facts, self.panel, self.rows, self.tests, self.episodes]
+        outputs = [self.status, self.facts, self.panel, self.rows, self.tests, self.episodes]
+        opened.select(self.choices, None, [self.choice, self.stories], **QUIET)
+        self.stories.click(self.pick, None, [self.choice], **QUIET)
+        self.choice.change(self.open, [self.choice], outputs, **QUIET)
 
     def choices(self) -> Update:
         """List the runs there are, and tell the stories of the published ones."""
@@ -81,12 +84,6 @@ class RunsTab(common.Tab):
             value = {"headers": heads, "data": data} if data else None
             update[frame_] = gr.update(value=value, visible=bool(data))
         return update
-
-    def wire(self, opened: gr.Tab) -> None:
-        """Connect; ``opened`` is the tab."""
-        opened.select(self.choices, None, [self.choice, self.stories], **QUIET)
-        self.stories.click(self.pick, None, [self.choice], **QUIET)
-        self.choice.change(self.open, [self.choice], self.outputs, **QUIET)
 
 
 def facts_of(run: Run) -> Markup:

@@ -20,8 +20,8 @@ from stategate.ui.app.workspace import Workspace
 class SettingsTab(common.AgentTab):
     """The tab's components and what they do."""
 
-    def __init__(self, app: App, episode: EpisodeTab) -> None:
-        self.app, self._episode = app, episode
+    def __init__(self, app: App, episode: EpisodeTab, opened: gr.Tab, places: gr.Tabs) -> None:
+        self.app, self._episode, self._places = app, episode, places
         with gr.Row(elem_classes="sg-controls"):
             label = "Start from a preset"
             self.preset = common.choice(label, "preset", 160, choices=presets(), scale=0)
@@ -44,6 +44,7 @@ class SettingsTab(common.AgentTab):
             with common.column():
                 self.kinds = gr.HTML(render_kinds(), elem_id="sg-kinds")
         self.base = gr.State("")
+        self._wire(opened)
 
     @on_event
     def show(self, workspace: Workspace, base: str) -> Update:
@@ -81,14 +82,12 @@ class SettingsTab(common.AgentTab):
         edit: Update = {} if text == base else {self.text: text, self.base: text}
         return {self._places: gr.Tabs(selected="settings"), self.kinds: kinds, **edit}
 
-    def wire(self, opened: gr.Tab, places: gr.Tabs, pipeline: gr.HTML) -> None:
-        """Connect; ``opened`` is the tab. A node of the ``pipeline`` turns ``places`` to it."""
-        self._places = places
+    def _wire(self, opened: gr.Tab) -> None:
         tab, text = self.app.tab, [self.text, self.base, self.status]
         opened.select(self.show, [tab, self.base], text, **QUIET)
         self.preset.input(self.read, [tab, self.preset], text, **QUIET)
-        turned = [places, self.kinds, *text]
-        pipeline.click(self.turn_to, [tab, self.base], turned, **QUIET)
+        turned = [self._places, self.kinds, *text]
+        self._episode.pipeline.click(self.turn_to, [tab, self.base], turned, **QUIET)
         outputs = [*text, *self._episode.outputs]
         self.apply.click(self.use, [tab, self.text], outputs, **QUIET)
 

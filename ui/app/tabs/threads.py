@@ -1,7 +1,5 @@
 """The Threads tab: any agent's thread, and what each builder would have shown call by call."""
 
-from dataclasses import dataclass
-
 import gradio as gr
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -24,12 +22,8 @@ _MOST = 300  # characters of a message that a cell shows
 _HINT = "A JSON file, or a checkpoint database and a thread (agent.sqlite#thread-1)"
 
 
-@dataclass
-class Opened:
-    """What one browser tab looks at: a thread, and how each builder reads it."""
-
-    messages: list[BaseMessage]
-    replays: list[Replay]
+#: What one browser tab looks at: a thread, and how each builder reads it.
+Opened = tuple[list[BaseMessage], list[Replay]]
 
 
 class ThreadsTab(common.Tab):
@@ -62,7 +56,11 @@ class ThreadsTab(common.Tab):
             self.call = gr.Slider(1, 2, value=1, step=1, label="Call", elem_id="sg-msg-slider")
             self.table = frame("msg-call", "Each message as each builder shows it", ["#"])
         self.state = gr.State(None)
-        self.outputs = self.parts()
+        outputs, inputs = self.parts(), [self.where, self.kinds, self.budget]
+        for opens in (self.open_button.click, self.where.submit):
+            opens(self.open, inputs, outputs, **QUIET)
+        for looks in (self.call.release, self.call.change):
+            looks(self.look, [self.state, self.call], [self.table, self.status], **QUIET)
 
     def idle(self) -> Update:
         """Return what is drawn where no thread is open: nothing of the one before."""
@@ -77,14 +75,14 @@ class ThreadsTab(common.Tab):
             m if m.id else m.model_copy(update={"id": f"m{i}"}) for i, m in enumerate(messages)
         ]
         names = [NOTHING, *(kind for kind in kinds if kind != NOTHING)]
-        opened = Opened(messages, [replay(messages, kind, int(budget)) for kind in names])
-        count = len(opened.replays[0].readings)
+        replays = [replay(messages, kind, int(budget)) for kind in names]
+        count = len(replays[0].readings)
         return {
-            self.state: opened,
+            self.state: (messages, replays),
             self.panel: gr.update(visible=True),
-            self.summary: [_bill(messages, one) for one in opened.replays],
+            self.summary: [_bill(messages, one) for one in replays],
             self.call: gr.update(maximum=max(count, 2), value=count, label=f"Call (of {count})"),
-            **self.look(opened, count),
+            **self.look((messages, replays), count),
         }
 
     @on_event
@@ -92,27 +90,18 @@ class ThreadsTab(common.Tab):
         """Show another call."""
         if opened is None:
             return {}
-        call = min(max(int(number), 1), len(opened.replays[0].readings)) - 1
-        start = int(opened.messages[0].type == "system")
-        history = opened.messages[start : calls_in(opened.messages)[call]]
-        readings = [one.readings[call] for one in opened.replays]
-        heads = [
-            f"{one.kind}: {reading.audit.tokens_after:,} tokens"
-            for one, reading in zip(opened.replays, readings, strict=True)
-        ]
+        messages, replays = opened
+        call = min(max(int(number), 1), len(replays[0].readings)) - 1
+        start = int(messages[0].type == "system")
+        history = messages[start : calls_in(messages)[call]]
+        readings = [one.readings[call] for one in replays]
+        sizes = (f"{reading.audit.tokens_after:,} tokens" for reading in readings)
+        heads = [f"{one.kind}: {size}" for one, size in zip(replays, sizes, strict=True)]
         rows = [
             [place + 1, message.type, *(_shown(reading, message, place) for reading in readings)]
             for place, message in enumerate(history)
         ]
         return {self.table: {"headers": ["#", "role", *heads], "data": rows}}
-
-    def wire(self) -> None:
-        """Connect events."""
-        inputs = [self.where, self.kinds, self.budget]
-        for opens in (self.open_button.click, self.where.submit):
-            opens(self.open, inputs, self.outputs, **QUIET)
-        for looks in (self.call.release, self.call.change):
-            looks(self.look, [self.state, self.call], [self.table, self.status], **QUIET)
 
 
 def _bill(messages: list[BaseMessage], one: Replay) -> list[str]:
