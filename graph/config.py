@@ -27,7 +27,7 @@ from stategate.stores.home import home
 
 #: Fields of params that may name a place: a file, a folder, a database, a server.
 PLACES = frozenset(
-    "bank base_url checkpoint checkpoints corpus data model path questions url".split()
+    "bank base_url checkpoint checkpoints corpus data model path questions url vectors".split()
 )
 
 

@@ -77,7 +77,7 @@ def user_error_context(
 #: The optional parts, and the packages that each brings, as they are imported.
 _EXTRAS = {
     "local": "accelerate gguf jinja2 sentence_transformers torch transformers xllamacpp",
-    "qa": "bm25s bs4 pypdf",
+    "qa": "bm25s bs4 chromadb pypdf",
     "ui": "gradio markupsafe pandas starlette",
     "eval": "ir_measures matplotlib pytrec_eval tabulate",
     "postgres": "psycopg psycopg_pool",

@@ -48,6 +48,17 @@ def postgres(postgres_server):
     return postgres_server.url
 
 
+@pytest.fixture(scope="session")
+def chroma(tmp_path_factory):
+    """Start a Chroma server, as `chroma run` does; return its URL."""
+    pytest.importorskip("chromadb")
+    folder = tmp_path_factory.mktemp("chroma")
+    code = "import sys; from chromadb.cli.cli import app; sys.argv[0] = 'chroma'; app()"
+    where = ["-c", code, "run", "--path", str(folder), "--host", "127.0.0.1", "--port"]
+    with program(lambda port: [*where, str(port)], folder / "log") as url:
+        yield url
+
+
 @pytest.fixture
 def own_database(postgres):
     """Return a function: the URL of a new, empty database."""

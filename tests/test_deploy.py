@@ -22,7 +22,7 @@ KEYS = set(
 
 def test_every_service_is_whole_and_waits_for_what_it_needs():
     services = COMPOSE["services"]
-    assert set(services) == {"app", "postgres"}
+    assert set(services) == {"app", "postgres", "chroma"}
     assert set(COMPOSE) <= {"services", "volumes"}
     for name, service in services.items():
         assert set(service) <= KEYS, name
@@ -52,6 +52,12 @@ def test_variables_that_compose_wants_are_in_the_example():
     example = (ROOT / ".env.example").read_text("utf-8")
     told = set(re.findall(r"^([A-Z_]+)=", example, re.MULTILINE))
     assert named <= told, named - told
+
+
+def test_versions_of_images_are_those_that_the_lock_names():
+    lock = (ROOT / "requirements.lock").read_text("utf-8")
+    (chroma,) = re.findall(r"^chromadb==([\d.]+)", lock, re.MULTILINE)
+    assert COMPOSE["services"]["chroma"]["image"] == f"chromadb/chroma:{chroma}"
 
 
 def test_the_dockerfile_installs_as_make_does():

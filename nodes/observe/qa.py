@@ -19,6 +19,7 @@ from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus, corpora, corpus_names, open_corpus
 from stategate.stores.corpus.documents import files_in, read_folder
 from stategate.stores.errors import UserError
+from stategate.stores.http import from_environment
 from stategate.stores.sql import is_database
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ class QaEnv(EnvParams):
     )
     chunking: str = Field(
         default="fixed-256-50", description="tokens of a passage, and of an overlap"
+    )
+    vectors: str | None = Field(
+        default=None, description="URL of a Chroma server; by default a folder beside the corpus"
     )
 
     @field_validator("chunking")
@@ -83,13 +87,14 @@ class QaEnv(EnvParams):
         from stategate.nodes.retrieval.corpus import LAZY_FROM, CorpusIndex
 
         corpus, embedder = self.open(), resources.embedder
-        key = ("index", corpus.name, str(corpus.folder), self.chunking)
+        key = ("index", corpus.name, str(corpus.folder), self.chunking, str(self.vectors))
         index: CorpusIndex = resources.once(
             (*key, embedder.name),
             lambda: CorpusIndex(
                 corpus,
                 Chunking.parse(self.chunking),
                 embedder,
+                None if self.vectors is None else from_environment(self.vectors),
                 lazy_from=LAZY_FROM if corpus.name.startswith("folder-") else None,
             ),
         )

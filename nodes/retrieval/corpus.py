@@ -9,14 +9,11 @@ import hashlib
 import re
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from filelock import FileLock
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
 from stategate.envs.protocols import ANSWER, Chunk
 from stategate.envs.qa.world import HOW_TO_ANSWER
@@ -26,8 +23,8 @@ from stategate.stores.corpus.chunking import Chunking, Passage
 from stategate.stores.corpus.corpus import Corpus, prepare, prepared_key, titled
 from stategate.stores.corpus.lexical import Lexical
 from stategate.stores.corpus.lexical import words as stems
-from stategate.stores.errors import UserError
-from stategate.stores.files import write_bytes
+from stategate.stores.corpus.vectors import Vectors, is_server
+from stategate.stores.progress import Progress
 
 Retrieval = Literal["hybrid", "rrf", "dense"]
 #: Candidates of a ranking that go into the fusion, and those whose sentences are read.
@@ -50,18 +47,14 @@ class TextIndex:
             Passage(str(i), str(i), "", 0, len(text), text) for i, text in enumerate(texts)
         ]
         self._lexical = Lexical(texts)
-        #: One a passage, once they are needed.
-        self._rows: Vector | None = None
 
-    def vectors(self) -> Vector:
-        """Return the vectors of all passages, shape ``(len(passages), dimension)``."""
-        if self._rows is None:
-            self._rows = self.embedder.embed([titled(passage) for passage in self.passages])
-        return self._rows
+    @cached_property
+    def _rows(self) -> Vector:
+        return self.embedder.embed([passage.text for passage in self.passages])
 
     def nearest(self, vector: Vector, k: int) -> list[tuple[int, float]]:
         """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
-        scores = self.vectors() @ vector
+        scores = self._rows @ vector
         order = np.argsort(-scores, kind="stable")[:k]
         return [(int(i), float(scores[i])) for i in order]
 
@@ -125,6 +118,7 @@ class CorpusIndex(TextIndex):
         corpus: Corpus,
         chunking: Chunking,
         embedder: Embedder,
+        where: str | None = None,
         *,
         lazy_from: int | None = None,
     ) -> None:
@@ -133,46 +127,76 @@ class CorpusIndex(TextIndex):
         With more than ``lazy_from`` passages that are not embedded, words choose what is embedded
         (each passage once), until something needs them all.
         """
+        where = where or str(corpus.folder / "chroma")
         super().__init__((), embedder)
         self.corpus = corpus
         self.chunking = chunking
+        slug = re.sub(r"[^a-zA-Z0-9]+", "-", embedder.name).strip("-")[:60]
+        digest = hashlib.sha256(corpus.identity.encode("utf-8", "surrogatepass")).hexdigest()
+        tag = digest[:8] if is_server(where) else ""
+        name = "-".join(part for part in (corpus.title, tag, str(chunking), slug) if part)
+        self._vectors = Vectors(where, name)
         self._lock = threading.RLock()
         self._lazy_from = lazy_from
+        #: The mark to set once everything is embedded; None where that is so already.
+        self._pending: str | None = None
         self._fingerprint = ""
-        self._file = Path()
+        self._place: dict[str, int] = {}
 
-    def sync(self) -> None:
-        """Bring the index up to the corpus. Killed in the middle it goes on where it stopped."""
+    def sync(self) -> tuple[int, int]:
+        """Bring the index up to the corpus; returns how many passages were embedded and removed.
+
+        Killed in the middle it goes on where it stopped: ids derive from content.
+        """
         with self._lock:
             fingerprint = self.corpus.fingerprint()
             if fingerprint == self._fingerprint:
-                return
+                return 0, 0
             with FileLock(str(self.corpus.folder / "index.lock")):
                 key = prepared_key(self.corpus, self.chunking)
-                self.passages, self._lexical, folder = prepare(self.corpus, self.chunking, key)
-                name = hashlib.sha256(self.embedder.name.encode()).hexdigest()[:16]
-                self._file, self._rows = folder / f"{name}.safetensors", None
-                if self._lazy_from is None or len(self.passages) <= self._lazy_from:
-                    self.vectors()
+                passages, lexical = prepare(self.corpus, self.chunking, key)
+                # Documents that changed meanwhile: what was cut is of neither state, so no mark.
+                is_settled = self.corpus.fingerprint() == fingerprint
+                mark = key if is_settled else ""
+                is_lazy = self._lazy_from is not None and len(passages) > self._lazy_from
+                is_lazy = is_lazy and not (key and self._vectors.mark() == key)
+                new, gone = (0, 0) if is_lazy else self._fill(passages, mark)
+                self._pending = mark if is_lazy else None
+            self.passages = passages
+            self._place = {passage.id: i for i, passage in enumerate(passages)}
+            self._lexical = lexical
             self._fingerprint = fingerprint
+            return new, gone
 
-    def vectors(self) -> Vector:
-        """Do the same: they are read where they are kept, else made and kept."""
+    def _fill(self, passages: Sequence[Passage], key: str) -> tuple[int, int]:
+        """Make the collection hold ``passages``; where its mark says so already, nothing is read."""
+        if key and self._vectors.mark() == key and len(self._vectors) == len(passages):
+            return 0, 0
+        self._vectors.set_mark("")  # a process killed from here on leaves no claim
+        ids = self._vectors.ids()
+        new = [passage for passage in passages if passage.id not in ids]
+        gone = sorted(ids - {passage.id for passage in passages})
+        blocks = [new[start : start + 256] for start in range(0, len(new), 256)]
+        for part in Progress(blocks, "index", unit="passage", unit_scale=256):
+            rows = self.embedder.embed([titled(passage) for passage in part])
+            facts = [{"document": p.document, "title": p.title} for p in part]
+            self._vectors.put([p.id for p in part], rows, facts)
+        self._vectors.remove(gone)
+        self._vectors.set_mark(key)
+        return len(new), len(gone)
+
+    def nearest(self, vector: Vector, k: int) -> list[tuple[int, float]]:
+        """Do the same by the vectors on disk; embed what was left for later first."""
         with self._lock:
-            if self._rows is None:
-                with suppress(OSError, SafetensorError, KeyError):
-                    rows = load(self._file.read_bytes())["vectors"]
-                    self._rows = rows if len(rows) == len(self.passages) else None
-            if self._rows is None:
-                rows = super().vectors()
-                # Not of documents that changed meanwhile, nor on a disk that is full or read-only.
-                if self._file.parent.is_dir():
-                    with suppress(UserError):
-                        write_bytes(self._file, save({"vectors": np.ascontiguousarray(rows)}))
-            return super().vectors()
+            if self._pending is not None:
+                with FileLock(str(self.corpus.folder / "index.lock")):
+                    self._fill(self.passages, self._pending)
+                self._pending = None
+        hits = self._vectors.search(vector, k)
+        return [(self._place[id_], score) for id_, score in hits if id_ in self._place]
 
     def _dense(self, query: str, vector: Vector, k: int) -> dict[int, float]:
-        if self._rows is not None or self._file.is_file():
+        if self._pending is None:
             return super()._dense(query, vector, k)
         places = [place for place, _ in self._lexical.search(query, LAZY_POOL)]
         rows = self.embedder.embed([titled(self.passages[place]) for place in places])

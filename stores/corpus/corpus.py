@@ -81,16 +81,19 @@ class Corpus:
 
     def __init__(self, name: str, folder: Path | None = None, *, create: bool = True) -> None:
         self.name, self.is_shared = name, is_database(name)
-        #: Its name in a database.
-        self.title = name
+        #: What its indexes are called, and what tells it from others of that name.
+        self.title, self.identity = name, name
         if self.is_shared:
             url, self.title = split_place(name, "main")
+            self.identity = f"shared {self.title}"
             digest = hashlib.sha256(f"{url}#{self.title}".encode()).hexdigest()[:12]
             folder = corpora().parent / "folders" / f"shared-{digest}"
             folder.mkdir(parents=True, exist_ok=True)
         elif not _NAME.fullmatch(name):
             raise UserError(f"'{name}' is no corpus name: letters, digits, '-', '_' and '.'")
         self.folder = folder or corpora() / name
+        if not self.is_shared:
+            self.identity = str(self.folder)
         self._db = Database(
             name if self.is_shared else self.folder / "corpus.sqlite", _CORPUS, create=create
         )
@@ -198,8 +201,8 @@ def prepared_key(corpus: Corpus, chunking: Chunking) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def prepare(corpus: Corpus, chunking: Chunking, key: str) -> tuple[list[Passage], Lexical, Path]:
-    """Return the passages, their index, and the folder ``key`` that keeps them for the next time.
+def prepare(corpus: Corpus, chunking: Chunking, key: str) -> tuple[list[Passage], Lexical]:
+    """Return the passages and their index under ``key``: read if they are kept, else made and kept.
 
     One at a time for a corpus (hold its lock). Files that are damaged are made anew; where they
     cannot be written (a full or read-only disk), they are made each time.
@@ -211,13 +214,13 @@ def prepare(corpus: Corpus, chunking: Chunking, key: str) -> tuple[list[Passage]
         passages = [Passage(*parse_json(line)) for line in lines]
         lexical = Lexical.load(place / _WORDS)
         if lexical.size == len(passages):
-            return passages, lexical, place
+            return passages, lexical
     except (OSError, ValueError, TypeError, KeyError, EOFError):
         pass
     passages = corpus.passages(chunking)
     lexical = Lexical([titled(passage) for passage in passages])
     if prepared_key(corpus, chunking) != key:  # changed while it was cut
-        return passages, lexical, place
+        return passages, lexical
     try:
         with atomic_path(place) as partial:
             partial.mkdir()
@@ -229,7 +232,7 @@ def prepare(corpus: Corpus, chunking: Chunking, key: str) -> tuple[list[Passage]
                 shutil.rmtree(old, ignore_errors=True)
     except UserError:
         shutil.rmtree(place, ignore_errors=True)
-    return passages, lexical, place
+    return passages, lexical
 
 
 def titled(passage: Passage) -> str:

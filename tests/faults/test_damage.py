@@ -35,9 +35,9 @@ def test_what_was_made_of_a_corpus_is_made_anew(tmp_path, name):
     corpus, chunking = Corpus("notes", tmp_path / "notes"), Chunking(64, 10)
     corpus.sync("o", [Document(str(i), "o", "t", f"text {i} of it") for i in range(4)])
     key = prepared_key(corpus, chunking)
-    passages, *_ = prepare(corpus, chunking, key)
+    passages, _ = prepare(corpus, chunking, key)
     (path,) = tmp_path.rglob(name)
     path.write_text("[{")
-    again, lexical, _ = prepare(corpus, chunking, key)
+    again, lexical = prepare(corpus, chunking, key)
     assert again == passages
     assert len(lexical.search("text", 9)) == 4

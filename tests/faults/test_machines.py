@@ -113,7 +113,7 @@ class Documents(Stored):
     @rule()
     def search(self):
         chunking = Chunking.parse("fixed-64-10")
-        passages, *_ = prepare(self.store, chunking, prepared_key(self.store, chunking))
+        passages, _ = prepare(self.store, chunking, prepared_key(self.store, chunking))
         texts = {d.text for d in self.store.documents()}
         assert all(any(passage.text in text for text in texts) for passage in passages)
 

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from stategate.stores.corpus.chunking import Chunking, contains_evidence, cut_passages
 from stategate.stores.corpus.corpus import Corpus, open_corpus, prepare, prepared_key
 from stategate.stores.corpus.documents import Document, Skipped, read_document, read_folder
+from stategate.stores.corpus.vectors import Vectors
 from stategate.stores.corpus.web_pages import read_web
 from stategate.stores.errors import UserError
 from tests.kit import DATA, http_server
@@ -222,3 +224,36 @@ def test_a_corpus_that_is_not_there_is_told_with_those_that_are():
         open_corpus("lost")
     with pytest.raises(UserError, match="no corpus name"):
         Corpus("../up")
+
+
+ROWS = np.eye(4, dtype=np.float32)
+
+
+def filled(where, name="kept"):
+    vectors = Vectors(where, name)
+    ids = ["a", "b", "c", "d"]
+    vectors.put(ids, ROWS, [{"title": id_} for id_ in ids])
+    return vectors
+
+
+def check_search(vectors):
+    assert vectors.ids() == {"a", "b", "c", "d"}
+    best, second = vectors.search(np.array([0.9, 0.1, 0, 0], dtype=np.float32), 2)
+    assert best[0] == "a"
+    assert best[1] > second[1]
+    vectors.remove(["a", "unknown"])
+    assert len(vectors) == 3
+
+
+def test_a_folder_keeps_what_was_put(tmp_path):
+    filled(tmp_path)
+    check_search(Vectors(tmp_path, "kept"))
+
+
+def test_a_missing_server_is_told():
+    with pytest.raises(UserError, match="chroma run"):
+        Vectors("http://127.0.0.1:9", "kept")
+
+
+def test_a_chroma_server_does_the_same(chroma):
+    check_search(filled(chroma, "served"))

@@ -20,7 +20,7 @@ sys.meta_path.insert(0, Refuse())
 """
 EXTRAS = (
     "torch,sentence_transformers,transformers,xllamacpp,accelerate,gguf,"
-    "jinja2,bm25s,bs4,pypdf,gradio,markupsafe,"
+    "jinja2,chromadb,bm25s,bs4,pypdf,gradio,markupsafe,"
     "matplotlib,starlette,tabulate,sklearn,ir_measures,pytrec_eval,psycopg,ray,pandas"
 )
 
@@ -36,6 +36,7 @@ USES = {
     "from stategate.stores.corpus.reader import shared; shared.read(b'<p>x', '.html')": "qa",
     "from stategate.stores.corpus.reader import shared; shared.read(b'', '.pdf')": "qa",
     "from stategate.stores.corpus.lexical import Lexical; Lexical(['x'])": "qa",
+    "from stategate.stores.corpus.vectors import Vectors; Vectors('v', 'n')": "qa",
     "stategate.stores.assets.weights.load_weights('state-gru', 'state')": "local",
     "stategate.stores.assets.weights.save_weights('x', {}, {})": "local",
 }

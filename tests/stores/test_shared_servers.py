@@ -1,4 +1,4 @@
-"""`configs/cluster.yaml` on a real PostgreSQL."""
+"""`configs/cluster.yaml` on a real PostgreSQL and a real Chroma server."""
 
 import os
 
@@ -13,9 +13,23 @@ from stategate.stores.traces.store import TraceStore
 
 
 @pytest.fixture
-def server(own_database, home, monkeypatch):
-    """Name an empty database, as compose.yaml does."""
+def servers(own_database, chroma, home, monkeypatch):
+    """Name an empty database and the Chroma server, cleared, as compose.yaml does."""
+
     monkeypatch.setenv("STATEGATE_POSTGRES", own_database())
+    monkeypatch.setenv("STATEGATE_CHROMA", chroma)
+    _clear(chroma)
+    yield
+    _clear(chroma)
+
+
+def _clear(url):
+    import chromadb
+
+    port = int(url.rpartition(":")[2])
+    client = chromadb.HttpClient("127.0.0.1", port)
+    for collection in client.list_collections():
+        client.delete_collection(collection.name)
 
 
 def ask(question, thread="t"):
@@ -25,7 +39,7 @@ def ask(question, thread="t"):
     return graph.get_state({"configurable": {"thread_id": thread}}).values
 
 
-def test_the_cluster_keeps_all_on_the_server(server, home):
+def test_the_cluster_keeps_all_on_the_servers(servers, home):
     values = ask("My boat is called Halcyon.")
     assert values["action"]
     url = os.environ["STATEGATE_POSTGRES"]

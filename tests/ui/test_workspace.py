@@ -163,6 +163,7 @@ def test_a_server_that_answers_questions_uses_its_own_stores_in_its_tabs(tmp_pat
         "cluster",
         [
             "embedder.kind=hashing",
+            "env.vectors=null",
             f"checkpoints={tmp_path / 'c.sqlite'}",
             f"context.memory.place.url={memory}",
             f"memory=[conversation, {{kind: long_term, place: {{url: '{memory}'}}}},"

@@ -32,6 +32,7 @@ class IngestSettings(Settings):
     chunking: str = option("fixed-256-50", "Tokens of a passage, and of an overlap.")
     embedder: str = option("minilm", "Kind of embedder: minilm, openai, hashing.")
     max_mb: float = option(20, "Skip larger files.", ge=0.001)
+    vectors: str | None = option(None, "A Chroma server; else a folder.", metavar="URL")
     overrides: Overrides = ()
     json_target: JsonFile = None
 
@@ -46,7 +47,7 @@ def ingest(settings: IngestSettings) -> None:
     corpus, chunking = settings.corpus, settings.chunking
     chosen = [f"embedder.kind={settings.embedder}", *settings.overrides]
     settled = load_config({"env": {"kind": "qa"}}, chosen)
-    env = QaEnv(corpus=corpus, chunking=chunking)  # refuses at once
+    env = QaEnv(corpus=corpus, chunking=chunking, vectors=settings.vectors)  # refuses at once
     is_known = corpus in corpus_names()
     target = Corpus(corpus)
     is_known = is_known or (target.is_shared and not target.is_new())

@@ -24,6 +24,7 @@ def prepare():
     import tempfile
     from pathlib import Path
 
+    # Chroma keeps threads, which do not outlive a fork: passages come from a list.
     QaEnv.source = lambda self, seen, resources: Passages(PASSAGES, not seen.done)
     graph = _graph(Path(tempfile.mkdtemp(prefix="warm-")))
     Session(graph, "warm").ask(QUESTIONS[0])

@@ -1,0 +1,120 @@
+"""Vectors in Chroma: a folder by default, a Chroma server by URL.
+
+A collection's name says which embedder filled it: vectors of two models in one collection give answers
+that look fine and mean nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stategate.stores.errors import UserError, describe_error, require_extra
+
+Vector = NDArray[np.float32]
+_BLOCK = 2000  # rows a request; Chroma's own limit is above 5000
+
+
+class Vectors:
+    """One collection: unit vectors by id, with flat metadata (str, int, float, bool)."""
+
+    def __init__(self, where: str | Path, name: str) -> None:
+        """Open or make collection ``name`` in the folder or at the URL ``where``.
+
+        Raises ``UserError`` if there is no server.
+        """
+        self.name = name
+        self._client = _client(str(where))
+        try:
+            self._collection = self._client.get_or_create_collection(
+                name,
+                configuration={"hnsw": {"space": "cosine"}},
+                embedding_function=None,
+            )
+        except Exception as error:  # chromadb raises many kinds
+            raise _unusable(where, error) from error
+
+    def __len__(self) -> int:
+        return int(self._collection.count())
+
+    def mark(self) -> str:
+        """Return what the collection was last said to hold, "" if nothing (see :meth:`set_mark`)."""
+        metadata = self._client.get_collection(self.name, embedding_function=None).metadata
+        return str((metadata or {}).get("mark", ""))
+
+    def set_mark(self, mark: str) -> None:
+        """Remember ``mark`` with the collection: kept where the vectors are, folder or server."""
+        self._collection.modify(metadata={**(self._collection.metadata or {}), "mark": mark})
+
+    def ids(self) -> set[str]:
+        """Return the ids of all rows."""
+        return set(self._collection.get(include=[])["ids"])
+
+    def put(
+        self, ids: Sequence[str], vectors: Vector, metadata: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Add or replace rows; ``vectors`` has shape (len(ids), dimension)."""
+        for start in range(0, len(ids), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            self._collection.upsert(
+                ids=list(ids[part]),
+                embeddings=np.asarray(vectors[part], dtype=np.float32),
+                metadatas=[dict(item) for item in metadata[part]],
+            )
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove rows; unknown ids are ignored."""
+        for start in range(0, len(ids), _BLOCK):
+            self._collection.delete(ids=list(ids[start : start + _BLOCK]))
+
+    def search(self, vector: Vector, k: int) -> list[tuple[str, float]]:
+        """Return up to ``k`` (id, cosine), best first."""
+        size = len(self)
+        if k <= 0 or not size:
+            return []
+        answer = self._collection.query(
+            query_embeddings=[np.asarray(vector, dtype=np.float32)],
+            n_results=min(k, size),
+            include=["distances"],
+        )
+        distances = (answer["distances"] or [[]])[0]
+        return [(id_, 1 - float(d)) for id_, d in zip(answer["ids"][0], distances, strict=True)]
+
+
+def is_server(where: str) -> bool:
+    """Say whether ``where`` is the URL of a Chroma server, and no folder."""
+    return where.startswith(("http://", "https://"))
+
+
+@lru_cache(maxsize=8)
+def _client(where: str) -> Any:
+    with require_extra("qa"):
+        import chromadb
+        from chromadb.config import Settings
+
+    settings = Settings(anonymized_telemetry=False)
+    try:
+        if not is_server(where):
+            Path(where).mkdir(parents=True, exist_ok=True)
+            return chromadb.PersistentClient(where, settings=settings)
+        parts = urlsplit(where)
+        is_secure = parts.scheme == "https"
+        return chromadb.HttpClient(
+            parts.hostname or "localhost",
+            parts.port or (443 if is_secure else 8000),
+            ssl=is_secure,
+            settings=settings,
+        )
+    except Exception as error:  # chromadb raises many kinds, also plain ValueError
+        raise _unusable(where, error) from error
+
+
+def _unusable(where: str | Path, error: Exception) -> UserError:
+    if isinstance(error, UserError):  # told already
+        return error
+    fix = "start it with `chroma run`" if is_server(str(where)) else "name another folder"
+    return UserError(f"cannot use the vector store at '{where}' ({describe_error(error)}): {fix}")
