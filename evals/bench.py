@@ -17,7 +17,7 @@ from stategate.envs.protocols import fill, takes_text
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.reward import nouns
 from stategate.evals.core.task import Row
-from stategate.evals.settings import BenchBank, BenchStep, BenchWebshop
+from stategate.evals.settings import Bench
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import load_config
 from stategate.stores.assets.fetch import data_folder
@@ -35,7 +35,7 @@ _BLOCK = 5000
 _STATE = "Question: " + "a state's text is about so long " * 18
 
 
-def bench_webshop(settings: BenchWebshop) -> Iterator[Row]:
+def bench_webshop(settings: Bench) -> Iterator[Row]:
     """Yield one row: load, steps/s (random walks, purchases included) and search p50/p95.
 
     The nouns of titles, parsed once per machine, are made ready before the walks.
@@ -70,7 +70,7 @@ def _walk(shop: WebShop, rng: random.Random, seconds: float) -> float:
     return steps / (time.perf_counter() - started)
 
 
-def bench_step(settings: BenchStep) -> Iterator[Row]:
+def bench_step(settings: Bench) -> Iterator[Row]:
     """Yield a row for each context kind.
 
     The moves of ``rule`` on whole pages are followed, so every context sees the same pages. Each goal
@@ -118,12 +118,14 @@ def timed(call: Callable[[Any], object], inputs: Iterable[Any]) -> dict[str, flo
     return {f"search_ms_p{p}": round(float(np.percentile(times, p)), 3) for p in (50, 95)}
 
 
-def bench_bank(settings: BenchBank) -> Iterator[Row]:
+def bench_bank(settings: Bench) -> Iterator[Row]:
     """Yield a row a size.
 
     Larger banks are made of the given bank's own vectors, each copy moved a little at random (the
     cosine with its original is about 0.9), because states are not spread like noise.
     """
+    if settings.bank is None:
+        raise UserError("name a state bank with --bank: its vectors are taken")
     blocks = [rows.copy() for _, rows in StateBank(settings.bank).bank.vectors()]
     if not blocks:
         raise UserError("the bank is empty: build one first")
@@ -165,3 +167,6 @@ def _moved(seeds: Vector, size: int, rng: np.random.Generator) -> Iterator[Vecto
         noise *= _NUDGE / np.linalg.norm(noise, axis=1, keepdims=True)
         moved = rows + noise
         yield moved / np.linalg.norm(moved, axis=1, keepdims=True)
+
+
+BENCHES = {"webshop": bench_webshop, "step": bench_step, "bank": bench_bank}

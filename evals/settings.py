@@ -52,8 +52,8 @@ class Evaluation(Settings):
 
     @classmethod
     def command(cls) -> str:
-        """Return its name in ``stategate eval`` (or ``eval bench``)."""
-        return cls.__name__.removeprefix("Bench").lower()
+        """Return its name in ``stategate eval``."""
+        return cls.__name__.lower()
 
     def run(self) -> dict[str, Any]:
         """Do what the run directory does not hold yet; return the summary."""
@@ -62,7 +62,7 @@ class Evaluation(Settings):
         return run_task(self.make, self.out, self.crew() if isinstance(self, Shared) else None)
 
     def make(self) -> Any:
-        """Return the task (of a benchmark its rows)."""
+        """Return the task."""
         module, _, name = self.maker.partition(":")
         return getattr(import_module(f"stategate.evals.{module}"), name)(self)
 
@@ -204,45 +204,32 @@ class Replay(Evaluation, Shared):
 
 
 class Bench(Evaluation):
-    """A benchmark: ``make`` yields rows, one measurement after another."""
+    """Measure how long things take; compare figures of one machine and one table only.
+
+    webshop: load its world, walk it at random, search; step: a step without the model; bank: search
+    in state banks of growing size.
+    """
+
+    examples = (
+        "stategate eval bench step --out runs/bench-step",
+        "stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/bench-bank",
+    )
+    what: Literal["webshop", "step", "bank"] = argument(...)
+    data: str = option("sample", "'sample', or a folder of the shop's data.")
+    bank: str | None = option(None, "A state bank to take vectors from.", metavar="FOLDER")
+    sizes: str = option("10000,100000", "Numbers of states.")
 
     def run(self) -> dict[str, Any]:
         """Measure every row."""
+        from stategate.evals.bench import BENCHES
         from stategate.stores.runs import RunDirectory, provenance
 
-        args = {"what": self.command(), **self.args()}
-        run = RunDirectory(self.out, {**provenance(), **args})
+        run = RunDirectory(self.out, {**provenance(), **self.args()})
         with run.alone():
-            return run.summarise(list(self.make()), [])
+            return run.summarise(list(BENCHES[self.what](self)), [])
 
 
-class BenchWebshop(Bench):
-    """Load WebShop's world, walk it at random, and search."""
-
-    maker = "bench:bench_webshop"
-    examples = ("stategate eval bench webshop --out runs/b",)
-    data: str = option("sample", "'sample', or a folder of the shop's data.")
-
-
-class BenchStep(Bench):
-    """Measure a step without the model."""
-
-    maker = "bench:bench_step"
-    examples = ("stategate eval bench step --out runs/b",)
-    data: str = option("sample", "'sample', or a folder of the shop's data.")
-
-
-class BenchBank(Bench):
-    """Search in state banks of growing size."""
-
-    maker = "bench:bench_bank"
-    examples = ("stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/b",)
-    bank: str = option(..., "A state bank to take vectors from.", metavar="FOLDER")
-    sizes: str = option("10000,100000", "Numbers of states.")
-
-
-#: The benchmarks, and the evaluations beside them.
-BENCHES: tuple[type[Bench], ...] = (BenchWebshop, BenchStep, BenchBank)
+#: The evaluations of ``stategate eval``.
 EVALUATIONS: tuple[type[Evaluation], ...] = (
     Worlds,
     Qa,
@@ -252,4 +239,5 @@ EVALUATIONS: tuple[type[Evaluation], ...] = (
     Bfcl,
     Answers,
     Rerank,
+    Bench,
 )

@@ -6,7 +6,7 @@ import pytest
 
 from stategate.envs.protocols import World
 from stategate.evals.bench import bench_bank
-from stategate.evals.settings import BenchBank
+from stategate.evals.settings import Bench
 from stategate.evals.worlds import chosen_tasks
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
@@ -123,6 +123,6 @@ def test_advised_agents_play_the_same_goals_and_their_banks_are_named(banks, tmp
 
 
 def test_the_bench_measures_search(banks):
-    (row,) = bench_bank(BenchBank(bank=banks[0], sizes="400", out="unused"))
+    (row,) = bench_bank(Bench(what="bank", bank=banks[0], sizes="400", out="unused"))
     assert row["states"] == 400
     assert row["search_ms_p95"] >= row["search_ms_p50"] > 0

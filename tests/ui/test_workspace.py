@@ -128,7 +128,9 @@ def test_a_question_over_a_file_and_the_a_new_conversation(talk, server):
     result = talk.ask("At how many hertz does the zorbling hum?")
     assert "440" in result.decision.action
     assert [m["role"] for m in talk.messages] == ["user", "assistant"]
-    chunks = talk.config.env.source(result.observation, talk.graph.agent.resources).all()
+    chunks = talk.graph.agent.config.env.source(
+        result.observation, talk.graph.agent.resources
+    ).all()
     assert "zorb.md" in sources_of(result.context, chunks)
     assert server.of("one").conversation is talk
     assert server.of("two").conversation.messages == []

@@ -1,18 +1,30 @@
-"""What one server holds: the graphs of its configs, and what they share."""
+"""What one server holds: the graphs of its configs, and each browser tab's conversation."""
 
 import threading
 import time
 import uuid
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from langchain_core.messages import AIMessage, AnyMessage
 
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.checkpoints import open_saver
 from stategate.graph.config import Config, load_config, presets
 from stategate.graph.forgetting import Places
+from stategate.graph.session import Session, StepResult
+from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.nodes.write_memory.long_term import memory_place
-from stategate.stores.home import home
+from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names
+from stategate.stores.corpus.documents import read_document
+from stategate.stores.errors import UserError
+from stategate.stores.home import home, this_user
+from stategate.stores.progress import Progress
+from stategate.ui.app.guard import bounds
 
 
 class Agents:
@@ -71,3 +83,87 @@ class Agents:
 def new_thread(prefix: str) -> str:
     """Return the id of a thread that nobody has."""
     return f"{prefix}-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:12]}"
+
+
+class Conversation:
+    """A thread of the QA agent."""
+
+    def __init__(self, agents: Agents, models: Callable[[], Config]) -> None:
+        self._agents, self._models = agents, models
+        self.last: StepResult | None = None
+        self.thread = new_thread("ui-qa")
+        corpus = cast(QaEnv, agents.questions.env).corpus
+        self.settings = {"corpus": corpus, "context": "recall", "actor": "extract"}
+
+    def config_of(self, own: Mapping[str, str]) -> Config:
+        """Return the server's agent for questions with choices, and the models of this tab."""
+        kinds = [f"actor.kind={own['actor']}", f"context.kind={own['context']}"]
+        base = self._agents.questions.model_dump(mode="json")
+        config = load_config(base, [*kinds, f"env.corpus={own['corpus']}"])
+        models = self._models()
+        return config.model_copy(update={"llm": models.llm, "embedder": models.embedder})
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that answers."""
+        return self._agents(self.config_of(self.settings))
+
+    @property
+    def session(self) -> Session:
+        """The thread of this conversation, with this user's long-term memory."""
+        return Session(self.graph, self.thread, user=this_user())
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The recent end of the conversation, as role, content and the answer's reason."""
+        messages: Sequence[AnyMessage] = self.session.values.get("messages") or ()
+        return [
+            {
+                "role": "assistant" if isinstance(message, AIMessage) else "user",
+                "content": str(message.text),
+                "reason": str(message.response_metadata.get("reason", "")),
+            }
+            for message in messages
+        ]
+
+    def choose(self, **settings: str | None) -> None:
+        """Set corpus, context or actor; the conversation goes on."""
+        chosen = {**self.settings, **{name: value for name, value in settings.items() if value}}
+        bounds.require_place(chosen["corpus"])
+        self.config_of(chosen)
+        self.settings = chosen
+
+    def ask(self, question: str, on_text: Callable[[str], object] | None = None) -> StepResult:
+        """Put a question; ``on_text`` hears the answer as it is written.
+
+        A question that an error cut short is answered when it is asked again.
+        """
+        thread = self.thread
+        result = self.session.ask(question.strip(), on_text)
+        if thread == self.thread:  # no other conversation was begun meanwhile
+            self.last = result
+        return result
+
+    def restart(self) -> None:
+        """Begin another conversation; what is in long-term memory stays."""
+        self.thread, self.last = new_thread("ui-qa"), None
+
+    def add_files(self, files: Sequence[str]) -> Changes:
+        """Read files into this tab's corpus and index them; return what was added.
+
+        The sample and folders are not added to: a corpus is made. A file of the same name replaces
+        the earlier one.
+        """
+        name = self.settings["corpus"]
+        corpus = Corpus(name if name in corpus_names() else f"uploads-{uuid.uuid4().hex[:6]}")
+        changes = Changes()
+        for path in Progress([Path(file) for file in files], "read", unit="file"):
+            origin = f"upload:{path.name}"
+            changes.extend(corpus.sync(origin, [read_document(path, path.name, origin)]))
+        if not changes.read:
+            why = "; ".join(f"{s.id}: {s.why}" for s in changes.skipped) or "no file"
+            raise UserError(f"nothing could be read ({why})")
+        config = self.config_of({**self.settings, "corpus": corpus.name})
+        cast(QaEnv, config.env).index(self._agents(config).agent.resources)
+        self.choose(corpus=corpus.name)
+        return changes

@@ -76,7 +76,7 @@ class AskSettings(ChatSettings):
 )
 def ask(settings: AskSettings) -> None:
     """Answer one question from a corpus and from memory."""
-    question, json_target = _require_question(settings.question), settings.json_target
+    question, json_target = settings.question, settings.json_target
     name = settings.thread or f"ask-{uuid.uuid4().hex[:10]}"
     is_kept = settings.thread is not None
     session = open_session(settings, name, is_kept, remembers=is_kept or settings.remember)
@@ -249,12 +249,6 @@ def _titles(session: Session) -> dict[str, str]:
     return {passage.id: passage.title or passage.document for passage in passages}
 
 
-def _require_question(question: str) -> str:
-    if not question.strip():
-        raise UserError("the question is empty: ask something")
-    return question
-
-
 class RankSettings(Settings):
     """Which documents, by which scores."""
 
@@ -276,7 +270,7 @@ class RankSettings(Settings):
 )
 def rank(settings: RankSettings) -> None:
     """Weigh documents for a question by how much attending to them would help predict it."""
-    question = _require_question(settings.question)
+    question = settings.question
     documents = _best_by_words(question, documents_of(settings.corpus), settings.candidates)
     if not documents:
         why = f"there is no text in '{settings.corpus}'"

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from stategate.evals.core.run_directory import summary_text
-from stategate.evals.settings import BENCHES, EVALUATIONS, Evaluation, Replay
+from stategate.evals.settings import EVALUATIONS, Evaluation, Replay
 from stategate.stores.runs import read_rows
 from stategate.ui.cli.main import examples
 from stategate.ui.cli.output import say, stoppable, working, wrote
@@ -16,12 +16,6 @@ eval_app = command_group(
     "Compare agents on the same tasks; each run is a directory that tables are made from.",
     "stategate eval worlds --agents full,window,query_rag --goals 0-499 --out runs/rule",
 )
-bench_app = command_group(
-    "Measure how long things take; compare figures of one machine and one table only.",
-    "stategate eval bench step --data sample --out runs/bench-step",
-    "stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/bench-bank",
-)
-eval_app.add_typer(bench_app, name="bench")
 replay_app = single()
 
 
@@ -54,7 +48,5 @@ def add_command(group: typer.Typer, model: type[Evaluation], name: str = "") -> 
 
 for _model in EVALUATIONS:
     add_command(eval_app, _model)
-for _model in BENCHES:
-    add_command(bench_app, _model)
 add_command(eval_app, EVALUATIONS[0], name="live")  # its name until the third stage
 add_command(replay_app, Replay)

@@ -15,8 +15,8 @@ from stategate.nodes.protocols import BuiltContext
 from stategate.nodes.registry import registry
 from stategate.stores.corpus.corpus import Changes, corpus_names
 from stategate.stores.corpus.documents import SUFFIXES
+from stategate.ui.app.agents import Conversation
 from stategate.ui.app.context import render_context
-from stategate.ui.app.conversation import Conversation
 from stategate.ui.app.html import brief, empty, macros, note
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_move
