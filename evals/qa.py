@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 import yaml
-from langchain_core.runnables import RunnableConfig
 
 from stategate.envs.protocols import answered
 from stategate.envs.qa.questions import (
@@ -44,8 +43,10 @@ from stategate.envs.qa.questions import (
 from stategate.evals.core.statistics import paired_tests, ranking_metrics, summary_row, units_of
 from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Memory, Qa, require_names
-from stategate.graph.build import Graph, build_graph
+from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
+from stategate.graph.session import Session
+from stategate.graph.state import read_events
 from stategate.nodes.build_context.recall import Recall, followed_turn
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.retrieval.corpus import CorpusIndex, Retrieval
@@ -53,7 +54,6 @@ from stategate.stores.corpus.chunking import Chunking, Passage, contains_evidenc
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
 from stategate.stores.runs import public_config, public_path, read_rows
-from stategate.stores.traces import Event
 
 _TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 AGENTS: dict[str, list[str]] = _TABLE["agents"]
@@ -164,7 +164,7 @@ def qa_task(settings: Qa) -> Task:
         def solve(sample: Sample, row: Row) -> None:
             question = questions[sample.data]
             turn = DialogueTurn(question.question, answer=question.answer)
-            row |= ask(graph, turn, {"configurable": {"thread_id": f"{name}/{sample.data}"}})
+            row |= ask(Session(graph, f"{name}/{sample.data}"), turn)
             row |= _retrieval(index, how, question, row["query"])
 
         return solve
@@ -175,35 +175,29 @@ def qa_task(settings: Qa) -> Task:
     return Task(names, samples, solver, scorer, args, "questions", "question")
 
 
-def ask(graph: Graph, turn: DialogueTurn, thread: RunnableConfig) -> Row:
+def ask(session: Session, turn: DialogueTurn) -> Row:
     """Ask one question in a conversation; return its row: answer, what it cost, how right it is."""
-    events = graph.get_state(thread).values.get("events") or []
-    about = followed_turn(turn.question, [Event.from_list(item) for item in events])
-    started = time.perf_counter()
-    built: Any = None
-    act: dict[str, Any] = {}
-    task = {"task": {"question": turn.question}}
-    for update in graph.stream(task, thread, stream_mode="updates"):
-        for node, change in update.items():
-            built = change["context"] if node == "build_context" else built
-            act.update(change if node == "act" else {})
-    answer = answered(str(act["action"])) or ""
+    about = followed_turn(turn.question, read_events(session.values))
+    result = session.ask(turn.question)
+    answer, values = answered(result.decision.action) or "", session.values
     row: Row = {
         "question": turn.question,
         "query": f"{about} {turn.question}".strip(),
         "answer": answer,
-        "fallback": act["decision"]["fallback"],
-        "tokens": built.tokens,
-        "seconds": round(time.perf_counter() - started, 4),
-        **{key: act[key] for key in ("model_tokens", "cost", "fallbacks")},
+        "fallback": result.decision.fallback,
+        "tokens": result.tokens,
+        "seconds": round(result.seconds, 4),
+        "model_tokens": values["model_tokens"],
+        "cost": values["cost"],
+        "fallbacks": values["fallbacks"],
     }
     if turn.expects:
         row["right"] = says(answer, turn.expects)
-        readable = (piece.text for piece in built.pieces if piece.kind != "question")
+        readable = (piece.text for piece in result.context.pieces if piece.kind != "question")
         row["readable"] = says("\n".join(readable), turn.expects)
     if turn.answer:
         row["f1"] = token_f1(answer, turn.answer)
-        a, b = graph.agent.resources.embedder.embed([answer or "(nothing)", turn.answer])
+        a, b = session.agent.resources.embedder.embed([answer or "(nothing)", turn.answer])
         row["similarity"] = round(float(a @ b), 6)
     return row
 
@@ -297,10 +291,9 @@ def _play(config: Config, user: str, dialogue: Dialogue) -> list[Row]:
     turns: list[Row] = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         graph = build_graph(_with_memory_in(config, folder))
-        for number, session in enumerate(dialogue.sessions):
-            names = {"thread_id": f"{user}/{number}", "user_id": user}
-            thread: RunnableConfig = {"configurable": names}
-            turns += [{"kind": turn.kind, **ask(graph, turn, thread)} for turn in session]
+        for number, said in enumerate(dialogue.sessions):
+            session = Session(graph, f"{user}/{number}", user=user)
+            turns += [{"kind": turn.kind, **ask(session, turn)} for turn in said]
     return turns
 
 
