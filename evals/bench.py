@@ -31,7 +31,6 @@ _GOALS = 10
 _KINDS = ("full", "retrieve", "compress")
 _NUDGE = 0.5  # length of the random part: cosine 1 / sqrt(1 + 0.25), about 0.9
 _QUERIES = 300
-_BLOCK = 5000
 _STATE = "Question: " + "a state's text is about so long " * 18
 
 
@@ -138,16 +137,13 @@ def _of_size(seeds: Vector, size: int, seed: int) -> Row:
     with tempfile.TemporaryDirectory(prefix="stategate-", ignore_cleanup_errors=True) as folder:
         store = Bank(Path(folder) / "bank", "state", "bench", create=True)
         data = {"experience": "x" * 80, "state": _STATE}
-        for block, vectors in enumerate(_moved(seeds, size, np.random.default_rng(seed))):
-            store.add(
-                Entry(BankRow(f"{_BLOCK * block + i}", "t", 5.0, data), vector)
-                for i, vector in enumerate(vectors)
-            )
+        vectors = _moved(seeds, size, np.random.default_rng(seed))
+        store.add(Entry(BankRow(str(i), "t", 5.0, data), v) for i, v in enumerate(vectors))
         searcher = Searcher(store)
         started = time.perf_counter()
         searcher.refresh()
         indexed = time.perf_counter() - started
-        queries = next(_moved(seeds, _QUERIES, np.random.default_rng(seed + 1)))
+        queries = _moved(seeds, _QUERIES, np.random.default_rng(seed + 1))
 
         def search(query: Vector) -> object:
             return store.rows(row_table.c.n.in_([n for n, _ in searcher.search(query, 10)]))
@@ -159,14 +155,13 @@ def _of_size(seeds: Vector, size: int, seed: int) -> Row:
         return row | times
 
 
-def _moved(seeds: Vector, size: int, rng: np.random.Generator) -> Iterator[Vector]:
-    """Yield ``size`` vectors in blocks, each near a random one of ``seeds``."""
-    for start in range(0, size, _BLOCK):
-        rows = seeds[rng.integers(0, len(seeds), min(_BLOCK, size - start))]
-        noise = rng.normal(size=rows.shape).astype(np.float32)
-        noise *= _NUDGE / np.linalg.norm(noise, axis=1, keepdims=True)
-        moved = rows + noise
-        yield moved / np.linalg.norm(moved, axis=1, keepdims=True)
+def _moved(seeds: Vector, size: int, rng: np.random.Generator) -> Vector:
+    """Return ``size`` vectors, each near a random one of ``seeds``."""
+    noise = rng.normal(size=(size, seeds.shape[1])).astype(np.float32)
+    noise *= _NUDGE / np.linalg.norm(noise, axis=1, keepdims=True)
+    moved: Vector = seeds[rng.integers(0, len(seeds), size)] + noise
+    moved /= np.linalg.norm(moved, axis=1, keepdims=True)
+    return moved
 
 
 BENCHES = {"webshop": bench_webshop, "step": bench_step, "bank": bench_bank}

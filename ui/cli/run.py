@@ -17,7 +17,7 @@ from stategate.envs.protocols import Observation, View, World
 from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session, StepResult
-from stategate.graph.state import pack_decision, to_plain
+from stategate.graph.state import to_plain
 from stategate.nodes.protocols import BuiltContext
 from stategate.nodes.retrieval.align import unsure_parts
 from stategate.nodes.retrieval.page import describe
@@ -260,8 +260,8 @@ class Transcript:
             rows.append(("reward", f"none: {why}", "yellow"))
         elif reward is not None:
             style = "bold green" if reward == 1.0 else "bold yellow" if reward else "bold red"
-            parts = (f"{part['name']} {figure(part['value'])}" for part in reward_parts(last))
-            rows.append(("reward", "  ".join([f"{reward:.2f}", *parts]), style))
+            parts = ", ".join(f"{p['name']} {figure(p['value'])}" for p in reward_parts(last))
+            rows.append(("reward", f"{reward:.2f}" + (f"  ({parts})" if parts else ""), style))
         if not values["done"]:
             is_capped = values["steps"] >= self.config.max_steps
             why = "not finished: the step cap" if is_capped else "not finished"
@@ -314,21 +314,10 @@ def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any
 
 
 def _step(result: StepResult) -> dict[str, Any]:
-    seen, context, outcome = result.observation, result.context, result.outcome
-    return {
-        "step": result.step,
-        "observation": {"text": seen.text, "actions": list(seen.actions)},
-        "context": {
-            "tokens": context.tokens,
-            "over_budget": context.over_budget,
-            "messages": [{"role": m.type, "content": str(m.content)} for m in context.messages],
-            "pieces": [to_plain(asdict(piece)) for piece in context.pieces],
-            "actions": list(context.actions),
-            "dropped_actions": list(context.dropped_actions),
-        },
-        "decision": pack_decision(result.decision),
-        "outcome": {"text": outcome.text, "actions": list(outcome.actions)},
-        "reward": result.reward,
-        "done": result.done,
-        "seconds": result.seconds,
+    plain: dict[str, Any] = to_plain(asdict(result))
+    context = result.context
+    plain["context"] |= {
+        "messages": [{"role": m.type, "content": str(m.content)} for m in context.messages],
+        "dropped_actions": list(context.dropped_actions),
     }
+    return {**plain, "reward": result.reward, "done": result.done}
