@@ -164,4 +164,8 @@ def _moved(seeds: Vector, size: int, rng: np.random.Generator) -> Vector:
     return moved
 
 
-BENCHES = {"webshop": bench_webshop, "step": bench_step, "bank": bench_bank}
+def bench(settings: Bench) -> Iterator[Row]:
+    """Yield the rows of the benchmark that the settings name."""
+    return {"webshop": bench_webshop, "step": bench_step, "bank": bench_bank}[settings.what](
+        settings
+    )

@@ -62,7 +62,7 @@ class Evaluation(Settings):
         return run_task(self.make, self.out, self.crew() if isinstance(self, Shared) else None)
 
     def make(self) -> Any:
-        """Return the task."""
+        """Return the task (of a benchmark its rows)."""
         module, _, name = self.maker.partition(":")
         return getattr(import_module(f"stategate.evals.{module}"), name)(self)
 
@@ -214,6 +214,7 @@ class Bench(Evaluation):
         "stategate eval bench step --out runs/bench-step",
         "stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/bench-bank",
     )
+    maker = "bench:bench"
     what: Literal["webshop", "step", "bank"] = argument(...)
     data: str = option("sample", "'sample', or a folder of the shop's data.")
     bank: str | None = option(None, "A state bank to take vectors from.", metavar="FOLDER")
@@ -221,12 +222,11 @@ class Bench(Evaluation):
 
     def run(self) -> dict[str, Any]:
         """Measure every row."""
-        from stategate.evals.bench import BENCHES
         from stategate.stores.runs import RunDirectory, provenance
 
         run = RunDirectory(self.out, {**provenance(), **self.args()})
         with run.alone():
-            return run.summarise(list(BENCHES[self.what](self)), [])
+            return run.summarise(list(self.make()), [])
 
 
 #: The evaluations of ``stategate eval``.
