@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage
 
 from stategate.envs.protocols import ANSWER, Chunk, Fragment, FragmentRole
 from stategate.envs.webshop.reward import score
@@ -306,6 +307,22 @@ class Passages:
 
     def find(self, query: str, k: int, how: str = "parent") -> list[tuple[Chunk, float]]:
         return self.search(None, k)
+
+
+class Scripted(GenericFakeChatModel):
+    """Makes given calls, one after another, and then answers; takes tools and ignores them."""
+
+    @classmethod
+    def of(cls, calls: Sequence[tuple[str, dict[str, Any]]], answer: str) -> "Scripted":
+        """Return a model that makes ``calls`` (tool, arguments) and then says ``answer``."""
+        turns = [
+            AIMessage("", tool_calls=[{"name": name, "args": args, "id": f"call-{i}"}])
+            for i, (name, args) in enumerate(calls)
+        ]
+        return cls(messages=iter([*turns, AIMessage(answer)]))
+
+    def bind_tools(self, tools: Any, **extra: Any) -> Any:
+        return self
 
 
 def qa_settings(corpus: object, memory: object) -> dict[str, Any]:

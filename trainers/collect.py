@@ -45,7 +45,7 @@ def collect(settings: TrajectorySettings) -> dict[str, Any]:
     Who plays an episode makes no difference to it. Raises ``UserError`` for an actor that does not
     play in this world.
     """
-    course = f"stategate.trainers.{settings.world}.course", settings.source, settings.seed
+    course = f"stategate.trainers.{settings.world}", settings.source, settings.seed
     plan = load_course(*course)
     actors = settings.actor or plan.actors
     for actor in actors:

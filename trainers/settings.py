@@ -189,8 +189,8 @@ TRAINERS: dict[str, tuple[str, type[Settings]]] = {
     "instruction": ("instruction.fit", InstructionSettings),
     "dagger": ("dagger", DaggerSettings),
     "need": ("need.train", NeedSettings),
-    "judge": ("judge.train", JudgeSettings),
-    "utterance": ("utterance.train", UtteranceSettings),
+    "judge": ("judge", JudgeSettings),
+    "utterance": ("utterance", UtteranceSettings),
 }
 S = TypeVar("S", bound=Settings)
 

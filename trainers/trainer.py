@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
+from scipy.optimize import minimize
 from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
+from stategate.nodes.protocols import Vector
 from stategate.stores.errors import UserError, describe_error
 from stategate.stores.files import parse_json, write_bytes, write_json
 from stategate.stores.progress import Progress
@@ -175,3 +178,26 @@ def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> History:
             f"'{folder}' holds another model's training: name another run, or remove the folder"
         ) from None
     return history
+
+
+# From logits to probabilities; rows are (logit, label, weight) ------------------------------
+
+
+def calibrated(rows: Vector) -> tuple[float, float]:
+    """Return the scale and shift by which logits become probabilities (Platt 1999)."""
+    logits, labels, weights = rows.T.astype(np.float64)
+
+    def loss(line: Vector) -> float:
+        scores = line[0] * logits + line[1]
+        return float(np.average(np.logaddexp(0, scores) - labels * scores, weights=weights))
+
+    scale, shift = minimize(loss, np.array([1.0, 0.0]), method="Nelder-Mead").x
+    return float(scale), float(shift)
+
+
+def area_under_curve(rows: Vector) -> float:
+    """Return the weighted area under the ROC curve; a label of .5 and more is positive."""
+    _, labels, weights = rows[np.argsort(-rows[:, 0], kind="stable")].T
+    positive, negative = weights * (labels >= 0.5), weights * (labels < 0.5)
+    total = positive.sum() * negative.sum()
+    return float((negative * np.cumsum(positive)).sum() / total) if total else float("nan")

@@ -8,7 +8,6 @@ or {question, kind, expects, answer}: it is then scored, ``expects`` being what 
 import re
 import string
 from collections import Counter
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -70,7 +69,7 @@ class Dialogue:
 
 def sample_folder() -> Path:
     """Return the folder of the sample corpus that ships with the code."""
-    return Path(str(files("stategate.envs.qa.sample"))) / "corpus"
+    return Path(__file__).parent / "sample" / "corpus"
 
 
 def load_questions(source: str) -> list[Question]:

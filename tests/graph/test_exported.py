@@ -16,10 +16,10 @@ from langchain_core.messages import (
 )
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from examples.scripted import Scripted
 from stategate.graph.exported import read_messages
 from stategate.stores.errors import UserError
 from tests.graph.test_middleware import ASK, agent_of
+from tests.kit import Scripted
 
 CALL = {"name": "read", "args": {"n": 1}, "id": "c"}
 THREAD = [

@@ -27,10 +27,10 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command
 from pydantic import Field
 
-from examples.scripted import Scripted
 from stategate.graph.middleware import ContextMiddleware, recalled
 from stategate.stores.errors import UserError
 from stategate.stores.tokens import count_tokens
+from tests.kit import Scripted
 
 
 class Recorder(BaseChatModel):

@@ -1,12 +1,12 @@
 """The QA agent as people and graphs call it: conversations, memory, crashes."""
 
 import asyncio
-from importlib.resources import files
 
 import pytest
 import yaml
 from langchain_core.messages import HumanMessage
 
+from stategate.envs.qa.questions import sample_folder
 from stategate.graph import build_graph, load_config
 from stategate.nodes.build_context.recall import followed_turn
 from stategate.nodes.protocols import BuiltContext
@@ -136,7 +136,7 @@ def test_it_talks_with_chat_clients_through_messages(graph):
 
 
 def test_marked_follow_ups_are_understood():
-    text = files("stategate.envs.qa.sample").joinpath("follow_ups.yaml").read_text("utf-8")
+    text = sample_folder().with_name("follow_ups.yaml").read_text("utf-8")
     right = []
     for row in yaml.safe_load(text):
         events = []

@@ -3,7 +3,7 @@
 import pytest
 
 from stategate.language.utterance import content_of, is_same_wish, read_utterance
-from stategate.trainers.utterance.train import HELD_OUT
+from stategate.trainers.utterance import HELD_OUT
 
 
 def test_the_reader_that_ships_reads_sentences_of_another_style() -> None:

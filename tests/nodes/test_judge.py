@@ -11,7 +11,7 @@ from stategate import Memory
 from stategate.nodes.models.embedders import HashingEmbedder
 from stategate.nodes.models.judge import AnswerJudge, judge_of
 from stategate.stores.assets.weights import read_meta, save_weights
-from stategate.trainers.judge import train as judge
+from stategate.trainers import judge
 from stategate.trainers.settings import JudgeSettings, read_settings
 
 

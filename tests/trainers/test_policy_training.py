@@ -16,12 +16,11 @@ from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.stores.assets.weights import read_meta
 from stategate.stores.errors import UserError
 from stategate.trainers import dagger
-from stategate.trainers.alfworld.course import course
+from stategate.trainers.alfworld import course
 from stategate.trainers.dagger import Player
 from stategate.trainers.episodes import Readers, Walk, make_resources
 from stategate.trainers.settings import DaggerSettings, read_settings
-from stategate.trainers.webshop.course import good_actions
-from stategate.trainers.webshop.goals import practice
+from stategate.trainers.webshop import good_actions, practice
 
 
 def settings(out, *more):

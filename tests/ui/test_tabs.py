@@ -11,7 +11,6 @@ import yaml
 from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 
-from examples.scripted import Scripted
 from stategate.evals.core.run_directory import find_runs, read_stories
 from stategate.graph import Session, build_graph, load_config
 from stategate.graph.checkpoints import open_saver
@@ -34,6 +33,7 @@ from stategate.ui.app.tabs.threads import ThreadsTab
 from stategate.ui.cli.run import kept_line
 from tests.evals.test_replay import OPENAI
 from tests.graph.test_middleware import ASK, read_page
+from tests.kit import Scripted
 
 pytestmark = pytest.mark.usefixtures("home")
 PUBLISHED = ROOTS[-1]

@@ -10,7 +10,7 @@ from stategate.envs.webshop.wordings import SPLITS, names_of
 from stategate.trainers.instruction.pages import Instance, instances
 from stategate.trainers.instruction.recombined import recombined, short_texts
 from stategate.trainers.settings import ReaderSettings
-from stategate.trainers.webshop.goals import load_shop, practice
+from stategate.trainers.webshop import load_shop, practice
 
 _EXAMINED, _HELD_PAGES = 600, 300  # texts and pages that are held out
 

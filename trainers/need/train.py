@@ -18,11 +18,11 @@ from stategate.nodes.build_context.messages.need import KIND
 from stategate.nodes.protocols import Vector
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_text
-from stategate.trainers.calibration import area_under_curve, calibrated
 from stategate.trainers.need.labels import LabelledThread, labelled
 from stategate.trainers.need.model import NeedNetwork, fit, scored
 from stategate.trainers.need.tool_tasks import tool_tasks
 from stategate.trainers.settings import NeedSettings, open_run, save_checkpoint
+from stategate.trainers.trainer import area_under_curve, calibrated
 
 _MADE_UP = "made-up"
 _CHOOSING = 8  # one task in so many chooses the epoch

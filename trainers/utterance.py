@@ -1,9 +1,11 @@
-"""Train the reader of utterances, an adapter on the sentence model; sentences of ``sentences.yaml``.
+"""Train the reader of utterances, an adapter on the sentence model, on made and on people's sentences.
 
-In people's messages (``people``) a sentence with a question mark is a question, any other a statement;
-two scenarios of them are held out. People's ``questions`` are added, half of them without the mark, and
-what other writers wrote (``written.tsv``), each sentence several times beside the many made ones.
-``held_out.tsv`` (purpose, sentence) is in another style. Nothing is chosen by what is held out.
+Most are made of a grammar (``utterances.yaml``). In people's messages (``people``) a sentence with a
+question mark is a question, any other a statement; two scenarios of them are held out. People's
+``questions`` are added, half of them without the mark, and what other writers wrote
+(``utterances_written.tsv``), each sentence several times beside the many made ones.
+``utterances_held_out.tsv`` (purpose, sentence) is in another style. Nothing is chosen by what is held
+out.
 """
 
 import gzip
@@ -28,8 +30,9 @@ from stategate.trainers.instruction.recombined import english_words
 from stategate.trainers.settings import UtteranceSettings, open_run
 from stategate.trainers.trainer import Figures
 
-HERE = Path(__file__).parent
-SENTENCES, HELD_OUT, WRITTEN = HERE / "sentences.yaml", HERE / "held_out.tsv", HERE / "written.tsv"
+_DATA = Path(__file__).parent / "data"
+GRAMMAR = _DATA / "utterances.yaml"
+WRITTEN, HELD_OUT = _DATA / "utterances_written.tsv", _DATA / "utterances_held_out.tsv"
 _PIECES = 64  # word pieces of a sentence that are read
 _WRITTEN_TIMES = 4  # that each sentence of another writer counts
 _CHOICE = re.compile(r"\[([^\]]*)\]")
@@ -90,7 +93,7 @@ class UtteranceModel(AdaptedModel[Example]):
 def train(settings: UtteranceSettings) -> dict[str, Any]:
     """Train, test on the sentences of another style, write the checkpoint; return the summary."""
     torch.manual_seed(settings.seed)
-    files = (SENTENCES, HELD_OUT, WRITTEN, Path(settings.people), Path(settings.questions))
+    files = (GRAMMAR, HELD_OUT, WRITTEN, Path(settings.people), Path(settings.questions))
     data = {path.name: sha256(path) for path in files}
     run = open_run(settings, {"data": data})
     people = read_people(Path(settings.people))
@@ -118,7 +121,7 @@ def train(settings: UtteranceSettings) -> dict[str, Any]:
 
 def made_sentences(count: int, seed: int) -> list[Example]:
     """Return ``count`` sentences of each purpose as (purpose, topic, text), in any order."""
-    grammar = read_yaml(SENTENCES.read_text("utf-8"))
+    grammar = read_yaml(GRAMMAR.read_text("utf-8"))
     rng, rows = random.Random(seed), []
     for purpose in PURPOSES:
         topics: Mapping[str, list[str]] = (

@@ -1,9 +1,9 @@
 """Train the judge of answers: a low-rank adapter that reads a question and a passage together.
 
-It learns from two writers' memories with questions (``memories.jsonl``: half have no answer, three of
-four of these are near misses) and from people's questions about articles (SQuAD 2.0), sentence by
-sentence: the one that answers, the one that seems to, another one. Every sixth memory and the articles
-of ``held_out`` are left out; on them the probabilities are calibrated (Platt scaling).
+It learns from two writers' memories with questions (``data/memories.jsonl``: half have no answer,
+three of four of these are near misses) and from people's questions about articles (SQuAD 2.0),
+sentence by sentence: the one that answers, the one that seems to, another one. Every sixth memory and
+the articles of ``held_out`` are left out; on them the probabilities are calibrated (Platt scaling).
 """
 
 import gzip
@@ -24,10 +24,10 @@ from stategate.nodes.models.judge import EMBEDDER
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.downloads import sha256
 from stategate.trainers.adapter import WIDTH, AdaptedModel
-from stategate.trainers.calibration import area_under_curve, calibrated
 from stategate.trainers.settings import JudgeSettings, open_run
+from stategate.trainers.trainer import area_under_curve, calibrated
 
-MEMORIES = Path(__file__).with_name("memories.jsonl")
+MEMORIES = Path(__file__).parent / "data" / "memories.jsonl"
 _PIECES = 160  # word pieces of a pair that are read
 _HELD_OUT = 6  # of the memories, one in so many
 _PARAGRAPHS = 240  # held-out questions about articles, drawn once

@@ -1,1 +1,0 @@
-"""Invented household games in the format of ALFWorld's."""

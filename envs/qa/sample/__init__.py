@@ -1,1 +1,0 @@
-"""The sample corpus: 14 short articles on natural phenomena, and questions about them."""

@@ -1,1 +1,0 @@
-"""The sample catalogue: invented products in the official format, so that everything runs offline."""

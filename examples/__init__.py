@@ -1,1 +1,0 @@
-"""Runnable examples; each fits on a page."""

@@ -1,1 +1,0 @@
-"""ALFWorld's course: games to practise on, and a teacher."""

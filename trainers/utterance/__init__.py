@@ -1,1 +1,0 @@
-"""What utterances are for, learned from made sentences."""

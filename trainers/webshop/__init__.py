@@ -1,1 +1,0 @@
-"""WebShop's course: goals to practise on, and a teacher."""
