@@ -38,6 +38,8 @@ AVERAGE = "average"
 LEXICAL = ("bm25", "bm25_stem")
 #: Rankers that fusions are made of.
 BASE = (*LEXICAL, "minilm", GRADIENT)
+_CALLS = {GRADIENT: 2}  # of the model: forward and backward
+Scores = NDArray[np.floating]
 DATASETS = ("hotpotqa", "2wikimultihopqa", "musique")
 
 
@@ -109,16 +111,20 @@ def rerank_task(settings: Rerank) -> Task:
         Sample(
             {"dataset": q.dataset, "id": q.id},
             q,
-            {"relevant": list(q.relevant), "scores": [0.0] * len(q.documents), "calls": 0},
+            {"relevant": list(q.relevant), "scores": [0.0] * len(q.documents)},
         )
         for q in questions
     ]
 
     def solver(name: str) -> Solver:
-        score = scorer_of(name, settings)
+        prepare = scorer_of(name, settings)
 
         def solve(sample: Sample, row: Row) -> None:
-            row |= {**score(sample.data), "relevant": list(sample.data.relevant)}
+            score = prepare(sample.data)
+            started = time.perf_counter()
+            scores = [float(f"{value:.7g}") for value in score()]
+            row |= {**sample.failure, "scores": scores}
+            row["seconds"] = round(time.perf_counter() - started, 4)
 
         return solve
 
@@ -127,48 +133,30 @@ def rerank_task(settings: Rerank) -> Task:
     return Task(base, samples, solver, scorer, args, "scores", "ranking")
 
 
-def scorer_of(name: str, settings: Rerank) -> Callable[[Question], Row]:
-    """Return what a base ranker says of a question: scores, seconds and model calls.
+def scorer_of(name: str, settings: Rerank) -> Callable[[Question], Callable[[], Scores]]:
+    """Return what reads a question's documents for a base ranker, and returns what scores them.
 
-    Models are loaded here, so that one that is not there is told at once; reading documents is not
-    counted in the seconds.
+    Models are loaded here, so that one that is not there is told at once; reading is not counted in
+    the seconds.
     """
     if name in LEXICAL:
-        stemmed = name == "bm25_stem"
-        return lambda question: _row(
-            lambda: bm25(question.question, question.texts, stemmed=stemmed)
-        )
+        is_stemmed = name == "bm25_stem"
+        return lambda question: partial(bm25, question.question, question.texts, stemmed=is_stemmed)
     if name == "minilm":
         embedder = MiniLM().build(Resources())
 
-        def by_meaning(question: Question) -> Row:
+        def by_meaning(question: Question) -> Callable[[], Scores]:
             embedder.embed(question.texts)  # documents' vectors are kept, like their states
-            return _row(lambda: cosine(embedder, question.question, question.texts))
+            return partial(cosine, embedder, question.question, question.texts)
 
         return by_meaning
     memory = DocumentMemory(settings.model, settings.max_tokens)
-    backend = memory.backend
 
-    def by_gradient(question: Question) -> Row:
-        started = time.perf_counter()
+    def by_gradient(question: Question) -> Callable[[], Scores]:
         states = memory.states(question.documents)
-        read = time.perf_counter()
-        ranking = rank(backend, states, question.question)
-        return {
-            "scores": [float(f"{s:.7g}") for s in ranking.scores],
-            "weights": [round(float(w), 5) for w in ranking.weights],
-            "calls": 2,  # forward and backward
-            "seconds": round(time.perf_counter() - read, 4),
-            "read_seconds": round(read - started, 4),
-        }
+        return lambda: rank(memory.backend, states, question.question).scores
 
     return by_gradient
-
-
-def _row(score: Callable[[], NDArray[np.floating]]) -> Row:
-    started = time.perf_counter()
-    scores = [round(float(s), 6) for s in score()]
-    return {"scores": scores, "seconds": round(time.perf_counter() - started, 4), "calls": 0}
 
 
 def summarise(
@@ -222,6 +210,6 @@ def _measured(
     return {
         **ranking_metrics(MEASURES, list(scores), question.relevant),
         "seconds": sum(row["seconds"] for row in parts.values()),
-        "calls": sum(row["calls"] for row in parts.values()),
+        "calls": float(sum(_CALLS.get(part, 0) for part in parts)),
         "errors": float(sum(bool(row.get("error")) for row in parts.values())),
     }

@@ -151,28 +151,21 @@ def show(out: Console, plays: Sequence[Play], config: Config, number: int, is_ch
 
 
 def _moment(out: Console, plays: Sequence[Play], owner: Play, at: int) -> None:
-    """Print one moment of ``owner``: the page, then what each memory shows of it, and what follows.
-
-    Memories that show the same text are printed together.
-    """
+    """Print one moment of ``owner``: the page, then what each memory shows of it, and what follows."""
     heading(out, f"step {at + 1}: the same page through each memory")
     view = owner.session.agent.resources.profile.view
     done = [f"{step.step + 1}. {step.decision.action}" for step in owner.steps[:at]]
     say("before:   " + (", ".join(done[-3:]) or "nothing"), "dim")
     say("the page: " + "\n          ".join(page_lines(view, owner.steps[at].observation)))
-    previews: dict[str, list[tuple[str, str, int, int]]] = {}
     for play in plays:
         seen = owner.session.look(play.context, at)
-        action = seen.decision.action if seen.decision else ""
-        facts = (play.row["memory"], action, seen.context.tokens, len(seen.context.dropped_actions))
-        previews.setdefault(seen.context.text, []).append(facts)
-    for text, readers in previews.items():
-        heading(out, " and ".join(kind for kind, *_ in readers))
-        lines = [line for line in text.splitlines() if line.strip()]
+        heading(out, play.row["memory"])
+        lines = [line for line in seen.context.text.splitlines() if line.strip()]
         for line in lines[:_LINES]:
             say(f"  │ {short(line, 74)}")
         if len(lines) > _LINES:
             say(f"  │ … and {len(lines) - _LINES} more lines", "dim")
-        for kind, action, tokens, lost in readers:
-            missing = f", {lost} commands of the page missing" if lost else ""
-            say(f"{kind}: reads {tokens:,} tokens{missing}; does {action}", "bold green")
+        lost = len(seen.context.dropped_actions)
+        missing = f", {lost} commands of the page missing" if lost else ""
+        does = seen.decision.action if seen.decision else "nothing"
+        say(f"reads {seen.context.tokens:,} tokens{missing}; does {does}", "bold green")

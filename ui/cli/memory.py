@@ -184,18 +184,17 @@ def prove_forgotten(settings: ProveSettings) -> None:
 
 def _nothing_matched(settings: ForgetSettings, place: MemoryPlace) -> str:
     """Return that nothing was there to forget, and what there is in its place."""
-    facts, user = place.open().facts(place.owner), place.owner
-    missing = f"no such fact: {', '.join(map(str, settings.ids))}; " if settings.ids else ""
-    if not facts:
-        return f"{missing}nothing is remembered of user '{user}' (--user names another)"
-    if missing:
-        return f"{missing}there is {_listed([str(fact.id) for fact in facts])}"
-    if settings.source:
-        sources = sorted({fact.source for fact in facts})
-        return f"nothing is remembered from '{settings.source}': there is {_listed(sources)}"
-    names = {fact.thread_id for fact in facts}
-    threads = sorted(names - {""}) or ["no thread"]
-    return f"nothing is remembered of thread '{settings.thread}': there is {_listed(threads)}"
+    facts = place.open().facts(place.owner)
+    if settings.ids:
+        missing, there = "no such fact", [str(fact.id) for fact in facts]
+    elif settings.source:
+        missing = f"nothing is remembered from '{settings.source}'"
+        there = sorted({fact.source for fact in facts})
+    else:
+        missing = f"nothing is remembered of thread '{settings.thread}'"
+        there = sorted({fact.thread_id or "no thread" for fact in facts})
+    named = _listed(there) or f"nothing of user '{place.owner}' (--user names another)"
+    return f"{missing}: there is {named}"
 
 
 def _embedder(kind: str) -> Embedder:
