@@ -21,9 +21,8 @@ from stategate.evals.settings import Bench
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import load_config
 from stategate.stores.assets.fetch import data_folder
-from stategate.stores.bank.bank import Bank, Entry, Vector, row_table
-from stategate.stores.bank.bank import Row as BankRow
-from stategate.stores.bank.search import Searcher, StateBank
+from stategate.stores.bank import Bank, Entry, Vector
+from stategate.stores.bank import Row as BankRow
 from stategate.stores.errors import UserError
 from stategate.stores.runs import parse_numbers, with_errors
 
@@ -125,11 +124,11 @@ def bench_bank(settings: Bench) -> Iterator[Row]:
     """
     if settings.bank is None:
         raise UserError("name a state bank with --bank: its vectors are taken")
-    blocks = [rows.copy() for _, rows in StateBank(settings.bank).bank.vectors()]
-    if not blocks:
+    vectors, _ = Bank(settings.bank, "state").vectors()
+    if not len(vectors):
         raise UserError("the bank is empty: build one first")
     for size in parse_numbers(settings.sizes, "sizes"):
-        yield _of_size(np.concatenate(blocks), size, settings.seed)
+        yield _of_size(vectors, size, settings.seed)
 
 
 def _of_size(seeds: Vector, size: int, seed: int) -> Row:
@@ -139,14 +138,13 @@ def _of_size(seeds: Vector, size: int, seed: int) -> Row:
         data = {"experience": "x" * 80, "state": _STATE}
         vectors = _moved(seeds, size, np.random.default_rng(seed))
         store.add(Entry(BankRow(str(i), "t", 5.0, data), v) for i, v in enumerate(vectors))
-        searcher = Searcher(store)
         started = time.perf_counter()
-        searcher.refresh()
+        store.refresh()
         indexed = time.perf_counter() - started
         queries = _moved(seeds, _QUERIES, np.random.default_rng(seed + 1))
 
         def search(query: Vector) -> object:
-            return store.rows(row_table.c.n.in_([n for n, _ in searcher.search(query, 10)]))
+            return store.search(query, 10)
 
         timed(search, queries[:20])  # warm
         times = timed(search, queries)

@@ -149,12 +149,12 @@ def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
 def bank_hashes(configs: Iterable[Config]) -> dict[str, str]:
     """Return the SHA-256 over the rows (id and worth) of every bank that the agents name."""
     from stategate.nodes.build_context.experience import AdvisedContext
-    from stategate.stores.bank.bank import bank_place, open_bank
+    from stategate.stores.bank import Bank, bank_place
 
     contexts = [c.context for c in configs if isinstance(c.context, AdvisedContext)]
     hashes = {}
     for name in sorted({context.bank for context in contexts if context.bank}):
-        rows = sorted((row.id, f"{row.q:.6f}") for row in open_bank(bank_place(name)).rows())
+        rows = sorted((row.id, f"{row.q:.6f}") for row in Bank(bank_place(name)).rows())
         hashes[f"bank {public_path(name)}"] = hashlib.sha256(repr(rows).encode()).hexdigest()
     return hashes
 

@@ -17,7 +17,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from stategate.graph.checkpoints import SqliteCheckpoints, open_saver
 from stategate.nodes.retrieval.remember import texts_of
-from stategate.stores.bank.bank import open_bank
+from stategate.stores.bank import Bank
 from stategate.stores.embeddings import embedding_cache, key_of
 from stategate.stores.errors import user_error_context
 from stategate.stores.home import home, thread_of
@@ -26,7 +26,7 @@ from stategate.stores.memory.facts import Erased
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.progress import Progress
 from stategate.stores.sql import is_database
-from stategate.stores.traces.store import TraceStore
+from stategate.stores.trace_store import TraceStore
 
 #: Shorter texts ("Yes.") stand everywhere and prove nothing.
 _TELLING = 12
@@ -131,7 +131,7 @@ def _clear_checkpoints(
 
 def _clear_bank(place: Path | str, erased: Sequence[Erased], texts: Sequence[str]) -> int:
     """Remove rows that were made of forgotten episodes or hold their words; returns how many."""
-    bank = open_bank(place)
+    bank = Bank(place)
     lost = {one.episode_id for one in erased if one.episode_id}
     lost |= {json.dumps(text, ensure_ascii=False)[1:-1] for text in texts}
     gone = []

@@ -104,15 +104,15 @@ def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) ->
     Raises ``UserError`` where there is no such bank.
     """
     from stategate.nodes.experience.grow import make_of, untrusted
-    from stategate.stores.bank.search import StateBank
+    from stategate.stores.bank import Bank
 
     resources = Resources(None, embedder or MiniLM())
-    states = StateBank(bank, make_of(resources.embedder))
+    states = Bank(bank, "state", make_of(resources.embedder))
 
     def experience_search(situation: Text, k: Count = 3) -> str:
         """Find what past attempts did in situations like this one, and how well it went."""
         vector = resources.embedder.embed([situation])[0]
-        hidden = untrusted(states.bank, TRUSTED)
+        hidden = untrusted(states, TRUSTED)
         hits = states.search(vector, min(max(k, 1), _MOST), hidden=hidden)
         lines = [f"{one_line(str(h.row.data['experience']))} (worth {h.row.q:.1f})" for h in hits]
         return "\n".join(lines)[:_SHOWN] or "there is no experience yet"

@@ -1,8 +1,7 @@
 """Jobs on several processes of this machine, or on a Ray cluster; each job's result is taken once.
 
-    def start(serve):            # in each worker: load what is heavy, then serve jobs until the end
-        tools = load()
-        serve(lambda job: solve(tools, job))
+    def start():                 # in each worker: load what is heavy, return what solves a job
+        return partial(solve, load())
 
     for job, result, problem in work(start, jobs, Crew(workers=4)):
         ...
@@ -30,7 +29,7 @@ from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from stategate.stores.errors import (
     UserError,
@@ -42,11 +41,12 @@ from stategate.stores.errors import (
 from stategate.stores.progress import Progress
 
 Solve = Callable[[Any], Any]
-#: Called in a worker with ``serve``; it calls that with what solves a job.
-Start = Callable[[Callable[[Solve], None]], object]
+#: Called in a worker; returns what solves a job.
+Start = Callable[[], Solve]
 TRIES = 3
 #: Seconds that a worker may take to be ready: models and catalogues are loaded in them.
 _START = 900.0
+_BROKEN = "a worker cannot start"
 #: Each worker is one of several on the same cores.
 _PINNED = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
@@ -77,18 +77,17 @@ def work(start: Start, jobs: Sequence[object], crew: Crew | None) -> Iterator[Do
     picklable then, and what a job raises is raised.
     """
     if crew is None or (crew.workers == 1 and crew.ray is None):
-        solvers: list[Solve] = []
-        start(solvers.append)
+        solve = start()
         for job in jobs:
-            yield Done(job, solvers[0](job), None)
+            yield Done(job, solve(job), None)
         return
     with user_error_context(
         "this cannot be given to workers", "leave --workers out", kinds=Exception
     ):
         packed = pickle.dumps(start)
-    hire: Callable[[], _Worker] = partial(WorkerProcess, packed, _PINNED)
+    hire: _Hire = partial(WorkerProcess, packed, _PINNED)
     if crew.ray is not None:
-        hire = _on_ray(crew.ray, packed, _PINNED)
+        hire = _on_ray(crew.ray, packed)
     pool = _Pool(hire, jobs, crew.deadline)
     try:
         for _ in range(min(crew.workers, len(jobs))):
@@ -116,8 +115,9 @@ def in_order(start: Start, jobs: Sequence[object], crew: Crew | None, what: str)
     return [results[number] for number in range(len(jobs))]
 
 
-def _numbered(start: Start, serve: Callable[[Solve], None]) -> None:
-    start(lambda solve: serve(lambda pair: solve(pair[1])))
+def _numbered(start: Start) -> Solve:
+    solve = start()
+    return lambda pair: solve(pair[1])
 
 
 # Workers --------------------------------------------------------------------------------------------
@@ -131,30 +131,39 @@ class Answer(NamedTuple):
     problem: str | None
 
 
-class _Worker(Protocol):
-    """Who solves one job at a time."""
+class Solver:
+    """What a worker does: ``start`` (pickled), then one job after another; it never raises."""
 
-    def ready(self) -> Answer: ...
+    def __init__(self, start: bytes, folder: str = "") -> None:
+        """Take ``start``; work in ``folder``, where there is one of that name."""
+        self._start = start
+        if folder and Path(folder).is_dir():
+            os.chdir(folder)
 
-    def solve(self, job: object, seconds: float) -> Answer: ...
+    def ready(self) -> Answer:
+        """Start."""
+        try:
+            self._solve: Solve = pickle.loads(self._start)()  # noqa: S301 - made by our own caller
+        except UserError as error:
+            return Answer("broken", None, str(error))
+        except Exception as error:
+            return Answer("broken", None, f"{_BROKEN}: {error_with_type(error, 1000)}")
+        return Answer("ready", None, None)
 
-    def end(self) -> None: ...
+    def solve(self, job: object) -> Answer:
+        """Return the answer to a job."""
+        try:
+            return Answer("done", self._solve(job), None)
+        except Exception as error:
+            return Answer("done", None, error_with_type(error, 1000))
 
 
 class WorkerProcess:
-    """A child process that runs a pickled ``start``; ``quiet`` hides what its libraries print."""
+    """A solver in a child process; ``quiet`` hides what its libraries print."""
 
-    def __init__(
-        self,
-        start: bytes,
-        environment: Mapping[str, str],
-        *,
-        folder: str | None = None,
-        quiet: bool = False,
-    ) -> None:
+    def __init__(self, start: bytes, environment: Mapping[str, str], quiet: bool = False) -> None:
         self._pipe, theirs = Pipe()
         code = "from stategate.stores import workers; workers.serve_pipe()"
-        paths = os.pathsep.join(str(Path(path).absolute()) for path in sys.path)
         output = subprocess.DEVNULL if quiet else None
         self._process = subprocess.Popen(  # noqa: S603 - this very Python
             [sys.executable, "-P", "-c", code, str(theirs.fileno())],
@@ -162,8 +171,7 @@ class WorkerProcess:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env={**os.environ, **environment, "PYTHONPATH": paths},
-            cwd=folder if folder and Path(folder).is_dir() else None,
+            env={**os.environ, **environment, "PYTHONPATH": _search_path()},
         )
         theirs.close()
         with contextlib.suppress(OSError):  # a dead one is seen where its answer is asked
@@ -203,26 +211,18 @@ def serve_pipe() -> None:
     pipe: Connection[Answer, Any] = Connection(int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's
     threading.Thread(target=_die_with_parent, daemon=True).start()
+    solver = Solver(pipe.recv_bytes())
+    pipe.send(solver.ready())
+    while True:
+        try:
+            job = pipe.recv()
+        except (EOFError, OSError):
+            os._exit(0)  # the caller is gone
+        pipe.send(solver.solve(job))
 
-    def serve(solve: Solve) -> None:
-        pipe.send(Answer("ready", None, None))
-        while True:
-            try:
-                job = pipe.recv()
-            except (EOFError, OSError):
-                os._exit(0)  # the caller is gone
-            try:
-                answer = Answer("done", solve(job), None)
-            except Exception as error:
-                answer = Answer("done", None, error_with_type(error, 1000))
-            pipe.send(answer)
 
-    try:
-        pipe.recv()(serve)
-    except UserError as error:
-        pipe.send(Answer("broken", None, str(error)))
-    except Exception as error:
-        pipe.send(Answer("broken", None, f"a worker cannot start: {error_with_type(error, 1000)}"))
+def _search_path() -> str:
+    return os.pathsep.join(str(Path(path).absolute()) for path in sys.path)
 
 
 def _die_with_parent() -> None:
@@ -235,13 +235,11 @@ def _die_with_parent() -> None:
 class _Pool:
     """Workers, each kept busy by a thread of the caller, and the ledger of jobs."""
 
-    def __init__(
-        self, hire: Callable[[], _Worker], jobs: Sequence[object], deadline: float
-    ) -> None:
+    def __init__(self, hire: "_Hire", jobs: Sequence[object], deadline: float) -> None:
         self.done: queue.Queue[Done | UserError] = queue.Queue()
         self._hire, self._jobs, self._deadline = hire, jobs, deadline
         self._queue = deque((number, 1) for number in range(len(jobs)))
-        self._team: list[_Worker] = []
+        self._team: list[WorkerProcess | _RayWorker] = []
         self._is_closed = False
 
     def run(self) -> None:
@@ -252,9 +250,8 @@ class _Pool:
                 worker = self._hire()
                 self._team.append(worker)
                 ready = worker.ready()
-                deaths = (
-                    deaths + 1 if ready.kind == "died" else 0
-                )  # its machine may go as it starts
+                # Its machine may go as it starts.
+                deaths = deaths + 1 if ready.kind == "died" else 0
                 if ready.kind == "broken" or deaths == TRIES:
                     raise UserError(ready.problem)
                 if ready.kind == "ready":
@@ -263,9 +260,9 @@ class _Pool:
         except UserError as error:
             self.done.put(error)
         except Exception as error:
-            self.done.put(UserError(f"a worker cannot start: {error_with_type(error)}"))
+            self.done.put(UserError(f"{_BROKEN}: {error_with_type(error)}"))
 
-    def _employ(self, worker: _Worker) -> None:
+    def _employ(self, worker: "WorkerProcess | _RayWorker") -> None:
         """Give jobs to a worker until none is left or it dies."""
         while not self._is_closed:
             try:
@@ -293,8 +290,8 @@ class _Pool:
 # Ray --------------------------------------------------------------------------------------------------
 
 
-class _Actor:
-    """A worker process on some node of a Ray cluster, behind an actor."""
+class _RayWorker:
+    """A solver on some node of a Ray cluster."""
 
     def __init__(self, handle: Any, ray: Any) -> None:
         self._handle, self._ray = handle, ray
@@ -303,7 +300,7 @@ class _Actor:
         return self._get(self._handle.ready.remote(), _START)
 
     def solve(self, job: object, seconds: float) -> Answer:
-        return self._get(self._handle.solve.remote(job, seconds), seconds + 60)
+        return self._get(self._handle.solve.remote(job), seconds)
 
     def end(self) -> None:
         with contextlib.suppress(Exception):
@@ -312,12 +309,16 @@ class _Actor:
     def _get(self, reference: Any, seconds: float) -> Answer:
         try:
             answer: Answer = self._ray.get(reference, timeout=seconds)
-        except self._ray.exceptions.RayError as error:
+        except self._ray.exceptions.RayError as error:  # past its deadline, too
             return Answer("died", None, f"its worker died ({type(error).__name__})")
         return answer
 
 
-def _on_ray(address: str, start: bytes, environment: dict[str, str]) -> Callable[[], _Worker]:
+#: Makes a worker.
+_Hire = Callable[[], WorkerProcess | _RayWorker]
+
+
+def _on_ray(address: str, start: bytes) -> "_Hire":
     with require_extra("ray"):
         import ray
     if not ray.is_initialized():
@@ -331,13 +332,12 @@ def _on_ray(address: str, start: bytes, environment: dict[str, str]) -> Callable
                 f"no Ray cluster at '{address}' ({describe_error(error)}): "
                 "start one with `ray start --head`"
             ) from None
-    paths = os.pathsep.join(str(Path(path).absolute()) for path in sys.path)
     hired = ray.remote(
         num_cpus=1,
         max_restarts=0,
         max_task_retries=0,
-        runtime_env={"env_vars": {**environment, "PYTHONPATH": paths}},
+        runtime_env={"env_vars": {**_PINNED, "PYTHONPATH": _search_path()}},
         scheduling_strategy="SPREAD",
-    )(WorkerProcess)
+    )(Solver)
     folder = str(Path.cwd())  # jobs name files as the command's user did
-    return lambda: _Actor(hired.remote(start, environment, folder=folder), ray)
+    return lambda: _RayWorker(hired.remote(start, folder), ray)

@@ -10,19 +10,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import Episode, from_events, task_name
 from stategate.nodes.experience.grow import add_episode, make_of
-from stategate.stores.bank.bank import Entry, Row
-from stategate.stores.bank.search import StateBank, TraceBank
+from stategate.stores.bank import Bank, Entry, Row
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
 from stategate.stores.progress import Progress
 from stategate.stores.sql import is_sqlite
-from stategate.stores.traces.store import TraceStore
-from stategate.stores.traces.trajectories import events_of
+from stategate.stores.trace_store import TraceStore
+from stategate.stores.traces import events_of
 
 if TYPE_CHECKING:
     from stategate.nodes.resources import Resources
@@ -126,7 +123,7 @@ def build_state_bank(
     where the bank was built with another embedder.
     """
     embedder, adapter = resources.embedder, resources.profile.experience
-    bank = StateBank(folder, make_of(embedder), create=True)
+    bank = Bank(folder, "state", make_of(embedder), create=True)
     return _build(bank, episodes, lambda episode: add_episode(bank, episode, embedder, adapter))
 
 
@@ -135,11 +132,11 @@ def build_trace_bank(
 ) -> Built:
     """Add ``episodes`` to the trace bank in ``folder``: one row each, found by what was asked."""
     embedder, adapter = resources.embedder, resources.profile.experience
-    bank = TraceBank(folder, make_of(embedder), create=True)
+    bank = Bank(folder, "trace", make_of(embedder), create=True)
 
     def add(episode: Episode) -> int:
-        vectors = np.asarray(embedder.embed([episode.question]))
-        return bank.bank.add([Entry(trace_row(episode, adapter), vectors)], episode.id)
+        (vector,) = embedder.embed([episode.question])
+        return bank.add([Entry(trace_row(episode, adapter), vector)], episode.id)
 
     built = _build(bank, [episode for episode in episodes if episode.question], add)
     unnamed = (episode.id for episode in episodes if not episode.question)
@@ -147,13 +144,11 @@ def build_trace_bank(
     return built
 
 
-def _build(
-    bank: StateBank | TraceBank, episodes: Sequence[Episode], add: Callable[[Episode], int]
-) -> Built:
+def _build(bank: Bank, episodes: Sequence[Episode], add: Callable[[Episode], int]) -> Built:
     """Add each episode whole or not at all; one that was added before is skipped."""
-    todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
+    todo = [episode for episode in episodes if not bank.is_read(episode.id)]
     built = Built(read=len(todo), skipped=len(episodes) - len(todo))
-    with closing(bank.bank):
+    with closing(bank):
         for episode in Progress(todo, "build", unit="episode"):
             built.rows += add(episode)
     return built

@@ -20,7 +20,7 @@ from stategate.nodes.registry import registry
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_json, write_lines
-from stategate.stores.traces.trajectories import Trajectory
+from stategate.stores.traces import Trajectory
 from stategate.stores.workers import in_order
 from stategate.trainers.episodes import Course, Reader, Readers, Walk, make_resources, parse_kind
 from stategate.trainers.settings import TrajectorySettings
@@ -56,7 +56,7 @@ def collect(settings: TrajectorySettings) -> dict[str, Any]:
         "heldout": _jobs(plan, "heldout", plan.exams, settings.heldout, settings.seed, actors),
     }
     jobs = [job for part in parts.values() for job in part]
-    played = iter(in_order(partial(_serve, course), jobs, settings.crew(), "record"))
+    played = iter(in_order(partial(_start, course), jobs, settings.crew(), "record"))
     data_hash = next(iter(plan.worlds.values())).fingerprint
     facts = {"seed": settings.seed, "actors": [*actors], "data": {"sha256": data_hash}}
     splits = {}
@@ -98,10 +98,10 @@ def _jobs(
     ]
 
 
-def _serve(course: tuple[str, str, int], serve: Callable[[Any], None]) -> None:
+def _start(course: tuple[str, str, int]) -> Callable[[Job], Trajectory]:
     plan = load_course(*course)
     memory = {"budget": _BUDGET, "page_tokens": 250}
-    serve(partial(_play, plan, Readers({}, make_resources(plan.env), memory=memory)))
+    return partial(_play, plan, Readers({}, make_resources(plan.env), memory=memory))
 
 
 def _play(plan: Course, readers: Readers, job: Job) -> Trajectory:

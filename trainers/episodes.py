@@ -25,8 +25,7 @@ from stategate.nodes.retrieval.page import PageSource
 from stategate.nodes.write_memory.short_term import ShortTerm
 from stategate.stores.errors import UserError
 from stategate.stores.files import read_yaml
-from stategate.stores.traces import Event
-from stategate.stores.traces.trajectories import Trajectory, read_trajectories
+from stategate.stores.traces import Event, Trajectory, read_trajectories
 from stategate.trainers.settings import RecordedSettings
 
 #: Says which commands are good where an episode stands; none where there is no good one.

@@ -92,7 +92,7 @@ def run_task(make: Callable[[], Task], out: str, crew: Crew | None = None) -> di
         remaining = [identity for identity in samples if identity not in done]
         if done and remaining:
             run.note_resumption(args)
-        start = partial(_serve, make) if crew else (lambda serve: serve(_solve_with(task)))
+        start = partial(_start, make) if crew else partial(_solve_with, task)
         with Progress(total=len(samples), initial=len(done), unit=task.unit) as bar:
             for identity, solved, problem in work(start, remaining, crew):
                 sample = samples[identity]
@@ -114,9 +114,9 @@ def run_task(make: Callable[[], Task], out: str, crew: Crew | None = None) -> di
         return run.summarise(*task.scorer(rows))
 
 
-def _serve(make: Callable[[], Task], serve: Callable[[Callable[[Any], Any]], None]) -> None:
-    """Make the task, then solve the samples that are asked for (in a worker)."""
-    serve(_solve_with(make()))
+def _start(make: Callable[[], Task]) -> Callable[[Identity], Attempt]:
+    """Make the task; return what solves its samples (in a worker)."""
+    return _solve_with(make())
 
 
 def _solve_with(task: Task) -> Callable[[Identity], Row]:

@@ -26,8 +26,7 @@ from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequ
 from stategate.nodes.registry import InnerContext
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import BREAK, lead
-from stategate.stores.bank.bank import bank_place
-from stategate.stores.bank.search import Hit, StateBank, TraceBank
+from stategate.stores.bank import Bank, Hit, bank_place
 from stategate.stores.text import one_line, words_of
 from stategate.stores.tokens import truncate
 
@@ -107,15 +106,15 @@ class Experience(AdvisedContext):
         """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
         embedder, adapter = resources.embedder, resources.profile.experience
         make = make_of(embedder)
-        bank = StateBank(bank_place(self.bank), make, create=self.bank is None)
-        untrusted_rows = lru_cache(maxsize=1)(lambda version: untrusted(bank.bank, self.min_trust))
+        bank = Bank(bank_place(self.bank), "state", make, create=self.bank is None)
+        untrusted_rows = lru_cache(maxsize=1)(lambda version: untrusted(bank, self.min_trust))
         situation_of = lru_cache(maxsize=None)(partial(situation, adapter))  # a text never changes
 
         def find(request: ContextRequest, room: int) -> list[Piece]:
             """Return the best advice that passes the filters: pure, unless the bank grows."""
             state = online_state(adapter, request)
             query, now = embedder.embed([state])[0], situation_of(state)
-            hidden = untrusted_rows(bank.bank.meta("version"))
+            hidden = untrusted_rows(bank.meta("version"))
 
             def alike(k: int) -> list[Hit]:
                 """Return those in the same situation among the nearest ``k`` states."""
@@ -239,15 +238,18 @@ class ExperienceTrace(AdvisedContext):
         """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
         embedder = resources.embedder
         place = bank_place(self.bank, "trace")
-        bank = TraceBank(place, make_of(embedder))
+        bank = Bank(place, "trace", make_of(embedder))
 
         @lru_cache(maxsize=_KEPT)
         def advice(question: str, version: str | None, room: int) -> list[Piece]:
             """Return the advice for ``question``; a bank of another version may know better."""
-            return self._advice(question, bank.search(embedder.embed([question]), _WIDE), room)
+            hits: dict[str, Hit] = {}  # of each task the best
+            for hit in bank.search(embedder.embed([question])[0], 4 * _WIDE):
+                hits.setdefault(hit.row.task, hit)
+            return self._advice(question, list(hits.values())[:_WIDE], room)
 
         def find(request: ContextRequest, room: int) -> list[Piece]:
-            return advice(request.instruction, bank.bank.meta("version"), room)
+            return advice(request.instruction, bank.meta("version"), room)
 
         return with_pieces(resources.get(self.inner), self.advice_tokens, find)
 

@@ -11,8 +11,7 @@ import sqlalchemy as sa
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import FORMAT, Episode, annotate, states_of
 from stategate.nodes.protocols import Embedder
-from stategate.stores.bank.bank import Bank, Entry, Row, row_table
-from stategate.stores.bank.search import StateBank
+from stategate.stores.bank import Bank, Entry, Row, row_table
 from stategate.stores.sql import Text
 
 SAME = 0.995
@@ -24,13 +23,13 @@ def make_of(embedder: Embedder) -> str:
 
 
 def add_episode(
-    bank: StateBank, episode: Episode, embedder: Embedder, adapter: ExperienceAdapter
+    bank: Bank, episode: Episode, embedder: Embedder, adapter: ExperienceAdapter
 ) -> int:
     """Add the decisions of ``episode``, unless it was added before; returns how many rows are new.
 
     New rows, what was folded and the mark that the episode was read are one transaction.
     """
-    if bank.bank.is_read(episode.id):
+    if bank.is_read(episode.id):
         return 0
     texts = states_of(episode, adapter)
     vectors = embedder.embed(texts)
@@ -66,7 +65,7 @@ def add_episode(
         digest = hashlib.sha256(f"{episode.id}\n{i}\n{text}".encode("utf-8", "surrogatepass"))
         row = Row(id=digest.hexdigest()[:16], task=episode.task_id, q=worth, data=data)
         entries.append(Entry(row, vector))
-    return bank.bank.add(entries, source=episode.id, folded=folded)
+    return bank.add(entries, source=episode.id, folded=folded)
 
 
 def trust_of(row: Row) -> float:

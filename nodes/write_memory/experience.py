@@ -14,8 +14,7 @@ from stategate.nodes.experience.grow import add_episode, make_of
 from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.write_memory.trace import events_of
-from stategate.stores.bank.bank import bank_place
-from stategate.stores.bank.search import StateBank
+from stategate.stores.bank import Bank, bank_place
 
 _OPEN = 64  # unfinished episodes remembered
 
@@ -33,7 +32,7 @@ class ExperienceWriter(MemoryParams):
     def build(self, resources: Resources) -> MemoryWriter:
         """Open or make the bank. Raises ``UserError`` where its vectors are of another make."""
         embedder, adapter = resources.embedder, resources.profile.experience
-        bank = StateBank(bank_place(self.bank), make_of(embedder), create=True)
+        bank = Bank(bank_place(self.bank), "state", make_of(embedder), create=True)
         running: OrderedDict[str, list[StepRecord]] = OrderedDict()
 
         def write_memory(record: StepRecord) -> None:

@@ -7,8 +7,8 @@ from pydantic import Field
 from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.stores.home import home
+from stategate.stores.trace_store import TraceStore
 from stategate.stores.traces import Event
-from stategate.stores.traces.store import TraceStore
 
 
 class Trace(MemoryParams):

@@ -11,7 +11,6 @@ import os
 import pickle
 import re
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -53,7 +52,7 @@ class Reader:
                 __import__(package)
         with self._turn:
             if self._child is None or self._owner != os.getpid() or not self._child.is_alive():
-                start = pickle.dumps(partial(_serve, self.limits))
+                start = pickle.dumps(partial(_start, self.limits))
                 self._child, self._owner = WorkerProcess(start, {}, quiet=True), os.getpid()
                 self._child.ready()
                 atexit.register(self.close)
@@ -79,14 +78,14 @@ class Reader:
 shared = Reader()
 
 
-def _serve(limits: Limits, serve: Callable[[Solve], None]) -> None:
-    """Answer requests: the child's own part."""
+def _start(limits: Limits) -> Solve:
+    """Return what reads a file, within ``limits``: the child's own part."""
     with suppress(ImportError):  # not on this system: the parent's clock remains
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    serve(partial(_read, limits))
+    return partial(_read, limits)
 
 
 def _read(limits: Limits, job: tuple[bytes, str, str | None]) -> tuple[str, str, str]:

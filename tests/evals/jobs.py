@@ -10,18 +10,18 @@ from stategate.evals.core.task import Sample, Task, run_task
 from stategate.stores.errors import ModelUnavailable, UserError
 
 
-def halves(serve):
-    """Serve: half of a number, but for one."""
+def halves():
+    """Return what halves a number, but for one."""
 
     def halve(number):
         if number == 13:
             raise ValueError("an unlucky number")
         return number / 2
 
-    serve(halve)
+    return halve
 
 
-def broken(serve):
+def broken():
     """Refuse to start."""
     raise UserError("no model here: fetch it")
 

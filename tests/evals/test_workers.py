@@ -118,7 +118,7 @@ def test_workers_that_cannot_start_are_one_line():
     with pytest.raises(UserError, match="no model here"):
         list(work(broken, [1, 2], Crew(2)))
     with pytest.raises(UserError, match="leave --workers out"):
-        list(work(lambda serve: None, [1], Crew(2)))
+        list(work(lambda: None, [1], Crew(2)))
 
 
 SHOP, ROOMS = (f"stategate.trainers.{world}.course" for world in ("webshop", "alfworld"))

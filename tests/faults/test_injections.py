@@ -33,8 +33,7 @@ from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.quoting import is_frame
 from stategate.nodes.retrieval.remember import Memory
-from stategate.stores.bank.bank import Entry, Row
-from stategate.stores.bank.search import StateBank
+from stategate.stores.bank import Bank, Entry, Row
 from stategate.stores.traces import Event
 from tests.kit import Passages, piece_of, text_in
 from tests.nodes.shop_pages import context as shop_context
@@ -321,10 +320,10 @@ def test_experience_is_one_line_with_the_move_of_its_row(tmp_path):
     vector = resources.embedder.embed([online_state(TOLD, request)])[0]
     page = read_page(shop_context(["Buttons: features"], ("click[features]",)))
     for i, payload in enumerate(PAYLOADS[::4]):
-        bank = StateBank(tmp_path / str(i), make_of(resources.embedder), create=True)
+        bank = Bank(tmp_path / str(i), "state", make_of(resources.embedder), create=True)
         data = {"experience": f"Read it. {payload}", "move": "features", "state": payload}
-        bank.bank.add([Entry(Row("r", "t", 9.0, data), vector)])
-        bank.bank.close()
+        bank.add([Entry(Row("r", "t", 9.0, data), vector)])
+        bank.close()
         built = Experience(bank=str(tmp_path / str(i))).build(resources)(request)
         advice = built.messages[-1].content
         assert advice.startswith("Experience: ")
@@ -357,12 +356,12 @@ def test_a_tool_of_ours_gives_a_line_for_each_thing(tmp_path):
     assert len(blocks) == 20
     assert all(block.startswith("[") and "\n" not in block for block in blocks)
     embedder = Hashing().build(Resources())
-    bank = StateBank(tmp_path / "bank", make_of(embedder), create=True)
-    bank.bank.add(
-        Entry(Row(f"r{i}", "t", 5.0, {"experience": payload}), embedder.embed([payload]))
+    bank = Bank(tmp_path / "bank", "state", make_of(embedder), create=True)
+    bank.add(
+        Entry(Row(f"r{i}", "t", 5.0, {"experience": payload}), embedder.embed([payload])[0])
         for i, payload in enumerate(attacks)
     )
-    bank.bank.close()
+    bank.close()
     lines = experience_tool(tmp_path / "bank", Hashing()).invoke({"situation": "thing", "k": 20})
     assert len(lines.splitlines()) == 20
 

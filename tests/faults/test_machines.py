@@ -16,15 +16,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from stategate.stores.bank.bank import Entry, Row
-from stategate.stores.bank.search import StateBank
+from stategate.stores.bank import Bank, Entry, Row
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus, prepare, prepared_key
 from stategate.stores.corpus.documents import Document
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import Turn
+from stategate.stores.trace_store import TraceStore
 from stategate.stores.traces import Event
-from stategate.stores.traces.store import TraceStore
 
 QUICK = settings(
     max_examples=10,
@@ -120,7 +119,7 @@ class Documents(Stored):
 
 class Experience(Stored):
     def open(self):
-        return StateBank(self.folder / "bank", "h/8", create=True)
+        return Bank(self.folder / "bank", "state", "h/8", create=True)
 
     @rule(episode=st.integers(0, 9), rows=FEW, worth=st.floats(0, 10))
     def add(self, episode, rows, worth):

@@ -17,8 +17,8 @@ from stategate.nodes.models.embedders import OpenAIEmbedder
 from stategate.nodes.models.llms import OpenAILlm
 from stategate.nodes.protocols import Decision
 from stategate.nodes.resources import Resources
-from stategate.stores.corpus import web_pages
-from stategate.stores.corpus.web_pages import read_web
+from stategate.stores.corpus import documents
+from stategate.stores.corpus.documents import read_web
 from stategate.stores.errors import ModelUnavailable, UserError
 from tests.kit import completion, serving
 
@@ -230,7 +230,7 @@ def test_a_packed_answer_is_read(server, call):
 
 
 def test_a_page_that_drips_is_given_up(server, monkeypatch):
-    monkeypatch.setattr(web_pages, "_PATIENCE", 0.3)
+    monkeypatch.setattr(documents, "_PATIENCE", 0.3)
     url, plan, _ = server
     plan.append(drip)
     assert "within 0 s" in read_web(url).why

@@ -24,7 +24,7 @@ from stategate.stores.assets.weights import load_arrays
 from stategate.stores.errors import UserError
 from stategate.stores.files import read_yaml
 from stategate.stores.runs import read_rows
-from stategate.stores.traces.trajectories import read_trajectories
+from stategate.stores.traces import read_trajectories
 from stategate.trainers.settings import StateSettings, read_settings
 from tests.kit import serving
 

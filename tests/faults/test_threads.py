@@ -8,7 +8,7 @@ from stategate.graph import Session, build_graph, load_config
 from stategate.stores.errors import UserError
 from stategate.stores.home import this_user, thread_of
 from stategate.stores.memory.long_term import open_long_term
-from stategate.stores.traces.store import TraceStore
+from stategate.stores.trace_store import TraceStore
 from tests.kit import qa_settings
 
 THINGS = ("brinicle", "snailfish", "geyser")

@@ -13,14 +13,14 @@ from stategate import Memory
 from stategate.graph.checkpoints import open_saver
 from stategate.graph.forgetting import Places, forget_everywhere, traces_left
 from stategate.nodes.models.embedders import HashingEmbedder
-from stategate.stores.bank.bank import Bank, Entry, Row
+from stategate.stores.bank import Bank, Entry, Row
 from stategate.stores.embeddings import embedding_cache
 from stategate.stores.home import cache
 from stategate.stores.home import home as home_folder
 from stategate.stores.memory import schema as tables
 from stategate.stores.sql import is_database
+from stategate.stores.trace_store import TraceStore
 from stategate.stores.traces import Event
-from stategate.stores.traces.store import TraceStore
 from tests.kit import call, refused
 from tests.postgres_server import tables_holding
 

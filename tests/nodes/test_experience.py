@@ -30,9 +30,8 @@ from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import ContextRequest
 from stategate.nodes.resources import Resources
 from stategate.nodes.write_memory.experience import ExperienceWriter
-from stategate.stores.bank.bank import Entry, Row
-from stategate.stores.bank.search import StateBank
-from stategate.stores.traces.store import TraceStore
+from stategate.stores.bank import Bank, Entry, Row
+from stategate.stores.trace_store import TraceStore
 from stategate.trainers.bank import build_trace_bank
 from tests.kit import built_contexts, piece_of
 from tests.nodes.shop_pages import ITEM, ON_ITEM, ON_RESULTS, OPENED, RESULTS, context
@@ -58,7 +57,7 @@ def resources():
 
 @pytest.fixture
 def folder(tmp_path, resources):
-    bank = StateBank(tmp_path / "state", make_of(resources.embedder), create=True)
+    bank = Bank(tmp_path / "state", "state", make_of(resources.embedder), create=True)
     for i, question in enumerate([WISH, "Find me a blue chair", "Find me a lamp"]):
         episode = trajectory(i, question=question)
         add_episode(bank, episode, resources.embedder, TOLD)
@@ -116,7 +115,7 @@ def test_a_step_costs_one_embedding_and_no_model_call(folder, resources, monkeyp
 
 def put(bank, resources, request, rows):
     vector = resources.embedder.embed([online_state(TOLD, request)])[0]
-    bank.bank.add(
+    bank.add(
         Entry(
             Row(name, "t", q, {"experience": f"Say {name}.", "move": move}),
             vector + nudge * np.roll(vector, 1),
@@ -127,7 +126,7 @@ def put(bank, resources, request, rows):
 
 def test_the_filters_are_worth_likeness_and_nearest_first(tmp_path, resources):
     request = item(resources)
-    bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
+    bank = Bank(tmp_path / "b", "state", make_of(resources.embedder), create=True)
     put(bank, resources, request, [("poor", 4.9, "features", 0), ("near", 6, "buy now", 0.1)])
     put(bank, resources, request, [("twin", 7, "< prev", 0.1), ("far", 10, "features", 0.5)])
     path = str(tmp_path / "b")
@@ -154,7 +153,7 @@ def test_trace_mode_tells_the_plan_of_the_nearest_task_once_an_episode(
 
 def test_advice_to_search_says_what_it_comes_to_for_this_task(tmp_path, resources):
     search = next(requests(resources, (600,), ["webshop"]))
-    bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
+    bank = Bank(tmp_path / "b", "state", make_of(resources.embedder), create=True)
     other = trajectory(1, question="Find me a lamp")
     other = replace(other, steps=(Step("search[lamp]", "WebShop Search", "Page 1"),))
     add_episode(bank, other, resources.embedder, TOLD)
@@ -291,9 +290,9 @@ def play(graph, goal, thread=None):
 
 def test_a_bank_grows_by_finished_episodes_once_each_and_folds_repeats(tmp_path):
     graph = agent(tmp_path / "b")
-    bank = StateBank(tmp_path / "b").bank if (tmp_path / "b").exists() else None
+    bank = Bank(tmp_path / "b", "state") if (tmp_path / "b").exists() else None
     steps = play(graph, 3)["steps"]
-    bank = StateBank(tmp_path / "b").bank
+    bank = Bank(tmp_path / "b", "state")
     assert bank is not None
     assert len(bank) == steps
     play(graph, 3)  # the same episode id: already there
@@ -307,7 +306,7 @@ def test_a_bank_grows_by_finished_episodes_once_each_and_folds_repeats(tmp_path)
 
 def test_an_unfinished_episode_adds_nothing(tmp_path):
     play(agent(tmp_path / "b", "max_steps=3"), 3)
-    assert len(StateBank(tmp_path / "b").bank) == 0
+    assert len(Bank(tmp_path / "b", "state")) == 0
 
 
 def test_what_was_learned_is_told_at_once(tmp_path):

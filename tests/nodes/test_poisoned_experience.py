@@ -9,8 +9,7 @@ from stategate.nodes.build_context.experience import Experience, ExperienceTrace
 from stategate.nodes.experience.episode import online_state
 from stategate.nodes.experience.grow import add_episode, make_of, trust_of
 from stategate.nodes.models.embedders import Hashing
-from stategate.stores.bank.bank import Entry, Row, open_bank
-from stategate.stores.bank.search import StateBank
+from stategate.stores.bank import Bank, Entry, Row
 from stategate.trainers.bank import build_trace_bank
 from tests.nodes.test_experience import TOLD, folder, item, resources, trajectory
 
@@ -23,7 +22,7 @@ def plant(bank, count, harm, trust):
     """Add copies of real rows that advise another move, with the best worth there is."""
     rng, planted = Random(0), []
     rows = [row for row in bank.rows() if row.data.get("move") in harm]
-    vectors = {int(n): v for block in bank.vectors() for n, v in zip(*block, strict=True)}
+    vectors = {int(n): vector for vector, n in zip(*bank.vectors(), strict=True)}
     for i in range(count):
         real = rng.choice(rows)
         data = {**real.data, "move": harm[real.data["move"]], "trust": trust}
@@ -38,15 +37,15 @@ def test_ten_records_of_a_stranger_change_no_advice(folder, resources, gate):
     build = Experience(bank=folder, min_score=-1, **gate).build(resources)
     requests = [item(resources), item(resources, 200)]
     before = [build(request).text for request in requests]
-    plant(open_bank(folder), 10, HARM, 0.2)
+    plant(Bank(folder), 10, HARM, 0.2)
     assert [build(request).text for request in requests] == before
     # Where the source passes for trusted, they are heard: the trust is what kept them out.
-    near = StateBank(folder).bank.rows()
+    near = Bank(folder, "state").rows()
     assert len([row for row in near if row.id.startswith("planted")]) == 10
 
 
 def test_the_advice_says_why_the_nearest_row_was_left_out(folder, resources):
-    bank = open_bank(folder)
+    bank = Bank(folder)
     planted = plant(bank, 10, HARM, 0.2)
     # Nothing but planted rows is left: no advice, and the reason stands among the pieces.
     bank.remove([row.n for row in bank.rows() if row.id not in planted])
@@ -59,11 +58,11 @@ def test_the_advice_says_why_the_nearest_row_was_left_out(folder, resources):
 
 
 def test_a_trusted_row_is_not_changed_by_an_untrusted_episode(folder, resources):
-    bank = StateBank(folder, make_of(resources.embedder))
-    before = {row.id: (row.q, row.data) for row in bank.bank.rows()}
+    bank = Bank(folder, "state", make_of(resources.embedder))
+    before = {row.id: (row.q, row.data) for row in bank.rows()}
     liar = replace(trajectory(9, reward=0.0), id="liar", trust=0.2)
     add_episode(bank, liar, resources.embedder, TOLD)
-    after = {row.id: row for row in bank.bank.rows()}
+    after = {row.id: row for row in bank.rows()}
     assert {name: (row.q, row.data) for name, row in after.items() if name in before} == before
     fresh = [row for name, row in after.items() if name not in before]
     assert fresh
@@ -84,7 +83,7 @@ def test_what_is_no_trust_is_none_and_no_tool_tells_it(folder, resources, trust)
     from stategate.graph.memory_tools import experience_tool
     from stategate.nodes.experience.grow import untrusted
 
-    bank = open_bank(folder)
+    bank = Bank(folder)
     entry = replace(bank.rows()[0], id="other", n=-1)
     data = {**entry.data, "experience": "Buy at once.", "trust": trust, "of": {"trust": 1.0}}
     vector = resources.embedder.embed(["x"])
@@ -96,14 +95,14 @@ def test_what_is_no_trust_is_none_and_no_tool_tells_it(folder, resources, trust)
 
 def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
     request = item(resources)
-    bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
+    bank = Bank(tmp_path / "b", "state", make_of(resources.embedder), create=True)
     state = online_state(TOLD, request)
     vector = resources.embedder.embed([state])[0]
 
     def add(task, moves, state=state):
         for move, q in moves.items():
             data = {"experience": f"{move}.", "move": move, "state": state}
-            bank.bank.add([Entry(Row(f"{task} {move}", task, q, data), vector)])
+            bank.add([Entry(Row(f"{task} {move}", task, q, data), vector)])
 
     def advised():
         params = Experience(bank=str(tmp_path / "b"), gate="proven", top_k=60)
@@ -131,13 +130,13 @@ def test_the_default_follows_one_record_of_a_trusted_source(folder, resources):
     request = item(resources)
     state = online_state(TOLD, request)
     bank, vector = (
-        StateBank(folder, make_of(resources.embedder)),
+        Bank(folder, "state", make_of(resources.embedder)),
         resources.embedder.embed([state])[0],
     )
     before = Experience(bank=folder).build(resources)(request).text
     for trust, is_heard in ((0.2, False), (1.0, True)):
         data = {"experience": "Sit.", "move": "sit still", "state": state, "trust": trust}
-        bank.bank.add([Entry(Row(f"one {trust}", "t", 10.0, data), vector)])
+        bank.add([Entry(Row(f"one {trust}", "t", 10.0, data), vector)])
         text = Experience(bank=folder).build(resources)(request).text
         assert ("Suggested next: sit still" in text) == is_heard
         assert (text == before) != is_heard

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from stategate.stores.bank.bank import Bank, Entry, Row, row_table
-from stategate.stores.bank.search import Searcher, StateBank, TraceBank
+from stategate.stores.bank import Bank, Entry, Row, row_table
 from stategate.stores.errors import UserError
 from tests.kit import run_processes
 
@@ -29,9 +28,8 @@ def nearest_by_hand(rows, query, k):
     return [f"r{i}" for i in np.argsort(-(rows @ query), kind="stable")[:k]]
 
 
-def ids(store, found):
-    ids = {row.n: row.id for row in store.rows()}
-    return [ids[n] for n, _ in found]
+def ids(found):
+    return [hit.row.id for hit in found]
 
 
 def test_a_row_is_added_once_and_its_source_is_marked_in_the_same_transaction(place):
@@ -54,18 +52,18 @@ def test_a_row_is_added_once_and_its_source_is_marked_in_the_same_transaction(pl
 def test_another_embedder_or_kind_is_refused_by_name(place):
     bank(place()).close()
     with pytest.raises(UserError, match=r"'m/16', not 'other/8'"):
-        StateBank(place(), "other/8")
+        Bank(place(), "state", "other/8")
     with pytest.raises(UserError, match="kind 'state', not 'trace'"):
-        TraceBank(place())
+        Bank(place(), "trace")
     with pytest.raises(UserError, match="no bank"):
-        StateBank(place("nowhere"))
+        Bank(place("nowhere"), "state")
 
 
 def test_a_vector_of_another_size_or_without_direction_is_refused(place):
     store = bank(place())
     store.add(entries(vectors(3)))
     with pytest.raises(UserError, match="size 4"):
-        Searcher(store).search(np.ones(4, np.float32), 1)
+        store.search(np.ones(4, np.float32), 1)
     with pytest.raises(UserError, match="no direction"):
         store.add([Entry(Row("z", "t", 1, {}), np.full(16, np.nan, np.float32))])
     assert len(store) == 3
@@ -75,33 +73,23 @@ def test_search_finds_what_brute_force_finds(place):
     rows = vectors(600)
     store = bank(place())
     store.add(entries(rows[:500]))
-    searcher = Searcher(store)
     for query in vectors(20, seed=1):
-        found = searcher.search(query, 5)
-        assert ids(store, found) == nearest_by_hand(rows[:500], query, 5)
-        assert found[0][1] == pytest.approx(float((rows[:500] @ query).max()), abs=1e-5)
+        found = store.search(query, 5)
+        assert ids(found) == nearest_by_hand(rows[:500], query, 5)
+        assert found[0].score == pytest.approx(float((rows[:500] @ query).max()), abs=1e-5)
     # Rows added later are found.
     for upto in (520, 600):
         store.add(entries(rows[500:upto], first=500))
         for query in vectors(5, seed=2):
-            found = searcher.search(query, 5)
-            assert ids(store, found) == nearest_by_hand(rows[:upto], query, 5)
+            found = store.search(query, 5)
+            assert ids(found) == nearest_by_hand(rows[:upto], query, 5)
     # A removed row does not come back, and neither do rows that are left out.
-    best = searcher.search(rows[7], 1)[0][0]
+    best = store.search(rows[7], 1)[0].row.n
     assert best == 8
     store.remove([8])
-    assert 8 not in [n for n, _ in searcher.search(rows[7], 5)]
+    assert 8 not in [hit.row.n for hit in store.search(rows[7], 5)]
     left_out = {row.n for row in store.rows(row_table.c.task == "t1")}
-    assert not left_out & {n for n, _ in searcher.search(rows[6], 50, left_out)}
-
-
-def test_a_row_with_many_vectors_comes_once_and_does_not_crowd_others_out(place):
-    store = bank(place())
-    close = vectors(1) + 0.001 * vectors(40, seed=5)
-    store.add([Entry(Row("many", "t", 1, {}), close), *entries(vectors(3, seed=9))])
-    found = Searcher(store).search(vectors(1)[0], 3)
-    assert len({n for n, _ in found}) == 3
-    assert found[0][0] == 1
+    assert not left_out & {hit.row.n for hit in store.search(rows[6], 50, left_out)}
 
 
 def _write(folder, first):
@@ -114,7 +102,7 @@ def test_processes_that_make_and_write_a_bank_at_once_lose_nothing(place):
     assert run_processes(_write, [(place(), n) for n in (0, 20, 40)]) == [0] * 3
     store = bank(place())
     assert sorted(row.id for row in store.rows()) == sorted(f"r{i}" for i in range(80))
-    assert sum(len(numbers) for numbers, _ in store.vectors()) == 80
+    assert len(store.vectors()[1]) == 80
 
 
 def _make(folder):
@@ -138,11 +126,10 @@ def test_further_sightings_are_folded_into_a_running_mean(place):
 
 def _grow(folder, first):
     store = bank(folder)
-    searcher = Searcher(store)
     for i in range(first, first + 60):
         row = vectors(1, seed=i)
         store.add(entries(row, first=i))
-        assert ids(store, searcher.search(row[0], 1)) == [f"r{i}"]
+        assert ids(store.search(row[0], 1)) == [f"r{i}"]
 
 
 def test_processes_that_search_a_growing_bank_find_what_they_added(tmp_path):

@@ -9,9 +9,14 @@ from hypothesis import strategies as st
 
 from stategate.stores.corpus.chunking import Chunking, contains_evidence, cut_passages
 from stategate.stores.corpus.corpus import Corpus, open_corpus, prepare, prepared_key
-from stategate.stores.corpus.documents import Document, Skipped, read_document, read_folder
+from stategate.stores.corpus.documents import (
+    Document,
+    Skipped,
+    read_document,
+    read_folder,
+    read_web,
+)
 from stategate.stores.corpus.vectors import Vectors
-from stategate.stores.corpus.web_pages import read_web
 from stategate.stores.errors import UserError
 from tests.kit import DATA, http_server
 
@@ -183,7 +188,7 @@ def test_a_servers_charset_goes_before_the_pages_own(monkeypatch):
         raw = f"<meta charset=utf-8><p>{RUSSIAN}</p>".encode("cp1251")
         return 'text/html; charset="windows-1251"', raw
 
-    monkeypatch.setattr("stategate.stores.corpus.web_pages._fetch", fetch)
+    monkeypatch.setattr("stategate.stores.corpus.documents._fetch", fetch)
     assert read_web("https://example.org/x").text == RUSSIAN
 
 

@@ -7,9 +7,8 @@ import sys
 import pytest
 
 from stategate.stores.errors import UserError
-from stategate.stores.traces import Event
-from stategate.stores.traces.store import TraceStore
-from stategate.stores.traces.trajectories import read_trajectories
+from stategate.stores.trace_store import TraceStore
+from stategate.stores.traces import Event, read_trajectories
 from tests.kit import run_processes
 
 
@@ -58,7 +57,7 @@ def test_separators_and_half_an_emoji_survive_a_round_trip(store, tmp_path):
 _FORKED = """
 import os, sys
 from stategate.stores.traces import Event
-from stategate.stores.traces.store import TraceStore
+from stategate.stores.trace_store import TraceStore
 
 store = TraceStore(sys.argv[1])
 store.write_step("parent", 0, [Event("ACT", "x", 0)])

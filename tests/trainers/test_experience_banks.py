@@ -9,10 +9,10 @@ from stategate.nodes.experience.episode import Episode, Step
 from stategate.nodes.experience.grow import add_episode
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
-from stategate.stores.bank.search import StateBank
+from stategate.stores.bank import Bank
 from stategate.stores.errors import UserError
+from stategate.stores.trace_store import TraceStore
 from stategate.stores.traces import Event
-from stategate.stores.traces.store import TraceStore
 from stategate.trainers.bank import build_state_bank, read_episodes
 
 
@@ -33,7 +33,7 @@ def resources():
 def test_like_states_fold_into_one_worth_and_other_moves_stay_apart(tmp_path, resources):
     twice = [episode(), replace(episode(), id="again", reward=0.0, correct=False)]
     built = build_state_bank(tmp_path, twice, resources)
-    rows = StateBank(tmp_path).bank.rows()
+    rows = Bank(tmp_path, "state").rows()
     assert (built.rows, built.read, len(rows)) == (3, 2, 3)
     assert rows[-1].q == pytest.approx(5.0)
     assert rows[-1].data["seen"] == 2
@@ -44,17 +44,21 @@ def test_like_states_fold_into_one_worth_and_other_moves_stay_apart(tmp_path, re
 def test_what_another_process_added_meanwhile_is_not_counted_twice(tmp_path, resources):
     build_state_bank(tmp_path, [episode()], resources)
     again = replace(episode(), id="again", reward=0.0, correct=False)
-    slow, fast, told = StateBank(tmp_path), StateBank(tmp_path), resources.profile.experience
-    real = slow.bank.is_read
+    slow, fast, told = (
+        Bank(tmp_path, "state"),
+        Bank(tmp_path, "state"),
+        resources.profile.experience,
+    )
+    real = slow.is_read
 
     def late(source):  # both asked before either had written
         known = real(source)
         add_episode(fast, again, resources.embedder, told)
         return known
 
-    slow.bank.is_read = late
+    slow.is_read = late
     add_episode(slow, again, resources.embedder, told)
-    last = StateBank(tmp_path).bank.rows()[-1]
+    last = Bank(tmp_path, "state").rows()[-1]
     assert (last.q, last.data["seen"]) == (pytest.approx(5.0), 2)
 
 

@@ -16,8 +16,7 @@ from stategate.nodes.update_state.learned import Gru
 from stategate.stores.assets.weights import load_weights, read_meta
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_lines
-from stategate.stores.traces import Event
-from stategate.stores.traces.trajectories import Trajectory, read_trajectories
+from stategate.stores.traces import Event, Trajectory, read_trajectories
 from stategate.trainers.collect import collect
 from stategate.trainers.episodes import split_by_group
 from stategate.trainers.settings import (

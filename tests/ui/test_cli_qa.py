@@ -12,7 +12,7 @@ from stategate.nodes.act.answer import Extract
 from stategate.stores import progress
 from stategate.stores.corpus.corpus import corpus_names
 from stategate.stores.home import home
-from stategate.stores.traces.store import TraceStore
+from stategate.stores.trace_store import TraceStore
 from stategate.ui.cli import output
 from tests.kit import call, refused, run_command, text_in
 

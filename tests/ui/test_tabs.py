@@ -19,7 +19,7 @@ from stategate.nodes.models.embedders import HashingEmbedder
 from stategate.nodes.protocols import SLOTS, BuiltContext, Piece
 from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.remember import Memory
-from stategate.stores.bank.bank import Bank, bank_place, known_banks
+from stategate.stores.bank import Bank, bank_place, known_banks
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.ui.actions import things

@@ -14,8 +14,7 @@ from stategate.envs.protocols import Observation, View
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.update_state.learned import type_of
 from stategate.stores.progress import Progress
-from stategate.stores.traces import Event
-from stategate.stores.traces.trajectories import Trajectory
+from stategate.stores.traces import Event, Trajectory
 from stategate.trainers.episodes import read_sides, view_of
 from stategate.trainers.settings import RecordedSettings
 

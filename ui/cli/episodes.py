@@ -7,11 +7,11 @@ from typing import Literal
 from stategate.graph import checkpoints
 from stategate.graph.config import load_config
 from stategate.nodes.resources import Resources
-from stategate.stores.bank.bank import bank_place
+from stategate.stores.bank import bank_place
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.stores.settings import ConfigName, Limit, Overrides, Settings, argument, option
-from stategate.stores.traces.store import TraceStore
+from stategate.stores.trace_store import TraceStore
 from stategate.trainers.bank import build_state_bank, build_trace_bank, read_episodes
 from stategate.ui.cli.output import say, working
 from stategate.ui.cli.settings_command import command, command_group

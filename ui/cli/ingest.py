@@ -12,8 +12,13 @@ from stategate.stores.corpus.corpus import (
     Corpus,
     corpus_names,
 )
-from stategate.stores.corpus.documents import SUFFIXES, files_in, read_folder
-from stategate.stores.corpus.web_pages import is_web, read_web
+from stategate.stores.corpus.documents import (
+    SUFFIXES,
+    files_in,
+    is_web,
+    read_folder,
+    read_web,
+)
 from stategate.stores.errors import UserError
 from stategate.stores.progress import Progress
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option

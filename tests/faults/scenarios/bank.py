@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from stategate.stores.bank.bank import Entry, Row
-from stategate.stores.bank.search import StateBank
+from stategate.stores.bank import Bank, Entry, Row
 from stategate.stores.sql import is_database
 from tests.faults.scenarios import kept
 
@@ -21,7 +20,7 @@ def _place(folder, name):
 
 
 def _open(folder, name="bank"):
-    return StateBank(_place(folder, name), "h/16", create=True)
+    return Bank(_place(folder, name), "state", "h/16", create=True)
 
 
 def prepare():
@@ -41,21 +40,21 @@ def work(folder, acknowledge):
             for step in range(3)
         ]
         folded = [(f"e{number - 1}-0", 4.0)] if number else []
-        bank.bank.add(rows, source=name, folded=folded)
+        bank.add(rows, source=name, folded=folded)
         acknowledge(["added", name])
         hits = bank.search(_vector(10 * number + 1), 2)
         assert hits[0].row.id == f"{name}-1"
-    gone = [row.n for row in bank.bank.rows() if row.task == "e5"]
-    bank.bank.remove(gone)
+    gone = [row.n for row in bank.rows() if row.task == "e5"]
+    bank.remove(gone)
     acknowledge(["removed", "e5"])
 
 
 def check(folder, acknowledged):
     bank = _open(folder)
-    rows = {row.id: row for row in bank.bank.rows()}
-    vectors = [int(n) for numbers, _ in bank.bank.vectors() for n in numbers]
+    rows = {row.id: row for row in bank.rows()}
+    vectors = bank.vectors()[1].tolist()
     assert sorted(vectors) == sorted(row.n for row in rows.values()), "rows without their vectors"
-    read = {name for name in map("e{}".format, range(EPISODES)) if bank.bank.is_read(name)}
+    read = {name for name in map("e{}".format, range(EPISODES)) if bank.is_read(name)}
     said = {(what, name) for what, name in acknowledged}
     for name in (f"e{number}" for number in range(EPISODES)):
         there = [row for row in rows.values() if row.task == name]

@@ -3,7 +3,7 @@
 from stategate.graph import Session, build_graph, load_config
 from stategate.nodes.observe.qa import QaEnv
 from stategate.stores.memory.long_term import open_long_term
-from stategate.stores.traces.store import TraceStore
+from stategate.stores.trace_store import TraceStore
 from tests.faults.scenarios import kept
 from tests.kit import Passages, qa_settings
 

@@ -3,7 +3,7 @@
 import sqlite3
 
 from stategate.graph import Session, build_graph, load_config
-from stategate.stores.traces.store import TraceStore
+from stategate.stores.trace_store import TraceStore
 from tests.faults.scenarios import kept
 
 _RESOURCES = []

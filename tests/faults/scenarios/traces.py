@@ -3,8 +3,8 @@
 import json
 
 from stategate.stores.files import write_text
+from stategate.stores.trace_store import TraceStore
 from stategate.stores.traces import Event
-from stategate.stores.traces.store import TraceStore
 from tests.faults.scenarios import kept
 
 STEPS = [("a", 0), ("a", 1), ("b", 0), ("a", 2), ("b", 1), ("a", 1), ("a", 2), ("b", 2)]

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from stategate.stores.bank.bank import Entry, Row
-from stategate.stores.bank.search import StateBank
+from stategate.stores.bank import Bank, Entry, Row
 from tests.ui.browser.steps import (
     button,
     fill,
@@ -139,12 +138,12 @@ def test_an_answer_is_streamed_or_taken_back_and_a_dead_model_can_be_asked_again
 
 
 def test_a_bank_is_browsed(page, place):
-    bank = StateBank(place / "banks" / "small", "hashing/4", create=True).bank
+    bank = Bank(place / "banks" / "small", "state", "hashing/4", create=True)
     vectors, entries = np.eye(4, dtype=np.float32), []
     for i in range(3):
         told = {"state": f"Question: lamp {i}", "action": "click[x]", "experience": f"advice {i}"}
         row = Row(f"row{i}", f"task{i}", float(i), {**told, "episode": f"e{i}", "by": "me"})
-        entries.append(Entry(row, vectors[i : i + 1]))
+        entries.append(Entry(row, vectors[i]))
     bank.add(entries)
     tab(page, "QA")
     tab(page, "Memory")

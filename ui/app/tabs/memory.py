@@ -4,7 +4,7 @@ import gradio as gr
 
 from stategate.graph.forgetting import forget_everywhere
 from stategate.nodes.models.judge import judged_question
-from stategate.stores.bank.bank import Row, known_banks, open_bank
+from stategate.stores.bank import Bank, Row, known_banks
 from stategate.stores.errors import UserError
 from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import Fact
@@ -130,7 +130,7 @@ class BanksPanel(Tab):
         if not folder:
             hint = "`stategate bank build` makes a bank from recorded episodes."
             return {self.rows: [], self.status: note(hint)}
-        bank = open_bank(bounds.require_place(folder))
+        bank = Bank(bounds.require_place(folder))
         best = sorted(bank.rows(), key=lambda row: (-row.q, row.n))[:ROWS]
         label = f"{len(best)} of {len(bank):,} rows: {bank.kind} bank made with {bank.make}"
         return {self.rows: gr.update(value=[_row(r) for r in best], label=label)}

@@ -6,13 +6,15 @@ A row and its vectors come and go together, a source is marked as read in the tr
 its rows, and ids are unique: a build that was killed goes on without a double or a loss, and several
 processes may write at once.
 
+Search is exact: every vector of the bank is kept in memory and compared.
+
 ``banks/NAME`` in ``$STATEGATE_HOME`` is where the command line, the app and the nodes look; a path is
 taken as it is. The bank ``state`` is what ``experience`` reads and grows by default; it begins empty.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +67,6 @@ _BANK = Schema(
 _FILE = "bank.sqlite"
 _KEY = "text"  # what a vector is of
 _MAKE = f"make:{_KEY}"
-_BLOCK = 8192  # vectors read at once
 
 
 @dataclass(frozen=True)
@@ -86,24 +87,37 @@ class Row:
 
 @dataclass(frozen=True)
 class Entry:
-    """A row to add and its vector; where it has several or none, shape ``(m, dimension)``."""
+    """A row to add and its vector, None where nothing finds it."""
 
     row: Row
-    vectors: Vector = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
+    vector: Vector | None = None
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A row that was found, and its score: the cosine with the query."""
+
+    row: Row
+    score: float
 
 
 class Bank:
-    """A bank's rows. Raises ``UserError`` where they are of another make.
+    """A bank's rows and their search. Raises ``UserError`` where they are of another make.
 
     ``place`` is a folder, or a PostgreSQL database with the bank's name behind ``#``
     (``$STATEGATE_POSTGRES#state``), where other machines may write too.
 
-    ``make`` says what the bank's vectors are made with, such as ``minilm/384/1``. A new bank keeps it
-    and its ``kind``, an old one must have them; what is None here is not checked.
+    ``kind`` is "state" (one row a past decision, found by the state that it was taken in) or "trace"
+    (one row an episode, found by its question), ``make`` what its vectors are made with, such as
+    ``minilm/384/1``. A new bank keeps both, an old one must have them; what is None is not checked.
     """
 
     def __init__(
-        self, place: str | Path, kind: str | None, make: str | None, create: bool = False
+        self,
+        place: str | Path,
+        kind: str | None = None,
+        make: str | None = None,
+        create: bool = False,
     ) -> None:
         if is_database(place):
             self.db = Database(place, _BANK, name=kind or "state", create=create)
@@ -118,6 +132,9 @@ class Bank:
         facts = {"kind": kind, _MAKE: make}
         self._check({key: value for key, value in facts.items() if value is not None})
         self.kind, self.make = self.meta("kind"), self.meta(_MAKE, "")
+        self._version = self._generation = ""
+        #: The vectors in memory, and the numbers of their rows (ascending).
+        self._vectors, self._numbers = np.zeros((0, 0), np.float32), np.zeros(0, np.int64)
 
     def add(
         self,
@@ -144,8 +161,9 @@ class Bank:
                 n = db.scalar(insert_row, values)
                 if n is not None:
                     added += 1
-                    if vectors := _vector_rows(n, entry.vectors):
-                        db.execute(vector_table.insert(), vectors)
+                    if entry.vector is not None:
+                        unit = {"vector": _unit(entry.vector).tobytes()}
+                        db.execute(vector_table.insert().values(n=n, key=_KEY, place=0, **unit))
             changed = sum(_fold(db, id_, q) for id_, q in folded)
             if added or changed:
                 self._count_up(db, "version")
@@ -171,17 +189,49 @@ class Bank:
         query = sa.select(row_table).where(*conditions).order_by(row_table.c.n)
         return [Row(**line._mapping) for line in self.db.rows(query)]
 
-    def vectors(self, after: int = 0) -> Iterator[tuple[NDArray[np.int64], Vector]]:
-        """Yield blocks of (row numbers, vectors) beyond row ``after``, by number."""
+    def search(self, query: Vector, k: int, hidden: Collection[int] = ()) -> list[Hit]:
+        """Return the ``k`` rows nearest to ``query``, best first, without those numbered ``hidden``.
+
+        Raises ``UserError`` for a query of another dimension.
+        """
+        self.refresh()
+        length = float(np.linalg.norm(query))
+        if k <= 0 or length == 0 or not len(self._numbers):
+            return []
+        if len(query) != self._vectors.shape[1]:
+            raise UserError(
+                f"the bank '{self.path}' does not hold vectors of size {len(query)} "
+                f"(size {self._vectors.shape[1]}): use the embedder it was built with"
+            )
+        cosines = self._vectors @ np.asarray(query / length, dtype=np.float32)
+        allowed = np.flatnonzero(~np.isin(self._numbers, list(hidden)))
+        order = allowed[np.argsort(-cosines[allowed], kind="stable")[:k]]
+        scores = {int(self._numbers[i]): float(cosines[i]) for i in order[::-1]}
+        rows = self.rows(row_table.c.n.in_(list(scores)))
+        return sorted((Hit(row, scores[row.n]) for row in rows), key=lambda hit: -hit.score)
+
+    def refresh(self) -> None:
+        """Take in the vectors that were added since the last search; all where rows went."""
+        version, generation = self.meta("version"), self.meta("generation")
+        if version == self._version:
+            return
+        is_grown = generation == self._generation and len(self._numbers) > 0
+        vectors, numbers = self.vectors(int(self._numbers[-1]) if is_grown else 0)
+        if is_grown:
+            vectors = np.concatenate([self._vectors, vectors.reshape(-1, self._vectors.shape[1])])
+            numbers = np.concatenate([self._numbers, numbers])
+        self._vectors, self._numbers = vectors, numbers
+        self._version, self._generation = version, generation
+
+    def vectors(self, after: int = 0) -> tuple[Vector, NDArray[np.int64]]:
+        """Return the vectors beyond row ``after``, and the numbers of their rows (ascending)."""
         n, place = vector_table.c.n, vector_table.c.place
-        query = sa.select(n, place, vector_table.c.vector).where(vector_table.c.key == _KEY)
-        query = query.order_by(n, place).limit(_BLOCK)
-        last = (after, 1 << 40)
-        while block := self.db.rows(query.where(sa.tuple_(n, place) > last)):
-            blob = b"".join(row.vector for row in block)
-            rows = np.frombuffer(blob, dtype="<f4").reshape(len(block), -1)
-            last = int(block[-1].n), int(block[-1].place)
-            yield np.array([row.n for row in block], dtype=np.int64), rows
+        query = sa.select(n, vector_table.c.vector).where(vector_table.c.key == _KEY, n > after)
+        lines = self.db.rows(query.order_by(n, place))
+        blob = b"".join(line.vector for line in lines)
+        width = len(blob) // 4 // max(len(lines), 1)
+        numbers = np.array([line.n for line in lines], dtype=np.int64)
+        return np.frombuffer(blob, dtype="<f4").reshape(len(lines), width), numbers
 
     def meta(self, key: str, default: str = "0") -> str:
         """Return one fact about the bank, such as ``version`` (counts changes)."""
@@ -213,11 +263,6 @@ class Bank:
         db.execute(new.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
 
 
-def open_bank(place: str | Path) -> Bank:
-    """Open a bank of either kind, without checking what its vectors are made with."""
-    return Bank(place, None, None)
-
-
 def bank_place(name: str | Path | None, kind: str = "state") -> str | Path:
     """Return where the bank ``name`` is: a database, a path, the one place, or (None) the default."""
     if name is not None and is_database(name):
@@ -246,13 +291,9 @@ def _fold(db: sa.Connection, id_: str, q: float) -> bool:
     return True
 
 
-def _vector_rows(n: int, vectors: Vector) -> list[dict[str, int | str | bytes]]:
-    """Return the rows of the vector table of row ``n``. Raises ``UserError`` without a direction."""
-    rows: list[dict[str, int | str | bytes]] = []
-    for place, vector in enumerate(np.atleast_2d(vectors)):
-        length = float(np.linalg.norm(vector))
-        if not np.isfinite(length) or length == 0:
-            raise UserError("a vector has no direction (zero or not finite)")
-        blob = np.asarray(vector / length, dtype="<f4").tobytes()
-        rows.append({"n": n, "key": _KEY, "place": place, "vector": blob})
-    return rows
+def _unit(vector: Vector) -> Vector:
+    """Return ``vector`` with length one. Raises ``UserError`` for one without a direction."""
+    length = float(np.linalg.norm(vector))
+    if not np.isfinite(length) or length == 0:
+        raise UserError("a vector has no direction (zero or not finite)")
+    return np.asarray(vector / length, dtype="<f4")

@@ -1,18 +1,43 @@
-"""Trajectories on disk: JSON lines in the form of the trace store's export, and their reading.
+"""Episodes as events, and their files: JSON lines in the form of the trace store's export.
 
 A line is ``{"episode_id", "events": [{"event_type", "text", "t"}], "reward", "task", "instruction",
 "agent"}``. Pages made by our own worlds also carry ``"actions"``, their affordances;
-importers that do not know the key pass it over.
+importers that do not know the key pass it over. ``stores.trace_store`` keeps events as they happen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from stategate.stores.errors import UserError, error_with_type
 from stategate.stores.files import parse_json
-from stategate.stores.traces import Event
+
+#: A note is what a page said of what is asked; recent events hold it, traces do not.
+EventKind = Literal["OBS", "ACT", "REWARD", "DONE", "ERROR", "NOTE"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened: ``t`` is the step (from 0) in which it did.
+
+    ``instruction`` is what the task asks for, where whoever tells of the event knows it: it helps to
+    read the event, and is no part of it.
+    """
+
+    kind: EventKind
+    text: str
+    t: int
+    instruction: str = field(default="", compare=False, repr=False)
+
+    def to_list(self) -> list[str | int]:
+        """Return the form held in graph state and in checkpoints."""
+        return [self.kind, self.text, self.t]
+
+    @classmethod
+    def from_list(cls, row: Sequence[Any]) -> "Event":
+        """Read :meth:`to_list` back."""
+        return cls(row[0], str(row[1]), int(row[2]))
 
 
 @dataclass(frozen=True)

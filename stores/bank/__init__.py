@@ -1,1 +1,0 @@
-"""Banks of experience: rows of advice with vectors."""
