@@ -4,7 +4,7 @@ Questions are those of HotpotQA, 2WikiMultihopQA and MuSiQue: files ``NAME.dev.j
 and ``NAME.test.jsonl.gz`` (to report), a row a question: ``{id, question, answer, documents: [{title,
 text}], relevant: [indices]}``. ``scores.jsonl`` holds a row for each question and ranker; fusions
 (``bm25+minilm``) are made from those rows and cost nothing. A run that was killed goes on; each
-document is read by the model once, on any run (see ``stores.document_states``).
+document is read by the model once, on any run (see ``nodes.models.decoders.loading``).
 """
 
 import hashlib

@@ -114,7 +114,7 @@ def run_task(make: Callable[[], Task], out: str, crew: Crew | None = None) -> di
         return run.summarise(*task.scorer(rows))
 
 
-def _start(make: Callable[[], Task]) -> Callable[[Identity], Attempt]:
+def _start(make: Callable[[], Task]) -> Callable[[Identity], Row]:
     """Make the task; return what solves its samples (in a worker)."""
     return _solve_with(make())
 

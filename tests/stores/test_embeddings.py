@@ -1,11 +1,10 @@
-"""Caches of vectors and of document states: computed once, kept as they were."""
+"""The cache of vectors: computed once, kept as they were."""
 
 import threading
 
 import numpy as np
 import pytest
 
-from stategate.stores.document_states import DocumentStates, document_key
 from stategate.stores.embeddings import EmbeddingCache
 from tests.kit import run_processes
 
@@ -70,30 +69,3 @@ def test_a_dropped_vector_is_in_no_file(tmp_path):
     held = [path for path in tmp_path.iterdir() if rows[7].tobytes() in path.read_bytes()]
     assert held == []
     assert list(cache.get("m", ["t7", "t8"])) == ["t8"]
-
-
-def state(seed):
-    rng = np.random.default_rng(seed)
-    tokens = int(rng.integers(0, 9))
-    return (rng.normal(size=(2, 2, tokens, 4)) * 10.0 ** rng.integers(-3, 3)).astype(np.float32)
-
-
-def test_round_trip(tmp_path):
-    store = DocumentStates(tmp_path / "x")
-    given = {document_key(str(i)): state(i) for i in range(30)}
-    for key, value in given.items():
-        store.add(key, value)
-    again = DocumentStates(tmp_path / "x")
-    assert again.missing(list(given)) == []
-    for key, value in given.items():
-        array = again.get(key)
-        assert array.shape == value.shape
-        assert np.abs(array - value).max(initial=0) <= 1e-3 * np.abs(value).max(initial=0)
-
-
-def test_a_key_is_written_once_and_what_fp16_cannot_hold_is_clipped(tmp_path):
-    store = DocumentStates(tmp_path)
-    store.add("a", np.array([1e9, -1e9, 2.0], dtype=np.float32))
-    store.add("a", state(2))
-    assert store.get("a").tolist() == [65504, -65504, 2]
-    assert store.missing(["b", "a", "b"]) == ["b"]

@@ -45,7 +45,7 @@ USES = {
 def test_stores_import_without_any_extra_and_a_missing_one_is_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     modules = "tokens files sql embeddings home text assets.fetch assets.weights trace_store"
-    modules += " bank corpus.corpus corpus.documents document_states errors"
+    modules += " bank corpus.corpus corpus.documents errors"
     lines = [f"import stategate.stores.{name}" for name in modules.split()]
     for use in USES:
         lines += ["try:", f"    {use}", "except stategate.stores.errors.UserError as error:"]

@@ -9,13 +9,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stategate.stores.document_states import DocumentStates, document_key
-from stategate.stores.errors import UserError, describe_error, require_extra
-from stategate.stores.files import atomic_path
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from stategate.stores.errors import UserError, describe_error, require_extra, user_error_context
+from stategate.stores.files import atomic_path, write_bytes
 from stategate.stores.home import cache
 from stategate.stores.progress import Progress
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from stategate.nodes.models.decoders.backend import Backend
@@ -131,11 +135,12 @@ def _load(folder: str, model: str) -> tuple[Any, Any]:
     return network, tokenizer
 
 
+_FP16 = 65504  # the largest number of that type
 _BLOCK = 16  # documents in memory at a time, and lost by a kill
 
 
 class DocumentMemory:
-    """A model's backend with its index of document states, both opened at the first use.
+    """A model's backend, opened at the first use, and its document states, one file a document.
 
     Safe for threads.
     """
@@ -149,26 +154,33 @@ class DocumentMemory:
         """The language model."""
         return shared_backend(*self._model)
 
-    @cached_property
-    def index(self) -> DocumentStates:
-        """The states on disk, in a folder of this model's own."""
-        mark = self.backend.fingerprint.replace("/", "-")
-        return DocumentStates(cache() / "document_states" / f"{mark}-fp16")
-
     def states(self, documents: Sequence[Document]) -> "list[Tensor]":
         """Return the documents' states, in order; a build that was killed goes on where it stopped."""
         import torch
 
-        texts = [document.as_text() for document in documents]
-        keys = [document_key(text) for text in texts]
+        by_file = {self._file(document): document.as_text() for document in documents}
         with self._lock:
-            self._build(dict(zip(keys, texts, strict=True)))
-            return [torch.from_numpy(self.index.get(key)) for key in keys]
+            self._build({file: text for file, text in by_file.items() if not file.is_file()})
+            return [torch.from_numpy(_read(self._file(document))) for document in documents]
 
-    def _build(self, by_key: dict[str, str]) -> None:
-        todo = self.index.missing(list(by_key))
+    def _file(self, document: Document) -> Path:
+        """Return where a document's state is kept: under the SHA-256 of its text."""
+        mark = self.backend.fingerprint.replace("/", "-")
+        text = document.as_text().encode("utf-8", "surrogatepass")
+        name = f"{hashlib.sha256(text).hexdigest()}.safetensors"
+        return cache() / "document_states" / f"{mark}-fp16" / name
+
+    def _build(self, by_file: dict[Path, str]) -> None:
+        todo = list(by_file)
         blocks = [todo[start : start + _BLOCK] for start in range(0, len(todo), _BLOCK)]
         for part in Progress(blocks, "read", unit="document", unit_scale=_BLOCK):
-            states = self.backend.encode([by_key[key] for key in part])
-            for key, state in zip(part, states, strict=True):
-                self.index.add(key, state.numpy())
+            states = self.backend.encode([by_file[file] for file in part])
+            for file, state in zip(part, states, strict=True):
+                half = np.clip(state.numpy(), -_FP16, _FP16).astype(np.float16, order="C")
+                write_bytes(file, save({"kv": half}))
+
+
+def _read(file: Path) -> "NDArray[np.float32]":
+    damages = (OSError, KeyError, ValueError, SafetensorError)
+    with user_error_context(f"cannot read '{file}'", "delete it", damages):
+        return load(file.read_bytes())["kv"].astype(np.float32)
