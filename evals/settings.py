@@ -59,7 +59,7 @@ class Evaluation(Settings):
         """Do what the run directory does not hold yet; return the summary."""
         from stategate.evals.core.task import run_task
 
-        return run_task(self.make, self.out, self.crew() if isinstance(self, Shared) else None)
+        return run_task(self.make, self.out, self if isinstance(self, Shared) else None)
 
     def make(self) -> Any:
         """Return the task (of a benchmark its rows)."""

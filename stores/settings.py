@@ -10,8 +10,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
-from stategate.stores.workers import Crew
-
 
 class Settings(BaseModel):
     """What a command, an evaluation or a trainer is told; unknown fields are refused."""
@@ -77,7 +75,7 @@ class Shared(Settings):
         3600.0, "Seconds that a worker may take for one part.", ge=1, exclude=True
     )
 
-    def crew(self) -> Crew | None:
-        """Return who shares the work, None where nobody does: on a cluster one worker is one, too."""
-        is_shared = self.workers > 1 or self.ray is not None
-        return Crew(self.workers, self.ray, self.deadline) if is_shared else None
+    @property
+    def is_shared(self) -> bool:
+        """Whether others do the work: on a cluster one worker is one, too."""
+        return self.workers > 1 or self.ray is not None

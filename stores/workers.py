@@ -3,7 +3,7 @@
     def start():                 # in each worker: load what is heavy, return what solves a job
         return partial(solve, load())
 
-    for job, result, problem in work(start, jobs, Crew(workers=4)):
+    for job, result, problem in work(start, jobs, Shared(workers=4)):
         ...
 
 The caller keeps the ledger. A worker, or the node that it runs on, may die or be stopped at its
@@ -24,12 +24,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stategate.stores.errors import (
     UserError,
@@ -38,7 +37,9 @@ from stategate.stores.errors import (
     require_extra,
     user_error_context,
 )
-from stategate.stores.progress import Progress
+
+if TYPE_CHECKING:
+    from stategate.stores.settings import Shared
 
 Solve = Callable[[Any], Any]
 #: Called in a worker; returns what solves a job.
@@ -53,15 +54,6 @@ _PINNED = dict.fromkeys(
 )
 
 
-@dataclass(frozen=True)
-class Crew:
-    """Who works: ``workers`` processes here, or on the Ray cluster at ``ray`` ("auto")."""
-
-    workers: int = 1
-    ray: str | None = None
-    deadline: float = 3600.0
-
-
 class Done(NamedTuple):
     """A job and its result, or the problem that kept it from having one."""
 
@@ -70,13 +62,13 @@ class Done(NamedTuple):
     problem: str | None
 
 
-def work(start: Start, jobs: Sequence[object], crew: Crew | None) -> Iterator[Done]:
+def work(start: Start, jobs: Sequence[object], shared: "Shared | None") -> Iterator[Done]:
     """Yield each job once, as it is done. Raises ``UserError`` where a worker cannot start.
 
-    Without a ``crew``, or with one of one, they are done here, one after another: ``start`` need not be
-    picklable then, and what a job raises is raised.
+    What is not ``shared`` is done here, one after another: ``start`` need not be picklable then, and
+    what a job raises is raised.
     """
-    if crew is None or (crew.workers == 1 and crew.ray is None):
+    if shared is None or not shared.is_shared:
         solve = start()
         for job in jobs:
             yield Done(job, solve(job), None)
@@ -86,11 +78,11 @@ def work(start: Start, jobs: Sequence[object], crew: Crew | None) -> Iterator[Do
     ):
         packed = pickle.dumps(start)
     hire: _Hire = partial(WorkerProcess, packed, _PINNED)
-    if crew.ray is not None:
-        hire = _on_ray(crew.ray, packed)
-    pool = _Pool(hire, jobs, crew.deadline)
+    if shared.ray is not None:
+        hire = _on_ray(shared.ray, packed)
+    pool = _Pool(hire, jobs, shared.deadline)
     try:
-        for _ in range(min(crew.workers, len(jobs))):
+        for _ in range(min(shared.workers, len(jobs))):
             threading.Thread(target=pool.run, daemon=True).start()
         for _ in jobs:
             done = pool.done.get()
@@ -99,25 +91,6 @@ def work(start: Start, jobs: Sequence[object], crew: Crew | None) -> Iterator[Do
             yield done
     finally:
         pool.close()
-
-
-def in_order(start: Start, jobs: Sequence[object], crew: Crew | None, what: str) -> list[Any]:
-    """Return what comes of each job, in the order of the jobs, whoever was quicker (see :func:`work`).
-
-    Raises ``UserError`` for a job that fails in a worker.
-    """
-    results: dict[int, Any] = {}
-    every = work(partial(_numbered, start), list(enumerate(jobs)), crew)
-    for (number, _), result, problem in Progress(every, what, len(jobs), unit="job"):
-        if problem is not None:
-            raise UserError(f"{what}: {problem}")
-        results[number] = result
-    return [results[number] for number in range(len(jobs))]
-
-
-def _numbered(start: Start) -> Solve:
-    solve = start()
-    return lambda pair: solve(pair[1])
 
 
 # Workers --------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
-from itertools import islice
 from typing import Any
 
 from stategate.nodes.build_context.baselines import Full
@@ -20,8 +19,9 @@ from stategate.nodes.registry import registry
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_json, write_lines
+from stategate.stores.progress import Progress
 from stategate.stores.traces import Trajectory
-from stategate.stores.workers import in_order
+from stategate.stores.workers import work
 from stategate.trainers.episodes import Course, Reader, Readers, Walk, make_resources, parse_kind
 from stategate.trainers.settings import TrajectorySettings
 
@@ -56,12 +56,17 @@ def collect(settings: TrajectorySettings) -> dict[str, Any]:
         "heldout": _jobs(plan, "heldout", plan.exams, settings.heldout, settings.seed, actors),
     }
     jobs = [job for part in parts.values() for job in part]
-    played = iter(in_order(partial(_start, course), jobs, settings.crew(), "record"))
+    done = work(partial(_start, course), jobs, settings)
+    played: dict[str, Trajectory] = {}
+    for job, episode, problem in Progress(done, "record", len(jobs), unit="episode"):
+        if problem is not None:
+            raise UserError(f"record: {problem}")
+        played[job.name] = episode
     data_hash = next(iter(plan.worlds.values())).fingerprint
     facts = {"seed": settings.seed, "actors": [*actors], "data": {"sha256": data_hash}}
     splits = {}
     for name, part in parts.items():
-        own = [t for t in islice(played, len(part)) if t.reward == 1.0]
+        own = [t for job in part if (t := played[job.name]).reward == 1.0]
         path = settings.out / f"{name}.jsonl"
         write_lines(path, (episode.to_row() for episode in own))
         splits[name] = {

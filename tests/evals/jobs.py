@@ -51,9 +51,9 @@ def task(folder, numbers, deadly=(), slow=(), away=()):
     return Task(["a"], samples, solver, scorer, {"seed": 0})
 
 
-def evaluate(folder, numbers, crew=None, **kinds):
-    """Run the task, on several processes where there is a crew."""
-    return run_task(partial(task, folder, numbers, **kinds), str(folder / "run"), crew)
+def evaluate(folder, numbers, shared=None, **kinds):
+    """Run the task, on several processes where it is ``shared``."""
+    return run_task(partial(task, folder, numbers, **kinds), str(folder / "run"), shared)
 
 
 def rows(folder, name="episodes"):

@@ -6,7 +6,8 @@ import time
 import pytest
 
 from stategate.stores.errors import UserError
-from stategate.stores.workers import Crew, work
+from stategate.stores.settings import Shared
+from stategate.stores.workers import work
 from tests.evals.jobs import evaluate, rows
 
 ray = pytest.importorskip("ray")
@@ -38,7 +39,7 @@ def test_a_node_killed_in_the_middle_loses_nothing_and_nothing_is_there_twice(cl
         killed.set()
 
     threading.Thread(target=kill_a_node, daemon=True).start()
-    summary = evaluate(tmp_path, range(400), Crew(2, cluster.address, 300.0))
+    summary = evaluate(tmp_path, range(400), Shared(workers=2, ray=cluster.address, deadline=300))
     assert killed.wait(60)
     assert summary["rows"] == [{"agent": "a", "n": 400, "sum": 400 * 399}]
     numbers = [row["number"] for row in rows(tmp_path / "run")]
@@ -48,4 +49,4 @@ def test_a_node_killed_in_the_middle_loses_nothing_and_nothing_is_there_twice(cl
 def test_no_cluster_is_one_line():
     ray.shutdown()
     with pytest.raises(UserError, match="no Ray cluster at '127.0.0.1:9'"):
-        list(work(print, [1], Crew(1, "127.0.0.1:9")))
+        list(work(print, [1], Shared(ray="127.0.0.1:9")))

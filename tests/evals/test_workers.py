@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from stategate.stores.errors import UserError
-from stategate.stores.workers import TRIES, Crew, in_order, work
+from stategate.stores.settings import Shared
+from stategate.stores.workers import TRIES, work
 from stategate.trainers.collect import collect
 from stategate.trainers.settings import TrajectorySettings
 from tests.evals.jobs import broken, evaluate, halves, rows
@@ -39,7 +40,7 @@ def test_two_workers_make_what_one_process_makes(tmp_path):
 
 
 def test_a_killed_worker_loses_nothing_and_nothing_is_there_twice(tmp_path):
-    summary = evaluate(tmp_path, range(9), Crew(2), deadly={2: 1, 5: 2})
+    summary = evaluate(tmp_path, range(9), Shared(workers=2), deadly={2: 1, 5: 2})
     assert summary["rows"] == [{"agent": "a", "n": 9, "sum": 72}]
     found = rows(tmp_path / "run")
     assert sorted(row["number"] for row in found) == list(range(9))
@@ -48,7 +49,7 @@ def test_a_killed_worker_loses_nothing_and_nothing_is_there_twice(tmp_path):
 
 
 def test_a_sample_that_always_kills_is_counted_and_the_others_go_on(tmp_path):
-    summary = evaluate(tmp_path, range(4), Crew(2), deadly={1: 99})
+    summary = evaluate(tmp_path, range(4), Shared(workers=2), deadly={1: 99})
     assert summary["rows"][0]["n"] == 4
     (bad,) = [row for row in rows(tmp_path / "run") if row["error"]]
     assert bad["number"] == 1
@@ -58,29 +59,29 @@ def test_a_sample_that_always_kills_is_counted_and_the_others_go_on(tmp_path):
 
 def test_a_worker_past_its_deadline_is_replaced(tmp_path):
     started = time.monotonic()
-    summary = evaluate(tmp_path, range(4), Crew(2, None, 2.0), slow=(1,))
+    summary = evaluate(tmp_path, range(4), Shared(workers=2, deadline=2), slow=(1,))
     assert summary["rows"] == [{"agent": "a", "n": 4, "sum": 12}]
     assert time.monotonic() - started < 40
 
 
-@pytest.mark.parametrize("crew", [None, Crew(2)])
-def test_a_server_that_is_away_marks_nothing_as_failed(tmp_path, crew):
+@pytest.mark.parametrize("shared", [None, Shared(workers=2)])
+def test_a_server_that_is_away_marks_nothing_as_failed(tmp_path, shared):
     with pytest.raises(UserError, match="the same command goes on"):
-        evaluate(tmp_path, range(6), crew, away=(2, 3, 4))
+        evaluate(tmp_path, range(6), shared, away=(2, 3, 4))
     assert not (tmp_path / "run" / "errors.jsonl").exists()
     assert not (tmp_path / "run" / "summary.json").exists()
     (tmp_path / "server").touch()
-    summary = evaluate(tmp_path, range(6), crew, away=(2, 3, 4))
+    summary = evaluate(tmp_path, range(6), shared, away=(2, 3, 4))
     assert summary["rows"] == [{"agent": "a", "n": 6, "sum": 30}]
 
 
 DRIVER = """
 import sys
 from pathlib import Path
-from stategate.stores.workers import Crew
+from stategate.stores.settings import Shared
 from tests.evals.jobs import evaluate
 if __name__ == "__main__":
-    print(evaluate(Path(sys.argv[1]), range(40), Crew(2))["rows"])
+    print(evaluate(Path(sys.argv[1]), range(40), Shared(workers=2))["rows"])
 """
 
 
@@ -116,22 +117,23 @@ def test_a_second_writer_of_a_run_directory_is_refused(tmp_path):
 
 def test_workers_that_cannot_start_are_one_line():
     with pytest.raises(UserError, match="no model here"):
-        list(work(broken, [1, 2], Crew(2)))
+        list(work(broken, [1, 2], Shared(workers=2)))
     with pytest.raises(UserError, match="leave --workers out"):
-        list(work(lambda: None, [1], Crew(2)))
+        list(work(lambda: None, [1], Shared(workers=2)))
 
 
 SHOP, ROOMS = (f"stategate.trainers.{world}.course" for world in ("webshop", "alfworld"))
 
 
-@pytest.mark.parametrize("crew", [None, Crew(1), Crew(2)])
-def test_results_come_in_the_order_of_the_jobs(crew):
-    assert in_order(halves, [5, 3, 8, 1], crew, "halve") == [2.5, 1.5, 4.0, 0.5]
+@pytest.mark.parametrize("shared", [None, Shared(), Shared(workers=2)])
+def test_each_job_comes_once_with_its_result(shared):
+    done = {job: result for job, result, _ in work(halves, [5, 3, 8, 1], shared)}
+    assert done == {5: 2.5, 3: 1.5, 8: 4.0, 1: 0.5}
 
 
 def test_a_job_that_fails_is_told():
-    with pytest.raises(UserError, match="halve: ValueError: an unlucky number"):
-        in_order(halves, [1, 13], Crew(2), "halve")
+    problems = {job: problem for job, _, problem in work(halves, [1, 13], Shared(workers=2))}
+    assert problems == {1: None, 13: "ValueError: an unlucky number"}
 
 
 def _same_files(a: Path, b: Path) -> bool:
