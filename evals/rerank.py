@@ -169,9 +169,12 @@ def summarise(
     """
     rows = {(row["dataset"], row["id"], row["agent"]): row for row in scores}
     values = {name: [_measured(name, q, rows) for q in questions] for name in rankers}
-    strata = [question.dataset for question in questions]
-    names = list(dict.fromkeys(strata))
-    places = {name: [i for i, other in enumerate(strata) if other == name] for name in names}
+    places: dict[str, list[int]] = {}
+    for i, question in enumerate(questions):
+        places.setdefault(question.dataset, []).append(i)
+    # In the average datasets count alike, however many questions each has.
+    share = len(questions) / len(places)
+    even = np.array([share / len(places[question.dataset]) for question in questions])
     summary: list[Row] = []
     for name, of_name in values.items():
         of_sets = [
@@ -180,22 +183,22 @@ def summarise(
         ]
         average: Row = {"agent": name, "dataset": AVERAGE}
         average |= {key: sum(row[key] for row in of_sets) for key in ("n", "errors")}
-        for metric in MEASURES:  # datasets count alike, however many questions each has
+        for metric in MEASURES:
             average[metric] = mean([row[metric] for row in of_sets])
             errors = [row[f"{metric}_se"] for row in of_sets]
             average[f"{metric}_se"] = float(np.linalg.norm(errors)) / len(errors)
         # What a question costs is the same whoever asked it: the mean over all datasets.
         cost = {key: mean([one[key] for one in of_name]) for key in ("seconds", "calls")}
         summary += [{**row, **cost} for row in (*of_sets, average)]
-    places[AVERAGE] = list(range(len(questions)))
     pairs = [(rankers[0], name) for name in rankers[1:]]
     pairs += [(name, rankers[-1]) for name in rankers[1:-1]]
     tests = []
     for a, b in pairs:
-        for dataset in (AVERAGE, *names):
-            own = places[dataset]
-            one, two = ([values[name][i]["ndcg"] for i in own] for name in (a, b))
-            test = paired(one, two, seed, strata=[strata[i] for i in own])
+        one, two = (np.array([unit["ndcg"] for unit in values[name]]) for name in (a, b))
+        compared = {AVERAGE: (one * even, two * even)}
+        compared |= {name: (one[own], two[own]) for name, own in places.items()}
+        for dataset, (before, after) in compared.items():
+            test = paired(before, after, seed)
             tests.append({"a": a, "b": b, "metric": "ndcg", "dataset": dataset, **test})
     return summary, tests
 

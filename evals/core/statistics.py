@@ -1,9 +1,7 @@
 """The statistics behind every table: standard errors, and paired tests by resampling (scipy).
 
 What hangs together is resampled together: ``clusters`` names what each value belongs to (the questions
-of one dialogue); without it every value stands alone. ``strata`` names groups that count alike however
-many values each has (datasets): the estimate is then the mean of their means, and values are drawn
-again within each.
+of one dialogue); without it every value stands alone.
 """
 
 import itertools
@@ -25,11 +23,7 @@ _DRAWS = 10_000
 
 
 def paired(
-    a: Sequence[float],
-    b: Sequence[float],
-    seed: int = 0,
-    clusters: Labels = None,
-    strata: Labels = None,
+    a: Sequence[float] | Floats, b: Sequence[float] | Floats, seed: int = 0, clusters: Labels = None
 ) -> dict[str, float]:
     """Return the mean of ``b - a`` over pairs, its 95 % interval, a p-value and the number of pairs.
 
@@ -41,19 +35,26 @@ def paired(
         raise ValueError(f"pairs are needed: {len(a)} and {len(b)} values")
     from scipy import stats
 
-    parts = _summed(np.asarray(b, dtype=float) - np.asarray(a, dtype=float), clusters, strata)
-    mean, low, high = _bootstrap(parts, seed)
-    shares = np.concatenate([sums / counts.sum() / len(parts) for sums, counts in parts])
+    members: dict[Hashable, list[float]] = {}
+    for place, (before, after) in enumerate(zip(a, b, strict=True)):
+        members.setdefault(clusters[place] if clusters else place, []).append(after - before)
+    sums = np.array([sum(values) for values in members.values()])
+    counts = np.array([float(len(values)) for values in members.values()])
+    mean = low = high = float(sums.sum() / counts.sum())
     p = 1.0  # of one pair, whose sign says nothing
-    if len(shares) > 1:
+    if len(sums) > 1:
+        batch = max(1, 2_000_000 // len(sums))  # draws that fit into memory at once
+        how: Any = {"vectorized": True, "n_resamples": _DRAWS, "batch": batch, "rng": seed}
+        drawn = stats.bootstrap(
+            (sums, counts),
+            lambda parts, sizes, axis: parts.sum(axis=axis) / sizes.sum(axis=axis),
+            paired=True,
+            method="percentile",
+            **how,
+        )
+        low, high = map(float, drawn.confidence_interval)
         test = stats.permutation_test(
-            (shares,),
-            lambda x, axis: x.sum(axis=axis),
-            permutation_type="samples",
-            vectorized=True,
-            n_resamples=_DRAWS,
-            batch=_batch(shares),
-            rng=seed,
+            (sums,), lambda x, axis: x.sum(axis=axis), permutation_type="samples", **how
         )
         p = float(test.pvalue)
     return {"difference": mean, "low": low, "high": high, "p": p, "n": len(a)}
@@ -159,49 +160,3 @@ def ranking_metrics(
     parsed = {ours: ir_measures.parse_measure(name) for ours, name in measures.items()}
     values = ir_measures.calc_aggregate(list(parsed.values()), {"q": judged}, run)
     return {ours: float(values[measure]) for ours, measure in parsed.items()}
-
-
-def _summed(
-    values: Sequence[float] | Floats, clusters: Labels, strata: Labels
-) -> list[tuple[Floats, Floats]]:
-    """Return for each stratum the sums and the sizes of its clusters."""
-    table: dict[Hashable, dict[Hashable, list[float]]] = {}
-    for i, value in enumerate(values):
-        members = table.setdefault(strata[i] if strata is not None else None, {})
-        members.setdefault(clusters[i] if clusters is not None else i, []).append(float(value))
-    return [
-        (np.array([*map(sum, own.values())]), np.array([*map(float, map(len, own.values()))]))
-        for own in table.values()
-    ]
-
-
-def _bootstrap(parts: Sequence[tuple[Floats, Floats]], seed: int) -> tuple[float, float, float]:
-    """Return the mean of the strata's means, and its 95 % interval."""
-    from scipy import stats
-
-    def statistic(*resampled: NDArray[np.int64], axis: int = -1) -> Floats:
-        means = [
-            sums[places].sum(axis=axis) / counts[places].sum(axis=axis)
-            for places, (sums, counts) in zip(resampled, parts, strict=True)
-        ]
-        return np.asarray(np.mean(means, axis=0))
-
-    # scipy wants two places or more to draw from: the same one twice where there is one.
-    places = [np.arange(max(len(sums), 2)) % len(sums) for sums, _ in parts]
-    drawn = stats.bootstrap(
-        places,
-        statistic,
-        vectorized=True,
-        n_resamples=_DRAWS,
-        method="percentile",
-        batch=_batch(*places),
-        rng=seed,
-    )
-    low, high = drawn.confidence_interval
-    centre = np.mean([sums.sum() / counts.sum() for sums, counts in parts])
-    return float(centre), float(low), float(high)
-
-
-def _batch(*samples: NDArray[np.generic]) -> int:
-    """Return how many draws fit into memory at once."""
-    return max(1, 2_000_000 // sum(map(len, samples)))

@@ -54,16 +54,6 @@ def test_what_hangs_together_is_resampled_together():
     assert 3.92 * error == pytest.approx(together["high"] - together["low"], rel=0.1)
 
 
-def test_strata_count_alike_however_many_values_they_have():
-    values, strata = [0.0, 1.0] * 50 + [1.0] * 10, ["a"] * 100 + ["b"] * 10
-    found = paired([0.0] * 110, values, strata=strata)
-    assert found["difference"] == pytest.approx(0.75)
-    assert found["high"] - found["low"] == pytest.approx(3.92 * 0.025, rel=0.1)
-    test = paired(values, [v + 0.1 for v in values], strata=strata)
-    assert [test[key] for key in ("difference", "low", "high")] == pytest.approx([0.1, 0.1, 0.1])
-    assert test["p"] < 0.001
-
-
 def test_rows_and_tests_of_units():
     a = {1: {"score": 0.5, "errors": 0.0}, 2: {"score": 1.0, "errors": 1.0}}
     row = summary_row("a", a, ("score", "other"))
