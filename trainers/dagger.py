@@ -31,18 +31,18 @@ from stategate.stores.runs import mean, with_errors
 from stategate.trainers.collect import load_course
 from stategate.trainers.episodes import Readers, Walk, make_resources
 from stategate.trainers.settings import DaggerSettings, open_run, read_settings, save_checkpoint
-from stategate.trainers.trainer import Trainer, pick_device, shuffled
+from stategate.trainers.trainer import Trainer, shuffled
 
 _HELPED = 0.5  # of an epoch's episodes the teacher helps, at this share of their steps
 
 
-def collate(seen: Sequence[Encoded], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+def collate(seen: Sequence[Encoded]) -> tuple[Tensor, Tensor, Tensor]:
     """Pad pages to the largest: rows (B, n, d), page (B, d), absent (B, n)."""
     sizes = torch.tensor([len(one.actions) for one in seen])
     rows = pad_sequence([torch.from_numpy(one.rows) for one in seen], batch_first=True)
     page = torch.from_numpy(np.stack([one.page for one in seen]))
     absent = torch.arange(rows.shape[1]) >= sizes.unsqueeze(1)
-    return rows.to(device), page.to(device), absent.to(device)
+    return rows, page, absent
 
 
 class Decision(NamedTuple):
@@ -119,9 +119,8 @@ class Player:
 
     def _pick(self, seen: Encoded, generator: Generator | None) -> int:
         """Return the place of a drawn candidate, or of the most probable one."""
-        device = next(self._scorer.parameters()).device
         with torch.inference_mode():
-            logits: Tensor = self._scorer(*collate([seen], device))[0].cpu()
+            logits: Tensor = self._scorer(*collate([seen]))[0]
         if generator is None:
             return int(logits.argmax())
         return int(torch.multinomial(logits.softmax(-1), 1, generator=generator))
@@ -143,10 +142,9 @@ def _chance(generator: Generator | None) -> float:
 
 def train(settings: DaggerSettings) -> dict[str, Any]:
     """Train, report on tasks held out, write the checkpoint; return the summary."""
-    device = pick_device(settings.device)
     reading = shipped_encoder()
     every = [settings, *(read_settings(DaggerSettings, *one) for one in settings.also.items())]
-    scorer, sizes = _scorer(settings, reading, device)
+    scorer, sizes = _scorer(settings, reading)
     players = [Player(one, reading, scorer) for one in every]
     names = [player.name for player in players]
     hashes = [next(iter(player.course.worlds.values())).fingerprint for player in players]
@@ -177,7 +175,7 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
         won = {f"heldout_{row['agent']}": row["success"] for row in rows()}
         return {"heldout_success": mean([*won.values()]), **won}
 
-    trainer = Trainer(batches, scorer, partial(_loss, scorer, device), metric)
+    trainer = Trainer(batches, scorer, partial(_loss, scorer), metric)
     epochs = _fitted(trainer, scorer, settings)
     table = rows()
     save_checkpoint(
@@ -218,9 +216,9 @@ def _fitted(trainer: Trainer[list[Decision]], scorer: nn.Module, settings: Dagge
     return epochs
 
 
-def _loss(scorer: nn.Module, device: torch.device, batch: Sequence[Decision]) -> Tensor:
+def _loss(scorer: nn.Module, batch: Sequence[Decision]) -> Tensor:
     """Return the mean negative log-probability that one of the good candidates is chosen."""
-    rows, page, absent = collate([one.seen for one in batch], device)
+    rows, page, absent = collate([one.seen for one in batch])
     is_good = torch.zeros_like(absent)
     for line, one in enumerate(batch):
         is_good[line, list(one.good)] = True
@@ -238,9 +236,7 @@ def _row(name: str, rollouts: Sequence[Rollout]) -> dict[str, Any]:
     return {"agent": name, "n": len(rollouts), **with_errors(values)}
 
 
-def _scorer(
-    settings: DaggerSettings, reading: Encoder, device: torch.device
-) -> tuple[nn.Module, dict[str, int]]:
+def _scorer(settings: DaggerSettings, reading: Encoder) -> tuple[nn.Module, dict[str, int]]:
     """Return a scorer and its sizes, with the weights of ``settings.start`` if that is named."""
     torch.manual_seed(settings.seed)
     sizes = {
@@ -248,7 +244,7 @@ def _scorer(
         "d_page": len(reading.page_features),
         "hidden": settings.hidden,
     }
-    scorer = make_scorer(**sizes).to(device)
+    scorer = make_scorer(**sizes)
     if settings.start:
         before, earlier, meta = load_scorer(settings.start)
         if meta["architecture"] != sizes or earlier.row_features != reading.row_features:

@@ -38,7 +38,6 @@ class Settings(Told):
     patience: int = Field(default=5, ge=1, description="epochs without gain before it stops")
     batch: int = Field(default=32, ge=1)
     learning_rate: float = Field(default=1e-3, gt=0)
-    device: str = Field(default="auto", description="auto, cpu or cuda")
 
 
 class RecordedSettings(Settings):
@@ -183,12 +182,12 @@ class TrajectorySettings(Shared):
 
 #: Modules and settings of trainers by what follows ``stategate train``, which names a recipe, too.
 TRAINERS: dict[str, tuple[str, type[Settings]]] = {
-    "state": ("state.model", StateSettings),
-    "retriever": ("state.retriever", RetrieverSettings),
+    "state": ("state", StateSettings),
+    "retriever": ("retriever", RetrieverSettings),
     "tagger": ("instruction.tags", TaggerSettings),
     "instruction": ("instruction.fit", InstructionSettings),
     "dagger": ("dagger", DaggerSettings),
-    "need": ("need.train", NeedSettings),
+    "need": ("need", NeedSettings),
     "judge": ("judge", JudgeSettings),
     "utterance": ("utterance", UtteranceSettings),
 }

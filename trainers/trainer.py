@@ -35,15 +35,6 @@ Figures = Mapping[str, float]
 _HISTORY = "history"
 
 
-def pick_device(name: str) -> torch.device:
-    """Return the device: ``auto`` is the GPU if there is one. Raises ``UserError``."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise UserError("device cuda was asked for, but there is no GPU: set device=cpu")
-    return torch.device(name)
-
-
 def shuffled(
     examples: Sequence[E], size: int, generator: Generator, length: Callable[[E], int] | None = None
 ) -> Iterator[list[E]]:

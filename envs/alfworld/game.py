@@ -16,14 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
-from stategate.envs.alfworld.grammar import NOT, Grammar, Slot, TextGenerator, Thing, read_grammar
+from stategate.envs.alfworld.grammar import NOT, Grammar, Slot, TextGenerator, read_grammar
 from stategate.envs.alfworld.logic import Compiler, Extent, Row, State, conjuncts, predicates_of
 from stategate.envs.alfworld.pddl import (
+    CONNECTIVES,
     OBJECT,
     Action,
-    Atom,
     Domain,
-    Not,
+    Formula,
     Problem,
     read_domain,
     read_problem,
@@ -37,6 +37,7 @@ _FIELDS = ("pddl_domain", "pddl_problem", "grammar")
 _STATES = 512  # situations of one game that are remembered
 _MOVES = 1 << 14  # steps of one game of which it is remembered whether they change anything
 _TASK = "Your task is to: "
+_ARTICLES = {"definite": "the", "indefinite": "a"}
 
 #: A step that was taken: the action's place in the domain, and the objects that it is about.
 Move = tuple[int, Row]
@@ -62,10 +63,13 @@ class Game:
         self._of_name = {name: number for number, name in enumerate(things)}
         self._text = TextGenerator(
             grammar,
-            [Thing(things[i], id_, self._kinds[i]) for i, id_ in enumerate(self._ids)],
+            [
+                {"name": things[i], "id": id_, "type": self._kinds[i], **_ARTICLES}
+                for i, id_ in enumerate(self._ids)
+            ],
             lambda number, kind: kind in self._lines[number] or kind == OBJECT,
         )
-        changing = {effect.atom.predicate for a in domain.actions for effect in a.effects}
+        changing = {effect.atom[0] for a in domain.actions for effect in a.effects}
         read = {predicate for action in domain.actions for predicate in _reads(action)}
         read |= predicates_of(problem.goal) | {p.removeprefix(NOT) for p in grammar.reads}
         #: Predicates that steps change and anybody reads: what a session has to keep.
@@ -160,7 +164,7 @@ class Game:
             moves: dict[str, Move] = {}
             for number, solve in enumerate(self._searches):
                 action = self.domain.actions[number]
-                template = self._grammar.actions[action.name].template
+                template = self._grammar.actions[action.name]["template"]
                 for row in solve(state, ()):
                     if not self._is_idle(number, row):
                         command = self._text.expand(template, state, _slots(action, row))
@@ -179,10 +183,10 @@ class Game:
         added: dict[str, set[Row]] = {}
         removed: dict[str, set[Row]] = {}
         for effect, happens in zip(action.effects, self._conditions[number], strict=True):
-            atom = effect.atom
-            if atom.predicate in self.fluents and happens(state, row):
-                changed = tuple(values.get(w, self._numbers.get(w, -1)) for w in atom.args)
-                (added if effect.holds else removed).setdefault(atom.predicate, set()).add(changed)
+            predicate, *args = effect.atom
+            if predicate in self.fluents and happens(state, row):
+                changed = tuple(values.get(w, self._numbers.get(w, -1)) for w in args)
+                (added if effect.holds else removed).setdefault(predicate, set()).add(changed)
         extents: dict[str, Extent] = {}
         for predicate in {*added, *removed}:
             gained = added.get(predicate, set())
@@ -202,7 +206,7 @@ class Game:
     def answer(self, state: State, move: Move) -> str:
         """Return the answer after ``move`` led to ``state``."""
         action = self.domain.actions[move[0]]
-        feedback = self._grammar.actions[action.name].feedback
+        feedback = self._grammar.actions[action.name]["feedback"]
         return self._text.expand(feedback, state, _slots(action, move[1]))
 
     @cached_property
@@ -287,13 +291,13 @@ def _is_idle(action: Action, row: Row) -> bool:
     """
     values = {name: number for (name, _), number in zip(action.parameters, row, strict=True)}
 
-    def ground(atom: Atom) -> tuple[str | int, ...]:
-        return (atom.predicate, *(values.get(word, word) for word in atom.args))
+    def ground(atom: Formula) -> Formula:
+        return (atom[0], *(values.get(word, word) for word in atom[1:]))
 
     idle = set()
     for part in conjuncts(action.precondition):
-        atom = part.part if isinstance(part, Not) else part
-        if isinstance(atom, Atom):
+        atom = part[1] if part[0] == "not" else part
+        if atom[0] not in CONNECTIVES:
             idle.add((ground(atom), atom is part))
     idle |= {(ground(e.atom), False) for e in action.effects if e.is_plain and e.holds}
     return all(e.is_plain and (ground(e.atom), e.holds) in idle for e in action.effects)

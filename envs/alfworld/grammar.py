@@ -14,7 +14,7 @@ those are a list with commas.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -28,17 +28,6 @@ _DEPTH = 40  # rules within rules
 #: A placeholder: its name and type.
 Slot: TypeAlias = tuple[str, str]
 Query: TypeAlias = tuple[tuple[str, tuple[Slot, ...]], ...]
-
-
-@dataclass(frozen=True)
-class Thing:
-    """The words for an object that a grammar may use."""
-
-    name: str
-    id: str
-    type: str
-    definite: str = "the"
-    indefinite: str = "a"
 
 
 @dataclass(frozen=True)
@@ -64,34 +53,27 @@ class _Each:
 _Node: TypeAlias = str | _Symbol | _Value | _Each
 
 
-@dataclass(frozen=True)
-class _Alternative:
-    condition: Query
-    nodes: tuple[_Node, ...]
-
-
-@dataclass(frozen=True)
-class Wording:
-    """How one action is commanded and answered."""
-
-    template: str
-    feedback: str
+#: A rule: what may be said, each after the condition on which it is.
+_Rule: TypeAlias = tuple[tuple[Query, tuple[_Node, ...]], ...]
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """Wordings by action, and the rules that they use."""
+    """The "template" (command) and "feedback" (answer) of each action, and the rules that they use."""
 
-    actions: Mapping[str, Wording]
-    rules: Mapping[str, tuple[_Alternative, ...]]
-    reads: frozenset[str] = field(default=frozenset())
+    actions: Mapping[str, Mapping[str, str]]
+    rules: Mapping[str, _Rule]
+    reads: frozenset[str]
 
 
 class TextGenerator:
-    """Expands the rules of a grammar into text about one game's things."""
+    """Expands the rules of a grammar into text about one game's things, given by their words."""
 
     def __init__(
-        self, grammar: Grammar, things: Sequence[Thing], is_a: Callable[[int, str], bool]
+        self,
+        grammar: Grammar,
+        things: Sequence[Mapping[str, str]],
+        is_a: Callable[[int, str], bool],
     ) -> None:
         self._grammar = grammar
         self._things = things
@@ -119,9 +101,9 @@ class TextGenerator:
     def _rule(self, name: str, state: State, binding: dict[Slot, int], depth: int) -> Iterator[str]:
         if name not in self._grammar.rules:
             raise UserError(f"the game's grammar has no rule '{name}'")
-        for alternative in self._grammar.rules[name]:
-            if next(self.answers(alternative.condition, state, binding), None) is not None:
-                yield from self._derive(alternative.nodes, state, binding, depth + 1)
+        for condition, nodes in self._grammar.rules[name]:
+            if next(self.answers(condition, state, binding), None) is not None:
+                yield from self._derive(nodes, state, binding, depth + 1)
                 return
 
     def _each(
@@ -170,7 +152,7 @@ class TextGenerator:
             name, field_ = piece
             if name not in things:
                 raise UserError(f"the game's grammar speaks of '{name}', which is nothing here")
-            return str(vars(things[name]).get(field_, ""))
+            return things[name].get(field_, "")
 
         return next(filter(None, ("".join(map(word, pieces)) for pieces in node.sums)), "")
 
@@ -192,29 +174,27 @@ _PREDICATE = re.compile(r"\s*([\w@-]+)\s*\(([^()]*)\)\s*")
 @lru_cache(maxsize=64)
 def read_grammar(text: str) -> Grammar:
     """Read a game's grammar; equal parts of texts are read once. Raises ``ValueError`` and its like."""
-    rules: dict[str, tuple[_Alternative, ...]] = {}
+    rules: dict[str, _Rule] = {}
     for block in _GRAMMAR.findall(text):
         rules.update(_rules(block))
     others = _GRAMMAR.sub("", text)
     actions = {
-        name.lower(): Wording(**dict(_FIELD.findall(fields)))
-        for name, fields, *_ in _ACTION.findall(others)
+        name.lower(): dict(_FIELD.findall(fields)) for name, fields, *_ in _ACTION.findall(others)
     }
     if unread := _ACTION.sub("", others).strip():
         raise ValueError(f"its grammar at {unread[:60]!r}")
-    action_nodes = [text_nodes(t) for w in actions.values() for t in (w.template, w.feedback)]
-    queries = [query for nodes in action_nodes for query in _queries(nodes)]
-    for alternative in (one for alternatives in rules.values() for one in alternatives):
-        queries += [alternative.condition, *_queries(alternative.nodes)]
+    texts = [action[field] for action in actions.values() for field in ("template", "feedback")]
+    queries = [query for text in texts for query in _queries(text_nodes(text))]
+    for condition, nodes in (one for rule in rules.values() for one in rule):
+        queries += [condition, *_queries(nodes)]
     return Grammar(actions, rules, frozenset(name for query in queries for name, _ in query))
 
 
 @lru_cache(maxsize=256)
-def _rules(text: str) -> dict[str, tuple[_Alternative, ...]]:
+def _rules(text: str) -> dict[str, _Rule]:
     return {
         name: tuple(
-            _Alternative(_query(rule.get("condition") or ""), text_nodes(rule["rhs"]))
-            for rule in alternatives
+            (_query(rule.get("condition") or ""), text_nodes(rule["rhs"])) for rule in alternatives
         )
         for name, alternatives in parse_json(text).items()
     }

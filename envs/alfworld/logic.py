@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import Any, TypeAlias
 
-from stategate.envs.alfworld.pddl import And, Atom, Equal, Exists, Formula, Not, Or, Variables
+from stategate.envs.alfworld.pddl import CONNECTIVES, Formula, Variables
 
 Row: TypeAlias = tuple[int, ...]
 #: The objects that variables stand for.
@@ -55,28 +55,23 @@ class State:
         return self.extents.get(predicate, EMPTY)
 
 
+def parts_of(formula: Formula) -> Sequence[Formula]:
+    """Return the formulas that a formula joins, () of an atom and of an equation."""
+    return formula[2 if formula[0] == "exists" else 1 :] if formula[0] in CONNECTIVES else ()
+
+
 def predicates_of(formula: Formula) -> set[str]:
     """Return the predicates that a formula reads."""
-    if isinstance(formula, Atom):
-        return {formula.predicate}
-    if isinstance(formula, Not | Exists):
-        return predicates_of(formula.part)
-    if isinstance(formula, And | Or):
-        return set().union(*map(predicates_of, formula.parts))
-    return set()
+    own = {formula[0]} - {"=", *CONNECTIVES}
+    return own.union(*map(predicates_of, parts_of(formula)))
 
 
 def free_of(formula: Formula) -> frozenset[str]:
     """Return the variables that a formula reads, but for those that it binds itself."""
-    if isinstance(formula, Atom):
-        return frozenset(word for word in formula.args if word.startswith("?"))
-    if isinstance(formula, Equal):
-        return frozenset(word for word in (formula.one, formula.other) if word.startswith("?"))
-    if isinstance(formula, Not):
-        return free_of(formula.part)
-    if isinstance(formula, Exists):
-        return free_of(formula.part) - dict(formula.variables).keys()
-    return frozenset().union(*map(free_of, formula.parts))
+    if formula[0] not in CONNECTIVES:
+        return frozenset(word for word in formula[1:] if word.startswith("?"))
+    own = dict(formula[1]) if formula[0] == "exists" else {}
+    return frozenset().union(*map(free_of, parts_of(formula))) - own.keys()
 
 
 class Compiler:
@@ -136,42 +131,42 @@ class Compiler:
 
     def _part(self, formula: Formula, kinds: Mapping[str, str], bound: frozenset[str]) -> Search:
         """Return the search that meets ``formula`` and binds its free variables."""
-        free = free_of(formula)
-        if isinstance(formula, Atom):
+        free, head = free_of(formula), formula[0]
+        if head not in ("=", *CONNECTIVES):
             return self._atom(formula, kinds, bound)
-        if isinstance(formula, Exists):
-            own = dict(formula.variables)
+        if head == "exists":
+            own = dict(formula[1])
             outer, wanted = bound - own.keys(), free | own.keys()
-            inner = self._conjunction([formula.part], {**kinds, **own}, outer, wanted)
+            inner = self._conjunction(parts_of(formula), {**kinds, **own}, outer, wanted)
             return lambda state, binding: (
                 {**binding, **{name: one[name] for name in free}} for one in inner(state, binding)
             )
-        if isinstance(formula, And | Or):
-            branches = [self._conjunction([p], kinds, bound, free) for p in formula.parts]
+        if head in ("and", "or"):
+            branches = [self._conjunction([p], kinds, bound, free) for p in parts_of(formula)]
             return lambda state, binding: chain.from_iterable(b(state, binding) for b in branches)
         objects, test = self._members_of(free - bound, kinds), self._test(formula, kinds, free)
         return lambda state, binding: (b for b in objects(state, binding) if test(state, b))
 
     def _test(
-        self, formula: Equal | Not, kinds: Mapping[str, str], bound: frozenset[str]
+        self, formula: Formula, kinds: Mapping[str, str], bound: frozenset[str]
     ) -> Callable[[State, Binding], bool]:
         """Return a test of an equation or a negation, all of whose variables are bound."""
-        if isinstance(formula, Equal):
-            one, other = formula.one, formula.other
-            numbers = self._numbers
+        if formula[0] == "=":
+            (_, one, other), numbers = formula, self._numbers
             return lambda state, b: b.get(one, numbers.get(one)) == b.get(other, numbers.get(other))
-        search = self._conjunction([formula.part], kinds, bound, frozenset())
+        search = self._conjunction(parts_of(formula), kinds, bound, frozenset())
         return lambda state, binding: next(search(state, binding), None) is None
 
-    def _atom(self, atom: Atom, kinds: Mapping[str, str], bound: frozenset[str]) -> Search:
+    def _atom(self, atom: Formula, kinds: Mapping[str, str], bound: frozenset[str]) -> Search:
         """Return the search among the rows of a predicate, by the index of what is bound."""
-        name, free = atom.predicate, sorted(free_of(atom) - bound)
-        places = tuple(i for i, word in enumerate(atom.args) if word not in free)
-        keys = [(atom.args[i], self._numbers.get(atom.args[i], -1)) for i in places]
+        name, *args = atom
+        free = sorted(free_of(atom) - bound)
+        places = tuple(i for i, word in enumerate(args) if word not in free)
+        keys = [(args[i], self._numbers.get(args[i], -1)) for i in places]
         firsts = [
-            (word, atom.args.index(word), self._sets.get(kinds[word], frozenset())) for word in free
+            (word, args.index(word), self._sets.get(kinds[word], frozenset())) for word in free
         ]
-        same = [(i, atom.args.index(word)) for i, word in enumerate(atom.args) if word in free]
+        same = [(i, args.index(word)) for i, word in enumerate(args) if word in free]
 
         def search(state: State, binding: Binding) -> Iterator[Binding]:
             key = tuple([binding.get(word, number) for word, number in keys])
@@ -194,16 +189,16 @@ class Compiler:
     def _cost(self, formula: Formula, bound: frozenset[str]) -> float:
         """Estimate the number of branches of a part; tests of bound variables come first."""
         if not free_of(formula) - bound:
-            return -1.0 if isinstance(formula, Atom | Equal) else -0.5
-        if isinstance(formula, Atom):
-            places = tuple(i for i, w in enumerate(formula.args) if w in bound or w[0] != "?")
-            extent = self._initial.of(formula.predicate)
+            return -0.5 if formula[0] in CONNECTIVES else -1.0
+        if formula[0] not in ("=", *CONNECTIVES):
+            places = tuple(i for i, w in enumerate(formula[1:]) if w in bound or w[0] != "?")
+            extent = self._initial.of(formula[0])
             return len(extent.rows) / max(1, len(extent.at(places)))
-        return 1e6 if isinstance(formula, Or) else 1e9
+        return 1e6 if formula[0] == "or" else 1e9
 
 
 def conjuncts(formula: Formula) -> list[Formula]:
     """Return the parts of a conjunction, those of its conjunctions included."""
-    if isinstance(formula, And):
-        return [one for part in formula.parts for one in conjuncts(part)]
+    if formula[0] == "and":
+        return [one for part in parts_of(formula) for one in conjuncts(part)]
     return [formula]

@@ -21,66 +21,25 @@ Variables: TypeAlias = tuple[tuple[str, str], ...]
 Fact: TypeAlias = tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Atom:
-    """A predicate over variables ("?x") and objects."""
-
-    predicate: str
-    args: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Equal:
-    """Two terms are the same object."""
-
-    one: str
-    other: str
-
-
-@dataclass(frozen=True)
-class Not:
-    """A formula does not hold."""
-
-    part: "Formula"
-
-
-@dataclass(frozen=True)
-class And:
-    """All parts hold; without parts: true."""
-
-    parts: tuple["Formula", ...] = ()
-
-
-@dataclass(frozen=True)
-class Or:
-    """One part at least holds."""
-
-    parts: tuple["Formula", ...] = ()
-
-
-@dataclass(frozen=True)
-class Exists:
-    """Some objects of the variables' types make the part hold."""
-
-    variables: Variables
-    part: "Formula"
-
-
-Formula: TypeAlias = Atom | Equal | Not | And | Or | Exists
+#: A condition as PDDL writes it: ("and", part …), ("or", part …), ("not", part), ("exists", variables,
+#: part), ("=", term, term), or an atom: a predicate, then variables ("?x") and objects.
+Formula: TypeAlias = tuple[Any, ...]
+TRUE: Formula = ("and",)
+CONNECTIVES = ("and", "or", "not", "exists")
 
 
 @dataclass(frozen=True)
 class Effect:
     """``atom`` becomes true (else false) where ``condition`` holds."""
 
-    atom: Atom
+    atom: Formula
     holds: bool = True
-    condition: Formula = And()
+    condition: Formula = TRUE
 
     @property
     def is_plain(self) -> bool:
         """Whether it happens whatever the state."""
-        return self.condition == And()
+        return self.condition == TRUE
 
 
 @dataclass(frozen=True)
@@ -205,27 +164,28 @@ def _action(body: Sequence[Any], arity: Mapping[str, int]) -> Action:
 def _formula(tree: Any, scope: frozenset[str], arity: Mapping[str, int]) -> Formula:
     """Read a condition over the variables and objects in ``scope``."""
     if not tree:
-        return And()
+        return TRUE
     head, *args = tree
     if head in ("and", "or"):
-        parts = tuple(_formula(part, scope, arity) for part in args)
-        return And(parts) if head == "and" else Or(parts)
+        return (head, *(_formula(part, scope, arity) for part in args))
     if head == "not":
         (denied,) = args
-        return Not(_formula(denied, scope, arity))
+        return ("not", _formula(denied, scope, arity))
     if head == "imply":
         before, after = (_formula(part, scope, arity) for part in args)
-        return Or((Not(before), after))
+        return ("or", ("not", before), after)
     if head == "exists":
         variables = tuple(_typed(args[0]))
         part = _formula(args[1], scope | {variable for variable, _ in variables}, arity)
-        return Exists(variables, part)
+        return ("exists", variables, part)
     if head != "=" and arity.get(head) != len(args):
         raise ValueError(f"({head} …) is no predicate of so many words, and nothing that is played")
     # An object that the problem lacks is no mistake: nothing is true of it.
     if any(word.startswith("?") and word not in scope for word in args):
         raise ValueError(f"{tree} names what nothing declares")
-    return Equal(*args) if head == "=" else Atom(head, tuple(args))
+    if head == "=" and len(args) != 2:
+        raise ValueError(f"{tree} is no equation")
+    return (head, *args)
 
 
 def _effects(tree: Any, scope: frozenset[str], arity: Mapping[str, int]) -> Iterator[Effect]:
@@ -239,9 +199,9 @@ def _effects(tree: Any, scope: frozenset[str], arity: Mapping[str, int]) -> Iter
     elif head == "when":
         condition = _formula(args[0], scope, arity)
         for effect in _effects(args[1], scope, arity):
-            yield replace(effect, condition=And((condition, effect.condition)))
+            yield replace(effect, condition=("and", condition, effect.condition))
     else:
         atom = _formula(args[0] if head == "not" else tree, scope, arity)
-        if not isinstance(atom, Atom):
+        if atom[0] not in arity:
             raise TypeError(f"{tree} is no effect")
         yield Effect(atom, head != "not")

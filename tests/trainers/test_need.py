@@ -40,8 +40,7 @@ def test_the_scorer_that_ships_reads_on_from_its_state_within_its_time() -> None
 
 def test_training_gives_the_scores_that_numpy_reads(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from stategate.trainers.need.labels import labelled
-    from stategate.trainers.need.model import fit, scored
+    from stategate.trainers.need import fit, labelled, scored
     from stategate.trainers.settings import NeedSettings
 
     thread = labelled("t", THREAD)

@@ -17,6 +17,7 @@ from stategate.stores.assets.weights import load_weights, read_meta
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_lines
 from stategate.stores.traces import Event, Trajectory, read_trajectories
+from stategate.trainers import retriever, state
 from stategate.trainers.collect import collect
 from stategate.trainers.episodes import split_by_group
 from stategate.trainers.settings import (
@@ -25,7 +26,6 @@ from stategate.trainers.settings import (
     TrajectorySettings,
     read_settings,
 )
-from stategate.trainers.state import model, retriever
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_an_actor_of_another_world_is_refused(tmp_path):
 
 HASHED = "embedder={kind: hashing, dimension: 64}"
 TRAINERS = {
-    "state": (model, StateSettings),
+    "state": (state, StateSettings),
     "retriever": (retriever, RetrieverSettings),
 }
 
@@ -116,7 +116,7 @@ def test_episodes_of_two_worlds_are_refused(folder, tmp_path):
 )
 def test_mistakes_in_settings_are_one_line(override, message):
     with pytest.raises(UserError, match=message):
-        model.train(read_settings(StateSettings, "state", [override]))
+        state.train(read_settings(StateSettings, "state", [override]))
 
 
 class PlainEnv(EnvParams):

@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from stategate.stores.files import read_yaml
 
 Record = dict[str, object]
-_DATA = read_yaml(Path(__file__).with_name("services.yaml").read_text("utf-8"))
+_DATA = read_yaml((Path(__file__).parent / "data" / "services.yaml").read_text("utf-8"))
 _PROSE = _DATA["prose"].split()
 #: By name: its tools, its records' names and keys, and patterns of ids.
 SERVICES = {name: SimpleNamespace(**row) for name, row in _DATA["services"].items()}

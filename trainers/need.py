@@ -1,0 +1,316 @@
+"""Train ``need``: what later turns will need of earlier results, learned from recorded threads.
+
+Every part of every result is labelled by whether a later turn needs it. Fits on recorded threads and
+made-up tasks, and reports on tasks held out: the run directory gets ``held-out``, a checkpoint that saw
+no task of ``held-out.jsonl``.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from langchain_core.messages import BaseMessage, ToolMessage, messages_to_dict
+from numpy.typing import NDArray
+from torch import Generator, Tensor, nn
+
+from stategate.envs.messages.history import bounded, text_of, tool_of, tools_called
+from stategate.envs.messages.needs import PartKey, calls_in, needed_parts
+from stategate.graph.exported import read_threads
+from stategate.nodes.build_context.messages.need import KIND
+from stategate.nodes.build_context.messages.part_features import (
+    BUCKETS,
+    FEATURES,
+    KEY_WORDS,
+    MESSAGE_WORDS,
+    ThreadFacts,
+    features,
+    hashes,
+    message_words,
+    padded,
+    parts_of,
+)
+from stategate.nodes.protocols import Vector
+from stategate.stores.errors import UserError
+from stategate.stores.files import write_lines
+from stategate.trainers.settings import NeedSettings, open_run, save_checkpoint
+from stategate.trainers.tool_tasks import tool_tasks
+from stategate.trainers.trainer import Figures, Trainer, area_under_curve, calibrated, shuffled
+
+# Labels
+
+#: Numbers of places.
+Places = NDArray[np.int64]
+_MOST_PARTS = 20  # parts of one result that one decision learns from, beside those that are needed
+_CHOOSING = 8  # one task in so many chooses the epoch
+_MOST_DECISIONS = 8  # decisions of one thread that are learned from
+
+
+@dataclass(frozen=True)
+class LabelledThread:
+    """A thread's messages as hashed words, and a row a part and decision.
+
+    ``decision`` is how many messages were read before it; ``weight`` stands for parts left out.
+    """
+
+    words: tuple[tuple[int, ...], ...]
+    decision: Places
+    features: Vector
+    keys: Places
+    tools: Places
+    label: Vector
+    weight: Vector
+
+
+def labelled(task: str, messages: Sequence[BaseMessage], seed: int = 0) -> LabelledThread | None:
+    """Return the rows of one thread, None where no result is read before a turn.
+
+    A part that shares a needed value with others gets its share of the label.
+    """
+    rng = random.Random(f"{seed}-{task}")
+    needs, tools = needed_parts(messages, True), tools_called(messages)
+    turns = [turn for turn in calls_in(messages) if _results(messages[:turn])]
+    matrices: list[Vector] = []
+    rows: list[tuple[int, tuple[int, ...], tuple[int, ...], float, float]] = []
+    for turn in sorted(rng.sample(turns, min(len(turns), _MOST_DECISIONS))):
+        facts = ThreadFacts.of(messages[:turn])
+        labels: dict[PartKey, float] = {}
+        for later, _, holders in needs:
+            for holder in holders if later >= turn else ():
+                labels[holder] = labels.get(holder, 0.0) + 1 / len(holders)
+        for age, place in enumerate(reversed(_results(messages[:turn]))):
+            parts = parts_of(bounded(text_of(messages[place])))
+            positive = [k for k in range(len(parts)) if (place, k) in labels]
+            others = sorted(set(range(len(parts))) - set(positive))
+            sampled = rng.sample(others, min(len(others), _MOST_PARTS))
+            matrices.append(features(parts, facts, age)[[*positive, *sampled]])
+            tool = hashes("t", [tool_of(messages[place], tools)], 6)
+            share = len(others) / max(len(sampled), 1)
+            for k in (*positive, *sampled):
+                label = min(labels.get((place, k), 0.0), 1.0)
+                rows.append((turn, parts[k].keys, tool, label, share if k in sampled else 1.0))
+    if not rows:
+        return None
+    decisions, keys, tool_words, targets, weights = zip(*rows, strict=True)
+    return LabelledThread(
+        tuple(message_words(message, tools) for message in messages),
+        np.asarray(decisions),
+        np.concatenate(matrices),
+        padded(keys, KEY_WORDS),
+        padded(tool_words, 6),
+        np.asarray(targets, dtype=np.float32),
+        np.asarray(weights, dtype=np.float32) ** 0.5,
+    )
+
+
+def _results(messages: Sequence[BaseMessage]) -> list[int]:
+    return [i for i, message in enumerate(messages) if isinstance(message, ToolMessage)]
+
+
+# The network
+
+_D_WORD, _D_STATE, _D_HIDDEN = 16, 24, 64
+
+
+class NeedNetwork(nn.Module):
+    """Hashed words, a GRU over messages, and a scorer of parts; ``NeedScorer`` is the same in NumPy."""
+
+    def __init__(self, center: Tensor, scale: Tensor) -> None:
+        super().__init__()
+        self.words = nn.EmbeddingBag(BUCKETS, _D_WORD, mode="mean", padding_idx=0)
+        nn.init.normal_(self.words.weight, std=0.3)
+        self.reader = nn.GRU(_D_WORD, _D_STATE)
+        self.query = nn.Parameter(torch.randn(_D_STATE, 2 * _D_WORD) * 0.1)
+        self.hidden = nn.Linear(FEATURES + 2 * _D_WORD + 2 + _D_STATE, _D_HIDDEN)
+        self.out = nn.Linear(_D_HIDDEN, 1)
+        self.drop = nn.Dropout(0.2)
+        self.center: Tensor
+        self.scale: Tensor
+        self.register_buffer("center", center)
+        self.register_buffer("scale", scale)
+
+    def states(self, thread: LabelledThread) -> Tensor:
+        """Return the state before each message and after the last (messages + 1, d_state)."""
+        words = self.words(torch.from_numpy(padded(thread.words, MESSAGE_WORDS)))
+        return torch.cat([torch.zeros(1, _D_STATE), self.reader(words)[0]])
+
+    def forward(self, thread: LabelledThread, states: Tensor) -> Tensor:
+        """Return the logit of each row of ``thread``."""
+        state = states[torch.from_numpy(thread.decision)]
+        key = self.words(torch.from_numpy(thread.keys))
+        tool = self.words(torch.from_numpy(thread.tools))
+        query = state @ self.query
+        matches = [(key * query[:, :_D_WORD]).sum(1), (tool * query[:, _D_WORD:]).sum(1)]
+        inputs = (torch.from_numpy(thread.features) - self.center) / self.scale
+        joined = torch.cat([inputs, key, tool, torch.stack(matches, 1), state], 1)
+        logits: Tensor = self.out(self.drop(torch.relu(self.hidden(self.drop(joined))))).squeeze(1)
+        return logits
+
+    def arrays(self, calibration: tuple[float, float]) -> dict[str, Tensor]:
+        """Return the weights under the names that ``NeedScorer`` reads."""
+        gru = dict(self.reader.named_parameters())
+        return {
+            "words": self.words.weight,
+            "state.input": gru["weight_ih_l0"],
+            "state.input_bias": gru["bias_ih_l0"],
+            "state.recurrent": gru["weight_hh_l0"].T,
+            "state.recurrent_bias": gru["bias_hh_l0"],
+            "query": self.query,
+            "hidden.weight": self.hidden.weight,
+            "hidden.bias": self.hidden.bias,
+            "out.weight": self.out.weight,
+            "out.bias": self.out.bias,
+            "center": self.center,
+            "scale": self.scale,
+            "calibration": torch.tensor(calibration),
+        }
+
+
+#: A labelled thread, and how much it counts.
+Weighed = tuple[LabelledThread, float]
+
+
+def loss_of(network: NeedNetwork, threads: Sequence[Weighed]) -> Tensor:
+    """Return the weighted cross-entropy of the rows of threads."""
+    losses = []
+    for thread, share in threads:
+        logits = network(thread, network.states(thread))
+        target, weight = torch.from_numpy(thread.label), torch.from_numpy(thread.weight)
+        each = nn.functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
+        losses.append(share * (each * weight).sum() / weight.sum())
+    return torch.stack(losses).mean()
+
+
+def fit(
+    threads: Sequence[Weighed], validation: Sequence[Weighed], settings: NeedSettings
+) -> NeedNetwork:
+    """Return the network fitted to ``threads``, at the epoch with the least ``validation`` loss."""
+    torch.manual_seed(settings.seed)
+    rows = np.concatenate([thread.features for thread, _ in threads])
+    center, spread = rows.mean(0), rows.std(0)
+    scale = np.where(spread > 1e-3, spread, 1.0).astype(np.float32)
+    network = NeedNetwork(torch.from_numpy(center), torch.from_numpy(scale))
+
+    def batches(generator: Generator) -> Iterator[Sequence[Weighed]]:
+        return shuffled(threads, settings.batch, generator)
+
+    def metric() -> Figures:
+        with torch.inference_mode():
+            return {"held_likelihood": -float(loss_of(network, validation))}
+
+    Trainer(batches, network, lambda batch: loss_of(network, batch), metric).fit(settings)
+    return network
+
+
+@torch.no_grad()
+def scored(network: NeedNetwork, threads: Sequence[LabelledThread]) -> Vector:
+    """Return the rows (logit, label, weight) of threads."""
+    rows = []
+    for thread in threads:
+        logits = network(thread, network.states(thread)).numpy()
+        rows.append(np.stack([logits, thread.label, thread.weight**2], axis=1))
+    return np.concatenate(rows)
+
+
+# Training
+
+
+@dataclass(frozen=True)
+class Example:
+    """A labelled thread, of which set, and what it must not be parted from in a split."""
+
+    source: str
+    group: str
+    name: str
+    messages: Sequence[BaseMessage]
+    thread: LabelledThread
+
+
+def train(settings: NeedSettings) -> dict[str, Any]:
+    """Train, report on tasks held out, write the checkpoint; return the summary."""
+    data = {"threads": [Path(path).name for path in settings.threads]}
+    run = open_run(settings, {"data": data})
+    examples, folder = _examples(settings), Path(settings.run)
+    held, others = _split(examples, settings.folds)
+    fits, apart = f"{settings.run}/fits", str(folder / "held-out")
+    aside = settings.model_copy(update={"run": f"{fits}/held-out", "checkpoint": apart})
+    network = _fitted(others, aside)
+    sources = sorted({e.source for e in held})
+    rows = {s: scored(network, [e.thread for e in held if e.source == s]) for s in sources}
+    calibration = calibrated(np.concatenate([*rows.values()]))
+    table = [
+        {"agent": f"{source}, other tasks", "n": len(own), "auc": area_under_curve(own)}
+        for source, own in rows.items()
+    ]
+    _save(network, aside, calibration, {})
+    write_lines(
+        folder / "held-out.jsonl",
+        (
+            {
+                "id": f"{e.source}-{e.name}",
+                "task": e.group,
+                "messages": messages_to_dict(e.messages),
+            }
+            for e in held
+        ),
+    )
+    final = _fitted(examples, settings.model_copy(update={"run": f"{fits}/all"}))
+    _save(final, settings, calibration, {"metrics": table, "data": data})
+    return run.summarise(table, [])
+
+
+def _examples(settings: NeedSettings) -> list[Example]:
+    """Return the labelled threads of every file, and of the made-up tasks."""
+    threads = [
+        (Path(path).name.split(".")[0], task, name, messages)
+        for path in settings.threads
+        for name, task, messages in read_threads(path)
+    ]
+    made = tool_tasks(settings.seed, settings.tool_tasks)
+    threads += [("made-up", service, name, messages) for service, name, messages in made]
+    examples = [
+        Example(source, task, name, messages, thread)
+        for source, task, name, messages in threads
+        if (thread := labelled(f"{source}-{name}", messages, settings.seed)) is not None
+    ]
+    if not examples:
+        raise UserError("there is no thread to learn from: name files with --threads")
+    return examples
+
+
+def _split(examples: Sequence[Example], count: int) -> tuple[list[Example], list[Example]]:
+    """Return one of ``count`` parts, and the others; tasks of a group hang together."""
+    groups: dict[str, dict[str, int]] = {}
+    for e in examples:
+        own = groups.setdefault(e.source, {})
+        own.setdefault(e.group, len(own) % count)
+    parts: tuple[list[Example], list[Example]] = ([], [])
+    for e in examples:
+        parts[groups[e.source][e.group] > 0].append(e)
+    return parts
+
+
+def _fitted(examples: Sequence[Example], settings: NeedSettings) -> NeedNetwork:
+    """Fit to examples, some tasks of which choose the best epoch; every set counts alike."""
+    sizes = Counter(example.source for example in examples)
+    validation, training = (
+        [(e.thread, len(examples) / len(sizes) / sizes[e.source]) for e in side]
+        for side in _split(examples, _CHOOSING)
+    )
+    return fit(training or validation, validation, settings)
+
+
+def _save(
+    network: NeedNetwork,
+    settings: NeedSettings,
+    calibration: tuple[float, float],
+    facts: dict[str, Any],
+) -> None:
+    arrays = network.arrays(calibration)
+    shapes = {name: list(array.shape) for name, array in arrays.items()}
+    trained = "cross-entropy: is a part of a result used by a later call or the answer"
+    save_checkpoint(settings, KIND, shapes, arrays, trained=trained, **facts)

@@ -1,1 +1,0 @@
-"""What later turns will need of earlier results, learned from recorded threads."""

@@ -1,0 +1,186 @@
+"""Train the query by which ``retrieve`` ranks chunks; the state model, trained before, stays frozen.
+
+Triplet loss over cosines (margin 0.2, 16 negatives: the page's other chunks first, then those of
+other pages); rank accuracy is the share of decisions whose chunk comes first on its own page. The state
+at each decision has seen that decision's own page, as it has when a context is built.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn.functional import dropout, pad
+
+from stategate.envs.protocols import View
+from stategate.nodes.build_context.heads import done_in, make_projection
+from stategate.nodes.protocols import Embedder
+from stategate.nodes.retrieval.align import FEATURES, match
+from stategate.nodes.retrieval.page import describe
+from stategate.nodes.update_state.learned import load_model
+from stategate.nodes.update_state.state_models import StateModel
+from stategate.stores.assets.weights import require_match
+from stategate.stores.errors import UserError
+from stategate.trainers.episodes import embedder_of, group_of
+from stategate.trainers.settings import RetrieverSettings, data_hashes, open_run, save_checkpoint
+from stategate.trainers.state import (
+    Choice,
+    Sequenced,
+    TextTable,
+    group_means,
+    in_parts,
+    read_sequences,
+    readouts,
+)
+from stategate.trainers.trainer import Trainer, shuffled
+
+_MARGIN, _NEGATIVES = 0.2, 16
+_DROPPED = 0.1  # share of the readout's numbers zeroed
+
+
+class Decision(NamedTuple):
+    """What was known where a chunk was chosen: the state's readout (d_state,) and the instruction.
+
+    ``chunks`` (m,) and ``wish`` are rows of the text table, the right chunk first; ``features`` (m, k)
+    are what each chunk and the wish have in common (``nodes.retrieval.align``); ``group`` is what the
+    decision's episode hangs together with.
+    """
+
+    readout: Tensor
+    wish: int
+    chunks: Tensor
+    features: Tensor
+    group: str
+
+
+def train(settings: RetrieverSettings) -> dict[str, Any]:
+    """Train, report, write the checkpoint; return the summary."""
+    model, state = load_model(settings.state)
+    embedder = embedder_of(settings)
+    require_match(settings.state, state, "embedder", embedder.name, "set its embedder")
+    view, table, sides = read_sequences(settings)
+    run = open_run(settings, {"data": data_hashes(settings)})
+    table.embed(embedder)
+    fitted, validation, heldout = (_decisions(side, view, model, table, embedder) for side in sides)
+    if not fitted or not validation:
+        raise UserError(
+            f"'{settings.data}' holds no decision on a page whose actions are known, or too few: "
+            "record more episodes"
+        )
+    torch.manual_seed(settings.seed)
+    sizes = {"d_state": model.d_state, "d_text": embedder.dimension, "features": len(FEATURES)}
+    projection = make_projection(**sizes)
+    every = torch.cat([one.chunks for one in fitted])
+
+    def data(generator: Generator) -> Iterator[list[Decision]]:
+        for batch in shuffled(fitted, settings.batch, generator):
+            yield [_with_negatives(one, every, generator) for one in batch]
+
+    def loss(batch: Sequence[Decision]) -> Tensor:
+        scores = scored(projection, batch, table, _DROPPED)
+        losses = [(_MARGIN + one[1:] - one[0]).relu().sum() / _NEGATIVES for one in scores]
+        return torch.stack(losses).mean()
+
+    @torch.no_grad()
+    def ranks(decisions: Sequence[Decision]) -> Tensor:
+        parts = (scored(projection, part, table) for part in in_parts(decisions))
+        return _ranks([one for part in parts for one in part])
+
+    def metric() -> dict[str, float]:
+        return {"rank_accuracy": float((ranks(validation) < 1).float().mean())}
+
+    history = Trainer(data, projection, loss, metric, clip=None).fit(settings)
+    reported = heldout or validation
+    # With nothing learned: the instruction's likeness to each chunk.
+    alike = _ranks([table.vectors[one.chunks] @ table.vectors[one.wish] for one in reported])
+    rows = [
+        _recalled("trained", ranks(reported), reported),
+        _recalled("instruction", alike, reported),
+    ]
+    save_checkpoint(
+        settings,
+        "retriever",
+        sizes,
+        projection.state_dict(),
+        embedder=embedder.name,
+        world=view.name,
+        state_sha256=state["sha256"],
+        data=data_hashes(settings),
+        metrics=rows[0],
+        epochs=len(history) - 1,
+    )
+    return run.summarise(rows, [])
+
+
+@torch.no_grad()
+def _decisions(
+    episodes: Sequence[Sequenced],
+    view: View,
+    model: StateModel,
+    table: TextTable,
+    embedder: Embedder,
+) -> list[Decision]:
+    """Run the frozen state model; return the choices that a chunk of their page carries."""
+    decisions: list[Decision] = []
+    for part in in_parts(episodes):
+        choices = [(episode, choice) for episode in part for choice in episode.choices]
+        for readout, (episode, choice) in zip(readouts(model, part, table), choices, strict=True):
+            if (page := _page(episode, choice, view, table)) is not None:
+                wish, group = episode.trajectory.instruction, group_of(episode.trajectory)
+                decisions.append(Decision(readout, table.add(wish), *page, group))
+    table.embed(embedder)
+    return decisions
+
+
+def _page(
+    episode: Sequenced, choice: Choice, view: View, table: TextTable
+) -> tuple[Tensor, Tensor] | None:
+    """Return the rows of a page's chunks, the right one first, and their features (m, k)."""
+    if choice.action not in choice.page.actions:
+        return None
+    chunks = [c for c in view.chunks(choice.page) if c.role != "frame" and describe(view, c)]
+    right = next((j for j, c in enumerate(chunks) if choice.action in c.actions), None)
+    if right is None:
+        return None
+    trajectory = episode.trajectory
+    done = done_in(trajectory.events[: choice.before])
+    features = match(view, trajectory.instruction, chunks, done)
+    order = [right, *(j for j in range(len(chunks)) if j != right)]
+    rows = torch.tensor([table.add(describe(view, chunks[j])) for j in order])
+    return rows, torch.from_numpy(features[order])
+
+
+def scored(
+    projection: nn.Module, batch: Sequence[Decision], table: TextTable, dropped: float = 0.0
+) -> list[Tensor]:
+    """Return each decision's scores (m,) of its chunks: cosine to the query, and weighed features."""
+    states = dropout(torch.stack([one.readout for one in batch]), dropped)
+    queries = projection(states, table.vectors[[one.wish for one in batch]])
+    weights = projection.feature_weights(states)  # type: ignore[operator]
+    return [
+        table.vectors[one.chunks] @ query + one.features @ weight
+        for one, query, weight in zip(batch, queries, weights, strict=True)
+    ]
+
+
+def _with_negatives(one: Decision, every: Tensor, generator: Generator) -> Decision:
+    """Return a decision with as many chunks as are learned from: its page's, then other pages'.
+
+    Chunks of other pages have nothing in common with the wish.
+    """
+    own = one.chunks[: 1 + _NEGATIVES]
+    drawn = every[torch.randint(len(every), (1 + _NEGATIVES - len(own),), generator=generator)]
+    drawn = drawn[drawn != own[0]]
+    features = pad(one.features[: len(own)], (0, 0, 0, len(drawn)))
+    return one._replace(chunks=torch.cat([own, drawn]), features=features)
+
+
+def _ranks(scores: Sequence[Tensor]) -> Tensor:
+    """Return how many chunks of each page come before the right one, the first."""
+    return torch.tensor([int((one[1:] >= one[0]).sum()) for one in scores])
+
+
+def _recalled(name: str, ranks: Tensor, decisions: Sequence[Decision]) -> dict[str, Any]:
+    """Return a summary row: Recall@k over decisions."""
+    hits = {f"recall@{k}": (ranks < k).double().numpy() for k in (1, 3, 5)}
+    return group_means(name, hits, [one.group for one in decisions])

@@ -1,1 +1,0 @@
-"""Trainers of the recurrent state and of what reads it."""
