@@ -14,11 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from stategate.envs.webshop.catalogue import Product
 from stategate.envs.webshop.reward import COLORS
 from stategate.envs.webshop.wordings import reword
+from stategate.stores.files import read_yaml
 from stategate.stores.tokens import encoding
 from stategate.trainers.instruction.marked import mark
 
@@ -32,12 +31,8 @@ _USUAL = (("color",), ("size",), ("color", "size"), ("color", "size"), ("for", "
 _USUALLY = 0.6  # share of goals that choose among these
 _COUNTS = (0, 1, 1, 1, 2, 2, 2, 3)  # values of the others
 _PROPERTIES = (1, 1, 2, 2, 3, 3, 4, 5, 6, 7)
-_SHADES = "light dark pale deep bright soft matte pastel neon dusty".split()
-_PEOPLE = "men women youth kids boys girls adults toddlers unisex".split()
-_LETTERS = (
-    "xs s m l xl xxl small medium large x-small x-large xx-large 3x-large 4x-large petite".split()
-)
-_UNITS = "inch inches cm mm ft oz ounce lb ml g pack count pieces pair".split()
+#: Words and frames, by name.
+PARTS: dict[str, list[Any]] = read_yaml(Path(__file__).with_name("parts.yaml").read_text("utf-8"))
 
 
 def recombined(
@@ -84,39 +79,6 @@ def recombined(
         yield str(said["instruction_text"])
 
 
-#: Short frames, and the names of money: few families write them.
-_FRAMES = (
-    "{kind}, {limit}",
-    "{kind} {limit}",
-    "{kind}. {limit}",
-    "{limit}, {kind}",
-    "{limit} for {kind}",
-    "a {kind}, {limit}",
-    "I want a {kind}, {limit}",
-    "I need {kind}, {limit}",
-    "a {kind} with {count} {part}, {limit}",
-    "a {kind} with at least {count} {part}, {limit}",
-    "{kind}, pack of {count}, {limit}",
-    "{count} {part} for my {kind}",
-    "{property} {kind} {limit}",
-    "a {property} {kind} {limit}",
-    "I need {property} {kind} {limit}",
-    "{kind} in {value} {limit}",
-    "a {value} {kind} {limit}",
-    "find {property} {kind} in {value} {limit}",
-    "I am looking for {value} {property} {kind} {limit}",
-    "{value} {kind}, {limit}",
-    "{value} {kind}, {property}, {limit}",
-    "{kind} {value} {limit}",
-)
-#: The plainest limits, which a short text is full of; other writers say them in longer ones.
-_PLAIN = (
-    "under below less_than max up_to at_most cheaper_than not_over no_more_than within".split(),
-    "over above more_than at_least from min starting_at not_under".split(),
-)
-_MONEY = "dollars bucks euros usd quid dollars dollars".split()
-
-
 def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> Iterator[str]:
     """Yield ``count`` marked texts of a thing and a limit, some after talk, some beside a number."""
     forms = amount_forms("limits")[:_OURS]
@@ -125,7 +87,7 @@ def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> It
     properties = sorted({text for goal in goals for text in goal["attributes"]})
     for _ in range(count):
         form = rng.choice(forms) if rng.random() < _OTHER_LIMITS else _plain_limit(rng)
-        form = form.replace("dollars", rng.choice(_MONEY))
+        form = form.replace("dollars", rng.choice(PARTS["money"]))
         low = rng.randint(2, 300)
         high = low + rng.randint(1, 200)
         shown = [
@@ -135,7 +97,7 @@ def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> It
         ends["words"] = ends["n"]
         thing = rng.choice(kinds) if rng.random() < _OWN else _words(rng)
         number, part = rng.randint(2, 60), rng.choice(english_words())
-        yield rng.choice(_FRAMES).format(
+        yield rng.choice(PARTS["frames"]).format(
             kind=mark("thing", thing),
             limit=mark("limit", form.format(**ends)),
             count=mark("property", str(number)),
@@ -147,7 +109,7 @@ def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> It
 
 def _plain_limit(rng: random.Random) -> str:
     """Return a plain limit with or without its currency: upper ends mostly, lower ends, ranges."""
-    upper, lower = (rng.choice(words).replace("_", " ") for words in _PLAIN)
+    upper, lower = (rng.choice(PARTS[end]) for end in ("upper", "lower"))
     before, after = rng.choice((("", ""), ("", ""), ("$", ""), ("", " dollars")))
     low, high = f"{before}{{low}}{after}", f"{before}{{n}}{after}"
     range_ = rng.choice((f"{low} to {high}", f"between {low} and {high}", f"{low}-{high}"))
@@ -159,7 +121,7 @@ def _plain_limit(rng: random.Random) -> str:
 def amount_forms(key: Literal["limits", "others"]) -> list[str]:
     """Return ways to say a limit, or to name another number (``limits.yaml``)."""
     file = Path(__file__).with_name("limits.yaml")
-    forms: list[str] = yaml.safe_load(file.read_text("utf-8"))[key]
+    forms: list[str] = read_yaml(file.read_text("utf-8"))[key]
     return forms
 
 
@@ -181,7 +143,7 @@ def _words(rng: random.Random) -> str:
 def _value(name: str, offered: Mapping[str, Sequence[str]], rng: random.Random) -> str:
     """Return a value of a choice: one that a product offers, or one made up in a usual form."""
     if name == "for":
-        return rng.choice(_PEOPLE)
+        return str(rng.choice(PARTS["people"]))
     if name in offered and rng.random() < _OWN:
         return rng.choice(offered[name])
     if "color" in name:
@@ -190,7 +152,7 @@ def _value(name: str, offered: Mapping[str, Sequence[str]], rng: random.Random) 
             (
                 color,
                 color,
-                f"{rng.choice(_SHADES)} {color}",
+                f"{rng.choice(PARTS['shades'].split())} {color}",
                 f"{color} {rng.choice(COLORS)}",
                 f"{code}-{color}",
                 f"{code}{rng.randint(1, 40)}-{color}",
@@ -201,10 +163,10 @@ def _value(name: str, offered: Mapping[str, Sequence[str]], rng: random.Random) 
         number = rng.choice((f"{rng.randint(1, 60)}", f"{rng.randint(1, 30)}.5"))
         return rng.choice(
             (
-                rng.choice(_LETTERS),
-                rng.choice(_LETTERS),
+                rng.choice(PARTS["letters"]),
+                rng.choice(PARTS["letters"]),
                 number,
-                f"{number} {rng.choice(_UNITS)}",
+                f"{number} {rng.choice(PARTS['units'].split())}",
                 f"{number} x {rng.randint(2, 90)}",
                 f"pack of {rng.randint(2, 24)}",
             )

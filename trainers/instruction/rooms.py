@@ -17,7 +17,7 @@ from pathlib import Path
 
 from stategate.language.instruction.goals import TaskKind
 from stategate.trainers.instruction.marked import mark
-from stategate.trainers.instruction.recombined import english_words
+from stategate.trainers.instruction.recombined import PARTS, english_words
 
 _STEP = re.compile(r"([A-Z]\w+(?: up| to)?) *(?:<ARG1>([^<]*))?(?:<ARG2>([^<]*))?</s>")
 _ARTICLES = re.compile(r"^(?:(?:the|in|on) )+")
@@ -31,24 +31,6 @@ _STOP = frozenset(
 )
 _TIMES, _PRECISION, _LIFT = 3, 0.7, 4  # of an alias: said so often, so surely, so much oftener
 _SWAPPED, _STRANGE = 0.6, 0.25  # share of names that another one, or any words, stand for
-_TEMPLATES: tuple[tuple[TaskKind, str], ...] = (
-    ("put", "put a {thing} in {place}."),
-    ("put", "put some {thing} on {place}."),
-    ("put", "put the {thing} in/on the {place}."),
-    ("clean", "put a clean {thing} in {place}."),
-    ("clean", "clean some {thing} and put it in {place}."),
-    ("heat", "put a hot {thing} in {place}."),
-    ("heat", "heat some {thing} and put it in {place}."),
-    ("cool", "put a cool {thing} in {place}."),
-    ("cool", "cool some {thing} and put it in {place}."),
-    ("two", "put two {thing} in {place}."),
-    ("two", "find two {thing} and put them in {place}."),
-    ("put", "find a {thing} and leave it on the {place}."),
-    ("clean", "wash a {thing} and put it in {place}."),
-    ("two", "put both {thing} in {place}."),
-    ("light", "look at {thing} under the {place}."),
-    ("light", "examine the {thing} with the {place}."),
-)
 
 
 @dataclass(frozen=True)
@@ -176,7 +158,7 @@ class Recombined:
             yield Sentence(_written(words, spans), Goal(goal.kind, *names))
 
     def _of_template(self, rng: random.Random) -> Sentence:
-        kind, template = rng.choice(_TEMPLATES)
+        kind, template = rng.choice(PARTS["rooms"])
         names = [self._draw(slot, kind, rng, is_plain=True) for slot in (0, 1)]
         said = {
             role: mark(role, text)
