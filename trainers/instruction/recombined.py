@@ -152,7 +152,7 @@ def _value(name: str, offered: Mapping[str, Sequence[str]], rng: random.Random) 
             (
                 color,
                 color,
-                f"{rng.choice(PARTS['shades'].split())} {color}",
+                f"{rng.choice(PARTS['shades'])} {color}",
                 f"{color} {rng.choice(COLORS)}",
                 f"{code}-{color}",
                 f"{code}{rng.randint(1, 40)}-{color}",
@@ -166,7 +166,7 @@ def _value(name: str, offered: Mapping[str, Sequence[str]], rng: random.Random) 
                 rng.choice(PARTS["letters"]),
                 rng.choice(PARTS["letters"]),
                 number,
-                f"{number} {rng.choice(PARTS['units'].split())}",
+                f"{number} {rng.choice(PARTS['units'])}",
                 f"{number} x {rng.randint(2, 90)}",
                 f"pack of {rng.randint(2, 24)}",
             )
