@@ -97,9 +97,9 @@ def banks(tmp_path_factory):
     traced = f"memory=[short_term, {{kind: trace, path: '{folder / 'p.sqlite'}'}}]"
     play_live("webshop", styles, "100-105", folder / "run", ["context.kind=full", traced])
     resources = Resources(None, Hashing())
-    read = read_episodes([folder / "p.sqlite"], include_incorrect=True)
-    build_state_bank(folder / "state", read.episodes, resources)
-    build_trace_bank(folder / "trace", read.episodes, resources)
+    episodes, _ = read_episodes([folder / "p.sqlite"], include_incorrect=True)
+    build_state_bank(folder / "state", episodes, resources)
+    build_trace_bank(folder / "trace", episodes, resources)
     return str(folder / "state"), str(folder / "trace")
 
 

@@ -98,21 +98,22 @@ def test_a_trace_store_and_its_export_read_the_same(tmp_path):
     traces = store(tmp_path / "t.sqlite", ("a", 1, 1.0, True), ("b", 1, 0.2, True))
     traces.export_jsonl(tmp_path / "t.jsonl")
     both = [
-        read_episodes([tmp_path / name], include_incorrect=True) for name in ("t.sqlite", "t.jsonl")
+        read_episodes([tmp_path / name], include_incorrect=True)[0]
+        for name in ("t.sqlite", "t.jsonl")
     ]
-    assert both[0].episodes == both[1].episodes
-    assert [episode.id for episode in both[0].episodes] == ["a", "b"]
-    assert both[0].episodes[0].task_id == both[0].episodes[1].task_id == "webshop/goal=1"
-    assert [e.id for e in read_episodes([tmp_path / "t.sqlite"]).episodes] == ["a"]
+    assert both[0] == both[1]
+    assert [episode.id for episode in both[0]] == ["a", "b"]
+    assert both[0][0].task_id == both[0][1].task_id == "webshop/goal=1"
+    assert [e.id for e in read_episodes([tmp_path / "t.sqlite"])[0]] == ["a"]
 
 
 def test_an_unfinished_episode_is_not_learned_from(tmp_path):
     traces = store(tmp_path / "t.sqlite", ("a", 1, 0.0, False), ("b", 2, 1.0, True))
-    assert [e.id for e in read_episodes([tmp_path / "t.sqlite"], True).episodes] == ["b"]
+    assert [e.id for e in read_episodes([tmp_path / "t.sqlite"], True)[0]] == ["b"]
     traces.export_jsonl(tmp_path / "t.jsonl")
-    read = read_episodes([tmp_path / "t.jsonl"], True)
-    assert [e.id for e in read.episodes] == ["b"]
-    assert "did not end" in read.problems[0]
+    episodes, problems = read_episodes([tmp_path / "t.jsonl"], True)
+    assert [e.id for e in episodes] == ["b"]
+    assert "did not end" in problems[0]
 
 
 @pytest.mark.parametrize(
@@ -128,19 +129,19 @@ def test_an_unfinished_episode_is_not_learned_from(tmp_path):
 def test_a_broken_record_is_named_and_the_others_are_read(tmp_path, record, problem):
     path = tmp_path / "traces.jsonl"
     path.write_text(f"{record}\n{json.dumps(RECORD)}\n")
-    read = read_episodes([path])
-    assert len(read.episodes) == 1
-    assert len(read.problems) == 1
-    assert "line 1" in read.problems[0]
-    assert problem in read.problems[0]
+    episodes, problems = read_episodes([path])
+    assert len(episodes) == 1
+    assert len(problems) == 1
+    assert "line 1" in problems[0]
+    assert problem in problems[0]
 
 
 def test_empty_files_missing_paths_and_doubles(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "empty.json").write_text(" \n")
     write(tmp_path / "a" / "one.jsonl", RECORD, RECORD)
-    read = read_episodes([tmp_path / "a"])
-    assert len(read.episodes) == 1
-    assert read.problems == ["empty.json: empty"]
+    episodes, problems = read_episodes([tmp_path / "a"])
+    assert len(episodes) == 1
+    assert not problems
     with pytest.raises(UserError, match="no traces at"):
         read_episodes([tmp_path / "nowhere"])

@@ -84,9 +84,9 @@ class BuildSettings(Settings):
 def build(settings: BuildSettings) -> None:
     """Build a bank from recorded episodes; run it again after a kill and it goes on."""
     with working("reading the episodes"):
-        read = read_episodes(settings.traces, settings.include_incorrect, settings.trust)
-    episodes = read.episodes[: settings.limit]
-    _tell_problems(read.problems, "not read")
+        found = read_episodes(settings.traces, settings.include_incorrect, settings.trust)
+    episodes, problems = found[0][: settings.limit], found[1]
+    _tell_problems(problems, "not read")
     if not episodes:
         raise UserError("no episode to learn from: give other traces, or --include-incorrect")
     place = str(bank_place(settings.out, settings.kind))
