@@ -202,7 +202,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
             prepared = _started(decide).result(self.timeout)
         except Exception as error:  # a builder may raise anything, and the agent must live
             prepared = self._fallback(messages, error)
-        self._tell(replace(prepared.audit, seconds=round(time.perf_counter() - started, 6)))
+        audit = replace(prepared.audit, seconds=round(time.perf_counter() - started, 6))
+        with suppress(Exception):  # outside of a graph nobody listens
+            get_stream_writer()(audit.as_dict())
         return prepared
 
     def _fallback(self, messages: Sequence[BaseMessage], error: Exception) -> PreparedCall:
@@ -216,11 +218,6 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
             tokens = sum(tokens_of(message) for message in messages)
         audit = Audit(settings.kind, settings.budget, tokens, tokens, problem=problem[:300])
         return PreparedCall(tuple(map(_bounded, messages)), None, audit)
-
-    def _tell(self, audit: Audit) -> None:
-        """Stream the audit as a custom event."""
-        with suppress(Exception):  # outside of a graph nobody listens
-            get_stream_writer()(audit.as_dict())
 
 
 def _bounded(message: BaseMessage) -> BaseMessage:

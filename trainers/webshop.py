@@ -87,7 +87,12 @@ def practice(
             else product.asin in held_out
         )
         side = made_heldout if is_held else training
-        more = [text for text in further if text not in product.attributes and _says(product, text)]
+        texts = [text.lower() for text in (product.name, *product.bullets, product.description)]
+        more = [
+            text
+            for text in further
+            if text not in product.attributes and any(text in part for part in texts)
+        ]
         for lap in range(_GOAL_COUNTS[min(len(product.options), 2)]):
             own = random.Random(f"{seed} {product.asin} {lap}")
             also = own.sample(more, min(len(more), own.randint(0, _FURTHER)))
@@ -122,12 +127,6 @@ def _properties(shop: WebShop, tested: set[str]) -> list[str]:
         text for p in shop.products.values() if p.asin not in tested for text in p.attributes
     )
     return sorted(text for text, n in listed.items() if n > 1 and text != "DUMMY_ATTR")
-
-
-def _says(product: Product, text: str) -> bool:
-    return any(
-        text in part.lower() for part in (product.name, *product.bullets, product.description)
-    )
 
 
 def make_goal(

@@ -239,7 +239,8 @@ def decide(
     if not hand:
         return moment.fetch()
     if kind_of(hand) != goal.thing:
-        return moment.let_go()
+        put = moment.first("put")
+        return (put, "this is not asked for") if put else moment.search()
     if goal.is_light:
         return moment.light()
     if goal.state and goal.state not in knowledge.states.get(hand, ()):
@@ -266,7 +267,7 @@ class _Moment:
         """Take the goal's thing, go where it was seen, or search."""
         goal, knowledge = self._goal, self._knowledge
         done = delivered(goal, knowledge)
-        if take := self._first(
+        if take := self.first(
             "take", lambda c: kind_of(c.thing) == goal.thing and c.thing not in done
         ):
             return take, "this is asked for"
@@ -274,12 +275,12 @@ class _Moment:
             move = f"{'open' if place == knowledge.at else 'go to'} {place}"
             if thing not in done and move in self._commands:
                 return move, f"{thing} was seen there"
-        return self._search()
+        return self.search()
 
     def change(self) -> tuple[str, str]:
         """Clean, heat or cool the item in hand, or go to a place for it."""
         state = self._goal.state
-        if change := self._first(state):
+        if change := self.first(state):
             return change, f"it is to be {state}ed"
         been = self._knowledge.been
         place = min(
@@ -297,35 +298,30 @@ class _Moment:
         def is_target(place: str) -> bool:
             return kind_of(place) == goal.target and first in ("", place)
 
-        if put := self._first("put", lambda c: is_target(c.place)):
+        if put := self.first("put", lambda c: is_target(c.place)):
             return put, "this is where it is to go"
         if is_target(knowledge.at) and f"open {knowledge.at}" in self._commands:
             return f"open {knowledge.at}", "it is to go in here"
         every = [p for p in self._places if kind_of(p) == goal.target]
         targets = [p for p in ([first] if first else every) if p != knowledge.at] or every
         place = min(targets, key=lambda p: (p in knowledge.been, self._tries(p)), default="")
-        return (f"go to {place}", "it is to go there") if place in self._places else self._search()
-
-    def let_go(self) -> tuple[str, str]:
-        """Put down an item that is no part of the goal."""
-        put = self._first("put")
-        return (put, "this is not asked for") if put else self._search()
+        return (f"go to {place}", "it is to go there") if place in self._places else self.search()
 
     def light(self) -> tuple[str, str]:
         """Use a lamp on the thing in hand, or go where one was seen."""
         target = self._goal.target
-        if use := self._first("use", lambda c: kind_of(c.thing) == target):
+        if use := self.first("use", lambda c: kind_of(c.thing) == target):
             return use, "the lamp is to shine on it"
         for thing, place in self._knowledge.where(target):
             if place != self._knowledge.at:
                 move = f"go to {place}"
                 return (move if move in self._commands else ""), f"{thing} was seen there"
-        return self._search()
+        return self.search()
 
-    def _search(self) -> tuple[str, str]:
+    def search(self) -> tuple[str, str]:
         """Open a closed place here, or go to an unsearched one; after all were seen, begin again."""
         seen, usual = self._knowledge.seen, self._usual
-        if opening := self._first("open", lambda c: c.place not in seen):
+        if opening := self.first("open", lambda c: c.place not in seen):
             return opening, "what is in it is not known"
         unseen = [place for place in self._elsewhere if place not in seen]
         looked = Counter(map(kind_of, seen))
@@ -341,7 +337,7 @@ class _Moment:
         why = "nobody looked there yet" if unseen else "to look again"
         return (f"go to {place}", why) if place else ("", "nowhere to go")
 
-    def _first(self, verb: str, fits: Callable[[Command], bool] = lambda command: True) -> str:
+    def first(self, verb: str, fits: Callable[[Command], bool] = lambda command: True) -> str:
         """Return the first command with a verb that fits, "" if none does."""
         return next((a for a, c in self._commands.items() if c.verb == verb and fits(c)), "")
 

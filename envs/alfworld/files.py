@@ -43,7 +43,8 @@ def open_library(folder: str | Path) -> Library:
     path = Path(folder).expanduser().resolve()
     if not path.is_dir():
         raise UserError(f"there is no folder '{folder}': the published games are in 'official'")
-    games = [*_unpacked(path)]
+    unpacked = (game for game in sorted(path.rglob(GAME)) if _is_played(game))
+    games = [(game.parent.parts, partial(_read, game)) for game in unpacked]
     files = (file for file in sorted(path.iterdir()) if file.is_file())
     for packed in (_packed(file) for file in files if file.name.endswith(_ARCHIVES)):
         members = zipfile.ZipFile(packed).namelist()
@@ -56,14 +57,6 @@ def open_library(folder: str | Path) -> Library:
     for folders, read in sorted(games, key=lambda game: _MAIN not in game[0]):
         library.setdefault("/".join(folders[-3:]), read)
     return _ordered(library)
-
-
-def _unpacked(folder: Path) -> Iterator[tuple[tuple[str, ...], Callable[[], str]]]:
-    """Yield the folders of each game below ``folder``, and what reads its file."""
-    for path in sorted(folder.rglob(GAME)):
-        parts = path.parent.parts
-        if not _LEFT_OUT.search("/".join(parts[-3:])) and _is_solvable(_tail(path)):
-            yield parts, partial(_read, path)
 
 
 def _read(path: Path, member: str = "") -> str:
@@ -88,11 +81,11 @@ def _is_solvable(tail: bytes) -> bool:
     return match is None or match[1] == b"true"
 
 
-def _tail(path: Path) -> bytes:
-    """Return the file's end: games that say so are unsolvable say it there."""
+def _is_played(path: Path) -> bool:
+    """Say whether a game can be played; one that is unsolvable says so at its file's end."""
     with path.open("rb") as stream:
         stream.seek(max(0, path.stat().st_size - 4096))
-        return stream.read()
+        return not _LEFT_OUT.search("/".join(path.parts[-4:-1])) and _is_solvable(stream.read())
 
 
 # Archives -----------------------------------------------------------------------------------------

@@ -70,12 +70,21 @@ class Game:
             lambda number, kind: kind in self._lines[number] or kind == OBJECT,
         )
         changing = {effect.atom[0] for a in domain.actions for effect in a.effects}
-        read = {predicate for action in domain.actions for predicate in _reads(action)}
+        formulas = [
+            formula
+            for action in domain.actions
+            for formula in (action.precondition, *(effect.condition for effect in action.effects))
+        ]
+        read = set().union(*map(predicates_of, formulas))
         read |= predicates_of(problem.goal) | {p.removeprefix(NOT) for p in grammar.reads}
         #: Predicates that steps change and anybody reads: what a session has to keep.
         self.fluents = frozenset(changing & read)
         self._undone = frozenset(p for p in self.fluents if NOT + p in grammar.reads)
-        self.start = State(self._extents(problem, read))
+        rows: dict[str, list[Row]] = {}
+        for predicate, *names in problem.init:
+            if predicate in read:
+                rows.setdefault(predicate, []).append(tuple(self._numbers[n] for n in names))
+        self.start = State({predicate: Extent(own) for predicate, own in rows.items()})
         members: dict[str, list[int]] = {OBJECT: list(range(len(self._ids)))}
         for number, kinds in enumerate(self._lines):
             for kind in kinds - {OBJECT}:
@@ -230,14 +239,6 @@ class Game:
             raise LookupError(words)
         return number, tuple(self._of_name[thing] for thing in things)
 
-    def _extents(self, problem: Problem, read: set[str]) -> dict[str, Extent]:
-        rows: dict[str, list[Row]] = {}
-        numbers = self._numbers
-        for fact in problem.init:
-            if fact[0] in read:
-                rows.setdefault(fact[0], []).append(tuple([numbers[name] for name in fact[1:]]))
-        return {predicate: Extent(members) for predicate, members in rows.items()}
-
 
 def fields_of(text: str) -> dict[str, Any]:
     """Return a game file's fields. Raises ``UserError`` where one is missing or no text."""
@@ -275,12 +276,6 @@ def _slots(action: Action, row: Row) -> dict[Slot, int]:
         (variable.lstrip("?"), kind): number
         for (variable, kind), number in zip(action.parameters, row, strict=True)
     }
-
-
-def _reads(action: Action) -> set[str]:
-    conditions = [effect.condition for effect in action.effects]
-    formulas = [action.precondition, *conditions]
-    return {predicate for formula in formulas for predicate in predicates_of(formula)}
 
 
 def _is_idle(action: Action, row: Row) -> bool:
