@@ -18,7 +18,7 @@ from stategate.stores.errors import UserError, describe_error
 from stategate.stores.files import read_yaml
 from stategate.stores.runs import RunDirectory, provenance, public_config
 from stategate.stores.settings import Settings as Told
-from stategate.stores.settings import Shared, option
+from stategate.stores.settings import option
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -166,7 +166,7 @@ class JudgeSettings(AdapterSettings):
     questions: str = Field(description="people's questions about articles, as SQuAD 2.0 has them")
 
 
-class TrajectorySettings(Shared):
+class TrajectorySettings(Told):
     """Who plays which tasks, and how many."""
 
     out: Path = option(..., "Where the JSON lines go.", metavar="FOLDER")

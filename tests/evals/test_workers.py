@@ -1,20 +1,16 @@
 """Work on several processes: the serial run's rows, each once, whatever dies."""
 
-import json
 import os
 import subprocess
 import sys
 import textwrap
 import time
-from pathlib import Path
 
 import pytest
 
 from stategate.stores.errors import UserError
 from stategate.stores.settings import Shared
 from stategate.stores.workers import TRIES, work
-from stategate.trainers.collect import collect
-from stategate.trainers.settings import TrajectorySettings
 from tests.evals.jobs import broken, evaluate, halves, rows
 from tests.kit import play_live
 
@@ -134,23 +130,3 @@ def test_each_job_comes_once_with_its_result(shared):
 def test_a_job_that_fails_is_told():
     problems = {job: problem for job, _, problem in work(halves, [1, 13], Shared(workers=2))}
     assert problems == {1: None, 13: "ValueError: an unlucky number"}
-
-
-def _same_files(a: Path, b: Path) -> bool:
-    names = sorted(p.name for p in a.iterdir())
-    return names == sorted(p.name for p in b.iterdir()) and all(
-        (a / name).read_bytes() == (b / name).read_bytes() for name in names
-    )
-
-
-def test_two_workers_record_the_bytes_that_one_process_records(tmp_path):
-    def record(world, name, workers):
-        told = {"world": world, "episodes": 4, "heldout": 2, "seed": 3, "workers": workers}
-        collect(TrajectorySettings(out=tmp_path / name, **told))
-
-    for world in ("webshop", "alfworld"):
-        record(world, f"{world}-one", 1)
-        record(world, f"{world}-two", 2)
-        assert _same_files(tmp_path / f"{world}-one", tmp_path / f"{world}-two")
-    summary = json.loads((tmp_path / "alfworld-one" / "collect.json").read_text())
-    assert summary["splits"]["train"]["episodes"]
