@@ -6,10 +6,9 @@ A :class:`Walk` builds the same contexts as ``graph.agent`` does from the same c
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from stategate.envs.protocols import Observation, View, World
+from stategate.envs.protocols import View, World
 from stategate.nodes.protocols import (
     BuiltContext,
     ContextRequest,
@@ -52,7 +51,6 @@ class Course:
 
 #: Episodes to fit, to choose by, and to report on (perhaps none).
 Sides = tuple[list[Trajectory], list[Trajectory], list[Trajectory]]
-_PAGES = 4096  # pages that readers remember in chunks
 
 
 def read_sides(settings: RecordedSettings) -> Sides:
@@ -134,20 +132,11 @@ class Readers:
         self._weights = list(builders.values())
         parse = registry().parse
         self._kinds = [parse("context", parse_kind(text)) for text in builders]
-        self._source = lru_cache(_PAGES)(self._new_source)
 
     def draw(self, rng: random.Random) -> Reader:
         """Return a reader."""
         (params,) = rng.choices(self._kinds, self._weights)
         return Reader(params, round(self._low * (self._high / self._low) ** rng.random()))
-
-    def source(self, observation: Observation) -> PageSource:
-        """Return the page's chunks, made once for each of the latest few thousand pages."""
-        return self._source(observation.text, observation.actions, observation.done)
-
-    def _new_source(self, text: str, actions: tuple[str, ...], done: bool) -> PageSource:
-        page = Observation(text, actions, done=done)
-        return PageSource(self.resources.profile.view, page, lambda: self.resources.embedder)
 
 
 def parse_kind(text: str) -> dict[str, Any]:
@@ -181,7 +170,7 @@ class Walk:
     def look(self, reader: Reader | None = None) -> BuiltContext:
         """Return what the actor (or another ``reader``) reads of the page."""
         reader, resources = reader or self.reader, self._readers.resources
-        source = self._readers.source(self.page)
+        source = PageSource(resources.profile.view, self.page, lambda: resources.embedder)
         if resources.profile.partially_observed:
             source = source.after(self.memory)
         request = ContextRequest(

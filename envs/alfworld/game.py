@@ -12,7 +12,7 @@ al., 2021):
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
@@ -43,8 +43,6 @@ _ARTICLES = {"definite": "the", "indefinite": "a"}
 Move = tuple[int, Row]
 #: The difference from the start: rows of "+" or "-", a predicate, and names.
 Changes: TypeAlias = tuple[tuple[str, ...], ...]
-#: Lists the sorted solutions of a formula in a state, given the first values.
-Solutions: TypeAlias = Callable[[State, Row], list[Row]]
 
 
 class Game:
