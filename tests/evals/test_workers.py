@@ -118,9 +118,6 @@ def test_workers_that_cannot_start_are_one_line():
         list(work(lambda: None, [1], Shared(workers=2)))
 
 
-SHOP, ROOMS = (f"stategate.trainers.{world}.course" for world in ("webshop", "alfworld"))
-
-
 @pytest.mark.parametrize("shared", [None, Shared(), Shared(workers=2)])
 def test_each_job_comes_once_with_its_result(shared):
     done = {job: result for job, result, _ in work(halves, [5, 3, 8, 1], shared)}
