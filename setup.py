@@ -2,17 +2,6 @@
 
 from setuptools import find_packages, setup
 
-ROOMS = (
-    "checkpoints",
-    "configs",
-    "envs",
-    "evals",
-    "graph",
-    "language",
-    "nodes",
-    "stores",
-    "trainers",
-    "ui",
-)
+ROOMS = "checkpoints configs envs evals graph language nodes stores trainers ui".split()
 folders = find_packages(include=[pattern for room in ROOMS for pattern in (room, f"{room}.*")])
 setup(packages=["stategate", *(f"stategate.{folder}" for folder in folders)])

@@ -42,11 +42,6 @@ OPENED = re.compile(r"click\[(b[0-9a-z]{9})\]")
 BUTTONS = ("search", *(label.lower() for label in LABELS))
 
 
-def is_product(target: str) -> bool:
-    """Say whether a click's target is a product code (ten characters, a letter and digits)."""
-    return re.fullmatch(r"b[0-9a-z]{9}", target.lower()) is not None
-
-
 class WebShopActions(ActionVocabulary):
     """Searches, products, options, buttons."""
 

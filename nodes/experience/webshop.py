@@ -5,7 +5,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from stategate.envs.protocols import Chunk, Observation, verb_of
 from stategate.envs.webshop.reading import FORMS
-from stategate.envs.webshop.view import chunk_page, is_product
+from stategate.envs.webshop.view import OPENED, chunk_page
 from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.language.instruction.choices import covered
 from stategate.nodes.experience.adapter import OPEN, ExperienceAdapter
@@ -80,7 +80,7 @@ class WebShopExperience(ExperienceAdapter):
         target = " ".join(clicked[1].lower().split())
         if target in self.moves:
             return target
-        if is_product(target):
+        if OPENED.fullmatch(f"click[{target}]"):
             return OPEN
         wish = instruction.lower()
         is_requested = target in wish or _content(target) <= _content(wish)

@@ -23,15 +23,15 @@ from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.weights import load_arrays
 from stategate.stores.progress import Progress
 from stategate.trainers.instruction import networks
-from stategate.trainers.instruction.pages import (
+from stategate.trainers.instruction.rooms import Recombined, goals_of_games, read_people
+from stategate.trainers.instruction.shop import (
     ChoiceExample,
     Instance,
+    ShopData,
     SubjectExample,
     choice_examples,
     subject_examples,
 )
-from stategate.trainers.instruction.rooms import Recombined, goals_of_games, read_people
-from stategate.trainers.instruction.shop import ShopData
 from stategate.trainers.settings import InstructionSettings, open_run, save_checkpoint
 from stategate.trainers.trainer import Figures, Trainer, shuffled
 

@@ -23,8 +23,8 @@ from stategate.language.instruction.goals import (
 )
 from stategate.language.instruction.weights import buckets
 from stategate.trainers.instruction.marked import unmarked
-from stategate.trainers.instruction.pages import ChoiceExample, SubjectExample
 from stategate.trainers.instruction.rooms import Sentence
+from stategate.trainers.instruction.shop import ChoiceExample, SubjectExample
 from stategate.trainers.trainer import Figures
 
 _GOAL_BUCKETS = 8192

@@ -1,18 +1,126 @@
-"""The shop's goals and wordings: those to train the reader of instructions on, and those held out."""
+"""The shop's goals in many wordings: texts to tag, and pages beside them; some are held out.
 
+On a page it is learned which value is asked, and whether the product can be what is. Choices are those
+of the goal's product and of others that the shop's search finds for it, so that a value that is not
+offered is seen, too.
+"""
+
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import Product
-from stategate.envs.webshop.wordings import SPLITS, names_of
-from stategate.trainers.instruction.pages import Instance, instances
+from stategate.envs.webshop.reward import score
+from stategate.envs.webshop.wordings import SPLITS, TEMPLATE, names_of, reword
+from stategate.language.instruction.aligned import subject_features
+from stategate.language.instruction.choices import choice_features, columns, score_choices
+from stategate.language.instruction.parsed import parse
+from stategate.language.instruction.weights import Floats
 from stategate.trainers.instruction.recombined import recombined, short_texts
 from stategate.trainers.settings import ReaderSettings
 from stategate.trainers.webshop import load_shop, practice
 
+#: Drawn more often than others: they have the most to tell apart, and the shop's own words are usual.
+_OFTEN = ("negation", "amend", "correction", "bare", TEMPLATE)
+_OFTENER = 0.3  # share of wordings that are drawn among these
+_THINNED = 0.35  # share of goals that ask for less: people say less than the shop's goals do
+
+
 _EXAMINED, _HELD_PAGES = 600, 300  # texts and pages that are held out
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A goal in some wording, and the products on whose pages it is read."""
+
+    goal: Mapping[str, Any]
+    pages: tuple[Product, ...]
+
+
+@dataclass(frozen=True)
+class ChoiceExample:
+    """One choice of a page: its features, the value that is asked (n: none), those excluded."""
+
+    rows: Floats
+    none: Floats
+    asked: int
+    excluded: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SubjectExample:
+    """A product's page beside an instruction, and whether it can be what is asked."""
+
+    row: Floats
+    is_met: bool
+
+
+def instances(
+    shop: WebShop, goals: Sequence[Mapping[str, Any]], families: Sequence[str], seed: int
+) -> list[Instance]:
+    """Return each goal in a wording of ``families`` or of the template; some goals ask for less."""
+    rng = random.Random(seed)
+    found: list[Instance] = []
+    often = [name for name in _OFTEN if name == TEMPLATE or name in families]
+    for i, goal in enumerate(goals):
+        own = shop.products[goal["asin"]]
+        hits = [shop.products[a] for a in shop.search(f"{goal['query']} {goal['name']}", 12)]
+        others = [p for p in hits if p.asin != own.asin and p.options]
+        family = rng.choice(often if rng.random() < _OFTENER else families)
+        words = dict(goal)
+        if family != TEMPLATE:
+            asked = _thinned(goal, rng) if rng.random() < _THINNED else goal
+            words = reword(asked, own, family, f"{seed} {i}")
+        found.append(Instance(words, (own, *rng.sample(others, min(2, len(others))))))
+    return found
+
+
+def _thinned(goal: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+    few = min(len(goal["attributes"]), rng.randint(1, 2))
+    options = {name: value for name, value in goal["goal_options"].items() if rng.random() < 0.5}
+    return {
+        **goal,
+        "attributes": rng.sample(list(goal["attributes"]), few),
+        "goal_options": options,
+        "price_upper": rng.choice((goal["price_upper"], 1_000_000.0)),
+    }
+
+
+def choice_examples(instance: Instance) -> Iterator[ChoiceExample]:
+    """Yield the choices of an instance's pages as its instruction asks of them."""
+    goal = instance.goal
+    wanted = {str(k): str(v) for k, v in goal["goal_options"].items()}
+    for product in instance.pages:
+        choices = _choices(product)
+        described = choice_features(goal["instruction_text"], choices, product.name)
+        for (name, values), (rows, none, _) in zip(choices, described, strict=True):
+            asked = values.index(wanted[name]) if wanted.get(name) in values else len(values)
+            out = goal.get("excluded", {}).get(name)
+            excluded = tuple(i for i, value in enumerate(values) if value == out)
+            yield ChoiceExample(columns("value", rows), columns("none", [none])[0], asked, excluded)
+
+
+def subject_examples(shop: WebShop, instance: Instance) -> Iterator[SubjectExample]:
+    """Yield an instance's pages; one is met if buying it rightly has the reward 1."""
+    goal = instance.goal
+    wanted = {str(k): str(v) for k, v in goal["goal_options"].items()}
+    parsed = parse(goal["instruction_text"])
+    for product in instance.pages:
+        chosen = {k: v for k, v in wanted.items() if v in product.options.get(k, ())}
+        reward = score(product, goal, shop.prices[product.asin], chosen)[0]
+        asked = score_choices(parsed.text, _choices(product), product.name)
+        row = columns("subject", [subject_features(parsed, asked, product.name)])[0]
+        yield SubjectExample(np.asarray(row), reward == 1.0)
+
+
+def _choices(product: Product) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple(
+        (name, tuple(map(str, values))) for name, values in product.options.items() if values
+    )
 
 
 @dataclass(frozen=True)
