@@ -80,13 +80,6 @@ def test_a_follow_up_is_searched_with_the_subject_of_the_conversation(graph):
     assert "Conversation so far" not in built(graph, "And who filmed it?", "another").text
 
 
-def test_several_questions_are_one_task_of_many_turns(graph):
-    task = {"questions": ["What is a brinicle?", "Where does it grow?", "What moves stones?"]}
-    out = graph.invoke({"task": task}, {"configurable": {"thread_id": "many"}})
-    assert out["steps"] == 3
-    assert [m.type for m in out["messages"]] == ["human", "ai"] * 3
-
-
 def test_without_a_user_memory_is_the_threads_own(graph):
     asked(graph, "My boat is called Albatros.", "monday", user=None)
     assert "Albatros" in answer(asked(graph, "What is my boat called?", "monday", user=None))
