@@ -25,7 +25,7 @@ from stategate.nodes.protocols import Vector
 from stategate.stores.assets.downloads import sha256
 from stategate.trainers.adapter import WIDTH, AdaptedModel
 from stategate.trainers.settings import JudgeSettings, open_run
-from stategate.trainers.trainer import area_under_curve, calibrated
+from stategate.trainers.trainer import area_under_curve, calibrated, in_parts
 
 MEMORIES = Path(__file__).parent / "data" / "memories.jsonl"
 _PIECES = 160  # word pieces of a pair that are read
@@ -131,8 +131,7 @@ class PairModel(AdaptedModel[Pair]):
         texts = [(one.question, passage) for one in examples for passage in one.passages]
         order = sorted(range(len(texts)), key=lambda i: len(texts[i][0]) + len(texts[i][1]))
         logits = np.zeros(len(texts))
-        for start in range(0, len(order), 32):
-            places = order[start : start + 32]
+        for places in in_parts(order):
             logits[places] = self([texts[i] for i in places]).numpy()
         ends = np.cumsum([len(one.passages) for one in examples])
         best = [part.max(initial=-50) for part in np.split(logits, ends[:-1])]

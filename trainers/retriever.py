@@ -28,11 +28,10 @@ from stategate.trainers.state import (
     Sequenced,
     TextTable,
     group_means,
-    in_parts,
     read_sequences,
     readouts,
 )
-from stategate.trainers.trainer import Trainer, shuffled
+from stategate.trainers.trainer import Trainer, in_parts, shuffled
 
 _MARGIN, _NEGATIVES = 0.2, 16
 _DROPPED = 0.1  # share of the readout's numbers zeroed

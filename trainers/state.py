@@ -30,9 +30,7 @@ from stategate.trainers.settings import (
     open_run,
     save_checkpoint,
 )
-from stategate.trainers.trainer import Trainer, shuffled
-
-_AT_ONCE = 64  # episodes, or texts, that are read together
+from stategate.trainers.trainer import Trainer, in_parts, shuffled
 
 
 class Choice(NamedTuple):
@@ -111,11 +109,6 @@ def sequence(trajectory: Trajectory, table: TextTable, view: View) -> Sequenced:
         if event.kind == "OBS":
             page, before = Observation(event.text, next(affordances, ())), number
     return Sequenced(trajectory, tuple(texts), tuple(types), tuple(choices))
-
-
-def in_parts(items: Sequence[Any]) -> Iterator[Any]:
-    """Yield ``items`` in order, a few at a time."""
-    return (items[i : i + _AT_ONCE] for i in range(0, len(items), _AT_ONCE))
 
 
 def readouts(

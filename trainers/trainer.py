@@ -33,6 +33,7 @@ History = list[dict[str, Any]]
 Figures = Mapping[str, float]
 #: Under which name the weights' file has the history.
 _HISTORY = "history"
+_AT_ONCE = 64
 
 
 def shuffled(
@@ -48,6 +49,11 @@ def shuffled(
         batches += [part[i : i + size] for i in range(0, len(part), size)]
     for place in torch.randperm(len(batches), generator=generator).tolist():
         yield batches[place]
+
+
+def in_parts(items: Sequence[Any]) -> Iterator[Any]:
+    """Yield ``items`` in order, some at a time: as many as are tested together."""
+    return (items[i : i + _AT_ONCE] for i in range(0, len(items), _AT_ONCE))
 
 
 class Trainer(Generic[B]):

@@ -28,7 +28,7 @@ from stategate.stores.files import read_yaml
 from stategate.trainers.adapter import WIDTH, AdaptedModel
 from stategate.trainers.instruction.recombined import english_words
 from stategate.trainers.settings import UtteranceSettings, open_run
-from stategate.trainers.trainer import Figures
+from stategate.trainers.trainer import Figures, in_parts
 
 _DATA = Path(__file__).parent / "data"
 GRAMMAR = _DATA / "utterances.yaml"
@@ -40,7 +40,6 @@ _SLOT = re.compile(r"\{(\w+)\}")
 _OPENINGS = ("By the way, ", "Hi, ", "Oh and ", "One more thing: ", "Also, ", "So, ", "Well, ")
 #: Slots that name things, and the share of them that any English word fills: no thing says a purpose.
 _NAMING, _ANY_WORD = ("thing", "who"), 0.3
-_AT_ONCE = 64  # sentences that are tested together
 _FEW = 4  # words of a sentence that may be a greeting
 _CHOOSING = 6  # of the made sentences, one in so many decides which epoch is kept
 
@@ -80,8 +79,7 @@ class UtteranceModel(AdaptedModel[Example]):
         """Return the shares of purposes, and of topics of wishes, that are right."""
         is_right: list[bool] = []
         is_topic_right: list[bool] = []
-        for start in range(0, len(examples), _AT_ONCE):
-            batch = examples[start : start + _AT_ONCE]
+        for batch in in_parts(examples):
             purposes, topics = (part.argmax(1).tolist() for part in self(batch))
             for (purpose, topic, _), p, t in zip(batch, purposes, topics, strict=True):
                 is_right.append(PURPOSES[p] == purpose)

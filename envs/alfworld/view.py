@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Literal
 
 from stategate.envs.alfworld.expert import Goal, goal_here, knowledge_of, likeliest_goal
@@ -31,14 +32,6 @@ from stategate.stores.traces import Event
 
 _DOUBT = 0.1  # probability from which another name is one that may be meant
 _SEEN = 8  # things of a page that a state model reads one by one
-_BRIEF = """You are in a room and see it in text. Do what the instruction asks, step by step:
-1. Find the thing: go to places where you have not been, and open what is closed.
-2. Take it. You carry one thing at a time.
-3. If it is to be clean, hot or cool: go to a sinkbasin, microwave or fridge, and do that there.
-4. Go to where it is to end up, open that if it is closed, and put it there. If it is to be looked at \
-under a lamp: go to the lamp and use it. For two things, fetch the second after the first.
-Doing again what was done before brings nothing. Answer with one JSON action, one of the commands that \
-are listed, word for word: {"action": "go to shelf 2"}"""
 
 
 class AlfWorldActions(ActionVocabulary):
@@ -67,7 +60,7 @@ class AlfWorldView(View):
 
     name = "alfworld"
     actions: ActionVocabulary = AlfWorldActions()
-    brief = _BRIEF
+    brief = Path(__file__).with_name("brief.txt").read_text("utf-8").strip()
 
     def clauses(self, instruction: str) -> Sequence[Clause]:
         """Return the goal's thing, its state, and its place."""
