@@ -4,11 +4,11 @@ A build that was killed goes on where it stopped. A broken, empty or half-writte
 named; it never ends a build.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import Episode, from_events, task_name
@@ -84,54 +84,42 @@ def _exported(record: Any, source: str) -> Episode:
     )
 
 
-@dataclass
-class Built:
+class Built(NamedTuple):
     """What a build did: new rows, episodes read now and before, problems one a line."""
 
-    rows: int = 0
-    read: int = 0
-    skipped: int = 0
-    problems: list[str] = field(default_factory=list)
+    rows: int
+    read: int
+    skipped: int
+    problems: list[str]
 
 
-def build_state_bank(
-    folder: str | Path, episodes: Sequence[Episode], resources: "Resources"
+def build_bank(
+    kind: Literal["state", "trace"],
+    folder: str | Path,
+    episodes: Sequence[Episode],
+    resources: "Resources",
 ) -> Built:
-    """Add ``episodes`` to the state bank in ``folder``, made if it is not there.
+    """Add ``episodes`` to the bank in ``folder``, made if it is not there, each whole or not at all.
 
-    Worth and words come from the episodes' returns (``nodes.experience.episode``). Raises ``UserError``
-    where the bank was built with another embedder.
+    In a bank of states worth and words come from the episodes' returns (``nodes.experience.episode``);
+    in one of traces each is a row, found by what was asked. What was added before is skipped.
+    Raises ``UserError`` where the bank was built with another embedder.
     """
     embedder, adapter = resources.embedder, resources.profile.experience
-    bank = Bank(folder, "state", make_of(embedder), create=True)
-    return _build(bank, episodes, lambda episode: add_episode(bank, episode, embedder, adapter))
-
-
-def build_trace_bank(
-    folder: str | Path, episodes: Sequence[Episode], resources: "Resources"
-) -> Built:
-    """Add ``episodes`` to the trace bank in ``folder``: one row each, found by what was asked."""
-    embedder, adapter = resources.embedder, resources.profile.experience
-    bank = Bank(folder, "trace", make_of(embedder), create=True)
-
-    def add(episode: Episode) -> int:
-        (vector,) = embedder.embed([episode.question])
-        return bank.add([Entry(trace_row(episode, adapter), vector)], episode.id)
-
-    built = _build(bank, [episode for episode in episodes if episode.question], add)
-    unnamed = (episode.id for episode in episodes if not episode.question)
-    built.problems += [f"{name}: there is no question to find it by" for name in unnamed]
-    return built
-
-
-def _build(bank: Bank, episodes: Sequence[Episode], add: Callable[[Episode], int]) -> Built:
-    """Add each episode whole or not at all; one that was added before is skipped."""
-    todo = [episode for episode in episodes if not bank.is_read(episode.id)]
-    built = Built(read=len(todo), skipped=len(episodes) - len(todo))
+    bank = Bank(folder, kind, make_of(embedder), create=True)
+    unnamed = [one.id for one in episodes if kind == "trace" and not one.question]
+    named = [one for one in episodes if one.id not in unnamed]
+    todo = [one for one in named if not bank.is_read(one.id)]
+    rows = 0
     with closing(bank):
         for episode in Progress(todo, "build", unit="episode"):
-            built.rows += add(episode)
-    return built
+            if kind == "state":
+                rows += add_episode(bank, episode, embedder, adapter)
+            else:
+                (vector,) = embedder.embed([episode.question])
+                rows += bank.add([Entry(trace_row(episode, adapter), vector)], episode.id)
+    problems = [f"{name}: there is no question to find it by" for name in unnamed]
+    return Built(rows, len(todo), len(named) - len(todo), problems)
 
 
 def trace_row(episode: Episode, adapter: ExperienceAdapter) -> Row:

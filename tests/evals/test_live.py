@@ -11,7 +11,7 @@ from stategate.evals.worlds import chosen_tasks
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
-from stategate.trainers.bank import build_state_bank, build_trace_bank, read_episodes
+from stategate.trainers.bank import build_bank, read_episodes
 from tests.kit import call, play_live, read_lines, refused
 
 BASE = ("actor.kind=rule", "updater.kind=none", "memory=[short_term]", "max_steps=20")
@@ -98,8 +98,8 @@ def banks(tmp_path_factory):
     play_live("webshop", styles, "100-105", folder / "run", ["context.kind=full", traced])
     resources = Resources(None, Hashing())
     episodes, _ = read_episodes([folder / "p.sqlite"], include_incorrect=True)
-    build_state_bank(folder / "state", episodes, resources)
-    build_trace_bank(folder / "trace", episodes, resources)
+    build_bank("state", folder / "state", episodes, resources)
+    build_bank("trace", folder / "trace", episodes, resources)
     return str(folder / "state"), str(folder / "trace")
 
 

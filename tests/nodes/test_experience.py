@@ -32,7 +32,7 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.write_memory.experience import ExperienceWriter
 from stategate.stores.bank import Bank, Entry, Row
 from stategate.stores.trace_store import TraceStore
-from stategate.trainers.bank import build_trace_bank
+from stategate.trainers.bank import build_bank
 from tests.kit import built_contexts, piece_of
 from tests.nodes.shop_pages import ITEM, ON_ITEM, ON_RESULTS, OPENED, RESULTS, context
 from tests.nodes.shop_pages import WISH as SHIRTS
@@ -67,7 +67,7 @@ def folder(tmp_path, resources):
 @pytest.fixture
 def traces(tmp_path, resources):
     episodes = [trajectory(0), trajectory(1, question="Find me a lamp"), trajectory(2, 0.5)]
-    build_trace_bank(tmp_path / "trace", episodes, resources)
+    build_bank("trace", tmp_path / "trace", episodes, resources)
     return str(tmp_path / "trace")
 
 

@@ -10,7 +10,7 @@ from stategate.nodes.experience.episode import online_state
 from stategate.nodes.experience.grow import add_episode, make_of, trust_of
 from stategate.nodes.models.embedders import Hashing
 from stategate.stores.bank import Bank, Entry, Row
-from stategate.trainers.bank import build_trace_bank
+from stategate.trainers.bank import build_bank
 from tests.nodes.test_experience import TOLD, folder, item, resources, trajectory
 
 __all__ = ["folder", "resources"]
@@ -71,7 +71,7 @@ def test_a_trusted_row_is_not_changed_by_an_untrusted_episode(folder, resources)
 
 def test_a_whole_episode_of_a_stranger_gives_no_plan(tmp_path, resources):
     episodes = [replace(trajectory(0), trust=0.2)]
-    build_trace_bank(tmp_path / "trace", episodes, resources)
+    build_bank("trace", tmp_path / "trace", episodes, resources)
     params = ExperienceTrace(bank=str(tmp_path / "trace"), min_q=0)
     built = params.build(resources)(item(resources))
     assert "Experience:" not in built.text

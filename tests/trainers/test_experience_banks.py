@@ -13,7 +13,7 @@ from stategate.stores.bank import Bank
 from stategate.stores.errors import UserError
 from stategate.stores.trace_store import TraceStore
 from stategate.stores.traces import Event
-from stategate.trainers.bank import build_state_bank, read_episodes
+from stategate.trainers.bank import build_bank, read_episodes
 
 
 def episode(number=0, steps=3, **more):
@@ -32,17 +32,17 @@ def resources():
 
 def test_like_states_fold_into_one_worth_and_other_moves_stay_apart(tmp_path, resources):
     twice = [episode(), replace(episode(), id="again", reward=0.0, correct=False)]
-    built = build_state_bank(tmp_path, twice, resources)
+    built = build_bank("state", tmp_path, twice, resources)
     rows = Bank(tmp_path, "state").rows()
     assert (built.rows, built.read, len(rows)) == (3, 2, 3)
     assert rows[-1].q == pytest.approx(5.0)
     assert rows[-1].data["seen"] == 2
     other = replace(episode(), id="other", steps=(Step("click[buy now]", "page 0 of 0", "end"),))
-    assert build_state_bank(tmp_path, [other], resources).rows == 1
+    assert build_bank("state", tmp_path, [other], resources).rows == 1
 
 
 def test_what_another_process_added_meanwhile_is_not_counted_twice(tmp_path, resources):
-    build_state_bank(tmp_path, [episode()], resources)
+    build_bank("state", tmp_path, [episode()], resources)
     again = replace(episode(), id="again", reward=0.0, correct=False)
     slow, fast, told = (
         Bank(tmp_path, "state"),

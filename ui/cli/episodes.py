@@ -12,7 +12,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.stores.settings import ConfigName, Limit, Overrides, Settings, argument, option
 from stategate.stores.trace_store import TraceStore
-from stategate.trainers.bank import build_state_bank, build_trace_bank, read_episodes
+from stategate.trainers.bank import build_bank, read_episodes
 from stategate.ui.cli.output import say, working
 from stategate.ui.cli.settings_command import command, command_group
 
@@ -92,9 +92,8 @@ def build(settings: BuildSettings) -> None:
     place = str(bank_place(settings.out, settings.kind))
     config = load_config(settings.config, settings.overrides)
     resources = Resources(config.llm, config.embedder, env=config.env)
-    make = build_trace_bank if settings.kind == "trace" else build_state_bank
     with working("building the bank"):
-        built = make(place, episodes, resources)
+        built = build_bank(settings.kind, place, episodes, resources)
     there = f", {built.skipped} were there already" if built.skipped else ""
     say(f"{built.rows} rows from {built.read} episodes in {place}{there}")
     _tell_problems(built.problems, "not added")
