@@ -4,7 +4,7 @@ Questions are those of HotpotQA, 2WikiMultihopQA and MuSiQue: files ``NAME.dev.j
 and ``NAME.test.jsonl.gz`` (to report), a row a question: ``{id, question, answer, documents: [{title,
 text}], relevant: [indices]}``. ``scores.jsonl`` holds a row for each question and ranker; fusions
 (``bm25+minilm``) are made from those rows and cost nothing. A run that was killed goes on; each
-document is read by the model once, on any run (see ``nodes.models.decoders.loading``).
+document is read by the model once, on any run (see ``nodes.models.documents``).
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from stategate.evals.core.statistics import paired, ranking_metrics, summary_row
 from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Rerank, require_names
 from stategate.nodes.build_context.rico import GRADIENT, rank
-from stategate.nodes.models.decoders.loading import Document, DocumentMemory
+from stategate.nodes.models.documents import Document, DocumentMemory
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.ranking import bm25, cosine, fuse

@@ -11,8 +11,8 @@ from stategate.nodes.models.reader import read_by_model
 from stategate.nodes.protocols import Actor, BuiltContext, ContextRequest, Updater
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.memory import owned_by
 from stategate.nodes.retrieval.page import PageSource
+from stategate.nodes.retrieval.remember import owned_by
 from stategate.nodes.update_state import unpacked
 from stategate.stores.assets.weights import find_weights
 from stategate.stores.errors import MissingExtra, UserError, warn_once

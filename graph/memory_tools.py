@@ -18,7 +18,7 @@ from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.observe.qa import CorpusRetriever
 from stategate.nodes.protocols import EmbedderParams
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.memory import MemoryPlace, owned_by
+from stategate.nodes.retrieval.remember import MemoryPlace, owned_by
 from stategate.stores.errors import UserError, require_extra
 from stategate.stores.memory.records import TRUSTED, Fact, Turn
 from stategate.stores.text import day_of, one_line

@@ -22,7 +22,7 @@ from stategate.graph.state import (
     unpack_decision,
 )
 from stategate.nodes.protocols import AsyncActor, BuiltContext, Decision, StepRecord
-from stategate.nodes.retrieval.memory import owned_by
+from stategate.nodes.retrieval.remember import owned_by
 from stategate.nodes.update_state import packed, unpacked
 from stategate.stores.errors import UserError
 from stategate.stores.text import storable

@@ -21,11 +21,11 @@ from torch import Generator, Tensor, nn
 from stategate.envs.messages.history import bounded, text_of, tool_of, tools_called
 from stategate.envs.messages.needs import PartKey, calls_in, needed_parts
 from stategate.graph.exported import read_threads
-from stategate.nodes.build_context.messages.need import KIND
-from stategate.nodes.build_context.messages.part_features import (
+from stategate.nodes.build_context.messages.need import (
     BUCKETS,
     FEATURES,
     KEY_WORDS,
+    KIND,
     MESSAGE_WORDS,
     ThreadFacts,
     features,

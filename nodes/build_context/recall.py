@@ -39,9 +39,9 @@ from stategate.nodes.protocols import (
 )
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.corpus import CorpusSource, Retrieval
-from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.nodes.retrieval.page import BREAK, describe, lead, text_of
 from stategate.nodes.retrieval.quoting import quote, quoted_title
+from stategate.nodes.retrieval.remember import MemoryPlace
 from stategate.stores.memory.records import TRUSTED
 from stategate.stores.text import day_of, one_line
 from stategate.stores.tokens import count_tokens, truncate

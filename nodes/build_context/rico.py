@@ -14,7 +14,7 @@ from pydantic import Field
 
 from stategate.envs.protocols import Chunk
 from stategate.nodes.build_context.recall import ConversationContext
-from stategate.nodes.models.decoders.loading import Document, DocumentMemory
+from stategate.nodes.models.documents import Document, DocumentMemory
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import ContextBuilder, ContextRequest, Embedder
 from stategate.nodes.resources import Resources
@@ -26,7 +26,7 @@ from stategate.stores.text import one_line
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from stategate.nodes.models.decoders.backend import Backend
+    from stategate.nodes.models.decoder import Backend
 
 GRADIENT = "single_gradient"
 Partner = Literal["bm25", "bm25_stem", "embedder"]

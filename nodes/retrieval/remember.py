@@ -7,26 +7,70 @@ memory.recall("Where does Ana live?")
 
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from stategate.language.sentences import passages
 from stategate.nodes.models.judge import judged_question
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import shared_resources
 from stategate.nodes.retrieval.corpus import sentences_of
-from stategate.nodes.retrieval.memory import MemoryPlace
 from stategate.stores.errors import UserError
+from stategate.stores.home import this_user
+from stategate.stores.http import from_environment
 from stategate.stores.memory.extraction import extract_statements
-from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.long_term import LongTerm, open_long_term
 from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import Candidate, Fact, Statement, Turn, Written
+from stategate.stores.text import storable
 
 Moment = float | str | date  # a datetime is a date
 _FARTHEST = 6e10  # seconds from 1970: some 1,900 years
 _SENTENCES = 6  # of a turn that get vectors of their own
+
+
+class MemoryPlace(BaseModel):
+    """One memory: where it is, and the part of one user."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str | None = Field(
+        default=None, description="file, sqlite:/// or postgresql:// URL; by default this machine's"
+    )
+    user: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="whose; by default the call's user_id, else the conversation's own",
+    )
+
+    def open(self) -> LongTerm:
+        """Open the memory. Raises ``UserError`` where that fails."""
+        return open_long_term(None if self.url is None else from_environment(self.url))
+
+    @property
+    def owner(self) -> str:
+        """Whose part of the memory is read and written."""
+        return storable(self.user or _OWNER.get() or this_user())
+
+
+_OWNER: ContextVar[str] = ContextVar("owner", default="")
+
+
+@contextmanager
+def owned_by(owner: str) -> Iterator[None]:
+    """Let memories that name no user be ``owner``'s; without one they are this system's user's."""
+    token = _OWNER.set(owner)
+    try:
+        yield
+    finally:
+        _OWNER.reset(token)
 
 
 class Memory:

@@ -10,7 +10,7 @@ from stategate.envs.protocols import answered
 from stategate.language.utterance import is_asking, is_forgetting
 from stategate.nodes.protocols import Embedder, MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.memory import MemoryPlace
+from stategate.nodes.retrieval.remember import MemoryPlace
 from stategate.stores.memory.extraction import extract_statements
 
 if TYPE_CHECKING:

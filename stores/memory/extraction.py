@@ -2,7 +2,7 @@
 
 English clauses with a first person, "my ...", "the ..." or a name before a verb. Known are the verbs
 that tell a state which a newer value replaces (where one lives and works), and how people say that one
-has ended. The chat model's reader (``nodes.retrieval.memory``) reads more, and costs.
+has ended.
 
 A turn is refused only where nothing in it could ever be asked for. Whatever is in doubt is kept: a fact
 that was never written cannot be found, while one too many is only outranked.

@@ -18,7 +18,7 @@ from stategate.envs.webshop.catalogue import ATTRIBUTE_FILES, PRODUCT_FILES, SAM
 from stategate.graph import build_graph, load_config
 from stategate.graph.memory_tools import corpus_tool, experience_tool, memory_tools
 from stategate.nodes.act.replies import question_in
-from stategate.nodes.act.shop.page import read_page
+from stategate.nodes.act.shop import read_page
 from stategate.nodes.act.shop.rule import suggested
 from stategate.nodes.build_context.experience import Experience
 from stategate.nodes.build_context.messages.decisions import Decisions

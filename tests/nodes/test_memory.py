@@ -82,8 +82,7 @@ def test_trace_events_come_in_order_with_errors_and_the_last_page():
 def test_what_a_tool_says_is_quoted_as_doubtful_and_becomes_nobodys_fact(tmp_path):
     from stategate.nodes.build_context.recall import MemoryReader, remembered_pieces
     from stategate.nodes.resources import Resources
-    from stategate.nodes.retrieval.memory import MemoryPlace
-    from stategate.nodes.retrieval.remember import Memory
+    from stategate.nodes.retrieval.remember import Memory, MemoryPlace
 
     url, resources = str(tmp_path / "memory.sqlite"), Resources(None, Hashing())
     ana, bo = (Memory(url, user=name, embedder=resources.embedder) for name in ("ana", "bo"))

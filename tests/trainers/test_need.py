@@ -9,8 +9,12 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from stategate.envs.messages.history import text_of
 from stategate.envs.messages.needs import needed_parts, needs_of
-from stategate.nodes.build_context.messages.need import NeedScorer, load_scorer
-from stategate.nodes.build_context.messages.part_features import ThreadFacts, parts_of
+from stategate.nodes.build_context.messages.need import (
+    NeedScorer,
+    ThreadFacts,
+    load_scorer,
+    parts_of,
+)
 
 THREAD = [
     HumanMessage("Cancel the order of Ada."),

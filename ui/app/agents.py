@@ -17,7 +17,7 @@ from stategate.graph.forgetting import Places
 from stategate.graph.session import Session, StepResult
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.memory import MemoryPlace
+from stategate.nodes.retrieval.remember import MemoryPlace
 from stategate.nodes.write_memory.long_term import memory_place
 from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names
 from stategate.stores.corpus.documents import read_document

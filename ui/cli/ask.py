@@ -22,12 +22,12 @@ from stategate.graph.state import pack_decision
 from stategate.language.utterance import read_utterance
 from stategate.nodes.act.answerability import NOTHING_FOUND
 from stategate.nodes.build_context.rico import documents_of, weigh
-from stategate.nodes.models.decoders.loading import Document, DocumentMemory
+from stategate.nodes.models.documents import Document, DocumentMemory
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.memory import owned_by
 from stategate.nodes.retrieval.ranking import bm25
+from stategate.nodes.retrieval.remember import owned_by
 from stategate.nodes.write_memory.long_term import LongTermMemory, memory_place
 from stategate.stores.corpus.corpus import corpus_names
 from stategate.stores.errors import UserError

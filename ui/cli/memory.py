@@ -8,8 +8,7 @@ from stategate.graph.config import load_config
 from stategate.graph.forgetting import Places, forget_everywhere, traces_left
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.memory import MemoryPlace
-from stategate.nodes.retrieval.remember import Memory
+from stategate.nodes.retrieval.remember import Memory, MemoryPlace
 from stategate.stores.errors import UserError
 from stategate.stores.home import cache, home, this_user
 from stategate.stores.memory.recall import Limits

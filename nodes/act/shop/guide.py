@@ -6,7 +6,7 @@ from stategate.envs.protocols import target_of
 from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.view import BACK, BUY, DETAILS, NEXT, OPENED, PREV
 from stategate.nodes.act.replies import Offer
-from stategate.nodes.act.shop.page import ShopPage, read_page
+from stategate.nodes.act.shop import ShopPage, read_page
 from stategate.nodes.protocols import BuiltContext
 from stategate.stores.text import one_line
 

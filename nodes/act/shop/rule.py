@@ -45,7 +45,7 @@ from stategate.envs.webshop.reading import FORMS
 from stategate.envs.webshop.view import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
 from stategate.language.instruction.aligned import is_excluded
 from stategate.nodes.act.page_features import WHOLE, match_share
-from stategate.nodes.act.shop.page import Product, ShopPage, read_page
+from stategate.nodes.act.shop import Product, ShopPage, read_page
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.stores.text import one_line
 

@@ -1,32 +1,239 @@
 """The need scorer: a calibrated probability that a later turn needs a part of an earlier result.
 
+A *part* is a row, a key with its value, a line or a paragraph (``envs.messages.reading``). Its *values*
+are the ids, amounts, dates, codes and names that a later call could take from it. Words are hashed:
+there is no vocabulary, so any agent's tools can be read.
+
 A recurrent state of constant size reads the thread, message by message (a GRU over hashed words). With
 it a small network scores every part: its structure, its key names, its tool, what calls took so far.
 Inference is NumPy alone; ``stategate train need`` makes the checkpoint.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from numpy.typing import NDArray
 
-from stategate.envs.messages.history import tools_called
-from stategate.nodes.build_context.messages.part_features import (
-    KEY_WORDS,
-    Part,
-    ThreadFacts,
-    features,
-    hashes,
-    message_words,
-    padded,
-)
+from stategate.envs.messages.history import bounded, text_of, tool_of, tools_called
+from stategate.envs.messages.needs import readable_text
+from stategate.envs.messages.reading import Format, format_of, spans
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.weights import load_arrays
 
 #: The checkpoint that ships, and the kind that its JSON names.
 SHIPPED, KIND = "need", "need"
+#: Words are hashed to so many places; 0 stands for no word.
+BUCKETS = 8192
+#: Hashed words of a part's keys, and of a message.
+KEY_WORDS, MESSAGE_WORDS = 8, 48
+_FORMATS: tuple[Format, ...] = ("json", "table", "log", "text", "markdown", "html")
+_VALUE = re.compile(r"[A-Za-z0-9_$#@][\w./:@#+-]*\w|\b[A-Z0-9]\b")
+_KEY = re.compile(r"[\"']?([A-Za-z_][\w -]{0,30}?)[\"']?\s*[:=](?=\s|\"|'|\[|\{|\d|$|\w)")
+_NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_KINDS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\d[A-Za-z]|[A-Za-z]\d|\w_\w",  # ids
+        r"\d\.\d|[$€£]\s?\d",  # amounts
+        r"\d{4}-\d\d|\d\d:\d\d|\d\d/\d\d",  # dates, times
+        r"\w/\w|\w\.\w+\b(?<=[a-z])|@\w",  # paths, addresses
+        r"\b[A-Z]{2,}\b",  # codes
+        r"\b\d+\b",  # numbers
+        r"\b[A-Z][a-z]+",  # names
+        r"\b(?:true|false|null|none|None)\b",
+        r"\b(?:error|Error|failed|not found)\b",
+    )
+)
+
+
+#: How many numbers a row of :func:`features` has: those of the part, then those of the thread.
+FEATURES = len(_KINDS) + 12 + len(_FORMATS) + 16
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a result: its values, the hashes of its key names, and its own features."""
+
+    values: frozenset[str]
+    keys: tuple[int, ...]
+    static: tuple[float, ...]
+
+
+@lru_cache(maxsize=512)
+def parts_of(text: str) -> tuple[Part, ...]:
+    """Return the parts of a result, in order, with the features that stay the same."""
+    regions = spans(text)
+    kind = format_of(text)
+    siblings = Counter(span.leads for span in regions)
+    places: Counter[tuple[int, ...]] = Counter()
+    parts = []
+    for number, span in enumerate(regions):
+        own = text[span.start : span.end]
+        lead = (
+            text[regions[span.leads[-1]].start : regions[span.leads[-1]].end] if span.leads else ""
+        )
+        place = places[span.leads]
+        places[span.leads] += 1
+        values = frozenset(v for v in _VALUE.findall(own[:2000]) if _is_value(v))
+        names = [*_KEY.findall(own[:600])[:4], *_KEY.findall(lead[:200])[-2:]]
+        static = (
+            *(float(bool(pattern.search(own[:2000]))) for pattern in _KINDS),
+            _log(len(own) / 4),
+            _log(len(values)),
+            len(values) / (1 + len(own) / 6),
+            float(span.is_lead),
+            _log(len(span.leads)),
+            number / len(regions),
+            _log(place),
+            _log(siblings[span.leads]),
+            float(place == 0),
+            float(not names),
+            _log(len(regions)),
+            _log(len(text) / 4),
+            *(float(kind == one) for one in _FORMATS),
+        )
+        parts.append(Part(values, hashes("k", names, KEY_WORDS), static))
+    return tuple(parts)
+
+
+def hashes(prefix: str, names: Iterable[str], limit: int) -> tuple[int, ...]:
+    """Return the places of the words in ``names``: "getOrder_id" has get, order and id."""
+    words = dict.fromkeys(w.lower() for name in names for w in _NAME_PART.findall(name))
+    return tuple(_hash(f"{prefix}:{word}") for word in list(words)[:limit])
+
+
+@lru_cache(maxsize=65536)
+def _hash(word: str) -> int:
+    return 1 + zlib.crc32(word.encode(errors="replace")) % (BUCKETS - 1)
+
+
+@lru_cache(maxsize=4096)
+def values_in(text: str) -> frozenset[str]:
+    """Return the values and the plain words of a text."""
+    return frozenset(_VALUE.findall(text[:20_000]))
+
+
+def _is_value(word: str) -> bool:
+    return len(word) > 1 and not (word.islower() and word.isalpha())
+
+
+def _log(number: float) -> float:
+    return math.log1p(number) / 4
+
+
+@dataclass
+class ThreadFacts:
+    """The thread's words and the values that its calls took, up to a call.
+
+    ``used`` and ``seen`` count key names by whether a call took a value that stood under them.
+    """
+
+    turn_words: set[str] = field(default_factory=set)
+    task: frozenset[str] = frozenset()
+    last_words: frozenset[str] = frozenset()
+    last_call: frozenset[str] = frozenset()
+    called: set[str] = field(default_factory=set)
+    argument_names: set[int] = field(default_factory=set)
+    holders: Counter[str] = field(default_factory=Counter)
+    used: Counter[int] = field(default_factory=Counter)
+    seen: Counter[int] = field(default_factory=Counter)
+    turns: int = 0
+    results: int = 0
+
+    @classmethod
+    def of(cls, messages: Sequence[BaseMessage]) -> "ThreadFacts":
+        """Return the facts of ``messages``, read from the first to the last."""
+        facts = cls()
+        results: list[tuple[Part, ...]] = []
+        for message in messages:
+            if isinstance(message, ToolMessage):
+                results.append(parts_of(bounded(text_of(message))))
+                facts.results += 1
+                for part in results[-1]:
+                    facts.holders.update(part.values)
+                    facts.seen.update(part.keys)
+                continue
+            words = values_in(readable_text(message))
+            if isinstance(message, HumanMessage):
+                facts.task = facts.task or words
+                facts.last_words = words
+                facts.turns += 1
+            elif isinstance(message, AIMessage) and message.tool_calls:
+                facts._call(message, results)
+            facts.turn_words |= words
+        return facts
+
+    def _call(self, message: AIMessage, results: Sequence[tuple[Part, ...]]) -> None:
+        """Count what a call takes from the results before it."""
+        self.last_call = values_in(readable_text(message))
+        names = [name for call in message.tool_calls for name in call["args"]]
+        self.argument_names.update(hashes("k", names, 64))
+        new_words = self.last_call - self.turn_words
+        self.called |= self.last_call
+        for part in (part for parts in results[-20:] for part in parts if part.values & new_words):
+            self.used.update(part.keys)
+
+
+def features(parts: Sequence[Part], facts: ThreadFacts, age: int) -> Vector:
+    """Return the features of a result's parts (parts, FEATURES); ``age`` counts results since."""
+    rows = [part.static for part in parts]
+    any_called = any(part.values & facts.called for part in parts[:400])
+    for number, part in enumerate(parts):
+        values, count = part.values, max(len(part.values), 1)
+        keys = max(len(part.keys), 1)
+        seen = sum(facts.seen[key] for key in part.keys)
+        used = sum(facts.used[key] for key in part.keys)
+        rows[number] += (
+            len(values & facts.turn_words) / count,
+            len(values & facts.called) / count,
+            len(values & facts.task) / count,
+            len(values & facts.last_words) / count,
+            len(values & facts.last_call) / count,
+            float(bool(values - facts.turn_words)),
+            sum(1 / facts.holders[v] for v in values if facts.holders[v]) / count,
+            _log(min((facts.holders[v] for v in values), default=0)),
+            sum(key in facts.argument_names for key in part.keys) / keys,
+            used / (1 + seen),
+            _log(used),
+            float(any_called),
+            _log(age),
+            float(age == 0),
+            _log(facts.turns),
+            _log(facts.results),
+        )
+    return np.asarray(rows, dtype=np.float32).reshape(len(parts), FEATURES)
+
+
+def message_words(message: BaseMessage, tools: Mapping[str, str]) -> tuple[int, ...]:
+    """Return the hashed words by which the recurrent state is updated with a message."""
+    role = hashes("r", [message.type], 1)
+    if isinstance(message, ToolMessage):
+        tool = hashes("t", [tool_of(message, tools)], 6)
+        keys = dict.fromkeys(
+            key for part in parts_of(bounded(text_of(message)))[:40] for key in part.keys
+        )
+        return (*role, *tool, *keys)[:MESSAGE_WORDS]
+    words = hashes("w", [text_of(message)[:1500]], MESSAGE_WORDS // 2)
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    called = hashes("t", [call["name"] for call in calls], 8)
+    names = hashes("k", [name for call in calls for name in call["args"]], 12)
+    return (*role, *called, *names, *words)[:MESSAGE_WORDS]
+
+
+def padded(rows: Sequence[Sequence[int]], width: int) -> NDArray[np.int64]:
+    """Return rows of hashes as a matrix; 0 fills up."""
+    matrix = np.zeros((len(rows), width), dtype=np.int64)
+    for number, row in enumerate(rows):
+        matrix[number, : min(len(row), width)] = row[:width]
+    return matrix
 
 
 class NeedScorer:

@@ -37,8 +37,13 @@ from stategate.nodes.build_context.messages.decisions import (
     HistorySettings,
     PreparedCall,
 )
-from stategate.nodes.build_context.messages.need import SHIPPED, NeedScorer, load_scorer
-from stategate.nodes.build_context.messages.part_features import ThreadFacts, parts_of
+from stategate.nodes.build_context.messages.need import (
+    SHIPPED,
+    NeedScorer,
+    ThreadFacts,
+    load_scorer,
+    parts_of,
+)
 from stategate.nodes.build_context.messages.parts import (
     Rendering,
     Shown,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stategate.nodes.models.decoders.loading import shared_backend
+from stategate.nodes.models.documents import shared_backend
 
 WORDS = (
     "the a of in on cat dog sat mat red blue green house river who where what is was did capital "

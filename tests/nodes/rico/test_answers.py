@@ -8,7 +8,7 @@ import pytest
 from stategate.graph import build_graph, load_config
 from stategate.nodes.build_context.rico import Rico, documents_of
 from stategate.nodes.conformance import check_built, requests
-from stategate.nodes.models.decoders.loading import Document, shared_backend
+from stategate.nodes.models.documents import Document, shared_backend
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from stategate.nodes.build_context.rico import rank
-from stategate.nodes.models.decoders.backend import question_tokens
+from stategate.nodes.models.decoder import question_tokens
 from tests.nodes.rico.conftest import TEXTS, make_tokenizer
 
 

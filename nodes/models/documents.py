@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from stategate.nodes.models.decoders.backend import Backend
+    from stategate.nodes.models.decoder import Backend
 
 DEFAULT = "smollm2-135m"
 
@@ -49,7 +49,7 @@ def shared_backend(model: str = DEFAULT, max_tokens: int = 300) -> "Backend":
     or a hub repository such as ``HuggingFaceTB/SmolLM2-360M``.
     """
     with require_extra("local"):
-        from stategate.nodes.models.decoders.backend import Backend
+        from stategate.nodes.models.decoder import Backend
     folder, fingerprint = model_folder(model)
     network, tokenizer = _load(str(folder), model)
     return Backend(network, tokenizer, model, fingerprint, max_tokens)

@@ -3,13 +3,9 @@
 Each document is read alone, after a start token of its own, at positions that end where the
 question begins; its keys and values are its state. With weights ``w`` the question attends to all
 documents at once, with ``log w_i`` added to the attention scores of document ``i``'s keys in every
-layer. A one-hot ``w`` is therefore the plain concatenation of that document and the question, and
-``-∂L/∂log w_i`` says how much more attention to document ``i`` would help.
-
-The general attention kernels would copy the documents' keys and values beside the question's, repeat
-them for every group of heads, and differentiate by them. Here they stay where they are: what is
-differentiable are the question and one bias a document, so time and memory grow as little as they can
-with the documents.
+layer (an additive attention mask). A one-hot ``w`` is therefore the plain concatenation of that
+document and the question, and ``-∂L/∂log w_i`` says how much more attention to document ``i`` would
+help.
 
 ``L(w)`` of the paper is the mean negative log-likelihood of the question's tokens after the mixture, in
 nats.
@@ -17,11 +13,11 @@ nats.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import DynamicCache
 
 from stategate.stores.corpus.lexical import stop_words
 from stategate.stores.errors import UserError
@@ -31,7 +27,6 @@ from stategate.stores.text import one_line
 _NOTHING = 1e-30
 #: Tokens read at once: more is no faster on a processor, and takes memory.
 _BATCH = 512
-_ATTENTION = "stategate_rico"
 _QUESTION_TOKENS = 512
 _QUESTION = "\n\nQuestion:"
 _CONTENT = re.compile(r"\w+(?:['’]\w+)?")
@@ -60,7 +55,12 @@ class Backend:
         self._model = model.eval().requires_grad_(False)
         self._tokenizer = tokenizer
         self._room = min(context - self.max_tokens, _QUESTION_TOKENS)
-        _install(model, self.name)
+        try:  # it adds any mask, and caps scores as the model does
+            model.set_attn_implementation("eager")
+        except (ValueError, AttributeError, NotImplementedError):
+            raise UserError(
+                f"{name}: its attention cannot be weighed: use a Llama-like decoder"
+            ) from None
 
     def encode(self, documents: Sequence[str]) -> list[Tensor]:
         """Return one state a document, read in batches of at most :data:`_BATCH` tokens.
@@ -91,23 +91,17 @@ class Backend:
         itself; prompt prefix and separators are outside. Raises ``UserError`` for an empty question.
         """
         ids, counted = question_tokens(self._tokenizer, question, self._room)
-        # Keys and values lie side by side in every layer; a document's tokens share its bias.
         lengths = torch.tensor([state.shape[-2] for state in states])
-        together = torch.cat([state.to(self._model.dtype) for state in states], dim=-2)
-        bias = weights.clamp_min(_NOTHING).log().repeat_interleave(lengths).to(together.dtype)
-        unread = {
-            layer: Documents(keys, values, bias) for layer, (keys, values) in enumerate(together)
-        }
+        layers = torch.cat([state.to(self._model.dtype) for state in states], dim=-2).unsqueeze(2)
+        # A document's tokens share its bias; the question's own are masked causally.
+        bias = weights.clamp_min(_NOTHING).log().repeat_interleave(lengths).expand(len(ids), -1)
+        causal = torch.full((len(ids), len(ids)), float("-inf")).triu(1)
         logits: Tensor = self._model(
             torch.tensor([ids]),
             position_ids=torch.arange(self.max_tokens, self.max_tokens + len(ids))[None],
-            use_cache=False,
-            documents=unread,
+            past_key_values=DynamicCache([(keys, values) for keys, values in layers]),
+            attention_mask=torch.cat([bias, causal], dim=-1)[None, None].to(self._model.dtype),
         ).logits
-        if unread:
-            raise UserError(
-                f"{self.name}: its attention layers are unknown here: use a Llama-like decoder"
-            )
         before = torch.tensor(counted) - 1
         log_probabilities = logits[0, before].float().log_softmax(-1)
         return -log_probabilities.gather(1, torch.tensor(ids)[before + 1, None]).mean()
@@ -168,75 +162,3 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         batch.append(i)
     if batch:
         yield batch
-
-
-@dataclass(frozen=True)
-class Documents:
-    """One layer's ``keys`` and ``values`` ``(heads, tokens, size)`` and a ``bias`` a token."""
-
-    keys: Tensor
-    values: Tensor
-    bias: Tensor
-
-
-def attend(
-    module: Any,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    scaling: float | None = None,
-    dropout: float = 0.0,
-    documents: dict[int, Documents] | None = None,
-    **kwargs: Any,
-) -> tuple[Tensor, None]:
-    """Attend to the layer's ``documents``, taken out of the mapping, and to own ``key`` and ``value``.
-
-    ``query`` is ``(batch, heads, n, size)``. Beside documents the own keys are masked causally, else by
-    the mask. Without documents and a soft cap of the scores, which the general kernel does not know,
-    this is transformers' ordinary attention.
-    """
-    cap = kwargs.get("softcap")
-    read = documents.pop(module.layer_idx) if documents is not None else None
-    if read is None and cap is None:
-        from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-        return sdpa_attention_forward(  # type: ignore[no-any-return]
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
-        )
-
-    def capped(scores: Tensor) -> Tensor:
-        return scores if cap is None else cap * torch.tanh(scores / cap)
-
-    batch, heads, count, size = query.shape
-    groups, length = key.shape[1:3]
-    rows = query.reshape(batch, groups, -1, size) * (size**-0.5 if scaling is None else scaling)
-    if attention_mask is None or read is not None:
-        visible = torch.ones(count, length, dtype=torch.bool).tril(length - count)
-    else:
-        visible = attention_mask[:, :, None]
-    own = capped(rows @ key.transpose(2, 3)).reshape(batch, groups, -1, count, length)
-    scores = own.masked_fill(~visible, float("-inf")).flatten(2, 3)
-    if read is not None:
-        far = capped(rows @ read.keys.transpose(1, 2)) + read.bias
-        scores = torch.cat([far, scores], dim=-1)
-    shares = scores.softmax(-1)
-    out = shares[..., -length:] @ value
-    if read is not None:
-        out = shares[..., :-length] @ read.values + out
-    return out.reshape(batch, heads, count, size).transpose(1, 2).contiguous(), None
-
-
-def _install(model: Any, name: str) -> None:
-    """Make ``model`` attend through :func:`attend`. Raises ``UserError`` where it cannot."""
-    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
-    from transformers.modeling_utils import AttentionInterface
-
-    AttentionInterface.register(_ATTENTION, attend)
-    AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
-    try:
-        model.set_attn_implementation(_ATTENTION)
-    except (ValueError, AttributeError, NotImplementedError):
-        raise UserError(
-            f"{name}: its attention cannot be weighed: use a Llama-like decoder"
-        ) from None
