@@ -16,7 +16,7 @@ from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.protocols import Actor, ActorParams
 from stategate.nodes.registry import registry
 from stategate.stores.assets.downloads import sha256
-from stategate.stores.errors import UserError
+from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import write_json, write_lines
 from stategate.stores.progress import Progress
 from stategate.stores.traces import Trajectory
@@ -67,8 +67,9 @@ def collect(settings: TrajectorySettings) -> dict[str, Any]:
 
 @cache
 def load_course(module: str, data: str, seed: int) -> Course:
-    """Return the course that ``module`` makes of ``data``."""
-    course: Course = import_module(module).course(data, seed)
+    """Return the course that ``module`` makes of ``data``. Raises ``UserError`` for no module."""
+    with user_error_context(f"there is no course '{module}'", kinds=ImportError):
+        course: Course = import_module(module).course(data, seed)
     return course
 
 
