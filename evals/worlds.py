@@ -71,13 +71,13 @@ def worlds_task(settings: Worlds) -> Task:
         "checkpoints": {**checkpoint_hashes(configs.values()), **bank_hashes(configs.values())},
         "agents": {n: public_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
-    samples = [Sample({"goal": number}, task, _FAILURE) for number, task in tasks.items()]
+    samples = [
+        Sample({"goal": number, "group": groups[number]}, task, _FAILURE)
+        for number, task in tasks.items()
+    ]
 
     def solver(name: str) -> Solver:
-        thread_id = f"{Path(settings.out).name}/{name}"
-        return lambda sample, row: _play(
-            graphs[name], thread_id, sample, row, groups[sample.key["goal"]]
-        )
+        return partial(_play, graphs[name], f"{Path(settings.out).name}/{name}")
 
     scorer = partial(summarise, agents=list(configs), seed=settings.seed)
     return Task(list(configs), samples, solver, scorer, args)
@@ -115,10 +115,8 @@ def spoken_tasks(world: World, path: Path) -> dict[int, Mapping[str, Any]]:
     return tasks
 
 
-def _play(graph: Graph, name: str, sample: Sample, row: Row, group: str | None) -> None:
+def _play(graph: Graph, name: str, sample: Sample, row: Row) -> None:
     row |= {**_ZERO, **_FAILURE}
-    if group is not None:
-        row["group"] = group
     if set(sample.data) != {"goal"}:
         row["task"] = dict(sample.data)
     # Played again after a kill, it is the same episode: traces and banks hold it once.
@@ -165,7 +163,7 @@ def summarise(episodes: Sequence[Row], agents: Sequence[str], seed: int = 0) -> 
     Goals that a world says to hang together (``group_of(goal)``) are drawn together.
     """
     values = units_of(list(map(_measured, episodes)), agents, "goal", METRICS)
-    groups = {row["goal"]: row["group"] for row in episodes if "group" in row} or None
+    groups = {row["goal"]: row["group"] for row in episodes if row["group"]} or None
     rows = [summary_row(name, units, METRICS, groups) for name, units in values.items()]
     pairs = [(agents[0], agent) for agent in agents[1:]]
     return rows, paired_tests(values, pairs, _TESTED, seed, groups)

@@ -32,6 +32,7 @@ from stategate.nodes.write_memory.long_term import LongTermMemory, memory_place
 from stategate.stores.corpus.corpus import corpus_names
 from stategate.stores.errors import UserError
 from stategate.stores.home import this_user, thread_of
+from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.settings import (
     ConfigName,
     JsonFile,
@@ -195,20 +196,24 @@ def speak(session: Session, question: str, out: Console) -> StepResult:
 
 def _written(session: Session) -> Iterator[str]:
     """Yield what the last turn wrote into long-term memory, a line a fact."""
-    episode = session.values["episode_id"]
+    if not any(isinstance(writer, LongTermMemory) for writer in session.agent.config.memory):
+        return
+    store, user = _memory_of(session)
+    every = store.facts(user)
+    for fact in store.facts(user, session.values["episode_id"]):
+        yield f"remembered as fact {fact.id}; stategate memory forget {fact.id} undoes it"
+        closed = [old for old in every if old.closed_by == fact.id]
+        for old in closed:
+            yield f"it ends fact {old.id}: {one_line(old.text)}"
+        if not closed and read_utterance(fact.text).purpose == "correction":
+            yield "nothing was found to correct"
+
+
+def _memory_of(session: Session) -> tuple[LongTerm, str]:
+    """Return the long-term memory that a session writes, and whose part of it."""
     with owned_by(session.user or ""):
-        for params in session.agent.config.memory:
-            if isinstance(params, LongTermMemory):
-                store, user = params.place.open(), params.place.owner
-                every = store.facts(user)
-                for fact in store.facts(user, episode):
-                    undo = f"stategate memory forget {fact.id} undoes it"
-                    yield f"remembered as fact {fact.id}; {undo}"
-                    closed = [old for old in every if old.closed_by == fact.id]
-                    for old in closed:
-                        yield f"it ends fact {old.id}: {one_line(old.text)}"
-                    if not closed and read_utterance(fact.text).purpose == "correction":
-                        yield "nothing was found to correct"
+        place = memory_place(session.agent.config.memory)
+        return place.open(), place.owner
 
 
 def forget_named(session: Session, result: StepResult, out: Console, asks: bool) -> None:
@@ -225,15 +230,8 @@ def forget_named(session: Session, result: StepResult, out: Console, asks: bool)
     if not asks or input("forget? [y/N] ").strip().lower() not in ("y", "yes"):
         out.print(f"(stategate memory forget {numbers}{of} forgets)", style="dim", markup=False)
         return
-    config = session.agent.config
-    with owned_by(user):
-        place = memory_place(config.memory)
-        counts = forget_everywhere(
-            place.open(),
-            place.owner,
-            ids,
-            places=Places.here(checkpoints=config.checkpoints),
-        )
+    stores = Places.here(checkpoints=session.agent.config.checkpoints)
+    counts = forget_everywhere(*_memory_of(session), ids, places=stores)
     out.print(f"(forgot {counts['facts']} of {len(ids)} facts)", style="dim", markup=False)
 
 
