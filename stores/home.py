@@ -2,6 +2,8 @@
 
 import getpass
 import os
+import time
+import uuid
 from pathlib import Path
 from urllib.parse import quote
 
@@ -35,6 +37,11 @@ def this_user() -> str:
         return getpass.getuser()
     except (OSError, KeyError):  # a container's number without a name
         return f"user-{os.getuid()}"
+
+
+def new_thread(prefix: str) -> str:
+    """Return the id of a thread that nobody has."""
+    return f"{prefix}-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:12]}"
 
 
 def thread_of(user: str, thread: str) -> str:

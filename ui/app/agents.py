@@ -1,8 +1,6 @@
 """What one server holds: the graphs of its configs, and each browser tab's conversation."""
 
 import threading
-import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +20,7 @@ from stategate.nodes.write_memory.long_term import memory_place
 from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names
 from stategate.stores.corpus.documents import read_document
 from stategate.stores.errors import UserError
-from stategate.stores.home import home, this_user
+from stategate.stores.home import home, new_thread, this_user
 from stategate.stores.progress import Progress
 from stategate.ui.app.guard import bounds
 
@@ -78,11 +76,6 @@ class Agents:
         dumped = (params.model_dump() for params in self.config.memory)
         traces = next((str(values["path"]) for values in dumped if values.get("path")), None)
         return replace(Places.here(traces), checkpoints=None, saver=self.saver)
-
-
-def new_thread(prefix: str) -> str:
-    """Return the id of a thread that nobody has."""
-    return f"{prefix}-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:12]}"
 
 
 class Conversation:
@@ -155,7 +148,7 @@ class Conversation:
         the earlier one.
         """
         name = self.settings["corpus"]
-        corpus = Corpus(name if name in corpus_names() else f"uploads-{uuid.uuid4().hex[:6]}")
+        corpus = Corpus(name if name in corpus_names() else new_thread("uploads"))
         changes = Changes()
         for path in Progress([Path(file) for file in files], "read", unit="file"):
             origin = f"upload:{path.name}"

@@ -15,8 +15,9 @@ from stategate.graph.session import Preview, Session, StepResult
 from stategate.graph.state import overrides_of
 from stategate.nodes.protocols import ContextParams
 from stategate.stores.errors import UserError
+from stategate.stores.home import new_thread
 from stategate.ui.actions import titles_of
-from stategate.ui.app.agents import Agents, Conversation, new_thread
+from stategate.ui.app.agents import Agents, Conversation
 from stategate.ui.app.html import brief
 
 #: Actors that ask a person or a script: they do not act before somebody asks for it.

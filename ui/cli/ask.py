@@ -1,7 +1,6 @@
 """``stategate ask``, ``chat`` and ``rank``: questions to the QA agent; documents weighed for one."""
 
 import sys
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -31,7 +30,7 @@ from stategate.nodes.retrieval.remember import owned_by
 from stategate.nodes.write_memory.long_term import LongTermMemory, memory_place
 from stategate.stores.corpus.corpus import corpus_names
 from stategate.stores.errors import UserError
-from stategate.stores.home import this_user, thread_of
+from stategate.stores.home import new_thread, this_user, thread_of
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.settings import (
     ConfigName,
@@ -78,7 +77,7 @@ class AskSettings(ChatSettings):
 def ask(settings: AskSettings) -> None:
     """Answer one question from a corpus and from memory."""
     question, json_target = settings.question, settings.json_target
-    name = settings.thread or f"ask-{uuid.uuid4().hex[:10]}"
+    name = settings.thread or new_thread("ask")
     is_kept = settings.thread is not None
     session = open_session(settings, name, is_kept, remembers=is_kept or settings.remember)
     out = output.console(stderr=json_target == "-")
@@ -112,7 +111,7 @@ def ask(settings: AskSettings) -> None:
 @command(chat_app, "stategate chat --corpus notes --thread monday --config qa-stm")
 def chat(settings: ChatSettings) -> None:
     """Talk with the agent; an empty line or /quit ends, and --thread goes on later."""
-    name = settings.thread or f"chat-{uuid.uuid4().hex[:10]}"
+    name = settings.thread or new_thread("chat")
     session = open_session(settings, name, True)
     out = output.console()
     output.say(f"thread {name}; an empty line ends", "dim")

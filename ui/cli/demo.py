@@ -1,6 +1,5 @@
 """``stategate demo``: one task through several memories at the same budget, and where they part."""
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -13,6 +12,7 @@ from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session, StepResult
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
+from stategate.stores.home import new_thread
 from stategate.stores.settings import CommaList, ConfigName, Overrides, Settings, option
 from stategate.ui.actions import short, who_plays
 from stategate.ui.cli import output
@@ -94,7 +94,7 @@ def choose_task(
 
 def play(graph: Graph, context: dict[str, Any], task: dict[str, Any]) -> Play:
     """Play ``task`` to its end with the context builder ``context``."""
-    session = Session(graph, f"demo-{uuid.uuid4().hex[:8]}", task=task, context=context)
+    session = Session(graph, new_thread("demo"), task=task, context=context)
     steps = session.run()
     tokens = sum(step.tokens for step in steps)
     row = {

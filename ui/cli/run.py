@@ -1,7 +1,5 @@
 """``stategate run``: one episode with a transcript."""
 
-import time
-import uuid
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -23,7 +21,7 @@ from stategate.nodes.retrieval.align import unsure_parts
 from stategate.nodes.retrieval.page import describe
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import read_yaml
-from stategate.stores.home import this_user
+from stategate.stores.home import new_thread, this_user
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
 from stategate.ui.actions import (
     costs_of,
@@ -157,8 +155,7 @@ def open_session(config: Config, settings: RunSettings) -> Session:
 
     thread = settings.thread
     if thread is None:  # an id that no other run has keeps the traces of runs apart
-        name = f"run-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
-        return start(Session(build_graph(config), name, user=this_user()))
+        return start(Session(build_graph(config), new_thread("run"), user=this_user()))
     session = Session(build_graph(config.durable()), thread, user=this_user())
     is_unfinished = "session" in session.values and not session.done
     if not settings.resume:
