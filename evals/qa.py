@@ -49,7 +49,7 @@ from stategate.graph.session import Session
 from stategate.graph.state import read_events
 from stategate.nodes.build_context.recall import Recall, followed_turn
 from stategate.nodes.observe.qa import QaEnv
-from stategate.nodes.retrieval.corpus import CorpusIndex, Retrieval
+from stategate.nodes.retrieval.corpus import Retrieval
 from stategate.stores.corpus.chunking import Chunking, Passage, contains_evidence
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
@@ -165,7 +165,13 @@ def qa_task(settings: Qa) -> Task:
             question = questions[sample.data]
             turn = DialogueTurn(question.question, answer=question.answer)
             row |= ask(Session(graph, f"{name}/{sample.data}"), turn)
-            row |= _retrieval(index, how, question, row["query"])
+            gold = relevant(question, index.passages)
+            started = time.perf_counter()
+            places = [place for place, _ in index.find(row["query"], _DEPTH, how)]
+            row["search_seconds"] = round(time.perf_counter() - started, 5)
+            hits = [i for i, place in enumerate(places) if place in gold]
+            scores = [-float(i) for i in range(len(places))]
+            row |= ranking_metrics(_RANKING, scores, hits, len(gold) - len(hits))
 
         return solve
 
@@ -200,17 +206,6 @@ def ask(session: Session, turn: DialogueTurn) -> Row:
         a, b = session.agent.resources.embedder.embed([answer or "(nothing)", turn.answer])
         row["similarity"] = round(float(a @ b), 6)
     return row
-
-
-def _retrieval(index: CorpusIndex, how: Retrieval, question: Question, query: str) -> Row:
-    gold = relevant(question, index.passages)
-    started = time.perf_counter()
-    places = [place for place, _ in index.find(query, _DEPTH, how)]
-    took = time.perf_counter() - started
-    hits = [i for i, place in enumerate(places) if place in gold]
-    scores = [-float(i) for i in range(len(places))]
-    measured = ranking_metrics(_RANKING, scores, hits, len(gold) - len(hits))
-    return {"gold": len(gold), **measured, "search_seconds": round(took, 5)}
 
 
 def summarise(

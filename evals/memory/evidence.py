@@ -80,11 +80,12 @@ def evidence_task(settings: Evidence) -> Task:
     """Return the task: every question's turns ranked by every agent."""
     require_names("rankers", settings.agents, RANKERS)
     talks = READERS[settings.command()](settings.file)[: settings.limit]
-    samples = [
-        Sample({"question": q.id, "conversation": talk.id}, (talk, q), _facts_of(q))
-        for talk in talks
-        for q in talk.questions
-    ]
+    samples = []
+    for talk in talks:
+        for q in talk.questions:
+            key = {"question": q.id, "conversation": talk.id, "category": q.category}
+            facts = {"answerable": q.answerable, "evidence": len(q.turns), "score": None}
+            samples.append(Sample(key, (talk, q), facts))
     args = {
         **settings.args(),
         "data": identity_of(settings.file),
@@ -111,15 +112,6 @@ def evidence_task(settings: Evidence) -> Task:
 
     scorer = partial(summarise, agents=settings.agents, seed=settings.seed)
     return Task(settings.agents, samples, solver, scorer, args, "questions", "question")
-
-
-def _facts_of(question: Question) -> dict[str, Any]:
-    return {
-        "category": question.category,
-        "answerable": question.answerable,
-        "evidence": len(question.turns),
-        "score": None,
-    }
 
 
 def ranking_by(name: str, talk: Conversation, embedder: Embedder) -> Ranking:

@@ -21,7 +21,7 @@ from stategate.graph.state import pack_decision
 from stategate.language.utterance import read_utterance
 from stategate.nodes.act.answerability import NOTHING_FOUND
 from stategate.nodes.build_context.rico import documents_of, weigh
-from stategate.nodes.models.documents import Document, DocumentMemory
+from stategate.nodes.models.documents import DocumentMemory
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.resources import Resources
@@ -268,7 +268,11 @@ class RankSettings(Settings):
 def rank(settings: RankSettings) -> None:
     """Weigh documents for a question by how much attending to them would help predict it."""
     question = settings.question
-    documents = _best_by_words(question, documents_of(settings.corpus), settings.candidates)
+    documents = documents_of(settings.corpus)
+    if len(documents) > settings.candidates:  # those that BM25 puts first, in the corpus's order
+        scores = bm25(question, [document.as_text() for document in documents], stemmed=True)
+        first = np.argsort(-scores, kind="stable")[: settings.candidates]
+        documents = [documents[i] for i in sorted(first)]
     if not documents:
         why = f"there is no text in '{settings.corpus}'"
         raise UserError(f"{why}: put a file into it, or name another")
@@ -291,14 +295,6 @@ def rank(settings: RankSettings) -> None:
         head = ("weight", "", "document", *rows[0]["parts"])
         table = [(r["weight"], r["title"] or r["text"], *r["parts"].values()) for r in rows]
         output.console().print(_ranking(head, table))
-
-
-def _best_by_words(question: str, documents: list[Document], count: int) -> list[Document]:
-    """Return the ``count`` documents that BM25 puts first, in the corpus's order."""
-    if len(documents) <= count:
-        return documents
-    scores = bm25(question, [document.as_text() for document in documents], stemmed=True)
-    return [documents[i] for i in sorted(np.argsort(-scores, kind="stable")[:count])]
 
 
 def _ranking(head: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:

@@ -76,11 +76,15 @@ class ThreadsTab(common.Tab):
         ]
         names = [NOTHING, *(kind for kind in kinds if kind != NOTHING)]
         replays = [replay(messages, kind, int(budget)) for kind in names]
+        bills = [metrics_of(messages, one) for one in replays]
         count = len(replays[0].readings)
         return {
             self.state: (messages, replays),
             self.panel: gr.update(visible=True),
-            self.summary: [_bill(messages, one) for one in replays],
+            self.summary: [
+                [one.kind, *(f"{bill[metric]:,.6g}" for metric in _METRICS)]
+                for one, bill in zip(replays, bills, strict=True)
+            ],
             self.call: gr.update(maximum=max(count, 2), value=count, label=f"Call (of {count})"),
             **self.look((messages, replays), count),
         }
@@ -102,12 +106,6 @@ class ThreadsTab(common.Tab):
             for place, message in enumerate(history)
         ]
         return {self.table: {"headers": ["#", "role", *heads], "data": rows}}
-
-
-def _bill(messages: list[BaseMessage], one: Replay) -> list[str]:
-    """Return the row of one builder's bill and of what its calls needed."""
-    row = metrics_of(messages, one)
-    return [one.kind, *(f"{row[metric]:,.6g}" for metric in _METRICS)]
 
 
 def _shown(reading: Reading, message: BaseMessage, place: int) -> str:
