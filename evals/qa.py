@@ -209,10 +209,7 @@ def ask(session: Session, turn: DialogueTurn) -> Row:
 
 
 def summarise(
-    questions: Sequence[Row],
-    experiments: Sequence[str],
-    seed: int,
-    names: Sequence[str],
+    questions: Sequence[Row], experiments: Sequence[str], seed: int, names: Sequence[str]
 ) -> Summary:
     """Return a row an experiment and agent, tests against its first agent."""
     values = units_of(questions, names, "number", METRICS, 0.0)

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from stategate.graph.config import load_config
 from stategate.graph.forgetting import Places, forget_everywhere, traces_left
-from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.remember import Memory, MemoryPlace
 from stategate.stores.errors import UserError
@@ -48,23 +47,19 @@ class MemorySettings(MemoryOf):
     json_target: JsonFile = None
 
 
-class EmbeddedMemory(MemorySettings):
-    """Whose memory, opened with the embedder that it was written with."""
-
-    embedder: EmbedderKind = "minilm"
-
-    def open(self) -> Memory:
-        """Return the memory."""
-        return Memory(self.db, embedder=_embedder(self.embedder), user=self.user)
-
-
-class SearchSettings(EmbeddedMemory):
+class SearchSettings(MemorySettings):
     """A question, and of which time."""
 
     words: str = argument(...)
+    embedder: EmbedderKind = "minilm"
     k: int = option(5, "How many facts.", "-k", ge=1)
     as_of: str | None = option(None, "A day such as 2024-03-05: as it was then.")
     at_least: float = option(0.0, "The least probability that a fact answers.", ge=0, le=1)
+
+    def open(self) -> Memory:
+        """Return the memory."""
+        params = load_config({"embedder": self.embedder}).embedder
+        return Memory(self.db, embedder=Resources(None, params).embedder, user=self.user)
 
 
 class WhySettings(SearchSettings):
@@ -194,10 +189,6 @@ def _nothing_matched(settings: ForgetSettings, place: MemoryPlace) -> str:
         there = sorted({fact.thread_id or "no thread" for fact in facts})
     named = _listed(there) or f"nothing of user '{place.owner}' (--user names another)"
     return f"{missing}: there is {named}"
-
-
-def _embedder(kind: str) -> Embedder:
-    return Resources(None, load_config({"embedder": kind}).embedder).embedder
 
 
 def _show(facts: Sequence[Fact]) -> None:

@@ -12,15 +12,6 @@ from stategate.ui.app.tabs.common import QUIET, AgentTab, App, Update, frame, on
 from stategate.ui.app.workspace import Workspace
 
 
-def state_updater(workspace: Workspace) -> StateUpdater | None:
-    """Return the model that keeps the state, None where there is none or it is of another world."""
-    updater = workspace.agent.resources.updater
-    classes = set(workspace.view.actions.classes)
-    if isinstance(updater, StateUpdater) and classes <= set(updater.classes):
-        return updater
-    return None
-
-
 def foreseen(classes: Sequence[str], chances: Sequence[Mapping[str, float]]) -> Styler:
     """Return the table of the foreseen next actions in %: a row a class, a column a step taken.
 
@@ -48,13 +39,15 @@ class StatePanel(AgentTab):
     @on_event
     def show(self, workspace: Workspace, is_open: bool = True) -> Update:
         """Draw the tab's episode, if the drawer is open and steps were taken."""
-        updater = state_updater(workspace) if workspace.trail else None
-        drawer: Update = {self.box: gr.update(visible=updater is not None)}
-        if updater is None or not is_open:
-            return drawer
         steps = [seen.result for seen in workspace.trail]
-        class_of = workspace.view.actions.class_of
-        classes = [class_of(step.observation.text, step.decision.action) for step in steps]
+        updater, actions = workspace.agent.resources.updater, workspace.view.actions
+        # A state model of another world knows other classes of actions.
+        if not isinstance(updater, StateUpdater) or not {*actions.classes} <= {*updater.classes}:
+            return {self.box: gr.update(visible=False)}
+        drawer: Update = {self.box: gr.update(visible=bool(steps))}
+        if not steps or not is_open:
+            return drawer
+        classes = [actions.class_of(s.observation.text, s.decision.action) for s in steps]
         packed = (moment.get("recurrent") for moment in workspace.running.moments())
         states = [state for state in map(unpacked, packed) if state is not None]
         return {
