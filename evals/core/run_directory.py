@@ -82,18 +82,12 @@ def outcome_of(row: Mapping[str, Any]) -> Outcome:
     return "success" if reward >= 1.0 else "partial" if reward > 0 else "failed"
 
 
-@dataclass(frozen=True)
-class Story:
-    """A run in a sentence: ``bars`` are (agent, share, words) of the figures that it speaks of."""
+def read_stories(runs: Path) -> list[dict[str, Any]]:
+    """Return the stories of the page beside the folder ``runs``; those whose run is not there go.
 
-    title: str
-    text: str
-    run: Path
-    bars: tuple[tuple[str, float, str], ...]
-
-
-def read_stories(runs: Path) -> list[Story]:
-    """Return the stories of the page beside the folder ``runs``; those whose run is not there go."""
+    A story is a run in a sentence: title, text, run, and bars of the figures that it speaks of: (agent,
+    share, words).
+    """
     page = runs.parent / "stories.yaml"
     if not page.is_file():
         return []
@@ -101,7 +95,7 @@ def read_stories(runs: Path) -> list[Story]:
     return [_fill(row, read_run(runs / row["run"])) for row in rows if (runs / row["run"]).is_dir()]
 
 
-def _fill(row: Mapping[str, Any], run: Run) -> Story:
+def _fill(row: Mapping[str, Any], run: Run) -> dict[str, Any]:
     """Fill a story with its run's figures. Raises ``UserError`` where the run has none of the kind."""
     metric, bars, values = row["metric"], [], []
     row_of: Mapping[str, Any] = {}
@@ -117,7 +111,8 @@ def _fill(row: Mapping[str, Any], run: Run) -> Story:
         values.append(value)
     words = {"abcdefgh"[i]: f"{value:.0f}" for i, value in enumerate(values)}
     words |= {"n": f"{row_of['n']:,}", "difference": f"{abs(values[1] - values[0]):.0f}"}
-    return Story(row["title"].format(**words), row["text"].format(**words), run.folder, tuple(bars))
+    told = {name: row[name].format(**words) for name in ("title", "text")}
+    return {**told, "run": run.folder, "bars": bars}
 
 
 # Summaries ---------------------------------------------------------------------------------------

@@ -71,8 +71,8 @@ def test_six_stories_tell_the_figures_of_their_runs(tmp_path):
     assert len(stories) == 6
     rows = json.loads((PUBLISHED / "webshop-rule-rich" / "summary.json").read_text())["rows"]
     full, rag = (next(r["success"] for r in rows if r["agent"] == a) for a in ("full", "query_rag"))
-    assert stories[0].title == f"Dropping buttons costs {100 * (full - rag):.0f} points"
-    assert all(len(story.bars) >= 2 for story in stories)
+    assert stories[0]["title"] == f"Dropping buttons costs {100 * (full - rag):.0f} points"
+    assert all(len(story["bars"]) >= 2 for story in stories)
     # Another run under the same name tells another figure; a run that is gone is no story.
     page = yaml.safe_load((PUBLISHED.parent / "stories.yaml").read_text())
     (tmp_path / "stories.yaml").write_text(yaml.safe_dump(page))
@@ -82,7 +82,7 @@ def test_six_stories_tell_the_figures_of_their_runs(tmp_path):
     for row in summary["rows"]:
         row["success"] = {"full": 0.5, "query_rag": 0.2}.get(row["agent"], 0.0)
     (folder / "summary.json").write_text(json.dumps(summary))
-    assert [s.title for s in read_stories(tmp_path / "runs")] == [
+    assert [s["title"] for s in read_stories(tmp_path / "runs")] == [
         "Dropping buttons costs 30 points"
     ]
     summary["rows"] = []

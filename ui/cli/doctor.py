@@ -4,7 +4,6 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import NamedTuple
 
 import typer
 from rich.text import Text
@@ -24,14 +23,6 @@ _ROOM = 1 << 30  # bytes that a disk should have free
 _LOCAL = {"embedded": ("xllamacpp",), "sentence_transformers": ("sentence_transformers",)}
 
 
-class Finding(NamedTuple):
-    """One thing looked at, and what is to be known of it."""
-
-    what: str
-    ok: bool
-    text: str
-
-
 class DoctorSettings(Settings):
     """Whose parts are looked at."""
 
@@ -46,9 +37,10 @@ def doctor(settings: DoctorSettings) -> None:
 
     Exit code 1 if something is wrong; each line says what to do.
     """
-    results = [examine(name, settings) for name in CHECKS]
-    wrong = sum(not finding.ok for finding in results)
-    report = {"ok": not wrong, "findings": [finding._asdict() for finding in results]}
+    results = [(name, *examine(name, settings)) for name in CHECKS]
+    wrong = sum(not is_well for _, is_well, _ in results)
+    findings = [{"what": what, "ok": is_well, "text": text} for what, is_well, text in results]
+    report = {"ok": not wrong, "findings": findings}
     if not wrote(settings.json_target, report):
         marks = {True: Text("ok", "green"), False: Text("wrong", "bold red")}
         rows = [(marks[is_well], what, text) for what, is_well, text in results]
@@ -57,14 +49,14 @@ def doctor(settings: DoctorSettings) -> None:
         raise typer.Exit(1)
 
 
-def examine(name: str, settings: DoctorSettings) -> Finding:
-    """Return what one check finds; one that breaks is itself a finding."""
+def examine(name: str, settings: DoctorSettings) -> tuple[bool, str]:
+    """Return whether all is well with what one check looks at, and what is to be known of it."""
     try:
-        return Finding(name, True, CHECKS[name](settings))
+        return True, CHECKS[name](settings)
     except UserError as error:  # one line that says what to do
-        return Finding(name, False, str(error))
+        return False, str(error)
     except Exception as error:  # a doctor that dies of what it finds helps nobody
-        return Finding(name, False, error_with_type(error, 1000))
+        return False, error_with_type(error, 1000)
 
 
 def check_home(_: DoctorSettings) -> str:
