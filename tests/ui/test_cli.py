@@ -97,7 +97,7 @@ def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--goal", "99999"], "no goal 99999"),
+        (["--goal", "99999"], "no task 99999"),
         (["--goal", "x"], "--goal"),
         (["--set", "context.kind=windo"], "did you mean 'window'"),
         (["--set", "contxt.kind=full"], "did you mean 'context'?"),

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stategate.envs.protocols import Observation, View, World
+from stategate.evals.worlds import chosen_tasks
 from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session, StepResult
@@ -120,18 +121,12 @@ def run(settings: RunSettings) -> None:
 def task_of(world: World, goal: int | None, pairs: Sequence[str]) -> dict[str, Any]:
     """Return the task that ``--goal`` or ``--task KEY=VALUE …`` names in ``world``.
 
-    ``goal`` is a number in the world's list of tasks, unless its tasks call themselves by a goal or it
-    lists none. Raises ``UserError``.
+    ``goal`` is a number in the world's list of tasks. Raises ``UserError``.
     """
+    number = goal or 0
     if pairs:
         return dict(map(_read_pair, pairs))
-    number = goal or 0
-    tasks = world.tasks()
-    if not tasks or "goal" in tasks[0]:
-        return {"goal": number}
-    if number >= len(tasks):
-        raise UserError(f"no goal {number}: this world has tasks 0 to {len(tasks) - 1}")
-    return dict(tasks[number])
+    return dict(chosen_tasks(world, str(number))[number])
 
 
 def _read_pair(pair: str) -> tuple[str, object]:
