@@ -51,4 +51,4 @@ def test_it_is_run_by_number_and_by_its_own_words(stranger):
     assert "1.00  (right room yes)" in call("run", path, "--goal", 1)
     told = call("run", path, "--task", "thing=candle", "--task", "room=cellar", "--json", "-")
     assert json.loads(told)["task"] == {"env": "garden", "thing": "candle", "room": "cellar"}
-    assert "tasks 0 to 5" in refused("run", path, "--goal", 99)
+    assert "tasks 0-5" in refused("run", path, "--goal", 99)
