@@ -58,12 +58,15 @@ class StepResult:
 class Preview:
     """A moment through one memory: the page, the built context, and the actor's decision.
 
-    ``decision`` is None where no actor was asked.
+    ``decision`` is None where no actor was asked. Seconds are those of building and of choosing,
+    without loading.
     """
 
     observation: Observation
     context: BuiltContext
     decision: Decision | None
+    build_seconds: float
+    act_seconds: float
     budget: int
 
 
@@ -230,11 +233,18 @@ class Session:
         """
         agent = self._agent(context)
         state = self._at_acting(agent, step)
+        agent.resources.get(agent.config.context)  # loading is not building
+        actor = agent.actor if act else None
+        started = time.perf_counter()
         built = agent.context(state)
+        asked_at = time.perf_counter()
+        decision = actor(built, state["steps"]) if actor is not None else None
         return Preview(
             observation=agent.observation(state),
             context=built,
-            decision=agent.actor(built, state["steps"]) if act else None,
+            decision=decision,
+            build_seconds=asked_at - started,
+            act_seconds=time.perf_counter() - asked_at,
             budget=agent.config.context.budget,
         )
 
