@@ -1,7 +1,6 @@
 """What a browser tab works with: it survives, its moves take turns, its conversation takes files."""
 
 import threading
-import time
 
 import pytest
 
@@ -69,12 +68,9 @@ def test_moves_take_turns_and_playing_out_can_be_stopped(server, monkeypatch):
     playing = threading.Thread(target=lambda: endings.append(tab.play_out({"kind": "full"}, None)))
     playing.start()
     taken.wait(10)
-    stopping = threading.Thread(target=tab.stop)
-    stopping.start()
-    time.sleep(0.2)
+    tab.is_stopping = True
     go_on.set()
-    for thread in (playing, stopping):
-        thread.join()
+    playing.join()
     assert (endings[0].steps, endings[0].done) == (1, False)
     assert tab.step().step == 0
     assert len(tab.trail) == 1

@@ -58,7 +58,8 @@ class Workspace:
     def __init__(self, tab: str, agents: Agents) -> None:
         self.tab, self.agents = tab, agents
         self.turn = threading.RLock()
-        self._is_stopping = False
+        #: Set while a run of several steps shall end after the one that is being taken.
+        self.is_stopping = False
         self.conversation = Conversation(agents, lambda: self.config)
         self._take_agent(agents.config)
 
@@ -173,7 +174,7 @@ class Workspace:
         """Play a copy on from this moment (or where ``step`` began) to its end, with a builder."""
         with self.turn:
             copy, results = self._forked(context, step), []
-            while not (self._is_stopping or copy.done):
+            while not (self.is_stopping or copy.done):
                 results.append(copy.step())
             values = copy.values
             return Ending(
@@ -183,12 +184,6 @@ class Workspace:
                 sum(result.tokens for result in results),
                 sum(len(result.context.dropped_actions) for result in results),
             )
-
-    def stop(self) -> None:
-        """Let a move that takes several steps end after the one that is being taken."""
-        self._is_stopping = True
-        with self.turn:
-            self._is_stopping = False
 
     def configure(self, config: Config) -> None:
         """Take another agent; the running episode, which was the old agent's, ends."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib.resources import files
@@ -31,7 +32,8 @@ T = TypeVar("T")
 Update = dict[Block, Any]
 #: What a long move changes as it goes on.
 Updates = AsyncIterator[Update]
-in_thread = asyncio.to_thread
+#: Threads of all tabs' moves. A model that hangs holds one until its deadline: there are many.
+_MOVES = ThreadPoolExecutor(64, "move")
 #: Seconds after which a move that still goes on says so, and between two looks at it.
 PATIENCE = 0.25
 
@@ -114,7 +116,7 @@ def on_move(method: Callable[..., Updates]) -> Callable[..., Updates]:
 
 
 class Move(Generic[T]):
-    """A long move, in a thread of its own; a cancelled event leaves it there, and it ends by itself.
+    """A long move, in a thread of its own; where its page is closed it ends there by itself.
 
     Iterating yields, now and then, what to draw while it goes on: ``label``, or how far it is. A move
     that ends at once yields nothing: two quick updates of one component reach the page in either order.
@@ -122,7 +124,7 @@ class Move(Generic[T]):
 
     def __init__(self, label: str, move: Callable[..., T], *args: object) -> None:
         self.line = label
-        self._task = asyncio.create_task(in_thread(self._run, move, args))
+        self._task = asyncio.ensure_future(in_thread(self._run, move, args))
 
     def _run(self, move: Callable[..., T], args: tuple[object, ...]) -> T:
         with reports_to(self._hear):
@@ -149,6 +151,11 @@ class Move(Generic[T]):
         return await self._task
 
 
+async def in_thread(call: Callable[..., T], *args: object) -> T:
+    """Return what ``call`` returns in another thread: the server answers others meanwhile."""
+    return await asyncio.get_running_loop().run_in_executor(_MOVES, call, *args)
+
+
 def button(label: str, name: str, width: int, **more: Any) -> gr.Button:
     """Return a button as wide as it needs to be, called ``sg-NAME``."""
     settings: dict[str, Any] = {"size": "md", "scale": 0, "min_width": width, **more}
@@ -156,7 +163,7 @@ def button(label: str, name: str, width: int, **more: Any) -> gr.Button:
 
 
 def stop_button(name: str) -> gr.Button:
-    """Return the button that leaves a long move, seen only while one is made."""
+    """Return the button that ends a run of several steps, seen only while one is made."""
     return button("Stop", name, 84, variant="stop", visible=False)
 
 

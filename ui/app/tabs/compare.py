@@ -104,7 +104,7 @@ class CompareTab(common.AgentTab):
 
     def idle(self) -> Update:
         """Return what the end of a long move changes: there is nothing to stop."""
-        return {self.stop: gr.update(visible=False)}
+        return {self.stop: gr.update(visible=False, interactive=True)}
 
     def _moments(self, workspace: Workspace) -> Markup:
         session, at = workspace.session, self.comparison(workspace).step
@@ -150,13 +150,14 @@ class CompareTab(common.AgentTab):
     @on_move
     async def play_all(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Play a copy of the moment to its end with each builder; rewards stand side by side."""
+        workspace.is_stopping = False
         params = [lane_of(workspace, name, int(budget)).params for name in kinds or ()]
         if [lane.params for lane in self.comparison(workspace).lanes] != params:
             async for update in self._compare(workspace, kinds, budget):
                 yield update
         lanes = self.comparison(workspace).lanes
-        if not lanes or any(lane.seen is None for lane in lanes):
-            return  # the comparison did not work
+        if not lanes or any(lane.seen is None for lane in lanes) or workspace.is_stopping:
+            return  # the comparison did not work, or was stopped
         step = self._moment(workspace)
 
         def play(lane: Lane) -> Lane:
@@ -174,6 +175,7 @@ class CompareTab(common.AgentTab):
         """
         comparison = self.comparison(workspace)
         lanes = comparison.lanes
+        workspace.is_stopping = False
         for number, lane in enumerate(lanes):
             lanes[number] = replace(lane, waiting=True)
             making = common.Move(f"{lane.name} {doing}…", move, lane)
@@ -189,6 +191,10 @@ class CompareTab(common.AgentTab):
                 lanes[number] = replace(lane, waiting=False, problem=common.problem_of(error))
             if comparison.lanes is not lanes:
                 return
+            if workspace.is_stopping:
+                if doing:  # an episode cut short has no reward to compare
+                    lanes[number] = replace(lane, problem="stopped")
+                break
             yield {self.trail: self._moments(workspace), self.lanes: self._lanes_html(workspace)}
         yield self.show(workspace)
 
@@ -208,14 +214,9 @@ class CompareTab(common.AgentTab):
 
     @on_event
     def halt(self, workspace: Workspace) -> Update:
-        """End the comparison with the step that is being taken; what came is kept."""
-        comparison = self.comparison(workspace)
-        workspace.stop()
-        comparison.lanes = [
-            replace(lane, waiting=False, problem="stopped") if lane.waiting else lane
-            for lane in comparison.lanes
-        ]
-        return self.show(workspace)
+        """Let the comparison end with the step that is being taken; what came is kept."""
+        workspace.is_stopping = True
+        return {self.status: gr.skip(), self.stop: gr.update(interactive=False)}
 
     @on_event
     def go_on(self, workspace: Workspace, event: gr.EventData) -> Update:
@@ -235,10 +236,10 @@ class CompareTab(common.AgentTab):
         inputs = [tab, self.kinds, self.budget]
         opened.select(self.begin, inputs, self.outputs, **QUIET)
         moment = self.trail.click(self.choose, [tab], self.outputs, **QUIET)
-        runs = [moment.then(self.compare, inputs, self.outputs, **QUIET)]
-        runs.append(self.go.click(self.compare, inputs, self.outputs, **QUIET))
-        runs.append(self.play.click(self.play_all, inputs, self.outputs, **QUIET))
-        self.stop.click(self.halt, [tab], self.outputs, cancels=[*runs], **QUIET)
+        moment.then(self.compare, inputs, self.outputs, **QUIET)
+        self.go.click(self.compare, inputs, self.outputs, **QUIET)
+        self.play.click(self.play_all, inputs, self.outputs, **QUIET)
+        self.stop.click(self.halt, [tab], self.outputs, **QUIET)
         moved = [places, *episode.outputs, *self.outputs]
         self.lanes.click(self.go_on, [tab], moved, **QUIET)
 

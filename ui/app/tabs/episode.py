@@ -137,7 +137,7 @@ class EpisodeTab(common.AgentTab):
             self.actor: gr.update(**quick("actor", config)),
             self.step: gr.update(interactive=can_step),
             self.run: gr.update(interactive=can_step),
-            self.stop: gr.update(visible=False),
+            self.stop: gr.update(visible=False, interactive=True),
             self.back: gr.update(interactive=bool(workspace.trail)),
             self.act: gr.update(interactive=view.is_open and not looks_back),
         }
@@ -148,12 +148,12 @@ class EpisodeTab(common.AgentTab):
             self._choices[env] = task_choices(workspace.world)
         return self._choices[env]
 
-    def _busy(self, status: str) -> Update:
-        """Return the update while a move is made: ``status``, and buttons that wait."""
-        update: Update = {self.stop: gr.update(visible=True), self.status: status}
-        for part in (self.step, self.run, self.back, self.act):
-            update[part] = gr.update(interactive=False)
-        return update
+    def _waiting(self) -> Update:
+        """Return the buttons as they are while a move is made."""
+        return {
+            part: gr.update(interactive=False)
+            for part in (self.step, self.run, self.back, self.act)
+        }
 
     # What the buttons do.
 
@@ -173,7 +173,7 @@ class EpisodeTab(common.AgentTab):
         """Make a move of the workspace; an error becomes a message."""
         move = common.Move(label, what, workspace)
         async for status in move.changes():
-            yield self._busy(status)
+            yield {**self._waiting(), self.status: status}
         error: BaseException | None = None
         try:
             await move.result()
@@ -184,25 +184,30 @@ class EpisodeTab(common.AgentTab):
     @on_move
     def take_step(self, workspace: Workspace) -> Updates:
         """Let the actor take a step."""
+        return self._step(workspace)
+
+    def _step(self, workspace: Workspace) -> Updates:
         return self.move(workspace, Workspace.step, f"{workspace.config.actor.kind} is choosing …")
 
     @on_move
     async def auto_run(self, workspace: Workspace) -> Updates:
         """Take steps until the end, a stop, or an error."""
-        while not workspace.running.done:
+        workspace.is_stopping = False
+        while not (await common.in_thread(lambda: workspace.running.done) or workspace.is_stopping):
             steps = len(workspace.trail)
-            async for update in self.take_step(workspace.tab):
+            async for update in self._step(workspace):
+                yield {**update, **self._waiting(), self.stop: gr.update(visible=True)}
+            if len(workspace.trail) == steps:  # an error, which the update tells
                 yield update
-            if len(workspace.trail) == steps:  # an error
                 return
-            yield self._busy("")
             await asyncio.sleep(PACE)
-        yield self.show(workspace)
+        yield await common.in_thread(self.show, workspace)
 
-    @on_move
-    def halt(self, workspace: Workspace) -> Updates:
-        """End the run after the step that is being taken."""
-        return self.move(workspace, Workspace.stop, "stopping after this step …")
+    @on_event
+    def halt(self, workspace: Workspace) -> Update:
+        """Let a run end after the step that is being taken: it draws what came."""
+        workspace.is_stopping = True
+        return {self.status: gr.skip(), self.stop: gr.update(interactive=False)}
 
     @on_move
     def by_hand(self, workspace: Workspace, typed: str) -> Updates:
@@ -271,15 +276,13 @@ class EpisodeTab(common.AgentTab):
         self.task.input(self.begin, [tab, self.task], **how)
         self.random.click(self.begin, [tab], **how)
         self.back.click(self.back_up, [tab], **how)
-        moves = [
-            self.step.click(self.take_step, [tab], **how),
-            self.run.click(self.auto_run, [tab], **how),
-            self.act.click(self.by_hand, [tab, self.typed], **how),
-            self.typed.submit(self.by_hand, [tab, self.typed], **how),
-            self.page.click(self.clicked, [tab], **how),
-            self.page.submit(self.clicked, [tab], **how),
-        ]
-        self.stop.click(self.halt, [tab], cancels=[*moves], **how)
+        self.step.click(self.take_step, [tab], **how)
+        self.run.click(self.auto_run, [tab], **how)
+        self.stop.click(self.halt, [tab], **how)
+        self.act.click(self.by_hand, [tab, self.typed], **how)
+        self.typed.submit(self.by_hand, [tab, self.typed], **how)
+        self.page.click(self.clicked, [tab], **how)
+        self.page.submit(self.clicked, [tab], **how)
         self.trail.click(self.look, [tab], **how)
         bar = [tab, self.context, self.budget, self.actor]
         for swaps in (self.context.input, self.actor.input):

@@ -145,6 +145,7 @@ class QaTab(common.AgentTab):
         if not history or (history[-1]["role"], history[-1]["content"]) != ("user", question):
             history.append({"role": "user", "content": question})
         written: list[str] = []
+        thread = talk.thread
         label = f"{talk.settings['actor']} is answering …"
         yield {
             self.chat: chat_entries(history),
@@ -154,13 +155,18 @@ class QaTab(common.AgentTab):
         }
         answering = common.Move(label, talk.ask, question, written.append)
         async for progress in answering:
+            if talk.thread != thread:  # another conversation was begun
+                return
             answer = [{"role": "assistant", "content": "".join(written)}] if written else []
             yield {self.chat: chat_entries([*history, *answer]), self.status: progress}
         try:
             result = await answering.result()
         except Exception:
-            yield {self.question: question}  # to be asked again
+            if talk.thread == thread:
+                yield {self.question: question}  # to be asked again
             raise
+        if talk.thread != thread:
+            return
         update = await common.in_thread(self._update, talk)
         named = [piece.id.removeprefix("fact:") for piece in result.context.visible("forget")]
         fallback = result.decision.fallback
@@ -196,13 +202,11 @@ class QaTab(common.AgentTab):
         tab, outputs = self.app.tab, self.outputs
         opened.select(self.show, [tab], outputs, **QUIET)
         tab.change(self.show, [tab], outputs, **QUIET)
-        asks = [
+        for puts in (self.send.click, self.question.submit):
             puts(self.ask, [tab, self.question], outputs, **QUIET)
-            for puts in (self.send.click, self.question.submit)
-        ]
         self.upload.upload(self.add, [tab, self.upload], outputs, **QUIET)
         for begins in (self.chat.clear, self.fresh.click):
-            begins(self.restart, [tab], outputs, cancels=[*asks], **QUIET)
+            begins(self.restart, [tab], outputs, **QUIET)
         bar = [tab, self.corpus, self.context, self.actor]
         for box in (self.corpus, self.context, self.actor):
             box.input(self.choose, bar, [self.status], **QUIET)
