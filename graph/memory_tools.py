@@ -103,7 +103,7 @@ def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) ->
 
     Raises ``UserError`` where there is no such bank.
     """
-    from stategate.nodes.experience.grow import make_of, untrusted
+    from stategate.nodes.experience.episode import make_of, untrusted
     from stategate.stores.bank import Bank
 
     resources = Resources(None, embedder or MiniLM())

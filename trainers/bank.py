@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from stategate.nodes.experience.adapter import ExperienceAdapter
-from stategate.nodes.experience.episode import Episode, from_events, task_name
-from stategate.nodes.experience.grow import add_episode, make_of
+from stategate.nodes.experience.episode import Episode, add_episode, from_events, make_of, task_name
 from stategate.stores.bank import Bank, Entry, Row
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json

@@ -20,8 +20,7 @@ from pydantic import Field
 from stategate.envs.protocols import Fragment
 from stategate.nodes.build_context.assemble import line_piece, with_pieces
 from stategate.nodes.experience.adapter import ExperienceAdapter
-from stategate.nodes.experience.episode import online_state, situation
-from stategate.nodes.experience.grow import make_of, trust_of, untrusted
+from stategate.nodes.experience.episode import make_of, online_state, situation, trust_of, untrusted
 from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Piece
 from stategate.nodes.registry import InnerContext
 from stategate.nodes.resources import Resources

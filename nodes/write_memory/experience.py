@@ -9,8 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from stategate.nodes.experience.episode import Episode, from_events, task_name
-from stategate.nodes.experience.grow import add_episode, make_of
+from stategate.nodes.experience.episode import Episode, add_episode, from_events, make_of, task_name
 from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.write_memory.trace import events_of

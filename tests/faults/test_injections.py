@@ -24,8 +24,7 @@ from stategate.nodes.build_context.experience import Experience
 from stategate.nodes.build_context.messages.decisions import Decisions
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
 from stategate.nodes.conformance import PageSource
-from stategate.nodes.experience.episode import online_state
-from stategate.nodes.experience.grow import make_of
+from stategate.nodes.experience.episode import make_of, online_state
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.observe.alfworld import AlfWorldEnv
 from stategate.nodes.protocols import FRAME, BuiltContext, ContextRequest

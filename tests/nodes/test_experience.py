@@ -18,12 +18,13 @@ from stategate.nodes.conformance import (
 from stategate.nodes.experience.episode import (
     Episode,
     Step,
+    add_episode,
     annotate,
     from_events,
+    make_of,
     online_state,
     states_of,
 )
-from stategate.nodes.experience.grow import add_episode, make_of
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.observe.webshop import WebShopEnv

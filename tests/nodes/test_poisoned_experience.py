@@ -6,8 +6,7 @@ from random import Random
 import pytest
 
 from stategate.nodes.build_context.experience import Experience, ExperienceTrace
-from stategate.nodes.experience.episode import online_state
-from stategate.nodes.experience.grow import add_episode, make_of, trust_of
+from stategate.nodes.experience.episode import add_episode, make_of, online_state, trust_of
 from stategate.nodes.models.embedders import Hashing
 from stategate.stores.bank import Bank, Entry, Row
 from stategate.trainers.bank import build_bank
@@ -81,7 +80,7 @@ def test_a_whole_episode_of_a_stranger_gives_no_plan(tmp_path, resources):
 @pytest.mark.parametrize("trust", [0.2, 1e-5, -0.5, float("nan"), "1", None])
 def test_what_is_no_trust_is_none_and_no_tool_tells_it(folder, resources, trust):
     from stategate.graph.memory_tools import experience_tool
-    from stategate.nodes.experience.grow import untrusted
+    from stategate.nodes.experience.episode import untrusted
 
     bank = Bank(folder)
     entry = replace(bank.rows()[0], id="other", n=-1)

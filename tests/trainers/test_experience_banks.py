@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from stategate.nodes.experience.episode import Episode, Step
-from stategate.nodes.experience.grow import add_episode
+from stategate.nodes.experience.episode import Episode, Step, add_episode
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
 from stategate.stores.bank import Bank
