@@ -12,7 +12,7 @@ nats.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -25,8 +25,6 @@ from stategate.stores.text import one_line
 
 #: A document of weight zero gets this weight, whose logarithm no attention score outweighs.
 _NOTHING = 1e-30
-#: Tokens read at once: more is no faster on a processor, and takes memory.
-_BATCH = 512
 _QUESTION_TOKENS = 512
 _QUESTION = "\n\nQuestion:"
 _CONTENT = re.compile(r"\w+(?:['’]\w+)?")
@@ -62,27 +60,20 @@ class Backend:
                 f"{name}: its attention cannot be weighed: use a Llama-like decoder"
             ) from None
 
-    def encode(self, documents: Sequence[str]) -> list[Tensor]:
-        """Return one state a document, read in batches of at most :data:`_BATCH` tokens.
-
-        Shorter documents are padded at the end, where no token that counts can see it.
-        """
-        ids = [self._document_ids(document) for document in documents]
-        states: dict[int, Tensor] = {}
-        for batch in _batches([len(row) for row in ids]):
-            longest = max(len(ids[i]) for i in batch)
-            rows = [[*ids[i], *[0] * (longest - len(ids[i]))] for i in batch]
-            starts = torch.tensor([[self.max_tokens - len(ids[i])] for i in batch])
-            with torch.no_grad():
-                cache = self._model.base_model(
-                    torch.tensor(rows), position_ids=starts + torch.arange(longest), use_cache=True
-                ).past_key_values
-            for row, i in enumerate(batch):
-                parts = [
-                    torch.stack([layer.keys[row], layer.values[row]]) for layer in cache.layers
-                ]
-                states[i] = torch.stack(parts)[:, :, :, : len(ids[i])].float()
-        return [states[i] for i in range(len(ids))]
+    def encode(self, document: str) -> Tensor:
+        """Return the state of a document."""
+        start = self._tokenizer.bos_token_id
+        if start is None:
+            start = self._tokenizer.eos_token_id
+        ids = self._tokenizer(document, add_special_tokens=False)["input_ids"]
+        ids = [int(start or 0), *ids][: self.max_tokens]
+        places = torch.arange(self.max_tokens - len(ids), self.max_tokens)
+        with torch.no_grad():
+            cache = self._model.base_model(
+                torch.tensor([ids]), position_ids=places[None], use_cache=True
+            ).past_key_values
+        layers = [torch.stack([layer.keys[0], layer.values[0]]) for layer in cache.layers]
+        return torch.stack(layers).float()
 
     def loss(self, states: Sequence[Tensor], weights: Tensor, question: str) -> Tensor:
         """Return L(w), a scalar differentiable in ``weights`` (float32, ``(len(states),)``, ≥ 0).
@@ -112,13 +103,6 @@ class Backend:
         with torch.enable_grad():
             (slope,) = torch.autograd.grad(self.loss(states, weights, question), weights)
         return slope
-
-    def _document_ids(self, document: str) -> list[int]:
-        start = self._tokenizer.bos_token_id
-        if start is None:
-            start = self._tokenizer.eos_token_id
-        ids = self._tokenizer(document, add_special_tokens=False)["input_ids"]
-        return [int(start or 0), *ids][: self.max_tokens]
 
 
 def question_tokens(tokenizer: Any, question: str, max_tokens: int) -> tuple[list[int], list[int]]:
@@ -150,15 +134,3 @@ def question_tokens(tokenizer: Any, question: str, max_tokens: int) -> tuple[lis
             f"the question is cut before its first word: allow over {max_tokens} tokens"
         )
     return ids, chosen or inside
-
-
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield indices of similar lengths, together at most :data:`_BATCH` tokens with the padding."""
-    batch: list[int] = []
-    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and lengths[i] * (len(batch) + 1) > _BATCH:
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch

@@ -136,7 +136,6 @@ def _load(folder: str, model: str) -> tuple[Any, Any]:
 
 
 _FP16 = 65504  # the largest number of that type
-_BLOCK = 16  # documents in memory at a time, and lost by a kill
 
 
 class DocumentMemory:
@@ -160,7 +159,11 @@ class DocumentMemory:
 
         by_file = {self._file(document): document.as_text() for document in documents}
         with self._lock:
-            self._build({file: text for file, text in by_file.items() if not file.is_file()})
+            unread = [file for file in by_file if not file.is_file()]
+            for file in Progress(unread, "read", unit="document"):
+                state = self.backend.encode(by_file[file]).numpy()
+                half = np.clip(state, -_FP16, _FP16).astype(np.float16, order="C")
+                write_bytes(file, save({"kv": half}))
             return [torch.from_numpy(_read(self._file(document))) for document in documents]
 
     def _file(self, document: Document) -> Path:
@@ -169,15 +172,6 @@ class DocumentMemory:
         text = document.as_text().encode("utf-8", "surrogatepass")
         name = f"{hashlib.sha256(text).hexdigest()}.safetensors"
         return cache() / "document_states" / f"{mark}-fp16" / name
-
-    def _build(self, by_file: dict[Path, str]) -> None:
-        todo = list(by_file)
-        blocks = [todo[start : start + _BLOCK] for start in range(0, len(todo), _BLOCK)]
-        for part in Progress(blocks, "read", unit="document", unit_scale=_BLOCK):
-            states = self.backend.encode([by_file[file] for file in part])
-            for file, state in zip(part, states, strict=True):
-                half = np.clip(state.numpy(), -_FP16, _FP16).astype(np.float16, order="C")
-                write_bytes(file, save({"kv": half}))
 
 
 def _read(file: Path) -> "NDArray[np.float32]":

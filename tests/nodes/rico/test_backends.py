@@ -11,7 +11,8 @@ from tests.nodes.rico.conftest import TEXTS, make_tokenizer
 
 def plain_loss(backend, document, query):
     """The loss of the question after the document in one ordinary forward pass."""
-    before = backend._document_ids(document)
+    read = backend._tokenizer(document, add_special_tokens=False)["input_ids"]
+    before = [backend._tokenizer.bos_token_id, *read]
     ids, counted = question_tokens(backend._tokenizer, query, 99)
     places = torch.tensor(counted)
     with torch.no_grad():
@@ -21,7 +22,7 @@ def plain_loss(backend, document, query):
 
 
 def test_one_hot_is_plain_concatenation(backend):
-    states = backend.encode(TEXTS)
+    states = [backend.encode(text) for text in TEXTS]
     for i, document in enumerate(TEXTS):
         weights = torch.zeros(len(TEXTS))
         weights[i] = 1
@@ -30,7 +31,7 @@ def test_one_hot_is_plain_concatenation(backend):
 
 
 def test_gradient_is_that_of_finite_differences(backend):
-    states = backend.encode(TEXTS)
+    states = [backend.encode(text) for text in TEXTS]
     weights = torch.tensor([0.4, 0.3, 0.2, 0.1])
     slope = backend.slope(states, weights, QUERY)
     assert slope.abs().max() > 1e-3
@@ -53,7 +54,7 @@ QUERY = "what is the capital of italy ?"
 
 
 def test_scores_follow_the_documents(backend):
-    states = backend.encode(TEXTS)
+    states = [backend.encode(text) for text in TEXTS]
     ranking = rank(backend, states, QUERY)
     assert ranking.scores.shape == (4,)
     assert ranking.weights.sum() == pytest.approx(1)

@@ -26,7 +26,7 @@ def test_other_decoders(family, more):
     model = make_model(family, tokenizer, 2, **ATTENTION, **more)
     backend = Backend(model, tokenizer, family, "f", max_tokens=40)
     query = "what is the capital of italy ?"
-    states = backend.encode(TEXTS)
+    states = [backend.encode(text) for text in TEXTS]
     for i in (1, 2):
         one = torch.zeros(4)
         one[i] = 1
