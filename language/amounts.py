@@ -21,8 +21,13 @@ _HUNDREDS = (
     rf"(?:(?:(?:{_UNITS}|a)[ -]+)?hundred(?:[ -]+(?:and[ -]+)?{_SPELLED})?|{_SPELLED}"
     r"(?:[ -]+hundred)?)"
 )
-#: "four-fifty" and "two-twenty-five" are 450 and 225; "two twenty-ounce mugs" are two mugs.
-_SHORT = rf"(?:{_UNITS})-(?:{_TENS})(?:[ -](?:{_UNITS}))?"
+#: "four-fifty" and "two-twenty-five" are 450 and 225, so is "four fifty" before no thing that may be
+#: counted; "two twenty-ounce mugs" are two mugs.
+_COUNTS_NOTHING = r"(?: ?(?:[.,;:!?)]|$)| (?:and|or|to|as|max|tops)\b)"
+_SHORT = (
+    rf"(?:{_UNITS})(?:-| (?=(?:{_TENS})(?:[ -](?:{_UNITS}))?{_COUNTS_NOTHING}))"
+    rf"(?:{_TENS})(?:[ -](?:{_UNITS}))?"
+)
 _DIGITS_RUN = r"[0-9]+(?:[.,][0-9]+)*"
 #: Letter sizes come first, in one spelling: "xx-large", "xxl", "2xl" and "2x-large" are one token.
 _TOKEN = re.compile(

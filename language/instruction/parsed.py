@@ -18,6 +18,7 @@ from stategate.language.instruction.weights import Floats
 ROLES = ("thing", "property", "value", "talk")
 _SURE = 0.5  # probability from which a word belongs to a limit
 _RESIDUE = 0.01  # what another reader's tag leaves for each other one
+_MEASURES = ("m", "l", "byte")  # dimensions of no price; pounds are money, too
 _AMOUNT = 0.4  # probability from which a number is an end of the limit
 _TAG = {name: i for i, name in enumerate(TAGS)}
 _LIMITS = [_TAG[name] for name in ("high", "low", "limit")]
@@ -154,7 +155,7 @@ def _limit(words: tuple[Token, ...], tags: Floats) -> tuple[Limit | None, frozen
     ends: dict[str, int] = {}
     for i, token in enumerate(words):
         high, low = (float(tags[i, _TAG[name]]) for name in ("high", "low"))
-        if token.value is not None and high + low >= _AMOUNT:
+        if token.value is not None and high + low >= _AMOUNT and not _is_measured(words, i):
             ends["high" if high >= low else "low"] = i
     if not ends:
         return None, frozenset()
@@ -175,9 +176,21 @@ def _limit(words: tuple[Token, ...], tags: Floats) -> tuple[Limit | None, frozen
     return Limit(low_end, high_end, start, end, sure), frozenset(inside)
 
 
+def _is_measured(words: Sequence[Token], place: int) -> bool:
+    """Say whether an amount is in inches, litres or bytes, as both are of "30 to 36 inches"."""
+    if words[place].unit or place + 1 == len(words):
+        return words[place].unit in _MEASURES
+    joint, *after = words[place + 1 : place + 3]
+    if joint.value is not None:
+        return joint.unit in _MEASURES and joint.start == words[place].end + len("-")
+    is_range = joint.word == "to" or (place and words[place - 1].word == "between")
+    return bool(is_range and after and after[0].unit in _MEASURES)
+
+
 def _amount(words: Sequence[Token], place: int) -> float:
     """Return the amount at ``place``; of a price "8k" is 8,000 also where no currency says so."""
-    amount, after = words[place].value or 0.0, words[place + 1 : place + 2]
+    token, after = words[place], words[place + 1 : place + 2]
+    amount = token.size if token.unit == "money" else token.value or 0.0
     return amount * 1000 if after and after[0].word == "k" and after[0].is_glued else amount
 
 
