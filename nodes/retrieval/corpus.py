@@ -138,65 +138,50 @@ class CorpusIndex(TextIndex):
         self._vectors = Vectors(where, name)
         self._lock = threading.RLock()
         self._lazy_from = lazy_from
-        #: The mark to set once everything is embedded; None where that is so already.
-        self._pending: str | None = None
+        self._is_pending = False  # passages are left to be embedded
         self._fingerprint = ""
         self._place: dict[str, int] = {}
 
-    def sync(self) -> tuple[int, int]:
-        """Bring the index up to the corpus; returns how many passages were embedded and removed.
+    def sync(self) -> None:
+        """Bring the index up to the corpus.
 
         Killed in the middle it goes on where it stopped: ids derive from content.
         """
         with self._lock:
             fingerprint = self.corpus.fingerprint()
             if fingerprint == self._fingerprint:
-                return 0, 0
+                return
             with FileLock(str(self.corpus.folder / "index.lock")):
                 key = prepared_key(self.corpus, self.chunking)
-                passages, lexical = prepare(self.corpus, self.chunking, key)
-                # Documents that changed meanwhile: what was cut is of neither state, so no mark.
-                is_settled = self.corpus.fingerprint() == fingerprint
-                mark = key if is_settled else ""
-                is_lazy = self._lazy_from is not None and len(passages) > self._lazy_from
-                is_lazy = is_lazy and not (key and self._vectors.mark() == key)
-                new, gone = (0, 0) if is_lazy else self._fill(passages, mark)
-                self._pending = mark if is_lazy else None
-            self.passages = passages
-            self._place = {passage.id: i for i, passage in enumerate(passages)}
-            self._lexical = lexical
+                self.passages, self._lexical = prepare(self.corpus, self.chunking, key)
+                self._place = {passage.id: i for i, passage in enumerate(self.passages)}
+                self._fill(self._lazy_from)
             self._fingerprint = fingerprint
-            return new, gone
 
-    def _fill(self, passages: Sequence[Passage], key: str) -> tuple[int, int]:
-        """Make the collection hold ``passages``; where its mark says so already, nothing is read."""
-        if key and self._vectors.mark() == key and len(self._vectors) == len(passages):
-            return 0, 0
-        self._vectors.set_mark("")  # a process killed from here on leaves no claim
+    def _fill(self, lazy_from: int | None = None) -> None:
+        """Make the collection hold the passages; leave more than ``lazy_from`` new ones for later."""
         ids = self._vectors.ids()
-        new = [passage for passage in passages if passage.id not in ids]
-        gone = sorted(ids - {passage.id for passage in passages})
+        new = [passage for passage in self.passages if passage.id not in ids]
+        self._is_pending = lazy_from is not None and len(new) > lazy_from
+        if self._is_pending:
+            return
         blocks = [new[start : start + 256] for start in range(0, len(new), 256)]
         for part in Progress(blocks, "index", unit="passage", unit_scale=256):
             rows = self.embedder.embed([titled(passage) for passage in part])
-            facts = [{"document": p.document, "title": p.title} for p in part]
-            self._vectors.put([p.id for p in part], rows, facts)
-        self._vectors.remove(gone)
-        self._vectors.set_mark(key)
-        return len(new), len(gone)
+            self._vectors.put([passage.id for passage in part], rows)
+        self._vectors.remove(sorted(ids - self._place.keys()))
 
     def nearest(self, vector: Vector, k: int) -> list[tuple[int, float]]:
         """Do the same by the vectors on disk; embed what was left for later first."""
         with self._lock:
-            if self._pending is not None:
+            if self._is_pending:
                 with FileLock(str(self.corpus.folder / "index.lock")):
-                    self._fill(self.passages, self._pending)
-                self._pending = None
+                    self._fill()
         hits = self._vectors.search(vector, k)
         return [(self._place[id_], score) for id_, score in hits if id_ in self._place]
 
     def _dense(self, query: str, vector: Vector, k: int) -> dict[int, float]:
-        if self._pending is None:
+        if not self._is_pending:
             return super()._dense(query, vector, k)
         places = [place for place, _ in self._lexical.search(query, LAZY_POOL)]
         rows = self.embedder.embed([titled(self.passages[place]) for place in places])

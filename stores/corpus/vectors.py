@@ -4,7 +4,7 @@ A collection's name says which embedder filled it: vectors of two models in one 
 that look fine and mean nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,17 @@ _BLOCK = 2000  # rows a request; Chroma's own limit is above 5000
 
 
 class Vectors:
-    """One collection: unit vectors by id, with flat metadata (str, int, float, bool)."""
+    """One collection: unit vectors by id."""
 
     def __init__(self, where: str | Path, name: str) -> None:
         """Open or make collection ``name`` in the folder or at the URL ``where``.
 
         Raises ``UserError`` if there is no server.
         """
-        self.name = name
-        self._client = _client(str(where))
+        client = _client(str(where))
         try:
-            self._collection = self._client.get_or_create_collection(
-                name,
-                configuration={"hnsw": {"space": "cosine"}},
-                embedding_function=None,
+            self._collection = client.get_or_create_collection(
+                name, configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
             )
         except Exception as error:  # chromadb raises many kinds
             raise _unusable(where, error) from error
@@ -41,30 +38,16 @@ class Vectors:
     def __len__(self) -> int:
         return int(self._collection.count())
 
-    def mark(self) -> str:
-        """Return what the collection was last said to hold, "" if nothing (see :meth:`set_mark`)."""
-        metadata = self._client.get_collection(self.name, embedding_function=None).metadata
-        return str((metadata or {}).get("mark", ""))
-
-    def set_mark(self, mark: str) -> None:
-        """Remember ``mark`` with the collection: kept where the vectors are, folder or server."""
-        self._collection.modify(metadata={**(self._collection.metadata or {}), "mark": mark})
-
     def ids(self) -> set[str]:
         """Return the ids of all rows."""
         return set(self._collection.get(include=[])["ids"])
 
-    def put(
-        self, ids: Sequence[str], vectors: Vector, metadata: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def put(self, ids: Sequence[str], vectors: Vector) -> None:
         """Add or replace rows; ``vectors`` has shape (len(ids), dimension)."""
         for start in range(0, len(ids), _BLOCK):
             part = slice(start, start + _BLOCK)
-            self._collection.upsert(
-                ids=list(ids[part]),
-                embeddings=np.asarray(vectors[part], dtype=np.float32),
-                metadatas=[dict(item) for item in metadata[part]],
-            )
+            rows = np.asarray(vectors[part], dtype=np.float32)
+            self._collection.upsert(ids=list(ids[part]), embeddings=rows)
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove rows; unknown ids are ignored."""

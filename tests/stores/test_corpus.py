@@ -237,7 +237,7 @@ ROWS = np.eye(4, dtype=np.float32)
 def filled(where, name="kept"):
     vectors = Vectors(where, name)
     ids = ["a", "b", "c", "d"]
-    vectors.put(ids, ROWS, [{"title": id_} for id_ in ids])
+    vectors.put(ids, ROWS)
     return vectors
 
 
