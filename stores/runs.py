@@ -155,8 +155,9 @@ def provenance(command: Sequence[str] = ()) -> dict[str, Any]:
     for name in _PACKAGES:
         with suppress(PackageNotFoundError):
             versions[name] = version(name)
-    words = [_public_word(word) for word in command or _typed()]
-    return {"command": shlex.join(words), "commit": _commit(), "versions": versions}
+    words = shlex.join(without_password(word) for word in command or _typed())
+    typed = _PATH.sub(lambda match: public_path(match[0]), words)
+    return {"command": typed, "commit": _commit(), "versions": versions}
 
 
 def public_path(value: str) -> str:
@@ -222,13 +223,6 @@ def _typed() -> list[str]:
         parts = program.with_suffix("").relative_to(_ROOT).parts
         return ["python", "-m", ".".join(p for p in parts if p != "__main__"), *sys.argv[1:]]
     return [program.name, *sys.argv[1:]]
-
-
-def _public_word(word: str) -> str:
-    """Shorten a word of the command: a path, ``key=path``, or paths deeper in it."""
-    head, equals, tail = word.partition("=")
-    word = f"{head}={public_path(tail)}" if equals else public_path(word)
-    return _PATH.sub(lambda match: public_path(match[0]), word)
 
 
 def _same(old: Mapping[str, object], new: Mapping[str, object], folder: Path) -> None:

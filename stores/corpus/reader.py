@@ -5,7 +5,6 @@ reads one file after another; where one takes too long or too much, the child en
 reported, and the next file gets another child.
 """
 
-import atexit
 import codecs
 import os
 import pickle
@@ -55,7 +54,6 @@ class Reader:
                 start = pickle.dumps(partial(_start, self.limits))
                 self._child, self._owner = WorkerProcess(start, {}, quiet=True), os.getpid()
                 self._child.ready()
-                atexit.register(self.close)
             answer = self._child.solve((raw, suffix, charset), self.limits.seconds)
             if answer.kind != "done":
                 self.close()

@@ -7,7 +7,6 @@ turn is one transaction, keyed by (episode, step): written once or not at all, h
 import json
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -44,7 +43,7 @@ class LongTerm:
             raise UserError("long-term memory is a file or a sqlite:/// or postgresql:// URL")
         #: Writers of one user take turns: each could otherwise miss the state that the other closes.
         self.db = Database(place, MEMORY)
-        self._indexes: OrderedDict[str, UserIndex] = OrderedDict()
+        self._index_of = lru_cache(maxsize=_INDEXES)(lambda user: UserIndex())
         self._lock = threading.RLock()
 
     def add(self, user: str, turn: Turn, *, gated: bool = False) -> Written:
@@ -80,10 +79,7 @@ class LongTerm:
 
     def _index(self, db: sa.Connection, user: str) -> UserIndex:
         """Return the user's index, as new as the transaction."""
-        index = self._indexes.setdefault(user, UserIndex())
-        self._indexes.move_to_end(user)
-        while len(self._indexes) > _INDEXES:
-            self._indexes.popitem(last=False)
+        index = self._index_of(user)
         index.refresh(db, user)
         return index
 

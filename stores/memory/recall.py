@@ -56,7 +56,6 @@ WEIGHTS = {
     "when": 1.0,
     "age": 0.01,
 }
-SIGNALS = tuple(WEIGHTS)
 
 
 @dataclass(frozen=True)
