@@ -6,31 +6,17 @@ are UTC, seasons those of the northern hemisphere. A time without a year is the 
 """
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from stategate.language.words import CARDINALS, MONTHS, ORDINALS, WEEKDAYS
 
-_NUMBERS = {
-    **{word: n for word, n in CARDINALS.items() if n <= 50},
-    **{"a": 1, "an": 1, "a couple of": 2, "couple of": 2, "a few": 3, "few": 3, "a dozen": 12},
-    "half a": 0.5,
-}
-#: First months of the seasons; days of the year that have names, as (month, day).
-_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-_FEASTS = {
-    "christmas eve": (12, 24),
-    "christmas day": (12, 25),
-    "christmas": (12, 25),
-    "boxing day": (12, 26),
-    "new year's eve": (12, 31),
-    "new year's day": (1, 1),
-    "valentine's day": (2, 14),
-    "halloween": (10, 31),
-}
-_STEPS = {"last": -1, "past": -1, "previous": -1, "this": 0, "coming": 1, "next": 1}
-_DAYS = {"day": 1, "night": 1, "week": 7, "fortnight": 14}
+_LISTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_NUMBERS = {word: n for word, n in CARDINALS.items() if n <= 50} | _LISTS["numbers"]
+_SEASONS, _FEASTS, _STEPS, _DAYS = (_LISTS[k] for k in ("seasons", "feasts", "steps", "days"))
 _NUMBER = r"(?P<n>\d{1,3}|" + "|".join(sorted(_NUMBERS, key=len, reverse=True)) + r")"
 _UNIT = r"(?P<unit>day|night|week|fortnight|month|year|weekend)s?"
 _MONTH = (

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from functools import lru_cache
 
-from stategate.language.words import stem
+from stategate.language.words import stem, word_list
 
 _WORD = re.compile(r"[a-z0-9]+(?:\.[0-9]+)?")
 _BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
@@ -28,12 +28,7 @@ _NAMED_SECRET = re.compile(
 )
 _LEAST_SECRET = 12
 #: Words that say nothing of what a text is about.
-SMALL = frozenset(
-    [
-        *"a an the and or of in on to is it i me my we you am are be for with that this should".split(),
-        *"please find looking need want can make sure say says hello about which has have".split(),
-    ]
-)
+SMALL = frozenset(word_list("small_words"))
 
 
 @lru_cache(maxsize=16384)

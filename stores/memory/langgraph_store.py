@@ -41,8 +41,6 @@ _JOIN = "."  # LangGraph refuses labels with a period
 class LongTermStore(BaseStore):
     """A LangGraph store over one :class:`LongTerm`; with an embedder ``query`` ranks by meaning."""
 
-    supports_ttl = False
-
     def __init__(self, memory: LongTerm, embedder: TextEmbedder | None = None) -> None:
         self._embedder = embedder
         # Its own connections: items need not wait for the disk as a user's facts do.
