@@ -380,7 +380,7 @@ def backing(
         best = int(total.argmax())
         is_backed = float(total[best]) >= _BACKED or shared[best] == 1
         cited.append(f"[{number}] {quotable[best].source if is_backed else 'no source found'}")
-    sources = f"sentences from {'; '.join(cited)}"
+    sources = f"written by the model from {'; '.join(cited)}"
     if 2 * sources.count("no source found") > len(claims):
         return sources, "most of it has no source"
     is_empty = asks_for_fact(question) and not holds(question, f"said {text}")

@@ -1,8 +1,8 @@
 """The Gradio app: composes the tabs, and serves them from this machine to this machine."""
 
+import asyncio
 import os
-import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from hmac import compare_digest
 
 import gradio as gr
@@ -78,14 +78,14 @@ def make_app(agents: Agents) -> gr.Blocks:
     return blocks
 
 
-def login_of(user: str, password: str) -> Callable[[str, str], bool]:
+def login_of(user: str, password: str) -> Callable[[str, str], Awaitable[bool]]:
     """Return the check of one name and password; a wrong guess waits for :data:`SLOWED` seconds."""
 
-    def is_right(name: str, guess: str) -> bool:
+    async def is_right(name: str, guess: str) -> bool:
         right, guess_pair = f"{user}\0{password}", f"{name}\0{guess}"
         if compare_digest(right.encode(), guess_pair.encode()):
             return True
-        time.sleep(SLOWED)
+        await asyncio.sleep(SLOWED)  # others are answered meanwhile
         return False
 
     return is_right

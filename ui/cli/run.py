@@ -55,7 +55,9 @@ class RunSettings(Settings):
     model: str | None = option(None, "The llm's model: default, small, a .gguf file, …")
     budget: int | None = option(None, "Tokens the built context may have.")
     max_steps: int | None = option(None, "Steps an episode may take.")
-    show: Literal["page", "context", "none"] = option("page", "What is shown of each step.")
+    show: Literal["page", "context", "none"] = option(
+        "page", "What is shown of each step; none: the end alone."
+    )
     json_target: JsonFile = None
     thread: str | None = option(None, "Keep checkpoints, to resume it.", metavar="ID", min_length=1)
     resume: bool = option(False, "Go on with --thread's unfinished episode.")
@@ -112,7 +114,7 @@ def run(settings: RunSettings) -> None:
                 steps.append(session.step())
             if not is_silent:
                 transcript.step(steps[-1])
-    if not is_silent:
+    if settings.json_target != "-":
         transcript.end(sum(step.seconds for step in steps))
     if settings.json_target is not None:
         output.write_json(settings.json_target, episode_dict(session, steps))
