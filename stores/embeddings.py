@@ -1,11 +1,13 @@
 """The embedding cache: each text is embedded once, in any process and any run.
 
-One SQLite file, one row per (embedder, SHA-256 of the text), vectors as float32 bytes, so that what
-comes out is exactly what went in. Vectors that were used also stay in memory, up to a number.
+One SQLite file, one row per (embedder, SHA-256 of the text), vectors as float32 bytes and their
+CRC-32: what comes out is exactly what went in, or is computed again. Vectors that were used also stay
+in memory, up to a number.
 """
 
 import hashlib
 import threading
+import zlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 
 from stategate.stores.home import cache
 from stategate.stores.progress import Progress
-from stategate.stores.sql import Database, Schema, Text, create_tables
+from stategate.stores.sql import Damaged, Database, Schema, Text, create_tables
 
 Vector = NDArray[np.float32]
 Compute = Callable[[Sequence[str]], Vector]
@@ -30,7 +32,7 @@ _embeddings = sa.Table(
     sa.Column("vector", sa.LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
-_CACHE = Schema("embedding cache", (create_tables(_embeddings),), fix="delete it")
+_CACHE = Schema("embedding cache", (create_tables(_embeddings),), fix="delete it", is_cache=True)
 #: The vector as it is kept: a damaged one is dropped, not refused.
 _STORED = sa.type_coerce(_embeddings.c.vector, sa.types.NullType())
 _MOST_PARAMETERS = 500  # SQLite allows 999 where it is old
@@ -64,12 +66,15 @@ class EmbeddingCache:
             for start in range(0, len(missing), _MOST_PARAMETERS):
                 part = missing[start : start + _MOST_PARAMETERS]
                 query = sa.select(_embeddings.c.text_sha256, _STORED)
-                rows = self._db.rows(query.where(own, _embeddings.c.text_sha256.in_(part)))
-                damaged = [key for key, blob in rows if not _is_whole(blob, dimension)]
-                for key, blob in rows:
-                    if key not in damaged:
-                        vectors[keys[key]] = self._remember(embedder, key, blob)
-                if damaged:
+                try:
+                    rows = self._db.rows(query.where(own, _embeddings.c.text_sha256.in_(part)))
+                except Damaged:
+                    self._db.make_anew()
+                    break
+                whole = {key: vector for key, blob in rows if (vector := _whole(blob, dimension))}
+                for key, vector in whole.items():
+                    vectors[keys[key]] = self._remember(embedder, key, vector)
+                if damaged := [key for key, _ in rows if key not in whole]:
                     with self._db.write() as db:
                         gone = _embeddings.c.text_sha256.in_(damaged)
                         db.execute(_embeddings.delete().where(own, gone))
@@ -77,20 +82,20 @@ class EmbeddingCache:
 
     def put(self, embedder: str, texts: Sequence[str], vectors: Vector) -> None:
         """Keep one row of ``vectors`` (n, dimension) per text; the first vector of a text stays."""
-        rows: list[dict[str, Any]] = [
-            {
-                "embedder": embedder,
-                "text_sha256": key_of(text),
-                "vector": np.asarray(vector, dtype="<f4").tobytes(),
-            }
+        kept = {
+            key_of(text): np.asarray(vector, dtype="<f4").tobytes()
             for text, vector in zip(texts, vectors, strict=True)
+        }
+        rows: list[dict[str, Any]] = [
+            {"embedder": embedder, "text_sha256": key, "vector": vector + _checksum(vector)}
+            for key, vector in kept.items()
         ]
         with self._lock:
             if rows:
                 with self._db.write() as db:
                     db.execute(self._db.insert(_embeddings).on_conflict_do_nothing(), rows)
-            for row in rows:
-                self._remember(embedder, row["text_sha256"], row["vector"])
+            for key, vector in kept.items():
+                self._remember(embedder, key, vector)
 
     def through(
         self, embedder: str, texts: Sequence[str], dimension: int, compute: Compute
@@ -139,12 +144,17 @@ class EmbeddingCache:
         return vector
 
 
-def _is_whole(blob: object, dimension: int) -> bool:
-    if not isinstance(blob, bytes) or not blob or len(blob) % 4:
-        return False
-    return len(blob) == 4 * (dimension or len(blob) // 4) and bool(
-        np.isfinite(np.frombuffer(blob, dtype="<f4")).all()
-    )
+def _checksum(vector: bytes) -> bytes:
+    return zlib.crc32(vector).to_bytes(4, "little")
+
+
+def _whole(blob: object, dimension: int) -> bytes:
+    """Return the vector that a row keeps, nothing where it is damaged or of another length."""
+    if not isinstance(blob, bytes):
+        return b""
+    vector, checksum = blob[:-4], blob[-4:]
+    is_long = len(vector) == 4 * dimension if dimension else len(vector) % 4 == 0
+    return vector if is_long and checksum == _checksum(vector) else b""
 
 
 def key_of(text: str) -> bytes:

@@ -1,13 +1,17 @@
 """Where Stategate keeps things: one folder for what is the user's, one for what can be made again."""
 
+import atexit
 import getpass
 import os
+import shutil
+import tempfile
 import time
 import uuid
+from functools import cache as cached
 from pathlib import Path
 from urllib.parse import quote
 
-from stategate.stores.errors import user_error_context
+from stategate.stores.errors import UserError, user_error_context, warn_once
 
 
 def home() -> Path:
@@ -60,4 +64,29 @@ def _folder(default: Path) -> Path:
         f"cannot make the folder '{folder}'", "set STATEGATE_HOME to one you may write to"
     ):
         folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return folder if os.access(folder, os.W_OK) else _stand_in(folder)
+
+
+#: Folders that stand in for read-only ones in this process.
+_STAND_INS: set[Path] = set()
+
+
+@cached
+def _stand_in(folder: Path) -> Path:
+    """Return an empty folder, for this process alone, that has the assets of a read-only one."""
+    warn_once(
+        f"'{folder}' cannot be written: nothing in it is read but downloads, and nothing of this run "
+        "is kept; set STATEGATE_HOME to a folder that you may write to"
+    )
+    made = Path(tempfile.mkdtemp(prefix="stategate-"))
+    _STAND_INS.add(made)
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    if (folder / "assets").is_dir():
+        (made / "assets").symlink_to(folder / "assets")
+    return made
+
+
+def require_own_home() -> None:
+    """Raise ``UserError`` where another folder stands in for the home: what it lacks is not gone."""
+    if home() in _STAND_INS:
+        raise UserError("the home cannot be written: set STATEGATE_HOME to the memory's folder")

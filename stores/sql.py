@@ -34,7 +34,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from stategate.stores.errors import UserError, describe_error, require_extra
+from stategate.stores.errors import UserError, describe_error, require_extra, warn_once
 from stategate.stores.files import parse_json
 from stategate.stores.http import from_environment
 from stategate.stores.text import storable, without_password
@@ -113,8 +113,9 @@ class Schema:
 
     ``first`` is the version that the first migration makes; stores of an older one are refused.
     Without ``durable`` a power cut may undo a SQLite file's last transactions; a killed process never
-    does. ``own_schema`` False keeps PostgreSQL's tables in the database's usual schema (versions are
-    in the table ``schema_versions`` there).
+    does. A damaged file is refused; that of a store which ``is_cache`` is made anew, empty.
+    ``own_schema`` False keeps PostgreSQL's tables in the database's usual schema (versions are in the
+    table ``schema_versions`` there).
     """
 
     what: str
@@ -123,6 +124,11 @@ class Schema:
     fix: str = "name another file"
     durable: bool = False
     own_schema: bool = True
+    is_cache: bool = False
+
+
+class Damaged(UserError):
+    """A SQLite file is none, or its pages contradict each other."""
 
 
 class Database:
@@ -146,7 +152,12 @@ class Database:
         else:
             self.file = self.path = Path(place).expanduser()
             self._engine = _file_engine(self.file, schema.durable)
-        self._migrate(create)
+        try:
+            self._migrate(create)
+        except Damaged:
+            if not schema.is_cache:
+                raise
+            self.make_anew()
 
     @contextmanager
     def write(self, turn: str = "") -> Iterator[sa.Connection]:
@@ -184,6 +195,14 @@ class Database:
             with self._errors():
                 compact(self.file)
 
+    def make_anew(self) -> None:
+        """Put an empty file in the place of a damaged one, and say so."""
+        self.close()
+        for ending in ("", "-wal", "-shm"):
+            self.path.with_name(f"{self.path.name}{ending}").unlink(missing_ok=True)
+        warn_once(f"the {self.schema.what} '{self.path}' was damaged: it is made anew")
+        self._migrate(create=True)
+
     def close(self) -> None:
         """Close a file's connections that are not in use; the next use opens others."""
         if self.file is not None:
@@ -203,9 +222,12 @@ class Database:
         try:
             yield
         except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
-            reason = describe_error(getattr(error, "orig", None) or error)
+            cause = getattr(error, "orig", None) or error
             what, fix = self.schema.what, self.schema.fix
-            raise UserError(f"cannot use the {what} '{self.path}' ({reason}): {fix}") from error
+            code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+            kind = Damaged if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) else UserError
+            line = f"cannot use the {what} '{self.path}' ({describe_error(cause)}): {fix}"
+            raise kind(line) from error
 
     def _migrate(self, create: bool) -> None:
         what, first = self.schema.what, self.schema.first

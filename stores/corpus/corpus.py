@@ -13,7 +13,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from uuid import uuid4
@@ -94,8 +94,10 @@ class Corpus:
         self.folder = folder or corpora() / name
         if not self.is_shared:
             self.identity = str(self.folder)
+        # What is read of a folder can be read again; what was ingested under a name cannot.
+        schema = replace(_CORPUS, is_cache=folder is not None)
         self._db = Database(
-            name if self.is_shared else self.folder / "corpus.sqlite", _CORPUS, create=create
+            name if self.is_shared else self.folder / "corpus.sqlite", schema, create=create
         )
 
     def sync(self, origin: str, items: Iterable[Document | Skipped], look: str = "") -> Changes:

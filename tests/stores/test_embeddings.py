@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from stategate.stores.embeddings import EmbeddingCache
+from stategate.stores.errors import UserError
+from stategate.stores.home import home, require_own_home
 from tests.kit import run_processes
 
 
@@ -69,3 +71,32 @@ def test_a_dropped_vector_is_in_no_file(tmp_path):
     held = [path for path in tmp_path.iterdir() if rows[7].tobytes() in path.read_bytes()]
     assert held == []
     assert list(cache.get("m", ["t7", "t8"])) == ["t8"]
+
+
+@pytest.mark.parametrize("start", [0, 4096])
+def test_a_damaged_file_is_made_anew_and_no_wrong_vector_comes_out(tmp_path, start):
+    path, texts = tmp_path / "c.sqlite", [f"text {i}" for i in range(300)]
+    cache = EmbeddingCache(path)
+    cache.through("m", texts, 5, Counting())
+    cache._db.compact()
+    cache._db.close()
+    raw = bytearray(path.read_bytes())
+    noise = np.random.default_rng(3).bytes(200)
+    for at in range(start, len(raw) - 200, 512):
+        raw[at : at + 200] = noise
+    path.write_bytes(raw)
+    path.with_name("c.sqlite-wal").unlink(missing_ok=True)
+    compute = Counting()
+    out = EmbeddingCache(path).through("m", texts, 5, compute)
+    assert compute.seen
+    assert out.tobytes() == vectors_of(texts).tobytes()
+
+
+def test_a_home_that_cannot_be_written_is_stood_in_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
+    (tmp_path / "assets").mkdir()
+    monkeypatch.setattr("stategate.stores.home.os.access", lambda *_: False)
+    assert home() != tmp_path
+    assert (home() / "assets").resolve() == tmp_path / "assets"
+    with pytest.raises(UserError, match="set STATEGATE_HOME"):
+        require_own_home()

@@ -72,7 +72,7 @@ class AskSettings(ChatSettings):
 @command(
     ask_app,
     'stategate ask "What did we decide about the boat?" --corpus notes/',
-    'stategate ask "Where is that?" --thread monday --set actor.kind=extract',
+    'stategate ask "Where is that?" --thread monday --set actor.kind=answer',
 )
 def ask(settings: AskSettings) -> None:
     """Answer one question from a corpus and from memory."""

@@ -12,7 +12,7 @@ from stategate.graph.config import load_config
 from stategate.nodes.models.llms import OpenAILlm, key_from
 from stategate.stores.assets.fetch import ASSETS
 from stategate.stores.errors import UserError, error_with_type
-from stategate.stores.home import cache, home
+from stategate.stores.home import cache, home, require_own_home
 from stategate.stores.settings import JsonFile, Overrides, Settings, option
 from stategate.ui.cli.output import console, table, wrote
 from stategate.ui.cli.settings_command import command, single
@@ -61,13 +61,15 @@ def examine(name: str, settings: DoctorSettings) -> tuple[bool, str]:
 
 def check_home(_: DoctorSettings) -> str:
     """Write a file into each folder of ours, and see whether there is room for more."""
+    require_own_home()
     for folder in (home(), cache()):
         tempfile.TemporaryFile(dir=folder).close()
         free = shutil.disk_usage(folder).free
         if free < _ROOM:
             fix = "make room, prune (stategate checkpoints prune), or set STATEGATE_HOME"
             raise UserError(f"{folder} has {free / 1e6:.0f} MB free: {fix}")
-    return f"{home()} and {cache()} are writable, {free / 1e9:.0f} GB free"
+    folders = " and ".join(str(folder) for folder in dict.fromkeys((home(), cache())))
+    return f"{folders}: writable, {free / 1e9:.0f} GB free"
 
 
 def check_assets(_: DoctorSettings) -> str:

@@ -9,7 +9,7 @@ from stategate.graph.forgetting import Places, forget_everywhere, traces_left
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.remember import Memory, MemoryPlace
 from stategate.stores.errors import UserError
-from stategate.stores.home import cache, home, this_user
+from stategate.stores.home import cache, home, require_own_home, this_user
 from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import Fact
 from stategate.stores.settings import JsonFile, Settings, argument, option
@@ -142,6 +142,7 @@ def why(settings: WhySettings) -> None:
 @command(app, "stategate memory forget 3 7", "stategate memory forget --source tool:web")
 def forget(settings: ForgetSettings) -> None:
     """Erase facts and their copies: memory, traces, checkpoints, banks, vectors."""
+    require_own_home()
     ids, thread, source = settings.ids, settings.thread, settings.source
     if sum(map(bool, (ids, settings.everything, thread, source))) != 1:
         raise UserError("name the facts to forget by number, or one of --thread, --source, --all")
@@ -166,6 +167,9 @@ def forget(settings: ForgetSettings) -> None:
 @command(app, "stategate memory prove-forgotten 'my dentist is Dr. Wu'")
 def prove_forgotten(settings: ProveSettings) -> None:
     """Look for a text in every byte of this machine's stores and caches, its vectors' keys included."""
+    if not settings.text.strip():
+        raise UserError("name the text that must be gone")
+    require_own_home()
     left = traces_left(settings.text, [*{home(), cache()}])
     if wrote(settings.json_target, {"text": settings.text, "left_in": left}):
         return

@@ -30,7 +30,7 @@ class PrintableConsole(Console):
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console for the terminal; 80 columns where there is none."""
-    return PrintableConsole(stderr=stderr, highlight=False)
+    return PrintableConsole(stderr=stderr, highlight=False, emoji=False)
 
 
 def say(text: str, style: str = "", *, stderr: bool = False) -> None:
