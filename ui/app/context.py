@@ -69,7 +69,8 @@ def cuts(whole: str, visible: str) -> list[tuple[str, bool]]:
         is_same = before[low:high] == after[start:end]
         gone = "" if is_same else "".join(before[low:high])
         if gone.strip():
-            stretches.append((short(gone, 160) + " " * gone[-1:].isspace(), True))
+            ends = (" " * gone[:1].isspace(), " " * gone[-1:].isspace())
+            stretches.append((short(gone, 160).join(ends), True))
         if start < end:
             stretches.append(("".join(after[start:end]), False))
     return stretches

@@ -1,7 +1,6 @@
 """``stategate run``: one episode with a transcript."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -110,7 +109,7 @@ def run(settings: RunSettings) -> None:
         load_model(session)
         while not session.done:
             label = f"step {session.values['steps'] + 1} …"
-            with out.status(label) if out.is_terminal else nullcontext():
+            with out.status(label) if out.is_terminal else output.working(label):
                 steps.append(session.step())
             if not is_silent:
                 transcript.step(steps[-1])

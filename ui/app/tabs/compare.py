@@ -44,7 +44,8 @@ class CompareTab(common.AgentTab):
     def __init__(self, app: App) -> None:
         self.app = app
         self._comparisons: defaultdict[str, Comparison] = defaultdict(Comparison)
-        self._worlds: dict[str, str] = {}  # that each browser tab's boxes were last set for
+        #: The world and budget that each browser tab's boxes were last set for.
+        self._worlds: dict[str, tuple[str, int]] = {}
         config = app.agents.config
         kinds = registry().fitting("context", config.env)
         with gr.Row(elem_classes="sg-agentbar"):
@@ -89,12 +90,16 @@ class CompareTab(common.AgentTab):
     async def begin(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Draw the tab for a page that was just opened; what can be compared at once is."""
         comparison = self.comparison(workspace)
-        env = workspace.config.env
-        if self._worlds.get(workspace.tab, self.app.agents.config.env.kind) != env.kind:
-            kinds, budget = first_kinds(env), workspace.config.context.budget
-            choices = registry().fitting("context", env)
-            yield {self.kinds: gr.update(choices=choices, value=kinds), self.budget: budget}
-        self._worlds[workspace.tab] = env.kind
+        env, own = workspace.config.env, self.app.agents.config
+        now = (env.kind, workspace.config.context.budget)
+        world, limit = self._worlds.get(workspace.tab, (own.env.kind, own.context.budget))
+        if world != env.kind:
+            kinds = first_kinds(env)
+            yield {self.kinds: gr.update(choices=registry().fitting("context", env), value=kinds)}
+        if (world, limit) != now:
+            budget = now[1]
+            yield {self.budget: budget}
+        self._worlds[workspace.tab] = now
         # A page that opens asks twice: as it is drawn, and as its tab is chosen.
         if comparison.lanes or not (workspace.trail and workspace.acts_at_once):
             yield self.show(workspace)

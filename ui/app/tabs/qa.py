@@ -133,8 +133,9 @@ class QaTab(common.AgentTab):
         facts = place.open().facts(place.owner)[::-1]
         pieces = talk.last.context.pieces if talk.last is not None else ()
         read = {piece.id for piece in pieces if piece.kind == "fact" and piece.text}
-        facts.sort(key=lambda fact: f"fact:{fact.id}" not in read)
-        rows = [(fact.text, f"fact:{fact.id}" in read) for fact in facts[:_FACTS]]
+        facts.sort(key=lambda fact: (fact.valid_to is not None, f"fact:{fact.id}" not in read))
+        texts = [fact.text if fact.valid_to is None else f"{fact.text} (ended)" for fact in facts]
+        rows = [(t, f"fact:{f.id}" in read) for t, f in zip(texts[:_FACTS], facts, strict=False)]
         return macros("parts").remembered(rows, len(facts))
 
     @on_move

@@ -61,7 +61,7 @@ class SettingsTab(common.AgentTab):
     @on_event
     def use(self, workspace: Workspace, text: str) -> Update:
         """Give the tab this agent; an episode of the same world begins again with it."""
-        config, replaced = self.app.agents.fitted(config_of(text))
+        config, replaced = self.app.agents.fitted(self._followed(workspace, config_of(text)))
         bounds.require_config(config.model_dump(mode="json"))
         session = workspace.session
         task = dict(session.values.get("episode") or {}) if session is not None else {}
@@ -73,6 +73,16 @@ class SettingsTab(common.AgentTab):
         written = as_yaml(config)
         update: Update = {self.text: written, self.base: written, self.status: applied}
         return {**self._episode.show(workspace), **update}
+
+    def _followed(self, workspace: Workspace, config: Config) -> Config:
+        """Return ``config`` with the new world's own nodes where it is another, and these were kept."""
+        before = workspace.config
+        if config.env.kind == before.env.kind:
+            return config
+        own = self.app.agents.of_world(config.env.kind)
+        slots = ("updater", "context", "actor")
+        kept = [slot for slot in slots if getattr(config, slot) == getattr(before, slot)]
+        return config.model_copy(update={slot: getattr(own, slot) for slot in kept})
 
     @on_event
     def turn_to(self, workspace: Workspace, base: str, event: gr.EventData) -> Update:

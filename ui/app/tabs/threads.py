@@ -8,6 +8,7 @@ from stategate.envs.messages.needs import calls_in
 from stategate.evals.arms import NOTHING, ORACLE, Reading
 from stategate.evals.replay import BILLERS, Replay, metrics_of, replay
 from stategate.graph.exported import read_messages
+from stategate.stores.errors import UserError
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import short
 from stategate.ui.app.tabs import common
@@ -15,9 +16,19 @@ from stategate.ui.app.tabs.common import QUIET, Update, button, choice, frame, o
 
 _KINDS = ["compress", "compress:need=", "window", "full", "query_rag"]
 _KINDS += ["last", "clear", "mask", "summary", ORACLE]
-#: The metrics of ``stategate replay`` that the summary shows, by their names there.
-_METRICS = ["model_tokens", "dollars_anthropic", "dollars_openai", "cached_share", "over_budget"]
-_METRICS += ["needs", "readable_needs", "tool_needs", "tool_readable", "recalls"]
+#: The metrics of ``stategate replay`` that the summary shows, with their names here.
+_METRICS = {
+    "model_tokens": "tokens read",
+    "dollars_anthropic": "$ (Anthropic)",
+    "dollars_openai": "$ (OpenAI)",
+    "cached_share": "share cached",
+    "over_budget": "calls over budget",
+    "needs": "values needed",
+    "readable_needs": "of these readable",
+    "tool_needs": "needed from results alone",
+    "tool_readable": "share readable",
+    "recalls": "recalls to mend it",
+}
 _MOST = 300  # characters of a message that a cell shows
 _HINT = "A JSON file, or a checkpoint database and a thread (agent.sqlite#thread-1)"
 
@@ -52,7 +63,7 @@ class ThreadsTab(common.Tab):
             label = (
                 f"The whole thread, billed by the rules of prefix caching at the rates of {models}"
             )
-            self.summary = frame("msg-summary", label, ["builder", *_METRICS])
+            self.summary = frame("msg-summary", label, ["builder", *_METRICS.values()])
             self.call = gr.Slider(1, 2, value=1, step=1, label="Call", elem_id="sg-msg-slider")
             self.table = frame("msg-call", "Each message as each builder shows it", ["#"])
         self.state = gr.State(None)
@@ -69,6 +80,8 @@ class ThreadsTab(common.Tab):
     @on_event
     def open(self, where: str | None, kinds: list[str], budget: float) -> Update:
         """Read the thread and let every builder read it; show the last call."""
+        if not (where or "").strip():
+            raise UserError("name a file of messages, or a database and a thread")
         messages = read_messages(bounds.require_place((where or "").strip()))
         # Messages need names to be followed through a builder; an export often has none.
         messages = [
@@ -82,7 +95,7 @@ class ThreadsTab(common.Tab):
             self.state: (messages, replays),
             self.panel: gr.update(visible=True),
             self.summary: [
-                [one.kind, *(f"{bill[metric]:,.6g}" for metric in _METRICS)]
+                [one.kind, *(f"{bill[metric]:,.4g}" for metric in _METRICS)]
                 for one, bill in zip(replays, bills, strict=True)
             ],
             self.call: gr.update(maximum=max(count, 2), value=count, label=f"Call (of {count})"),
