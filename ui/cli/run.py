@@ -106,6 +106,8 @@ def run(settings: RunSettings) -> None:
         _ = session.observation  # the first page: a goal that does not exist fails here
         if not is_silent:
             transcript.head()
+            if settings.say is not None and settings.goal is None and not settings.task:
+                out.print("the reward is task 0's: --goal or --task names what your words ask for")
         load_model(session)
         while not session.done:
             label = f"step {session.values['steps'] + 1} …"
