@@ -129,24 +129,24 @@ class Experience(Stored):
             row = Row(f"{name}-{n}", name, worth, {"move": "m"})
             entries.append(Entry(row, _vector(8 * episode + n)))
         is_new = name not in self.model
-        added = self.store.bank.add(entries, source=name)
+        added = self.store.add(entries, source=name)
         known = self.model.setdefault(name, {})
         assert added == len([e for e in entries if e.row.id not in known])
         for entry in entries:
             known.setdefault(entry.row.id, worth)
-        assert self.store.bank.is_read(name)
+        assert self.store.is_read(name)
         assert is_new or name in self.model
 
     @rule(episode=st.integers(0, 9))
     def remove(self, episode):
         known = self.model.get(f"e{episode}", {})
-        numbers = [row.n for row in self.store.bank.rows() if row.id in known]
-        self.store.bank.remove(numbers)
+        numbers = [row.n for row in self.store.rows() if row.id in known]
+        self.store.remove(numbers)
         known.clear()
 
     @invariant()
     def holds_what_was_added(self):
-        there = {row.id: row.q for row in self.store.bank.rows()}
+        there = {row.id: row.q for row in self.store.rows()}
         assert there == {i: q for rows in self.model.values() for i, q in rows.items()}
 
     @rule(episode=st.integers(0, 9))
