@@ -196,7 +196,7 @@ class Extract(_Answering):
         quotes = self._best(evidence)
         sources = "; ".join(f"[{n}] {one.source}" for n, one in enumerate(quotes, 1))
         texts = [f"{q.text} (until {q.until})" if q.until else q.text for q in quotes]
-        if len({q.source.startswith("memory ") for q in quotes}) == 2:  # whose words is said beside them
+        if len({q.source.startswith("memory ") for q in quotes}) == 2:  # say whose words they are
             texts = [f"{text} [{n}]" for n, text in enumerate(texts, 1)]
         quoted = [text if text[-1] in '.!?)]"' else f"{text}." for text in texts[:-1]]
         reason = f"sentences from {sources}; {chance}"

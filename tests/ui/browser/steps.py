@@ -110,9 +110,15 @@ def upload(page, label, files):
     )
 
 
+def open_settings(page):
+    """Open the settings, and wait for the agent's YAML: it would replace what is written before."""
+    tab(page, "Settings")
+    page.locator("#sg-yaml .cm-content", has_text="actor").wait_for()
+
+
 def settings(page, **slots):
     """Let an agent play that is the preset's but for ``slots``: write its YAML, and apply it."""
-    tab(page, "Settings")
+    open_settings(page)
     config = {**load_config("ui").model_dump(mode="json"), **slots}
     page.locator("#sg-yaml .cm-content").fill(yaml.safe_dump(config))
     button(page, "Apply to this tab").click()

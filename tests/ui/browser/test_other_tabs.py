@@ -10,6 +10,7 @@ from tests.kit import play_live
 from tests.ui.browser.steps import (
     button,
     compared,
+    open_settings,
     rows,
     settings,
     step,
@@ -105,7 +106,7 @@ def test_runs_open(page, runs):
 
 def test_a_strangers_plug_in_by_its_parameters(new_tab):
     page = new_tab()
-    tab(page, "Settings")
+    open_settings(page)
     page.locator("#sg-kinds").get_by_text("stranger-topmost").wait_for()
     wrong = "context: {kind: topmost, how_many: 0}"
     page.locator("#sg-yaml .cm-content").fill(wrong)
