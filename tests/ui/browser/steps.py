@@ -113,7 +113,7 @@ def upload(page, label, files):
 def open_settings(page):
     """Open the settings, and wait for the agent's YAML: it would replace what is written before."""
     tab(page, "Settings")
-    page.locator("#sg-yaml .cm-content", has_text="actor").wait_for()
+    page.wait_for_function("document.querySelector('#sg-yaml .cm-content').innerText.trim()")
 
 
 def settings(page, **slots):
