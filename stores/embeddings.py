@@ -8,7 +8,7 @@ in memory, up to a number.
 import hashlib
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -92,8 +92,11 @@ class EmbeddingCache:
         ]
         with self._lock:
             if rows:
-                with self._db.write() as db:
-                    db.execute(self._db.insert(_embeddings).on_conflict_do_nothing(), rows)
+                try:
+                    self._write(rows)
+                except Damaged:
+                    self._db.make_anew()
+                    self._write(rows)
             for key, vector in kept.items():
                 self._remember(embedder, key, vector)
 
@@ -135,6 +138,10 @@ class EmbeddingCache:
             if sum(gone):
                 self._db.compact()
         return sum(gone)
+
+    def _write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        with self._db.write() as db:
+            db.execute(self._db.insert(_embeddings).on_conflict_do_nothing(), rows)
 
     def _remember(self, embedder: str, key: bytes, blob: bytes) -> Vector:
         vector = np.frombuffer(blob, dtype="<f4")  # not to be written to
