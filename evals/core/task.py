@@ -60,14 +60,21 @@ class Task:
     args: Mapping[str, Any]
     table: str = "episodes"
     unit: str = "episode"
+    #: A part of the samples' key: of what shares it, one agent solves all before the next one does.
+    together: str = ""
 
     def by_identity(self) -> dict[Identity, Sample]:
         """Return what is to be solved, all agents in turn."""
-        return {
-            (agent, *sample.key.values()): sample
-            for sample in self.samples
-            for agent in self.agents
-        }
+        pairs = [(agent, sample) for sample in self.samples for agent in self.agents]
+        if self.together:
+            groups = list(dict.fromkeys(sample.key[self.together] for sample in self.samples))
+            pairs.sort(
+                key=lambda pair: (
+                    groups.index(pair[1].key[self.together]),
+                    self.agents.index(pair[0]),
+                )
+            )
+        return {(agent, *sample.key.values()): sample for agent, sample in pairs}
 
     def identity_of(self, row: Mapping[str, Any]) -> Identity:
         """Return whose row it is."""

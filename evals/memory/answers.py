@@ -89,7 +89,10 @@ def answers_task(settings: Answers) -> Task:
     def scorer(rows: Sequence[Row]) -> Summary:
         return summarise(rows, settings.agents, settings.seed)
 
-    return Task(settings.agents, samples, solver, scorer, args, "questions", "question")
+    # A model's server keeps what it has read of a conversation while the next question is of the same.
+    return Task(
+        settings.agents, samples, solver, scorer, args, "questions", "question", "conversation"
+    )
 
 
 def is_right(question: Question, reply: str) -> bool:
