@@ -17,7 +17,8 @@ _SECRET = re.compile(
     r"(?<=://)[^/\s@:\0]*:(?P<url>[^/\s\0]*)@"
     r"|(?<=://)(?P<user>[^/\s@:\0]{20,})@"
     r"|(?:(?<![a-z])(?:password|passwd|pwd|api[_-]?key|token|secret|signature)|(?<=[?&])key)"
-    r"(?:\s*=\s*|[\"']\s*:\s*)(?P<named>'[^'\0]*'|\"[^\"\0]*\"|[^&\s'\"\0]+)"
+    r"(?:\s*=\s*(?P<named>'[^'\0]*'|\"[^\"\0]*\"|[^&\s'\"\0]+)"
+    r"|[\"']\s*:\s*(?P<quoted>b?'[^'\0]*'|\"[^\"\0]*\"|\d[^,}\s\0]*))"
     r"|\b(?:bearer\s+|sk-)(?P<bare>[\w.~+/-]{12,})"
     r"|\b(?P<key>(?:gh[opsu]_|hf_|gsk_)[a-z0-9]{20,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|glpat-[\w-]{16,})",
     re.IGNORECASE,

@@ -18,13 +18,16 @@ from stategate.nodes.resources import Resources, shared_resources
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus, corpora, corpus_names, open_corpus
 from stategate.stores.corpus.documents import files_in, read_folder
-from stategate.stores.errors import UserError
+from stategate.stores.errors import UserError, warn_once
 from stategate.stores.http import from_environment
 from stategate.stores.sql import is_database
 
 if TYPE_CHECKING:
     from stategate.envs.qa import QA
     from stategate.nodes.retrieval.corpus import CorpusIndex
+
+
+_NAMED = 3  # skipped files that a line names
 
 
 class QaEnv(EnvParams):
@@ -133,6 +136,10 @@ def opened_folder(folder: Path, name: str | None = None) -> Corpus:
     if corpus.is_new() and changes.skipped:
         first = changes.skipped[0]
         raise UserError(f"nothing in '{folder}' could be read: {first.id}: {first.why}")
+    if changes.skipped:
+        reasons = [f"{skipped.id}: {skipped.why}" for skipped in changes.skipped[:_NAMED]]
+        more = f"; and {len(changes.skipped) - _NAMED} more" * (len(changes.skipped) > _NAMED)
+        warn_once(f"skipped in '{folder}': {'; '.join(reasons)}{more}")
     return corpus
 
 

@@ -191,9 +191,11 @@ def open_corpus(name: str) -> Corpus:
         return Corpus(name, create=False)
     if name not in corpus_names():
         names = ", ".join(corpus_names()) or "none yet"
-        raise UserError(
-            f"no corpus '{name}' (there are: {names}): stategate ingest FOLDER --corpus {name}"
+        is_name = _NAME.fullmatch(name)
+        fix = (
+            f"stategate ingest FOLDER --corpus {name}" if is_name else "name a folder that is here"
         )
+        raise UserError(f"no corpus or folder '{name}' (corpora: {names}): {fix}")
     return Corpus(name)
 
 

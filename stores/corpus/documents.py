@@ -1,4 +1,4 @@
-"""Files and web pages to documents: txt, md, html, pdf, and articles in json, read as text.
+"""Files and web pages to documents: txt, md, html, pdf, json, csv and tsv, read as text.
 
 What cannot be read is told with its reason and harms nothing else. Document text is data: nothing
 in it is ever run, rendered or followed.
@@ -23,8 +23,9 @@ from stategate.stores.text import without_line_breaks
 MAX_BYTES = 20_000_000
 _AGENT = "stategate (a research agent; its corpora keep the pages it has read)"
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_NAMED = 5  # kinds of files that are told of as skipped
 _PATIENCE = 120.0  # seconds that a page may take to come
-SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json")
+SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".csv", ".tsv")
 
 
 @dataclass(frozen=True)
@@ -51,23 +52,35 @@ class Skipped:
     why: str
 
 
+def local_path(name: str) -> Path:
+    """Return the path that ``name`` is. Raises ``UserError`` for an address that is not read."""
+    scheme, _, rest = name.partition(":")
+    if rest.startswith("//") or scheme.lower() == "file":
+        is_file = scheme.lower() == "file"
+        fix = f"name the path, {rest.removeprefix('//')}" if is_file else "http: and https: are"
+        raise UserError(f"no '{scheme}:' address is read: {fix}")
+    return Path(name).expanduser()
+
+
 def files_in(folder: Path) -> list[Path]:
     """Return the readable kinds of files under ``folder``, sorted. Raises ``UserError``."""
     if folder.is_file():
         return [folder]
     if not folder.is_dir():
         raise UserError(f"no folder or file '{folder}': name one, or a URL")
+    return [path for path in _files(folder) if path.suffix.lower() in SUFFIXES]
+
+
+def _files(folder: Path) -> list[Path]:
     return sorted(
         p
         for p in folder.rglob("*")
-        if p.is_file()
-        and p.suffix.lower() in SUFFIXES
-        and not any(part.startswith(".") for part in p.relative_to(folder).parts)
+        if p.is_file() and not any(part.startswith(".") for part in p.relative_to(folder).parts)
     )
 
 
 def read_folder(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[Document | Skipped]:
-    """Yield the document of each file of ``folder``, or why it has none.
+    """Yield the document of each file of ``folder``, or why it has none; other kinds as one.
 
     A link that leads out of the folder is not followed: whoever made the folder would choose what
     is read of this machine.
@@ -80,6 +93,10 @@ def read_folder(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[Document |
             yield Skipped(id_, "a link that leads out of the folder")
         else:
             yield read_document(path, id_, str(root), max_bytes)
+    endings = {p.suffix.lower() or p.name for p in _files(folder)}
+    if others := sorted(endings.difference(SUFFIXES)):
+        named = ", ".join(map(_id_of, others[:_NAMED])) + ", …" * (len(others) > _NAMED)
+        yield Skipped(named, f"of a folder only {' '.join(SUFFIXES)} are read")
 
 
 def _id_of(name: str) -> str:
@@ -98,13 +115,16 @@ def read_document(
     try:
         size = path.stat().st_size
         if size > max_bytes:
-            why = f"{size / 1e6:.0f} MB, over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)"
-            return Skipped(id_, why)
+            return Skipped(id_, f"{size / 1e6:.0f} MB, {_over(max_bytes)}")
         raw = path.read_bytes()
     except OSError as error:
         return Skipped(id_, str(error.strerror or error))
     title = " ".join(path.stem.replace("_", " ").split())
     return from_bytes(raw, path.suffix.lower(), id_, origin, title)
+
+
+def _over(max_bytes: int) -> str:
+    return f"over {max_bytes / 1e6:.0f} MB: stategate ingest --max-mb reads more"
 
 
 def from_bytes(
@@ -149,9 +169,7 @@ def _json(content: str) -> tuple[str, str]:
         raise Unreadable(f"broken JSON ({error})") from None
     article = value if isinstance(value, dict) else {}
     texts = (article.get(key) for key in ("content", "text", "body"))
-    text = next((text for text in texts if isinstance(text, str)), None)
-    if text is None:
-        raise Unreadable('no article: one is {"title": …, "content": …}')
+    text = next((text for text in texts if isinstance(text, str)), content)
     return str(article.get("title") or "").strip(), text
 
 
@@ -180,7 +198,7 @@ def read_web(url: str, max_bytes: int = MAX_BYTES) -> Document | Skipped:
     if isinstance(document, Skipped):
         return document
     if len(document.text.encode("utf-8", "replace")) > max_bytes:
-        return Skipped(url, f"over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)")
+        return Skipped(url, _over(max_bytes))
     return document
 
 

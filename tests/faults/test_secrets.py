@@ -87,7 +87,14 @@ def test_passwords_are_not_shown(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["max_tokens=5", "unexpected token: }", "llm.api_key_env=OPENAI_API_KEY", "key=value"]
+    "text",
+    [
+        "max_tokens=5",
+        "unexpected token: }",
+        "llm.api_key_env=OPENAI_API_KEY",
+        "key=value",
+        "'/etc/passwd': name one",
+    ],
 )
 def test_what_is_no_secret_is_shown(text):
     assert without_password(text) == text

@@ -132,7 +132,8 @@ def test_mistakes_of_other_commands(tmp_path):
         for words, told in (
             (("run", "nosuch"), "demo"),
             (("rnu",), "run"),
-            (("kinds", "nosuch"), "the slots are"),
+            (("kinds", "contxt"), "did you mean 'context'?"),
+            (("kinds", "compress"), "a kind of context: stategate kinds context"),
             (("traces", "export", "x", "--db", tmp_path / "none.sqlite"), "no trace database"),
             (("demo", "--builders", "full"), "two memories"),
             (("ui", "--config", broken), "cannot read config"),

@@ -93,11 +93,13 @@ def test_what_takes_long_says_so(monkeypatch, capsys):
 
 def test_ingest_reads_updates_and_removes(notes):
     words = ("ingest", notes, "--corpus", "mine", "--embedder", "hashing")
+    (notes / "trip.csv").write_text("day,harbour\nMonday,Messina\n")
+    (notes / "photo.png").write_bytes(b"\x89PNG")
     out = call(*words)
-    assert all(part in out for part in ("2 added", "bad.json"))
+    assert all(part in out for part in ("3 added", "bad.json", "skipped .png"))
     (notes / "cat.txt").unlink()
     told = json.loads(call(*words, "--json", "-"))
-    assert (told["removed"], told["unchanged"], told["skipped"][0]["id"]) == (1, 1, "bad.json")
+    assert (told["removed"], told["unchanged"], told["skipped"][0]["id"]) == (1, 2, "bad.json")
     assert "Albatros" in call("ask", "What is the boat called?", "--corpus", "mine", *EXTRACT)
 
 
@@ -161,7 +163,9 @@ def test_a_wish_to_forget_names_the_facts_and_asks_back():
     ("words", "told"),
     [
         (("ask", " "), "empty"),
-        (("ask", "x", "--corpus", "lost"), "no corpus 'lost'"),
+        (("ask", "x", "--corpus", "lost"), "no corpus or folder 'lost'"),
+        (("ask", "x", "--corpus", "./lost"), "name a folder that is here"),
+        (("ingest", "file:///etc/passwd", "--corpus", "x"), "name the path, /etc/passwd"),
         (("ask", "x", "--corpus", "bad.txt"), "bad.txt: a binary file"),
         (("ask", "x", "--config", "demo"), "no conversation"),
         (("ingest", "/no/such/folder", "--corpus", "x"), "no folder or file"),

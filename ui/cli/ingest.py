@@ -1,7 +1,5 @@
 """``stategate ingest``: files and web pages into a corpus."""
 
-from pathlib import Path
-
 import typer
 
 from stategate.graph.config import load_config
@@ -16,6 +14,7 @@ from stategate.stores.corpus.documents import (
     SUFFIXES,
     files_in,
     is_web,
+    local_path,
     read_folder,
     read_web,
 )
@@ -81,7 +80,7 @@ def ingest(settings: IngestSettings) -> None:
 
 def _read(corpus: Corpus, settings: IngestSettings) -> Changes:
     sources, max_bytes = settings.sources, int(settings.max_mb * 1e6)
-    folders = {name: Path(name).expanduser() for name in sources if not is_web(name)}
+    folders = {name: local_path(name) for name in sources if not is_web(name)}
     listed = {name: files_in(folder) for name, folder in folders.items()}  # refuse before any work
     total = Changes()
     count = sum(map(len, listed.values())) + len(sources) - len(folders)
@@ -98,7 +97,7 @@ def _read(corpus: Corpus, settings: IngestSettings) -> Changes:
     if total.read or total.removed:
         return total
     for first in total.skipped:
-        why = f"{first.id}: {first.why} (check the name, or the network)"
-        raise UserError(f"nothing could be read: {why}")
+        fix = " (check the name, or the network)" if is_web(first.id) else ""
+        raise UserError(f"nothing could be read: {first.id}: {first.why}{fix}")
     kinds = " ".join(SUFFIXES)
     raise UserError(f"nothing to read in {', '.join(sources)}: it takes files of {kinds}")

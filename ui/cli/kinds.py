@@ -5,7 +5,7 @@ import inspect
 from pydantic.fields import FieldInfo
 
 from stategate.nodes.protocols import SLOTS
-from stategate.nodes.registry import registry
+from stategate.nodes.registry import registry, suggestion
 from stategate.stores.errors import UserError
 from stategate.stores.settings import JsonFile, Settings, argument
 from stategate.ui.cli.output import say, wrote
@@ -26,7 +26,9 @@ def kinds(settings: KindsSettings) -> None:
     """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
     slot, found = settings.slot, registry()
     if slot is not None and slot not in SLOTS:
-        raise UserError(f"no slot '{slot}': the slots are {', '.join(SLOTS)}")
+        owners = [name for name in SLOTS if slot in found.kinds(name)]
+        hint = f"it is a kind of {owners[0]}: stategate kinds {owners[0]}" if owners else ""
+        raise UserError(f"no slot '{slot}' ({hint or suggestion(slot, SLOTS)})")
     slots = {s: sorted(found.kinds(s).items()) for s in ((slot,) if slot else SLOTS)}
     described = {
         slot: [
