@@ -25,7 +25,7 @@ from stategate.stores.home import home
 from stategate.ui.actions import things
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.context import cuts, render_context
-from stategate.ui.app.tabs.episode import quick
+from stategate.ui.app.tabs.episode import MORE, quick
 from stategate.ui.app.tabs.memory import MemoryTab
 from stategate.ui.app.tabs.runs import ROOTS, RunsTab
 from stategate.ui.app.tabs.settings import as_yaml, config_of, render_kinds
@@ -131,6 +131,19 @@ def test_what_does_not_fit_the_world_is_replaced_and_named():
     assert agents.fitted(load_config("webshop")) == (load_config("webshop"), [])
 
 
+def test_the_world_says_what_follows_it_wherever_it_is_changed():
+    agents = Agents(load_config("ui"))
+    before = load_config("ui", ["llm.kind=openai"])
+    there = before.model_copy(update={"env": agents.of_world("alfworld").env})
+    config, lines = agents.fitted(there, before)
+    own = agents.of_world("alfworld")
+    for slot in ("updater", "context", "actor", "memory", "max_steps"):
+        assert getattr(config, slot) == getattr(own, slot), slot
+    assert (config.llm.kind, lines) == ("openai", [])
+    chosen = there.model_copy(update={"context": load_config("ui", ["context=window"]).context})
+    assert agents.fitted(chosen, before)[0].context.kind == "window"
+
+
 def test_every_kind_is_explained():
     drawn = render_kinds()
     for slot in SLOTS:
@@ -154,7 +167,7 @@ def test_a_thread_is_drawn_with_its_bill(tab: Any, tmp_path: Path) -> None:
     update = tab.open(str(where), ["compress", "window"], 2000)
     assert not update[tab.status]
     assert [row[0] for row in update[tab.summary]] == ["nothing", "compress", "window"]
-    _, _, untouched, compressed, _ = update[tab.table]["data"][-1]
+    _, _, untouched, compressed, _ = update[tab.table]["value"]["data"][-1]
     assert "shortened" in compressed
     assert untouched.partition(": ")[2] != compressed.partition(": ")[2]
     assert "line 1" in drawn(tab, update)
@@ -173,6 +186,17 @@ def test_a_thread_comes_out_of_a_checkpoint_database(tab: Any, where: str) -> No
 
 def test_what_is_wrong_is_told(tab: Any) -> None:
     assert "cannot read" in str(tab.open("nowhere.json", ["compress"], 2000)[tab.status])
+
+
+def test_an_uploaded_file_is_shown_and_one_of_its_threads_is_named(
+    tab: Any, tmp_path: Path
+) -> None:
+    where = tmp_path / "threads.jsonl"
+    where.write_text("".join(json.dumps(thread) + "\n" for thread in (OPENAI[:2], OPENAI)))
+    many = tab.open("", ["compress"], 2000, str(where))
+    assert "'threads.jsonl' there are: 1, 2" in str(many[tab.status]).replace("&#39;", "'")
+    assert many[tab.panel]["visible"] is False
+    assert "line 1" in drawn(tab, tab.open("#2", ["compress"], 2000, str(where)))
 
 
 PLAIN = ["updater.kind=none", "embedder.kind=hashing", "memory=[short_term]"]
@@ -219,10 +243,15 @@ def test_cuts_stand_where_they_were_made():
 
 def test_only_what_fits_the_world_is_offered_each_with_a_hint():
     config = load_config("webshop", PLAIN)
-    actors, contexts = (quick(slot, config)["choices"] for slot in ("actor", "context"))
+    few, all_ = (quick("context", config, is_whole=whole)["choices"] for whole in (False, True))
+    assert few == ["full", "window", "retrieve", "compress", MORE]
+    assert len(all_) > len(few)
+    actors, contexts = (
+        quick(slot, config, is_whole=True)["choices"] for slot in ("actor", "context")
+    )
     assert not {"answer", "extract", "human"} & set(actors)
     assert ("recall" in contexts, "experience" in contexts) == (False, True)
-    assert contexts[:4] == ["full", "window", "compress", "retrieve"]
+    assert contexts[:4] == ["full", "window", "retrieve", "compress"]
     rooms = quick("actor", load_config("alfworld"))["choices"]
     assert "policy" in rooms
     assert not {"rule", "extract"} & set(rooms)

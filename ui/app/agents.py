@@ -24,6 +24,9 @@ from stategate.stores.home import home, new_thread, this_user
 from stategate.stores.progress import Progress
 from stategate.ui.app.guard import bounds
 
+#: What follows the world: each begins with its own.
+_FOLLOW = ("updater", "context", "actor", "memory", "max_steps")
+
 
 class Agents:
     """Builds the graph of a config once; all of them share what was loaded for one."""
@@ -52,13 +55,21 @@ class Agents:
             return base.model_copy(update={"embedder": self.config.embedder})
         return load_config({"env": world, "context": {"kind": "compress"}, "actor": "explore"})
 
-    def fitted(self, config: Config) -> tuple[Config, list[str]]:
-        """Return ``config`` with what cannot work in its world replaced, and a line a replacement."""
+    def fitted(self, config: Config, before: Config | None = None) -> tuple[Config, list[str]]:
+        """Return ``config`` with what cannot work in its world replaced, and a line a replacement.
+
+        In another world than that of ``before``, what is as it was before becomes what the world
+        begins with.
+        """
+        own = self.of_world(config.env.kind)
+        if before is not None and before.env.kind != config.env.kind:
+            kept = [slot for slot in _FOLLOW if getattr(config, slot) == getattr(before, slot)]
+            config = config.model_copy(update={slot: getattr(own, slot) for slot in kept})
         nodes = {"updater": config.updater, "context": config.context, "actor": config.actor}
         misfits = [slot for slot, node in nodes.items() if node.misfit(config.env)]
-        own = self.of_world(config.env.kind).model_dump() if misfits else {}
-        lines = [f"{nodes[s].kind} became {own[s]['kind']}, which fits the world" for s in misfits]
-        values = {**config.model_dump(), **{slot: own[slot] for slot in misfits}}
+        fits = own.model_dump()
+        lines = [f"{nodes[s].kind} became {fits[s]['kind']}, which fits the world" for s in misfits]
+        values = {**config.model_dump(), **{slot: fits[slot] for slot in misfits}}
         return load_config(values), lines
 
     @property
@@ -97,9 +108,14 @@ class Conversation:
         return config.model_copy(update={"llm": models.llm, "embedder": models.embedder})
 
     @property
+    def config(self) -> Config:
+        """The config of the agent that answers."""
+        return self.config_of(self.settings)
+
+    @property
     def graph(self) -> Graph:
         """The graph that answers."""
-        return self._agents(self.config_of(self.settings))
+        return self._agents(self.config)
 
     @property
     def session(self) -> Session:

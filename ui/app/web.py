@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from hmac import compare_digest
 
 import gradio as gr
+from markupsafe import Markup
 from starlette.middleware import Middleware
 
 from stategate.graph.config import Config
@@ -16,6 +17,7 @@ from stategate.ui.app.html import macros
 from stategate.ui.app.tabs.common import QUIET, App, asset, clickable_html
 from stategate.ui.app.tabs.compare import CompareTab
 from stategate.ui.app.tabs.episode import EpisodeTab
+from stategate.ui.app.tabs.episode_view import render_pipeline
 from stategate.ui.app.tabs.memory import MemoryTab
 from stategate.ui.app.tabs.qa import QaTab
 from stategate.ui.app.tabs.runs import RunsTab
@@ -60,7 +62,7 @@ def make_app(agents: Agents) -> gr.Blocks:
             with gr.Tab("Episode", id="episode"):
                 episode = EpisodeTab(app, pipeline)
             with gr.Tab("QA", id="qa") as tab:
-                QaTab(app).wire(tab)
+                QaTab(app, pipeline).wire(tab)
             with gr.Tab("Memory", id="memory") as tab:
                 MemoryTab(agents, tab)
             with gr.Tab("Threads", id="threads"):
@@ -70,6 +72,12 @@ def make_app(agents: Agents) -> gr.Blocks:
             with gr.Tab("Settings", id="settings") as tab:
                 SettingsTab(app, episode, tab, places)
         compare.wire(compare_tab, episode, places)
+
+        def nodes_of(tab: str, chosen: gr.SelectData) -> Markup:
+            workspace, is_asked = app.of(tab), chosen.value == "QA"
+            return render_pipeline(workspace.conversation.config if is_asked else workspace.config)
+
+        places.select(nodes_of, [app.tab], [pipeline], **QUIET)
 
         opened = blocks.load(lambda tab: tab, [app.tab], [app.tab], js=asset("tab.js"), **QUIET)
         loaded = opened.then(episode.load, [app.tab], episode.outputs, **QUIET)

@@ -111,8 +111,9 @@ class Workspace:
 
     @property
     def instruction(self) -> str:
-        """What the running episode asks for."""
-        return self.world.instruction(self.running.values["session"])
+        """What the running episode asks for, "" before there is one."""
+        session = self.session
+        return "" if session is None else self.world.instruction(session.values["session"])
 
     def start(self, task: Mapping[str, object]) -> None:
         """Begin an episode on a thread of its own."""

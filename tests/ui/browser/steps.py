@@ -87,6 +87,11 @@ def act(page, action):
 
 
 def radio(page, selector, option):
+    """Choose an option, behind "more …" if need be."""
+    choices = page.locator(selector)
+    choices.get_by_role("radio").first.wait_for()
+    if not choices.get_by_role("radio", name=option, exact=True).count():
+        choices.get_by_role("radio", name="more …", exact=True).click()
     page.locator(selector).get_by_role("radio", name=option, exact=True).click()
 
 

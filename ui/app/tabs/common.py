@@ -118,8 +118,9 @@ def on_move(method: Callable[..., Updates]) -> Callable[..., Updates]:
 class Move(Generic[T]):
     """A long move, in a thread of its own; where its page is closed it ends there by itself.
 
-    Iterating yields, now and then, what to draw while it goes on: ``label``, or how far it is. A move
-    that ends at once yields nothing: two quick updates of one component reach the page in either order.
+    Iterating yields, now and then, what to draw while it goes on: ``label``, or how far it is. Two quick
+    updates of one component reach the page in either order: a move that ends at once yields nothing, and
+    what is drawn stands for :data:`PATIENCE` seconds.
     """
 
     def __init__(self, label: str, move: Callable[..., T], *args: object) -> None:
@@ -135,8 +136,10 @@ class Move(Generic[T]):
 
     async def __aiter__(self) -> AsyncIterator[Markup]:
         """Yield until the move is over, at most every :data:`PATIENCE` seconds."""
-        while not (await asyncio.wait([self._task], timeout=PATIENCE))[0]:
+        await asyncio.wait([self._task], timeout=PATIENCE)
+        while not self._task.done():
             yield working(self.line)
+            await asyncio.sleep(PATIENCE)
 
     async def changes(self) -> AsyncIterator[Markup]:
         """Yield what to draw, each time that it is something else."""

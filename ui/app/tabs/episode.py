@@ -29,19 +29,24 @@ FIRST_TASK = 3
 LISTED, PATIENCE = 100, 2.0
 #: Kinds that the quick choice leaves out: they need a person, a script, or another actor.
 _NOT_QUICK = ("human", "scripted", "noisy")
-#: Kinds that the quick choice names first.
-_FIRST = ["full", "window", "compress", "retrieve", "recall"]
-_FIRST += ["rule", "search_heuristic", "policy", "chat"]
+#: Kinds that the quick choice shows at once; the others stand behind the last choice.
+_FIRST = {
+    "context": ["full", "window", "retrieve", "compress"],
+    "actor": ["rule", "search_heuristic", "policy", "chat"],
+}
+MORE = "more …"
 
 
-def quick(slot: str, config: Config) -> dict[str, Any]:
+def quick(slot: str, config: Config, *, is_whole: bool = False) -> dict[str, Any]:
     """Return the quick choice of a slot: what this world takes without more settings, and today's."""
     now = (config.context if slot == "context" else config.actor).kind
     kinds = set(registry().fitting(slot, config.env)).difference(_NOT_QUICK)
     kinds = {kind for kind in kinds if works_at_once(slot, kind, config)} | {now}
-    choices = [kind for kind in _FIRST if kind in kinds]
-    choices += sorted(kinds.difference(choices))
-    return {"choices": choices, "value": now, "info": registry().hint(slot, now)}
+    first = [kind for kind in _FIRST[slot] if kind in kinds]
+    others = sorted(kinds.difference(first))
+    if first and not is_whole:
+        others = [*(kind for kind in others if kind == now), MORE]
+    return {"choices": first + others, "value": now, "info": registry().hint(slot, now)}
 
 
 def works_at_once(slot: str, kind: str, config: Config) -> bool:
@@ -124,14 +129,14 @@ class EpisodeTab(common.AgentTab):
         looks_back = workspace.looked_at is not None
         can_step = view.is_open and config.actor.kind != "human"
         return {
-            self.pipeline: render_pipeline(workspace),
+            self.pipeline: render_pipeline(config),
             self.status: common.failed(problem) if problem is not None else "",
             self.trail: view.trail,
             self.page: view.page,
             self.side: view.side,
             self.typed: "" if error is None else gr.update(),
             self.world: config.env.kind,
-            self.task: gr.update(choices=self._tasks(workspace), value=None),
+            self.task: gr.update(choices=self._tasks(workspace), value=workspace.instruction),
             self.context: gr.update(**quick("context", config)),
             self.budget: gr.update(value=limit, maximum=max(2000, limit)),
             self.actor: gr.update(**quick("actor", config)),
@@ -238,14 +243,20 @@ class EpisodeTab(common.AgentTab):
         """Take another world, with the agent that it begins with, and begin a task there."""
 
         def change(workspace: Workspace) -> None:
-            workspace.configure(self.app.agents.of_world(world))
+            before, agents = workspace.config, self.app.agents
+            there = before.model_copy(update={"env": agents.of_world(world).env})
+            workspace.configure(agents.fitted(there, before)[0])
             _open_first(workspace)
 
         return self.move(workspace, change, "opening the world …")
 
     @on_move
-    def swap(self, workspace: Workspace, kind: str, budget: float, actor: str) -> Updates:
-        """Go on with the context builder, budget and actor that the bar says."""
+    async def swap(self, workspace: Workspace, kind: str, budget: float, actor: str) -> Updates:
+        """Go on with the context builder, budget and actor that the bar says, or show more of them."""
+        if MORE in (kind, actor):
+            slot, box = ("context", self.context) if kind == MORE else ("actor", self.actor)
+            yield {box: gr.update(**quick(slot, workspace.config, is_whole=True))}
+            return
 
         def change(workspace: Workspace) -> None:
             context, acting = workspace.config.context, workspace.config.actor
@@ -255,18 +266,28 @@ class EpisodeTab(common.AgentTab):
                 slots["actor"] = {"kind": actor}
             workspace.swap(slots)
 
-        return self.move(workspace, change, "swapping …")
+        async for update in self.move(workspace, change, "swapping …"):
+            yield update
 
-    @on_move
-    def begin(self, workspace: Workspace, chosen: int | str | None = None) -> Updates:
-        """Begin the task that was chosen or written; nothing chosen is any."""
-        tasks = workspace.world.tasks()
-        number = random.randrange(max(len(tasks), 1)) if chosen in (None, "") else chosen
-
+    def _begin(self, workspace: Workspace, chosen: int | str) -> Updates:
         def start(workspace: Workspace) -> None:
-            workspace.start(task_of(number or 0, tasks))
+            workspace.start(task_of(chosen, workspace.world.tasks()))
 
         return self.move(workspace, start, "opening the world …")
+
+    @on_move
+    def begin_any(self, workspace: Workspace) -> Updates:
+        """Begin any task."""
+        return self._begin(workspace, random.randrange(max(len(workspace.world.tasks()), 1)))
+
+    @on_move
+    async def begin(self, workspace: Workspace, chosen: int | str | None) -> Updates:
+        """Begin the task that was chosen or written; a list that one leaves tells its value again."""
+        if chosen in (None, "", workspace.instruction):
+            yield {self.task: workspace.instruction}
+            return
+        async for update in self._begin(workspace, chosen or 0):
+            yield update
 
     def _wire(self) -> None:
         tab, outputs = self.app.tab, self.outputs
@@ -274,7 +295,7 @@ class EpisodeTab(common.AgentTab):
 
         self.world.input(self.enter, [tab, self.world], **how)
         self.task.input(self.begin, [tab, self.task], **how)
-        self.random.click(self.begin, [tab], **how)
+        self.random.click(self.begin_any, [tab], **how)
         self.back.click(self.back_up, [tab], **how)
         self.step.click(self.take_step, [tab], **how)
         self.run.click(self.auto_run, [tab], **how)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from stategate.envs.protocols import Chunk, Observation, View, fill, takes_text, verb_of
+from stategate.graph.config import Config
 from stategate.graph.session import Session
 from stategate.graph.state import read_events
 from stategate.nodes.protocols import BuiltContext, ContextParams
@@ -158,15 +159,14 @@ def render_trail(
     return macros("episode").trail(trail, looked_at, is_over) if trail else Markup("")
 
 
-def render_pipeline(workspace: Workspace) -> Markup:
-    """Draw the agent's nodes in order, each with its slot and its kind, to be clicked for settings."""
-    config, actor = workspace.config, workspace.config.actor
-    is_plain = registry().hint("actor", actor.kind).startswith("no model")
+def render_pipeline(config: Config) -> Markup:
+    """Draw an agent's nodes in order, each with its slot and its kind, to be clicked for settings."""
+    is_plain = registry().hint("actor", config.actor.kind).startswith("no model")
     boxes = [
         ("observe", "env", config.env.kind),
         ("update_state", "updater", config.updater.kind),
         ("build_context", "context", f"{config.context.kind} · {config.context.budget}"),
-        ("act", "actor", actor.kind + (" · no model" if is_plain else "")),
+        ("act", "actor", config.actor.kind + (" · no model" if is_plain else "")),
         ("write_memory", "memory", ", ".join(node.kind for node in config.memory) or "none"),
     ]
     return macros("frame").pipeline(boxes)

@@ -20,6 +20,7 @@ from stategate.ui.app.context import render_context
 from stategate.ui.app.html import brief, empty, macros, note
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_move
+from stategate.ui.app.tabs.episode_view import render_pipeline
 from stategate.ui.app.workspace import Workspace
 
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
@@ -50,8 +51,8 @@ def chat_entries(messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
 class QaTab(common.AgentTab):
     """The tab's components and what they do."""
 
-    def __init__(self, app: App) -> None:
-        self.app = app
+    def __init__(self, app: App, pipeline: gr.HTML) -> None:
+        self.app, self.pipeline = app, pipeline
         contexts = [kind for kind in _CONTEXTS if kind in registry().kinds("context")]
         with gr.Row(elem_classes="sg-agentbar"):
             label = "Corpus (or a folder)"
@@ -89,7 +90,7 @@ class QaTab(common.AgentTab):
             with common.column():
                 self.remembered = gr.HTML(elem_id="sg-remembered")
                 self.sources = gr.HTML(elem_id="sg-sources")
-        self.outputs = [part for part in self.parts() if part not in (self.upload, self.fresh)]
+        self.outputs = self.parts()
 
     @on_event
     def show(self, workspace: Workspace) -> Update:
@@ -186,7 +187,7 @@ class QaTab(common.AgentTab):
     def choose(self, workspace: Workspace, corpus: str, context: str, actor: str) -> Update:
         """Take another corpus, builder or actor."""
         workspace.conversation.choose(corpus=corpus, context=context, actor=actor)
-        return {}
+        return {self.pipeline: render_pipeline(workspace.conversation.config)}
 
     @on_move
     async def add(self, workspace: Workspace, files: list[str] | None) -> Updates:
@@ -202,7 +203,6 @@ class QaTab(common.AgentTab):
         """Connect; ``opened`` is the tab."""
         tab, outputs = self.app.tab, self.outputs
         opened.select(self.show, [tab], outputs, **QUIET)
-        tab.change(self.show, [tab], outputs, **QUIET)
         for puts in (self.send.click, self.question.submit):
             puts(self.ask, [tab, self.question], outputs, **QUIET)
         self.upload.upload(self.add, [tab, self.upload], outputs, **QUIET)
@@ -210,7 +210,7 @@ class QaTab(common.AgentTab):
             begins(self.restart, [tab], outputs, **QUIET)
         bar = [tab, self.corpus, self.context, self.actor]
         for box in (self.corpus, self.context, self.actor):
-            box.input(self.choose, bar, [self.status], **QUIET)
+            box.input(self.choose, bar, [self.status, self.pipeline], **QUIET)
 
 
 def sources_of(context: BuiltContext, chunks: Sequence[Chunk]) -> list[str]:

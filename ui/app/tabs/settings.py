@@ -14,6 +14,7 @@ from stategate.ui.app.html import macros, note
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, button, on_event
 from stategate.ui.app.tabs.episode import EpisodeTab
+from stategate.ui.app.tabs.episode_view import render_pipeline
 from stategate.ui.app.workspace import Workspace
 
 
@@ -61,7 +62,7 @@ class SettingsTab(common.AgentTab):
     @on_event
     def use(self, workspace: Workspace, text: str) -> Update:
         """Give the tab this agent; an episode of the same world begins again with it."""
-        config, replaced = self.app.agents.fitted(self._followed(workspace, config_of(text)))
+        config, replaced = self.app.agents.fitted(config_of(text), workspace.config)
         bounds.require_config(config.model_dump(mode="json"))
         session = workspace.session
         task = dict(session.values.get("episode") or {}) if session is not None else {}
@@ -74,29 +75,20 @@ class SettingsTab(common.AgentTab):
         update: Update = {self.text: written, self.base: written, self.status: applied}
         return {**self._episode.show(workspace), **update}
 
-    def _followed(self, workspace: Workspace, config: Config) -> Config:
-        """Return ``config`` with the new world's own nodes where it is another, and these were kept."""
-        before = workspace.config
-        if config.env.kind == before.env.kind:
-            return config
-        own = self.app.agents.of_world(config.env.kind)
-        slots = ("updater", "context", "actor")
-        kept = [slot for slot in slots if getattr(config, slot) == getattr(before, slot)]
-        return config.model_copy(update={slot: getattr(own, slot) for slot in kept})
-
     @on_event
     def turn_to(self, workspace: Workspace, base: str, event: gr.EventData) -> Update:
         """Open the settings of the node that was clicked in the flow line."""
         kinds = render_kinds(common.chosen(event, "slot"))
         text = as_yaml(workspace.config)
         edit: Update = {} if text == base else {self.text: text, self.base: text}
-        return {self._places: gr.Tabs(selected="settings"), self.kinds: kinds, **edit}
+        pipeline = {self._episode.pipeline: render_pipeline(workspace.config)}
+        return {self._places: gr.Tabs(selected="settings"), self.kinds: kinds, **pipeline, **edit}
 
     def _wire(self, opened: gr.Tab) -> None:
         tab, text = self.app.tab, [self.text, self.base, self.status]
         opened.select(self.show, [tab, self.base], text, **QUIET)
         self.preset.input(self.read, [tab, self.preset], text, **QUIET)
-        turned = [self._places, self.kinds, *text]
+        turned = [self._places, self.kinds, self._episode.pipeline, *text]
         self._episode.pipeline.click(self.turn_to, [tab, self.base], turned, **QUIET)
         outputs = [*text, *self._episode.outputs]
         self.apply.click(self.use, [tab, self.text], outputs, **QUIET)

@@ -1,5 +1,7 @@
 """The Threads tab: any agent's thread, and what each builder would have shown call by call."""
 
+from pathlib import Path
+
 import gradio as gr
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -26,11 +28,12 @@ _METRICS = {
     "needs": "values needed",
     "readable_needs": "of these readable",
     "tool_needs": "needed from results alone",
-    "tool_readable": "share readable",
+    "tool_readable": "readable of those",
     "recalls": "recalls to mend it",
 }
-_MOST = 300  # characters of a message that a cell shows
-_HINT = "A JSON file, or a checkpoint database and a thread (agent.sqlite#thread-1)"
+_MOST, _WIDE = 300, 1070  # characters of a message that a cell shows; pixels of all builders
+_HINT = "A JSON file or a checkpoint database; #2 or #thread-1 after it names one of its threads"
+_UPLOAD, _FILES = "Upload a file", [".json", ".jsonl", ".gz", ".sqlite", ".db"]
 
 
 #: What one browser tab looks at: a thread, and how each builder reads it.
@@ -46,7 +49,7 @@ class ThreadsTab(common.Tab):
                 "File, or database#thread", "msg-where", 260, scale=3, info=_HINT
             )
             self.kinds = choice(
-                "Builders to compare with none",
+                "Builders to compare with the untouched thread",
                 "msg-kinds",
                 choices=_KINDS,
                 value=["compress"],
@@ -56,20 +59,33 @@ class ThreadsTab(common.Tab):
             self.budget = gr.Number(
                 8000, label="Budget (tokens)", elem_id="sg-msg-budget", precision=0, minimum=100
             )
-        self.open_button = button("Show", "msg-open", 90, variant="primary")
+        with gr.Row(elem_classes="sg-controls"):
+            self.open_button = button("Show", "msg-open", 90, variant="primary")
+            self.upload = gr.UploadButton(
+                _UPLOAD,
+                elem_id="sg-msg-upload",
+                file_types=_FILES,
+                size="md",
+                scale=0,
+                min_width=150,
+            )
         self.status = gr.HTML(elem_id="sg-msg-status")
         with gr.Column(visible=False) as self.panel:
             models = " and ".join(BILLERS.values())
             label = (
                 f"The whole thread, billed by the rules of prefix caching at the rates of {models}"
             )
-            self.summary = frame("msg-summary", label, ["builder", *_METRICS.values()])
+            heads = ["builder", *_METRICS.values()]
+            self.summary = frame("msg-summary", label, heads, column_widths=[110] * len(heads))
             self.call = gr.Slider(1, 2, value=1, step=1, label="Call", elem_id="sg-msg-slider")
             self.table = frame("msg-call", "Each message as each builder shows it", ["#"])
         self.state = gr.State(None)
-        outputs, inputs = self.parts(), [self.where, self.kinds, self.budget]
+        outputs, how = self.parts(), [self.kinds, self.budget, self.upload]
         for opens in (self.open_button.click, self.where.submit):
-            opens(self.open, inputs, outputs, **QUIET)
+            opens(self.open, [self.where, *how], outputs, **QUIET)
+        self.upload.upload(lambda: "", None, [self.where], **QUIET).then(
+            self.open, [self.where, *how], outputs, **QUIET
+        )
         for looks in (self.call.release, self.call.change):
             looks(self.look, [self.state, self.call], [self.table, self.status], **QUIET)
 
@@ -78,11 +94,20 @@ class ThreadsTab(common.Tab):
         return {self.panel: gr.update(visible=False), self.state: None}
 
     @on_event
-    def open(self, where: str | None, kinds: list[str], budget: float) -> Update:
-        """Read the thread and let every builder read it; show the last call."""
-        if not (where or "").strip():
-            raise UserError("name a file of messages, or a database and a thread")
-        messages = read_messages(bounds.require_place((where or "").strip()))
+    def open(
+        self, where: str | None, kinds: list[str], budget: float, uploaded: str | None = None
+    ) -> Update:
+        """Read the thread and let every builder read it; show the last call.
+
+        ``where`` names a file; nothing, or a thread alone (``#2``), is the uploaded one.
+        """
+        place = (where or "").strip()
+        if uploaded and place[:1] in ("", "#"):
+            messages = _of_upload(uploaded, place)
+        elif place:
+            messages = read_messages(bounds.require_place(place))
+        else:
+            raise UserError("name a file of messages or a database, or upload a file")
         # Messages need names to be followed through a builder; an export often has none.
         messages = [
             m if m.id else m.model_copy(update={"id": f"m{i}"}) for i, m in enumerate(messages)
@@ -94,6 +119,9 @@ class ThreadsTab(common.Tab):
         return {
             self.state: (messages, replays),
             self.panel: gr.update(visible=True),
+            self.upload: gr.update(
+                label=f"Uploaded: {Path(uploaded).name}" if uploaded else _UPLOAD
+            ),
             self.summary: [
                 [one.kind, *(f"{bill[metric]:,.4g}" for metric in _METRICS)]
                 for one, bill in zip(replays, bills, strict=True)
@@ -118,7 +146,17 @@ class ThreadsTab(common.Tab):
             [place + 1, message.type, *(_shown(reading, message, place) for reading in readings)]
             for place, message in enumerate(history)
         ]
-        return {self.table: {"headers": ["#", "role", *heads], "data": rows}}
+        table = {"headers": ["#", "role", *heads], "data": rows}
+        width = max(_WIDE // len(heads), 260)  # all builders side by side, where there is room
+        return {self.table: gr.update(value=table, column_widths=[44, 80, *[width] * len(heads)])}
+
+
+def _of_upload(path: str, thread: str) -> list[BaseMessage]:
+    """Return the messages of an uploaded file; a mistake names it as the person does."""
+    try:
+        return read_messages(path + thread)
+    except UserError as error:
+        raise UserError(str(error).replace(path, Path(path).name)) from None
 
 
 def _shown(reading: Reading, message: BaseMessage, place: int) -> str:
