@@ -118,9 +118,9 @@ def on_move(method: Callable[..., Updates]) -> Callable[..., Updates]:
 class Move(Generic[T]):
     """A long move, in a thread of its own; where its page is closed it ends there by itself.
 
-    Iterating yields, now and then, what to draw while it goes on: ``label``, or how far it is. Two quick
-    updates of one component reach the page in either order: a move that ends at once yields nothing, and
-    what is drawn stands for :data:`PATIENCE` seconds.
+    Iterating yields, now and then, what to draw while it goes on: ``label``, or how far it is. Two
+    quick updates of one component reach the page in either order: a move that ends at once yields
+    nothing, and what is drawn stands for :data:`PATIENCE` seconds.
     """
 
     def __init__(self, label: str, move: Callable[..., T], *args: object) -> None:

@@ -17,7 +17,7 @@ from stategate.stores.corpus.corpus import Changes, corpus_names
 from stategate.stores.corpus.documents import SUFFIXES
 from stategate.ui.app.agents import Conversation
 from stategate.ui.app.context import render_context
-from stategate.ui.app.html import brief, empty, macros, note
+from stategate.ui.app.html import brief, day, empty, macros, note
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_move
 from stategate.ui.app.tabs.episode_view import render_pipeline
@@ -129,14 +129,12 @@ class QaTab(common.AgentTab):
         return macros("parts").muted(costs) + macros("parts").muted(read) + context
 
     def _remembered(self, talk: Conversation) -> Markup:
-        """Draw the newest facts of long-term memory; those that the last answer was made from first."""
+        """Draw the newest facts of long-term memory: those that the last answer quotes first."""
         place = self.app.agents.memory
         facts = place.open().facts(place.owner)[::-1]
-        pieces = talk.last.context.pieces if talk.last is not None else ()
-        read = {piece.id for piece in pieces if piece.kind == "fact" and piece.text}
-        facts.sort(key=lambda fact: (fact.valid_to is not None, f"fact:{fact.id}" not in read))
-        texts = [fact.text if fact.valid_to is None else f"{fact.text} (ended)" for fact in facts]
-        rows = [(t, f"fact:{f.id}" in read) for t, f in zip(texts[:_FACTS], facts, strict=False)]
+        said = talk.last.decision.action if talk.last is not None else ""
+        facts.sort(key=lambda fact: (fact.text not in said, fact.valid_to is not None))
+        rows = [(f.text, f.text in said, day(f.valid_to)) for f in facts[:_FACTS]]
         return macros("parts").remembered(rows, len(facts))
 
     @on_move

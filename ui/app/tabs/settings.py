@@ -81,8 +81,8 @@ class SettingsTab(common.AgentTab):
         kinds = render_kinds(common.chosen(event, "slot"))
         text = as_yaml(workspace.config)
         edit: Update = {} if text == base else {self.text: text, self.base: text}
-        pipeline = {self._episode.pipeline: render_pipeline(workspace.config)}
-        return {self._places: gr.Tabs(selected="settings"), self.kinds: kinds, **pipeline, **edit}
+        edit |= {self.kinds: kinds, self._episode.pipeline: render_pipeline(workspace.config)}
+        return {self._places: gr.Tabs(selected="settings"), **edit}
 
     def _wire(self, opened: gr.Tab) -> None:
         tab, text = self.app.tab, [self.text, self.base, self.status]
