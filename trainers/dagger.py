@@ -19,13 +19,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from stategate.nodes.act.policy import (
-    Encoded,
-    Encoder,
-    load_scorer,
-    make_scorer,
-    shipped_encoder,
-)
+from stategate.nodes.act.policy import Encoded, Encoder, load_scorer, make_scorer, shipped_encoder
 from stategate.stores.errors import UserError
 from stategate.stores.runs import mean, with_errors
 from stategate.trainers.collect import load_course

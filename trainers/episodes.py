@@ -22,6 +22,7 @@ from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource
 from stategate.nodes.write_memory.short_term import ShortTerm
+from stategate.nodes.write_memory.trace import events_of
 from stategate.stores.errors import UserError
 from stategate.stores.files import read_yaml
 from stategate.stores.traces import Event, Trajectory, read_trajectories
@@ -160,7 +161,7 @@ class Walk:
         #: Every action so far with the page that it led to, the first page with "".
         self.past: list[tuple[str, str]] = [("", self.page.text)]
         self.step = 0
-        self._events = [Event("OBS", self.page.text, 0)]
+        self._events: list[Event] = []
         self._actions = [self.page.actions]
 
     def goes_on(self, max_steps: int) -> bool:
@@ -187,12 +188,12 @@ class Walk:
 
     def take(self, action: str) -> None:
         """Take ``action``, and remember it with the page that it leads to."""
-        before, t = self.page, self.step
+        before = self.page
         self.session, self.page = self.world.step(self.session, action)
         record = StepRecord(
             thread_id="walk",
             episode_id="walk",
-            step=t,
+            step=self.step,
             task={},
             instruction=self.instruction,
             observation=before,
@@ -203,12 +204,7 @@ class Walk:
         )
         self.memory = tuple(self._readers.remember(record) or ())
         self.past.append((action, self.page.text))
-        self._events.append(Event("ACT", action, t))
-        if self.page.done:
-            self._events += [Event("REWARD", str(self.page.reward), t)]
-            self._events += [Event("OBS", self.page.text, t), Event("DONE", "", t)]
-        else:
-            self._events.append(Event("OBS", self.page.text, t + 1))
+        self._events += events_of(record)
         self._actions.append(self.page.actions)
         self.step += 1
 

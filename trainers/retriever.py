@@ -137,15 +137,15 @@ def _page(
     """Return the rows of a page's chunks, the right one first, and their features (m, k)."""
     if choice.action not in choice.page.actions:
         return None
-    chunks = [c for c in view.chunks(choice.page) if c.role != "frame" and describe(view, c)]
+    chunks = [c for c in view.chunks(choice.page) if c.role != "frame" and describe(c)]
     right = next((j for j, c in enumerate(chunks) if choice.action in c.actions), None)
     if right is None:
         return None
     trajectory = episode.trajectory
     done = done_in(trajectory.events[: choice.before])
-    features = match(view, trajectory.instruction, chunks, done)
+    features = match(trajectory.instruction, chunks, done)
     order = [right, *(j for j in range(len(chunks)) if j != right)]
-    rows = torch.tensor([table.add(describe(view, chunks[j])) for j in order])
+    rows = torch.tensor([table.add(describe(chunks[j])) for j in order])
     return rows, torch.from_numpy(features[order])
 
 

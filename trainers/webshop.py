@@ -24,7 +24,7 @@ from typing import Any
 from stategate.envs.protocols import Observation, Session
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import Product
-from stategate.envs.webshop.goals import goal_of
+from stategate.envs.webshop.goals import draw_limit, goal_of
 from stategate.envs.webshop.pages import PER_PAGE, SEARCH
 from stategate.envs.webshop.reward import score
 from stategate.envs.webshop.view import OPENED
@@ -50,9 +50,8 @@ class Practice:
     """``world`` has the made goals after its own; the lists hold goal numbers, by product apart."""
 
     world: WebShop
-    training: tuple[int, ...]
-    heldout: tuple[int, ...]
-    made_heldout: tuple[int, ...]
+    training: Sequence[int]
+    heldout: Sequence[int]
 
 
 def practice(
@@ -74,7 +73,6 @@ def practice(
     heldout = [i for i in real if shop.goals[i]["asin"] in held_out]
     world = copy.copy(shop)
     world.goals = list(shop.goals)
-    made_heldout: list[int] = []
     tested = {goal["asin"] for goal in shop.goals} - set(products)
     further = _properties(shop, tested)
     for product in shop.products.values():
@@ -86,7 +84,7 @@ def practice(
             if product.asin not in products
             else product.asin in held_out
         )
-        side = made_heldout if is_held else training
+        side = heldout if is_held else training
         texts = [text.lower() for text in (product.name, *product.bullets, product.description)]
         more = [
             text
@@ -98,9 +96,9 @@ def practice(
             also = own.sample(more, min(len(more), own.randint(0, _FURTHER)))
             side.append(len(world.goals))
             world.goals.append(make_goal(product, shop.prices[product.asin], rng, also))
-    for words, goals in ((wording, training), (exam, (*heldout, *made_heldout))):
+    for words, goals in ((wording, training), (exam, heldout)):
         reword(world, goals, words, seed, rng)
-    return Practice(world, tuple(training), tuple(heldout), tuple(made_heldout))
+    return Practice(world, training, heldout)
 
 
 def reword(
@@ -147,10 +145,8 @@ def make_goal(
         name: rng.choice(values) for name, values in sorted(product.options.items()) if values
     }
     described = ", and ".join(f"{name}: {value}" for name, value in options.items())
-    limits = [10.0 * i for i in range(1, 100) if 10.0 * i > price][:4]
-    limit = max(rng.sample(limits, 2)) if len(limits) > 1 else 1_000_000.0
-    text += f" with {described}" if described else ""
-    text += f", and price lower than {limit:.2f} dollars" if limit < 1_000_000.0 else ""
+    limit, limit_text = draw_limit(price, rng)
+    text += f"{' with ' + described if described else ''}{limit_text}"
     return goal_of(product, text, attributes, limit, options)
 
 
@@ -230,7 +226,7 @@ def _first(world: WebShop, number: int, text: str, query: str) -> int:
     return next(places, PER_PAGE * _PAGES) // PER_PAGE
 
 
-_SHOWN = 110  # goals to develop with
+_LOOK_ALIKES = 110  # goals to develop with
 _ACTORS = (
     "rule",
     "rule:threshold=0",
@@ -251,14 +247,14 @@ def course(data: str, seed: int) -> Course:
     }
     plan = plans[MODES[0]]
     developing = plan.world.ranges["developing"]
-    shown_goals = random.Random(seed).sample(developing, min(_SHOWN, len(developing)))
+    look_alikes = random.Random(seed).sample(developing, min(_LOOK_ALIKES, len(developing)))
     for one in plans.values():
-        reword(one.world, shown_goals, "develop", seed)
+        reword(one.world, look_alikes, "develop", seed)
     return Course(
         WebShopEnv(),
         {mode: one.world for mode, one in plans.items()},
         [{"goal": goal} for goal in plan.training],
-        [{"goal": goal} for goal in (*plan.heldout, *plan.made_heldout, *shown_goals)],
+        [{"goal": goal} for goal in (*plan.heldout, *look_alikes)],
         good_actions,
         _ACTORS,
         lambda task: plan.world.group_of(task["goal"]),

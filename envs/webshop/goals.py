@@ -31,7 +31,7 @@ def synthetic_goals(
     for product in catalogue.products.values():
         if product.instruction is None or not product.instruction_attributes:
             continue
-        limit, text = _limit(prices[product.asin], rng)
+        limit, text = draw_limit(prices[product.asin], rng)
         names = sorted(product.options)
         for values in itertools.product(*(product.options[name] for name in names)):
             options = dict(zip(names, values, strict=True))
@@ -62,7 +62,7 @@ def human_goals(
                 attributes = tuple(wish["instruction_attributes"])
                 wished, options = str(wish["instruction"]), wish["instruction_options"]
             if attributes:
-                limit, text = _limit(prices[product.asin], rng)
+                limit, text = draw_limit(prices[product.asin], rng)
                 goal = goal_of(product, wished.strip(".") + text, attributes, limit, options)
                 goals.append({**goal, "weight": 1})
     random.Random(_SHUFFLE_SEED).shuffle(goals)
@@ -120,7 +120,8 @@ def ranges(goals: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
     }
 
 
-def _limit(price: float, rng: random.Random) -> tuple[float, str]:
+def draw_limit(price: float, rng: random.Random) -> tuple[float, str]:
+    """Return a price limit above ``price`` in dollars, and how a goal's text states it."""
     limits = [limit for limit in _LIMITS if limit > price][:4]
     if len(limits) < 2:
         return _NO_LIMIT, ""

@@ -27,12 +27,7 @@ from stategate.nodes.protocols import (
     WorldProfile,
 )
 from stategate.nodes.resources import Resources
-from stategate.stores.assets.weights import (
-    load_trained,
-    read_meta,
-    require_match,
-    small_inference,
-)
+from stategate.stores.assets.weights import load_trained, read_meta, require_match, small_inference
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
 

@@ -62,15 +62,15 @@ def assemble(
     ids = {chunk.id for chunk in visible} | pinned
     instruction = instruction_piece(request)
     remaining = request.budget - instruction.tokens_after
-    page_pieces, used = _page(request, page, ids, scores, remaining)
+    page_pieces, used = _page(page, ids, scores, remaining)
     chosen = [chunk for chunk in page if chunk.id in ids]
     tail = _tail(request, chosen, history, max(remaining // 4, remaining - used))
     remaining -= size_of(tail)
     if used > remaining:
-        page_pieces, used = _page(request, page, ids, scores, remaining)
+        page_pieces, used = _page(page, ids, scores, remaining)
     extra = newest_within(events, remaining - used)
     spare = remaining - used - size_of(extra)
-    lines = [(chunk, render(request.view, chunk)) for chunk in past]
+    lines = [(chunk, render(chunk)) for chunk in past]
     steps = [page_piece(c, line, line, scores.get(c.id)) for c, line in lines if c.id in ids]
     before = headed(line_piece("past", "past", "So far:\n", spare), steps, spare)
     visible_ids = {piece.id for piece in before}
@@ -168,11 +168,7 @@ def _stretches(fragments: Sequence[Fragment]) -> Iterator[tuple[int, bool]]:
 
 
 def _page(
-    request: ContextRequest,
-    page: Sequence[Chunk],
-    ids: set[str],
-    scores: Mapping[str, float],
-    room: int,
+    page: Sequence[Chunk], ids: set[str], scores: Mapping[str, float], room: int
 ) -> tuple[list[Piece], int]:
     """Cut the page's chunks to ``room`` tokens, top first; return pieces and tokens."""
     pieces: list[Piece] = []
@@ -181,7 +177,7 @@ def _page(
     for chunk in page:
         if chunk.role == "past":
             continue
-        whole = render(request.view, chunk)
+        whole = render(chunk)
         visible = fit(whole, room - used) if chunk.id in ids and not is_full else []
         piece = page_piece(chunk, whole, visible, scores.get(chunk.id))
         is_full = is_full or (chunk.id in ids and piece.tokens_after < piece.tokens_before)

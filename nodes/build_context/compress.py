@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from stategate.envs.protocols import Chunk
-from stategate.nodes.build_context.assemble import (
-    FramedContext,
-    assemble,
-    built,
-    page_piece,
-)
+from stategate.nodes.build_context.assemble import FramedContext, assemble, built, page_piece
 from stategate.nodes.build_context.detail import (
     Ladder,
     chunk_ladder,
@@ -86,18 +81,17 @@ def squeeze(request: ContextRequest, whole: BuiltContext, allowed: int) -> Built
     ``request.budget``; only the bare affordances may exceed that.
     """
     chunks = {chunk.id: chunk for chunk in request.source.all()}
-    page = list(chunks.values())
     is_partial = request.profile.partially_observed
     ladders = _ladders(request, whole.pieces, chunks)
     chosen: list[set[int]] = [set() for _ in ladders]
-    show = partial(_context_of, request, whole.pieces, ladders, chosen, chunks)
+    show = partial(_context_of, whole.pieces, ladders, chosen, chunks)
     bare = show()
     if bare.tokens >= request.budget:
         return replace(bare, over_budget=bare.tokens > request.budget)
     order = _order(whole.pieces, ladders, chunks)
     # Of a short page nearly all is needed anyway: a share of it would leave nothing of what is asked.
     needed = bare.tokens + sum(cost for tier, _, cost, *_ in order if tier < 0)
-    is_alone = not is_partial and all(chunk.role != "entry" for chunk in page)
+    is_alone = not is_partial and all(chunk.role != "entry" for chunk in chunks.values())
     room = _VERDICT if is_alone else _DETAIL
     detail_limit = max(allowed, min(request.budget, needed + room))
     added: list[tuple[int, int]] = []
@@ -164,7 +158,7 @@ def _ladders(
         if piece.kind == "instruction":
             ladder = instruction_ladder(piece)
         elif piece.id in chunks:
-            ladder = chunk_ladder(view, chunks[piece.id], focus)
+            ladder = chunk_ladder(chunks[piece.id], focus)
         elif piece.kind == "past":
             ladder = plain_ladder([lead(LEGEND)], -1)
         elif piece.kind != "history":
@@ -181,7 +175,6 @@ def _ladders(
 
 
 def _context_of(
-    request: ContextRequest,
     pieces: Sequence[Piece],
     ladders: Sequence[Ladder],
     chosen: Sequence[set[int]],
@@ -194,10 +187,10 @@ def _context_of(
         fragments = ladder.show(places)
         if piece.id in chunks and piece.kind != "instruction":  # a world may call a chunk so, too
             chunk = chunks[piece.id]
-            fragments = marked(fragments, done) if done else fragments
+            fragments = marked(fragments, done)
             if piece.kind not in FRAME:  # what is left of a line may begin as lines of the frame do
                 fragments = list(shielded(fragments))
-            visible.append(page_piece(chunk, render(request.view, chunk), fragments, None))
+            visible.append(page_piece(chunk, render(chunk), fragments, None))
         else:
             text = text_of(fragments)
             size = count_tokens(text)

@@ -21,7 +21,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from stategate.envs.protocols import Chunk, Fragment, FragmentRole, View
+from stategate.envs.protocols import Chunk, Fragment, FragmentRole
 from stategate.nodes.protocols import Piece
 from stategate.nodes.retrieval.align import Focus, headed, parts_of, stretches, word_runs
 from stategate.nodes.retrieval.page import ARROW, BREAK, lead, render, text_of
@@ -80,13 +80,13 @@ class Ladder:
         return visible if visible[-1].text.endswith("\n") else [*visible, BREAK]
 
 
-def chunk_ladder(view: View, chunk: Chunk, focus: Focus) -> Ladder:
+def chunk_ladder(chunk: Chunk, focus: Focus) -> Ladder:
     """Return the ladder of a chunk's rendering, each fragment split as its role allows."""
     if chunk.role == "past":
         return _past_ladder(chunk, focus)
     ladder = Ladder()
     title_words: set[int] = set()
-    for fragment in render(view, chunk):
+    for fragment in render(chunk):
         if fragment.action is not None:
             ladder.add(fragment)
             continue

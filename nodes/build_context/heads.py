@@ -63,7 +63,7 @@ class Retrieve(FramedContext):
             scores = np.array([score for _, score in candidates], dtype=np.float64)
             if chunks and weights.any():
                 done = done_in(request.events)
-                scores += match(request.view, request.instruction, chunks, done) @ weights
+                scores += match(request.instruction, chunks, done) @ weights
             top = [chunks[i] for i in np.argsort(-scores, kind="stable")[: self.top_k]]
             by_id = {chunk.id: float(s) for chunk, s in zip(chunks, scores, strict=True)}
             return assemble(request, top, by_id, history=self.history)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stategate.envs.protocols import ANSWER, Chunk, Fragment, View
+from stategate.envs.protocols import ANSWER, Chunk, Fragment
 from stategate.language.dates import resolved
 from stategate.language.utterance import content_of, is_forgetting, read_utterance
 from stategate.language.words import FUNCTION_WORDS
@@ -134,7 +134,7 @@ class ConversationContext(ContextParams):
                 memory = remembered_pieces(self.memory, store, resources, query, room)
                 left -= size_of(memory)
             ranked = find(request, query)
-            passages = _passages(request.view, ranked, self.top_k, left, best_last)
+            passages = _passages(ranked, self.top_k, left, best_last)
             pieces = [*history, *memory, *passages, *wishes, question]
             # What the page offers and nothing here shows: the audit is complete.
             known = {a for piece in pieces for a in (*piece.actions, *piece.dropped_actions)}
@@ -200,7 +200,7 @@ def _question(asked: str, about: str, request: ContextRequest) -> tuple[Piece, i
 
 
 def _passages(
-    view: View, ranked: Sequence[tuple[Chunk, float]], shown: int, room: int, best_last: bool
+    ranked: Sequence[tuple[Chunk, float]], shown: int, room: int, best_last: bool
 ) -> list[Piece]:
     """Quote the first ``shown`` passages, best first while there is room; one is cut where it ends.
 
@@ -210,7 +210,7 @@ def _passages(
     is_full = False
     for place, (chunk, score) in enumerate(ranked):
         number = min(shown, len(ranked)) - place if best_last else place + 1
-        whole, title = chunk.text or describe(view, chunk), str(chunk.data.get("title", ""))
+        whole, title = chunk.text or describe(chunk), str(chunk.data.get("title", ""))
         quoted = quote(number, title, whole)
         visible = quoted
         if is_full or place >= shown:

@@ -120,7 +120,7 @@ class Rico(ConversationContext):
             passages = self.candidates_for(request, query, self.candidates, resources)
             chunks = [chunk for chunk, _ in passages if chunk.text.strip()]
             titles = [one_line(str(chunk.data.get("title") or "")) for chunk in chunks]
-            texts = [one_line(describe(request.view, chunk)) for chunk in chunks]
+            texts = [one_line(describe(chunk)) for chunk in chunks]
             documents = [Document(*pair) for pair in zip(titles, texts, strict=True)]
             asked = one_line(query) or "What is this about?"
             weighed = weigh(asked, documents, memory, lambda: resources.embedder, self.fuse_with)

@@ -46,9 +46,7 @@ _STEPS = 8  # how finely words are told apart by what they tell
 FEATURES = ("asked words", "next choice", "next entry", "beyond the limit", "done before")
 
 
-def match(
-    view: View, instruction: str, chunks: Sequence[Chunk], done: Collection[str]
-) -> NDArray[np.float32]:
+def match(instruction: str, chunks: Sequence[Chunk], done: Collection[str]) -> NDArray[np.float32]:
     """Return features (n, len(FEATURES)) of ``chunks``, in page order; ``done`` are past actions.
 
     Sentence embeddings hardly tell look-alike entries apart, nor which choice is still to be made.
@@ -62,15 +60,15 @@ def match(
     total = float(weights.sum()) or 1.0
     features = np.zeros((len(chunks), len(FEATURES)), dtype=np.float32)
     for i, chunk in enumerate(chunks):
-        cover = np.asarray(covered(parsed, describe(view, chunk)), dtype=np.float32)
+        cover = np.asarray(covered(parsed, describe(chunk)), dtype=np.float32)
         features[i, 0] = float(weights @ cover) / total if len(weights) else 0.0
         features[i, 3] = float(
-            chunk.role == "entry" and any(is_excluded(parsed, f) for f in render(view, chunk))
+            chunk.role == "entry" and any(is_excluded(parsed, f) for f in render(chunk))
         )
         features[i, 4] = float(chunk.role == "entry" and _is_open(chunk, done))
     waiting = [
         i
-        for i, choice in choice_scores(view, instruction, chunks).items()
+        for i, choice in choice_scores(instruction, chunks).items()
         if _is_waiting(chunks[i], choice, done)
     ]
     for place, i in enumerate(waiting):
@@ -80,7 +78,7 @@ def match(
         for i, c in enumerate(chunks)
         if c.role == "entry" and not features[i, 3] and not features[i, 4]
     ]
-    scores = entry_scores(parsed, [title_of(view, chunks[i]) for i in fresh])
+    scores = entry_scores(parsed, [title_of(chunks[i]) for i in fresh])
     order = sorted(range(len(fresh)), key=lambda k: _PLACE_COST * k - scores[k])
     for place, k in enumerate(order):
         features[fresh[k], 2] = 1 / (1 + place)
@@ -104,16 +102,16 @@ def word_weights(parsed: ParsedInstruction, titles: Sequence[str]) -> NDArray[np
     return np.asarray(np.asarray(parsed.matters) * rarity, dtype=np.float32)
 
 
-def title_of(view: View, chunk: Chunk) -> str:
+def title_of(chunk: Chunk) -> str:
     """Return the title of an entry, as the prompt would show it."""
-    return "".join(f.text for f in render(view, chunk) if f.role == "title")
+    return "".join(f.text for f in render(chunk) if f.role == "title")
 
 
-def choice_scores(view: View, instruction: str, chunks: Sequence[Chunk]) -> dict[int, ChoiceScores]:
+def choice_scores(instruction: str, chunks: Sequence[Chunk]) -> dict[int, ChoiceScores]:
     """Return the instruction's scores for each choice on a page, by the place of its chunk."""
     places = [i for i, chunk in enumerate(chunks) if chunk.choice is not None]
     choices = [chunks[i].choice for i in places]
-    title = " ".join(title_of(view, chunk) for chunk in chunks if chunk.role == "subject")
+    title = " ".join(title_of(chunk) for chunk in chunks if chunk.role == "subject")
     named = tuple((c.name, tuple(c.values)) for c in choices if isinstance(c, Choice))
     return dict(zip(places, score_choices(instruction, named, title), strict=True))
 
@@ -232,12 +230,12 @@ def focus_on(
         return Focus(things=things, words=things | values)
     parsed = parse(instruction)
     entries = [chunk for chunk in chunks if chunk.role == "entry"]
-    rivals, worth = _rivals(view, parsed, entries)
+    rivals, worth = _rivals(parsed, entries)
     running = [
         stretch
         for chunk in chunks
         if chunk.role == "text"
-        for fragment in render(view, chunk)
+        for fragment in render(chunk)
         if fragment.action is None and fragment.role == "text"
         for line in fragment.text.splitlines()
         for stretch in stretches(headed(line)[1])
@@ -246,7 +244,7 @@ def focus_on(
 
 
 def _rivals(
-    view: View, parsed: ParsedInstruction, entries: Sequence[Chunk]
+    parsed: ParsedInstruction, entries: Sequence[Chunk]
 ) -> tuple[frozenset[str], tuple[float, ...]]:
     """Return the best-scored entries and how well (0 to 1) each token tells their titles apart.
 
@@ -255,9 +253,9 @@ def _rivals(
     fresh = [
         chunk
         for chunk in entries
-        if not chunk.is_visited and not any(is_excluded(parsed, f) for f in render(view, chunk))
+        if not chunk.is_visited and not any(is_excluded(parsed, f) for f in render(chunk))
     ]
-    titles = [title_of(view, chunk) for chunk in fresh]
+    titles = [title_of(chunk) for chunk in fresh]
     worth = word_weights(parsed, titles)
     title_words = set().union(*(_goal_places(parsed, title) for title in titles))
     top = max((float(worth[i]) for i in title_words), default=1.0)
@@ -280,11 +278,9 @@ def clarity(
     if not len(weights) or weights.max() < _SURE:
         return 0.0
     cover = np.zeros_like(weights)
-    for title in (title_of(view, chunk) for chunk in chunks if chunk.role in ("entry", "subject")):
+    for title in (title_of(chunk) for chunk in chunks if chunk.role in ("entry", "subject")):
         cover = np.maximum(cover, covered(parsed, title))
-    choices = [
-        choice for choice in choice_scores(view, instruction, chunks).values() if choice.values
-    ]
+    choices = [choice for choice in choice_scores(instruction, chunks).values() if choice.values]
     for choice in choices:
         for place, quality in zip(
             choice.spans[choice.best].places, choice.spans[choice.best].quality, strict=False

@@ -36,7 +36,6 @@ class PageSource:
     def __init__(
         self, view: View, observation: Observation, embedder: Callable[[], Embedder]
     ) -> None:
-        self._view = view
         self._chunks = tuple(view.chunks(observation))
         self._embedder = embedder
 
@@ -52,9 +51,7 @@ class PageSource:
 
     def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
         """Return the ``k`` chunks nearest to ``vector`` by cosine; ties keep page order."""
-        return nearest(
-            self._chunks, lambda chunk: describe(self._view, chunk), self._embedder, vector, k
-        )
+        return nearest(self._chunks, describe, self._embedder, vector, k)
 
 
 def nearest(
@@ -75,7 +72,7 @@ def nearest(
 
 
 @lru_cache(maxsize=4096)
-def render(view: View, chunk: Chunk) -> tuple[Fragment, ...]:
+def render(chunk: Chunk) -> tuple[Fragment, ...]:
     """Return the prompt line(s) of ``chunk``, ending in a line break (() if there is nothing)."""
     fragments = shielded(fragments_of(chunk))
     if not any(fragment.text.strip() for fragment in fragments):
@@ -93,9 +90,9 @@ def text_of(fragments: Sequence[Fragment]) -> str:
     return "".join(fragment.text for fragment in fragments)
 
 
-def describe(view: View, chunk: Chunk) -> str:
+def describe(chunk: Chunk) -> str:
     """Return ``chunk`` as the text that embedders see: its prompt lines."""
-    return text_of(render(view, chunk)).strip() or chunk.text.strip()
+    return text_of(render(chunk)).strip() or chunk.text.strip()
 
 
 def past_chunks(events: Sequence[Event]) -> list[Chunk]:

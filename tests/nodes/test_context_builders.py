@@ -145,7 +145,7 @@ def test_what_competes_can_be_compared_by_what_is_shown(pages):
         for piece in _build(request, 2000, ratio=0.35).pieces:
             if piece.id not in chunks:
                 continue
-            title, shown = title_of(VIEW, chunks[piece.id]).split(), piece.text.split()
+            title, shown = title_of(chunks[piece.id]).split(), piece.text.split()
             said: set[int] = set()
             tiers = [(asked.title_tier(chunks[piece.id], word, said), word) for word in title]
             kept = [tier for tier, word in tiers if tier < 3 and word in shown]

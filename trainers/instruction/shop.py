@@ -142,7 +142,7 @@ class ShopData:
         return cls(
             plan.world,
             [goals[i] for i in plan.training],
-            [goals[i] for i in (*plan.heldout, *plan.made_heldout)],
+            [goals[i] for i in plan.heldout],
             [n for split in SPLITS if split not in left_out for n in names_of(split)],
             [n for split in settings.held_out for n in names_of(split)],
         )

@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 
 from markupsafe import Markup
 
-from stategate.envs.protocols import Chunk, View
+from stategate.envs.protocols import Chunk
 from stategate.graph.session import Preview
 from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.nodes.registry import registry
@@ -93,9 +93,9 @@ def render_context(
     return macros("context").context(title, context, budget, pieces, names or {})
 
 
-def in_words(view: View, chunks: Sequence[Chunk]) -> dict[str, str]:
+def in_words(chunks: Sequence[Chunk]) -> dict[str, str]:
     """Return each chunk in words, by its id."""
-    return {chunk.id: describe(view, chunk) for chunk in chunks}
+    return {chunk.id: describe(chunk) for chunk in chunks}
 
 
 def shown_pieces(context: BuiltContext, whole: Mapping[str, str] | None = None) -> list[Shown]:

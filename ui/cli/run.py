@@ -179,7 +179,7 @@ def page_lines(view: View, observation: Observation, limit: int = _PAGE_LINES) -
     """Return a page's status and first lines; the last line counts the rest."""
     chunks = view.chunks(observation)
     texts = [line.text for line in view.status(observation, chunks)]
-    texts += [describe(view, chunk) for chunk in chunks if chunk.role != "frame"]
+    texts += [describe(chunk) for chunk in chunks if chunk.role != "frame"]
     lines = [short(line, 68) for text in texts for line in text.splitlines() if line.strip()]
     if len(lines) <= limit:
         return lines

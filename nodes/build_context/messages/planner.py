@@ -51,13 +51,7 @@ from stategate.nodes.build_context.messages.parts import (
     rendered,
     select,
 )
-from stategate.nodes.build_context.messages.plan import (
-    NOTE_TOKENS,
-    History,
-    Plan,
-    Slot,
-    apply,
-)
+from stategate.nodes.build_context.messages.plan import NOTE_TOKENS, History, Plan, Slot, apply
 from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Vector
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources

@@ -119,10 +119,9 @@ class CompareTab(common.AgentTab):
         seen = self.comparison(workspace)
         if not seen.lanes:
             return empty("The same moment, another memory", _HINT)
-        view, player = workspace.view, who_plays(workspace.config.actor)
-        chunks = view.chunks(seen.page) if seen.page is not None else ()
-        about = (seen.label, workspace.instruction, player)
-        return render_lanes(seen.lanes, in_words(view, chunks), titles_of(chunks), about)
+        chunks = workspace.view.chunks(seen.page) if seen.page is not None else ()
+        about = (seen.label, workspace.instruction, who_plays(workspace.config.actor))
+        return render_lanes(seen.lanes, in_words(chunks), titles_of(chunks), about)
 
     @on_event
     def choose(self, workspace: Workspace, event: gr.EventData) -> Update:

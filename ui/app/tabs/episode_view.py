@@ -139,7 +139,7 @@ def _read(
 ) -> Markup:
     """Draw what a context shows of a page."""
     chunks = workspace.view.chunks(observation)
-    whole, title = in_words(workspace.view, chunks), f"{title}: {params.kind}"
+    whole, title = in_words(chunks), f"{title}: {params.kind}"
     return render_context(context, params.budget, whole, title=title, names=titles_of(chunks))
 
 
