@@ -283,9 +283,9 @@ def _play(config: Config, user: str, dialogue: Dialogue) -> list[Row]:
     turns: list[Row] = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         graph = build_graph(_with_memory_in(config, folder))
-        for number, said in enumerate(dialogue.sessions):
+        for number, session_turns in enumerate(dialogue.sessions):
             session = Session(graph, f"{user}/{number}", user=user)
-            turns += [{"kind": turn.kind, **ask(session, turn)} for turn in said]
+            turns += [{"kind": turn.kind, **ask(session, turn)} for turn in session_turns]
     return turns
 
 

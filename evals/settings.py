@@ -27,13 +27,13 @@ _RANKERS = comma_list(
 _ARMS = comma_list("nothing,last,clear,mask,summary,window,compress:need=,compress,oracle")
 
 
-def require_names(what: str, names: Sequence[str], known: Iterable[str]) -> None:
-    """Raise ``UserError`` unless there are ``names``, and all of them are ``known``."""
-    known = list(known)
-    unknown = [name for name in names if name not in known]
+def require_names(what: str, names: Sequence[str], choices: Iterable[str]) -> None:
+    """Raise ``UserError`` unless there are ``names``, and all of them are ``choices``."""
+    choices = list(choices)
+    unknown = [name for name in names if name not in choices]
     if unknown or not names:
         named = f"'{unknown[0]}' is none" if unknown else "name one"
-        raise UserError(f"{what} are {', '.join(known)}: {named}")
+        raise UserError(f"{what} are {', '.join(choices)}: {named}")
 
 
 class Evaluation(Settings):

@@ -305,8 +305,8 @@ def prune(saver: Any, older_than: float | None = None, only: Sequence[str] = ())
                 saver.delete_thread(thread)
             else:
                 saver.prune([thread])
-            left = sum(1 for _ in saver.list({"configurable": {"thread_id": thread}}))
-            gone, whole = gone + counts[thread] - left, whole + is_old
+            remaining = sum(1 for _ in saver.list({"configurable": {"thread_id": thread}}))
+            gone, whole = gone + counts[thread] - remaining, whole + is_old
     if isinstance(saver, SqliteCheckpoints):
         saver.compact()
     return gone, whole

@@ -174,14 +174,14 @@ class Session:
             values = self.values
             is_open = bool(self.graph.get_state(self.config).next)
             if is_open and values.get("task") is not None:
-                asked = (values["task"] or {}).get("question")
+                pending = (values["task"] or {}).get("question")
             elif values.get("session"):
-                asked = self.agent.world.instruction(values.get("before") or values["session"])
+                pending = self.agent.world.instruction(values.get("before") or values["session"])
             else:
-                asked = None
-            if asked == question and is_open:
+                pending = None
+            if pending == question and is_open:
                 return self.step(on_text)
-            if asked == question and was_cut:  # answered and written down, but nobody saw it
+            if pending == question and was_cut:  # answered and written down, but nobody saw it
                 return self.last()
             return self.start({"question": question}).step(on_text)
 

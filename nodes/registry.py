@@ -34,8 +34,8 @@ class Kind:
         """Say in one line what the kind does."""
         about = " ".join((self.cls.__doc__ or "").strip().split("\n\n")[0].split())
         first = re.split(r"(?<=\.)\s", about, maxsplit=1)[0].rstrip(".:")
-        word, _, rest = first.replace("``", "").partition(" ")
-        return self.cls.hint or f"{word.lower() if word.istitle() else word} {rest}"
+        word, _, tail = first.replace("``", "").partition(" ")
+        return self.cls.hint or f"{word.lower() if word.istitle() else word} {tail}"
 
 
 @dataclass

@@ -45,9 +45,9 @@ def collect(settings: TrajectorySettings) -> dict[str, Any]:
         ("train", plan.training, settings.episodes),
         ("heldout", plan.exams, settings.heldout),
     ):
-        drawn = random.Random(f"{settings.seed} {name}").sample(tasks, min(count, len(tasks)))
+        chosen = random.Random(f"{settings.seed} {name}").sample(tasks, min(count, len(tasks)))
         own = []
-        for i, task in enumerate(Progress(drawn, "record", unit="episode")):
+        for i, task in enumerate(Progress(chosen, "record", unit="episode")):
             mode, actor = modes[i // len(actors) % len(modes)], actors[i % len(actors)]
             episode = _play(plan, readers, f"{name}/{i}", task, mode, actor)
             own += [episode] if episode.reward == 1.0 else []

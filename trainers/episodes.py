@@ -70,10 +70,10 @@ def split_by_group(
     groups = sorted(set(map(group_of, trajectories)))
     random.Random(seed).shuffle(groups)
     count = max(1, round(share * len(groups))) if len(groups) > 1 else 0
-    held = set(groups[:count])
+    validation = set(groups[:count])
     return (
-        [t for t in trajectories if group_of(t) not in held],
-        [t for t in trajectories if group_of(t) in held],
+        [t for t in trajectories if group_of(t) not in validation],
+        [t for t in trajectories if group_of(t) in validation],
     )
 
 

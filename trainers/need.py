@@ -235,12 +235,12 @@ def train(settings: NeedSettings) -> dict[str, Any]:
     data = {"threads": [Path(path).name for path in settings.threads]}
     run = open_run(settings, {"data": data})
     examples, folder = _examples(settings), Path(settings.run)
-    held, others = _split(examples, settings.folds)
+    heldout, others = _split(examples, settings.folds)
     fits, apart = f"{settings.run}/fits", str(folder / "held-out")
     aside = settings.model_copy(update={"run": f"{fits}/held-out", "checkpoint": apart})
     network = _fitted(others, aside)
-    sources = sorted({e.source for e in held})
-    rows = {s: scored(network, [e.thread for e in held if e.source == s]) for s in sources}
+    sources = sorted({e.source for e in heldout})
+    rows = {s: scored(network, [e.thread for e in heldout if e.source == s]) for s in sources}
     calibration = calibrated(np.concatenate([*rows.values()]))
     table = [
         {"agent": f"{source}, other tasks", "n": len(own), "auc": area_under_curve(own)}
@@ -255,7 +255,7 @@ def train(settings: NeedSettings) -> dict[str, Any]:
                 "task": e.group,
                 "messages": messages_to_dict(e.messages),
             }
-            for e in held
+            for e in heldout
         ),
     )
     final = _fitted(examples, settings.model_copy(update={"run": f"{fits}/all"}))
@@ -270,8 +270,8 @@ def _examples(settings: NeedSettings) -> list[Example]:
         for path in settings.threads
         for name, task, messages in read_threads(path)
     ]
-    made = tool_tasks(settings.seed, settings.tool_tasks)
-    threads += [("made-up", service, name, messages) for service, name, messages in made]
+    tasks = tool_tasks(settings.seed, settings.tool_tasks)
+    threads += [("made-up", service, name, messages) for service, name, messages in tasks]
     examples = [
         Example(source, task, name, messages, thread)
         for source, task, name, messages in threads

@@ -168,10 +168,10 @@ def _with_negatives(one: Decision, every: Tensor, generator: Generator) -> Decis
     Chunks of other pages have nothing in common with the wish.
     """
     own = one.chunks[: 1 + _NEGATIVES]
-    drawn = every[torch.randint(len(every), (1 + _NEGATIVES - len(own),), generator=generator)]
-    drawn = drawn[drawn != own[0]]
-    features = pad(one.features[: len(own)], (0, 0, 0, len(drawn)))
-    return one._replace(chunks=torch.cat([own, drawn]), features=features)
+    negatives = every[torch.randint(len(every), (1 + _NEGATIVES - len(own),), generator=generator)]
+    negatives = negatives[negatives != own[0]]
+    features = pad(one.features[: len(own)], (0, 0, 0, len(negatives)))
+    return one._replace(chunks=torch.cat([own, negatives]), features=features)
 
 
 def _ranks(scores: Sequence[Tensor]) -> Tensor:

@@ -98,8 +98,8 @@ class Compiler:
         has one solution, (), where it holds.
         """
         kinds = dict((*parameters, *variables))
-        names, given = tuple(kinds), frozenset(name for name, _ in parameters)
-        search = self._conjunction([formula], kinds, given, frozenset(names))
+        names, bound = tuple(kinds), frozenset(name for name, _ in parameters)
+        search = self._conjunction([formula], kinds, bound, frozenset(names))
 
         def solve(state: State, values: Row = ()) -> list[Row]:
             start = dict(zip(names, values, strict=False))
@@ -136,8 +136,8 @@ class Compiler:
             return self._atom(formula, kinds, bound)
         if head == "exists":
             own = dict(formula[1])
-            outer, wanted = bound - own.keys(), free | own.keys()
-            inner = self._conjunction(parts_of(formula), {**kinds, **own}, outer, wanted)
+            outer, targets = bound - own.keys(), free | own.keys()
+            inner = self._conjunction(parts_of(formula), {**kinds, **own}, outer, targets)
             return lambda state, binding: (
                 {**binding, **{name: one[name] for name in free}} for one in inner(state, binding)
             )

@@ -38,14 +38,14 @@ def needs_of(
 
     ``with_text`` adds the identifiers in its text that stand in earlier results alone.
     """
-    said = "\n".join(readable_text(m) for m in earlier if not isinstance(m, ToolMessage))
+    turns = "\n".join(readable_text(m) for m in earlier if not isinstance(m, ToolMessage))
     results = "\n".join(text_of(m) for m in earlier if isinstance(m, ToolMessage))
     calls = turn.tool_calls if isinstance(turn, AIMessage) else []
     leaves = (leaf for call in calls for leaf in _leaves(call["args"]))
-    values = dict.fromkeys(v for leaf in leaves for v in _standing(leaf, (said, results)))
-    needs = [Need(value, not stands_in(value, said)) for value in values]
+    values = dict.fromkeys(v for leaf in leaves for v in _standing(leaf, (turns, results)))
+    needs = [Need(value, not stands_in(value, turns)) for value in values]
     words = dict.fromkeys(identifiers(text_of(turn)) if with_text else ())
-    alone = (w for w in words if stands_in(w, results) and not stands_in(w, said))
+    alone = (w for w in words if stands_in(w, results) and not stands_in(w, turns))
     return [*needs, *(Need(word, True) for word in alone)]
 
 

@@ -61,17 +61,17 @@ class QA(World):
 
         Raises ``UserError`` for another form.
         """
-        goal, known = task.get("goal"), len(self.goals)
+        goal, count = task.get("goal"), len(self.goals)
         if "goal" in task:
-            if not isinstance(goal, int) or not 0 <= goal < known:
-                raise UserError(f"no goal {goal}: this question set has goals 0 to {known - 1}")
+            if not isinstance(goal, int) or not 0 <= goal < count:
+                raise UserError(f"no goal {goal}: this question set has goals 0 to {count - 1}")
             task = vars(self.goals[goal])
         if not isinstance(task.get("question"), str):
             raise UserError('a task of the QA world is {"goal": 3} or {"question": "..."}')
-        asked = {"question": task["question"].strip(), "answer": str(task.get("answer") or "")}
-        if not asked["question"]:
+        spec = {"question": task["question"].strip(), "answer": str(task.get("answer") or "")}
+        if not spec["question"]:
             raise UserError("the question is empty: ask something")
-        session = {"questions": [asked], "turn": 0, "last": None}
+        session = {"questions": [spec], "turn": 0, "last": None}
         return session, self.observe(session)
 
     def step(self, session: Session, action: str) -> tuple[Session, Observation]:

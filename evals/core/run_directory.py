@@ -111,8 +111,8 @@ def _fill(row: Mapping[str, Any], run: Run) -> dict[str, Any]:
         values.append(value)
     words = {"abcdefgh"[i]: f"{value:.0f}" for i, value in enumerate(values)}
     words |= {"n": f"{row_of['n']:,}", "difference": f"{abs(values[1] - values[0]):.0f}"}
-    told = {name: row[name].format(**words) for name in ("title", "text")}
-    return {**told, "run": run.folder, "bars": bars}
+    texts = {name: row[name].format(**words) for name in ("title", "text")}
+    return {**texts, "run": run.folder, "bars": bars}
 
 
 # Summaries ---------------------------------------------------------------------------------------

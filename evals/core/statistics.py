@@ -45,14 +45,14 @@ def paired(
     if len(sums) > 1:
         batch = max(1, 2_000_000 // len(sums))  # draws that fit into memory at once
         how: Any = {"vectorized": True, "n_resamples": _DRAWS, "batch": batch, "rng": seed}
-        drawn = stats.bootstrap(
+        resampled = stats.bootstrap(
             (sums, counts),
             lambda parts, sizes, axis: parts.sum(axis=axis) / sizes.sum(axis=axis),
             paired=True,
             method="percentile",
             **how,
         )
-        low, high = map(float, drawn.confidence_interval)
+        low, high = map(float, resampled.confidence_interval)
         test = stats.permutation_test(
             (sums,), lambda x, axis: x.sum(axis=axis), permutation_type="samples", **how
         )

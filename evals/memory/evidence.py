@@ -104,8 +104,8 @@ def evidence_task(settings: Evidence) -> Task:
             talk, question = sample.data
             ranking, lines = ranking_of(talk)
             turns, best, passages = ranking(question)
-            shown = [passages.get(id_, lines[id_]) for id_ in turns]
-            within = turns[: fitting(shown, BUDGET)]
+            passages_read = [passages.get(id_, lines[id_]) for id_ in turns]
+            within = turns[: fitting(passages_read, BUDGET)]
             row |= {**sample.failure, "score": best, **measured(talk, question, turns, within)}
 
         return solve
@@ -218,8 +218,8 @@ def summarise(rows: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summ
             part = {q: row for q, row in own.items() if category in ("all", row["category"])}
             with_evidence = {q: row for q, row in part.items() if row["evidence"]}
             line = summary_row(name, with_evidence, METRICS, groups)
-            asked = {"category": category, "asked": len(part)}
-            lines.append({**line, **asked, **_abstention(list(part.values()))})
+            counts = {"category": category, "asked": len(part)}
+            lines.append({**line, **counts, **_abstention(list(part.values()))})
     return lines, paired_tests(units, combinations(agents, 2), _TESTED, seed, groups)
 
 

@@ -140,8 +140,8 @@ def _history(value: Any, _: int) -> Conversation:
     for number, (id_, date, session) in enumerate(zip(*map(value.get, columns), strict=True)):
         own = f"S{number}"  # a file may hold a session twice
         for n, turn in enumerate(session):
-            said = str(turn["role"]), str(turn["content"] or "")
-            turns.append(Utterance(f"{own}:{n}", own, moment(str(date)), *said))
+            utterance = str(turn["role"]), str(turn["content"] or "")
+            turns.append(Utterance(f"{own}:{n}", own, moment(str(date)), *utterance))
             evidence += [f"{own}:{n}"] if turn.get("has_answer") else []
         of_answer += [own] * (str(id_) in golden)
     # Histories of the "oracle" file are not in order of time.
@@ -177,7 +177,7 @@ def read_bfcl(path: str | Path) -> list[Conversation]:
     if not named:
         raise UserError(f"'{path}' has no memory_prereq_conversation/: name BFCL's data folder")
     rows = {row["id"]: row for row in _lines(folder / "possible_answer" / _BFCL)}
-    asked = [{**row, **rows[row["id"]]} for row in _lines(folder / _BFCL)]
+    questions = [{**row, **rows[row["id"]]} for row in _lines(folder / _BFCL)]
     conversations = []
     for file in named:
         name = file.stem.removeprefix("memory_")
@@ -187,7 +187,7 @@ def read_bfcl(path: str | Path) -> list[Conversation]:
             for number, session in enumerate(sessions)
             for place, message in enumerate(m for messages in session for m in messages)
         )
-        own = [_quoted(row, turns) for row in asked if row["scenario"] == name]
+        own = [_quoted(row, turns) for row in questions if row["scenario"] == name]
         conversations.append(Conversation(name, turns, tuple(own)))
     return conversations
 

@@ -338,16 +338,16 @@ class PageFeatures:
     def _choice_counts(self) -> Features:
         """Return how many choices are asked, wait for their value, or are open."""
         choices = list(zip(self._goal.choices, self._values(), strict=True))
-        asked = [(c, now) for c, now in choices if c.requested[c.best] >= c.none]
-        waiting = sum(now != choice.values[choice.best] for choice, now in asked)
-        unlike = sum(not choice.spans[choice.best].is_whole for choice, _ in asked)
+        requested = [(c, now) for c, now in choices if c.requested[c.best] >= c.none]
+        waiting = sum(now != choice.values[choice.best] for choice, now in requested)
+        unlike = sum(not choice.spans[choice.best].is_whole for choice, _ in requested)
         return {
             "waiting": min(waiting, 4) / 2,
             "any waiting": float(waiting > 0),
-            "open choices": min(len(choices) - len(asked), 3) / 2,
+            "open choices": min(len(choices) - len(requested), 3) / 2,
             "unlike": min(unlike, 3) / 2,
             "choices": len(choices) / 2,
-            "choices asked": len(asked) / 2,
+            "choices asked": len(requested) / 2,
         }
 
 

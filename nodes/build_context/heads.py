@@ -54,9 +54,9 @@ class Retrieve(FramedContext):
             vector, weights = query(request)
             # Vector search proposes candidates: all chunks of a page, the nearest of a corpus.
             order = {chunk.id: place for place, chunk in enumerate(request.source.all())}
-            found = request.source.search(vector, max(len(order), 4 * self.top_k))
+            hits = request.source.search(vector, max(len(order), 4 * self.top_k))
             candidates = sorted(
-                (pair for pair in found if pair[0].role != "frame"),
+                (pair for pair in hits if pair[0].role != "frame"),
                 key=lambda pair: order.get(pair[0].id, len(order)),
             )
             chunks = [chunk for chunk, _ in candidates]

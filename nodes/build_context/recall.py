@@ -114,31 +114,31 @@ class ConversationContext(ContextParams):
         store = self.memory.place.open() if self.memory is not None else None
 
         def build_context(request: ContextRequest) -> BuiltContext:
-            asked = one_line(request.instruction)
-            if self.memory is not None and store is not None and is_forgetting(asked):
-                question, _ = _question(asked, "", request)
+            question_text = one_line(request.instruction)
+            if self.memory is not None and store is not None and is_forgetting(question_text):
+                question, _ = _question(question_text, "", request)
                 place = self.memory.place.owner
-                return built([*_matches(store, place, resources, asked), question])
+                return built([*_matches(store, place, resources, question_text), question])
             earlier = request.events if self.history_tokens else ()
-            stands_alone = read_utterance(asked).purpose in ("correction", "wish")
-            about = "" if stands_alone else followed_turn(asked, earlier)
-            query = f"{about} {asked}" if about else asked
-            question, left = _question(asked, about, request)
-            history = self._history(request.events, left // 3)
-            left -= size_of(history)
+            stands_alone = read_utterance(question_text).purpose in ("correction", "wish")
+            about = "" if stands_alone else followed_turn(question_text, earlier)
+            query = f"{about} {question_text}" if about else question_text
+            question, remaining = _question(question_text, about, request)
+            history = self._history(request.events, remaining // 3)
+            remaining -= size_of(history)
             memory, wishes = list[Piece](), list[Piece]()
             if self.memory is not None and store is not None:
-                wishes = wish_pieces(self.memory, store, min(left // 4, _WISH_TOKENS))
-                left -= size_of(wishes)
-                room = min(left // 2, self.memory.tokens)
+                wishes = wish_pieces(self.memory, store, min(remaining // 4, _WISH_TOKENS))
+                remaining -= size_of(wishes)
+                room = min(remaining // 2, self.memory.tokens)
                 memory = remembered_pieces(self.memory, store, resources, query, room)
-                left -= size_of(memory)
+                remaining -= size_of(memory)
             ranked = find(request, query)
-            passages = _passages(ranked, self.top_k, left, best_last)
+            passages = _passages(ranked, self.top_k, remaining, best_last)
             pieces = [*history, *memory, *passages, *wishes, question]
             # What the page offers and nothing here shows: the audit is complete.
-            known = {a for piece in pieces for a in (*piece.actions, *piece.dropped_actions)}
-            missing = tuple(a for a in request.observation.actions if a not in known)
+            accounted = {a for piece in pieces for a in (*piece.actions, *piece.dropped_actions)}
+            missing = tuple(a for a in request.observation.actions if a not in accounted)
             if missing:
                 pieces.append(Piece("page", "page", "", (), 0, 0, None, missing))
             return built(pieces)
@@ -160,8 +160,8 @@ class ConversationContext(ContextParams):
         lines = []
         for e in events if self.history_tokens else ():
             if e.kind in ("OBS", "ACT"):
-                who, said = Fragment(_WHO[e.kind], role="speaker"), one_line(e.text)
-                line = (who, lead(": "), Fragment(said, role="said"), BREAK)
+                who, text = Fragment(_WHO[e.kind], role="speaker"), one_line(e.text)
+                line = (who, lead(": "), Fragment(text, role="said"), BREAK)
                 lines.append(line_piece(f"history:{e.t}:{e.kind}", "history", line))
         head = line_piece("history", "history", "Conversation so far:\n")
         return headed(head, lines, min(room, self.history_tokens))
@@ -191,11 +191,11 @@ def _question(asked: str, about: str, request: ContextRequest) -> tuple[Piece, i
     longer = (lead("About: "), Fragment(about, role="about"), BREAK, *line)
     if about and count_tokens(text_of((*longer, *cue))) <= request.budget // 2:
         line = longer
-    shown = (*fit(line, request.budget - count_tokens(text_of(cue))), *cue)
-    if count_tokens(text_of(shown)) > request.budget:
-        shown = ()
+    visible = (*fit(line, request.budget - count_tokens(text_of(cue))), *cue)
+    if count_tokens(text_of(visible)) > request.budget:
+        visible = ()
     chunk = Chunk("question", "question", "", (ANSWER,) if is_open else ())
-    piece = page_piece(chunk, (*line, *cue), shown, None)
+    piece = page_piece(chunk, (*line, *cue), visible, None)
     return piece, request.budget - piece.tokens_after
 
 
@@ -234,21 +234,21 @@ def remembered_pieces(
     from stategate.nodes.models.judge import judged_question
     from stategate.stores.memory.recall import Limits
 
-    asked = judged_question(query, resources.embedder)
+    judged = judged_question(query, resources.embedder)
     limits = Limits(reader.facts, min_trust=reader.min_trust)
-    facts, candidates = store.recall(reader.place.owner, asked, limits)
+    facts, candidates = store.recall(reader.place.owner, judged, limits)
     lines = [
         line_piece(f"fact:{fact.id}", "fact", fact_line(fact), score=fact.score) for fact in facts
     ]
     head = line_piece("memory", "memory", "Remembered from before:\n")
-    left = room - head.tokens_after
-    shown, gone = [], []
+    remaining = room - head.tokens_after
+    visible, gone = [], []
     for piece in lines:
-        if piece.tokens_after <= left:
-            shown.append(piece)
-            left -= piece.tokens_after
+        if piece.tokens_after <= remaining:
+            visible.append(piece)
+            remaining -= piece.tokens_after
         else:
-            reason = f"budget: {piece.tokens_before} tokens, {max(left, 0)} were left"
+            reason = f"budget: {piece.tokens_before} tokens, {max(remaining, 0)} were left"
             gone.append(piece.emptied(reason))
     gone += [
         Piece(f"fact:{c.fact}", "fact", "", (), count_tokens(c.text), 0, c.score, (), c.left_out)
@@ -259,7 +259,7 @@ def remembered_pieces(
     if best < _REMEMBERED:
         reason = f"nothing remembered ({best:.2f})"
         gone.append(Piece("nothing remembered", "memory", "", (), 0, 0, best, (), reason))
-    return [head, *shown, *gone] if shown else gone
+    return [head, *visible, *gone] if visible else gone
 
 
 def wish_pieces(reader: MemoryReader, store: "LongTerm", room: int) -> list[Piece]:
@@ -281,8 +281,8 @@ def _matches(store: "LongTerm", owner: str, resources: Resources, wish: str) -> 
     from stategate.stores.memory.recall import asked_of
 
     words = " ".join(content_of(wish))
-    asked = asked_of(words, resources.embedder)
-    facts = store.matching(owner, asked) if words else []
+    judged = asked_of(words, resources.embedder)
+    facts = store.matching(owner, judged) if words else []
     return [
         line_piece(f"fact:{fact.id}", "forget", fact_line(fact), score=fact.score) for fact in facts
     ]
@@ -297,14 +297,14 @@ def fact_line(fact: "Fact") -> list[Fragment]:
     until = f" (until {day_of(fact.valid_to)})" if fact.valid_to is not None else ""
     source = "" if fact.trust >= TRUSTED else f" [from {one_line(fact.source)}, unverified]"
     text = resolved(one_line(fact.passage or fact.text), fact.at)
-    said = truncate(text, _FACT_TOKENS).replace('"', "'")
+    quotation = truncate(text, _FACT_TOKENS).replace('"', "'")
     speaker = one_line(fact.speaker) or ("the user" if fact.source == "user" else "")
     # Who an untrusted source says it is, is a part of what it says.
     by = f"{speaker} said" if speaker and fact.trust >= TRUSTED else "it was noted"
-    said = f"{speaker}: {said}" if speaker and fact.trust < TRUSTED else said
-    told = Fragment(said, role="fact" if by == "it was noted" else "said")
+    quotation = f"{speaker}: {quotation}" if speaker and fact.trust < TRUSTED else quotation
+    fragment = Fragment(quotation, role="fact" if by == "it was noted" else "said")
     dated += [lead(f" {by}"), Fragment(until, role="until"), lead(f'{source}: "')]
-    return [*dated, told, lead('"\n')]
+    return [*dated, fragment, lead('"\n')]
 
 
 # Follow-up questions -----------------------------------------------------------------------------
@@ -329,15 +329,15 @@ def followed_turn(question: str, events: Sequence[Event]) -> str:
     "He" or "she" after "Who ...?" is in its answer: then the answer's words stand in front. ``events``
     are the questions (OBS) and answers (ACT), oldest first.
     """
-    said = [event for event in events if event.kind in ("OBS", "ACT")]
-    asked = [place for place, event in enumerate(said) if event.kind == "OBS"]
-    if not asked or not is_follow_up(question):
+    turns = [event for event in events if event.kind in ("OBS", "ACT")]
+    places = [place for place, event in enumerate(turns) if event.kind == "OBS"]
+    if not places or not is_follow_up(question):
         return ""
-    place = next((p for p in reversed(asked) if not is_follow_up(said[p].text)), asked[0])
-    words = _content(said[place].text)
-    asks_who = said[place].text.lower().startswith("who")
+    place = next((p for p in reversed(places) if not is_follow_up(turns[p].text)), places[0])
+    words = _content(turns[place].text)
+    asks_who = turns[place].text.lower().startswith("who")
     if asks_who and _PERSONS.intersection(_words(question.lower())):
-        answers = [event.text for event in said[place + 1 : place + 2] if event.kind == "ACT"]
+        answers = [event.text for event in turns[place + 1 : place + 2] if event.kind == "ACT"]
         words = [*(w for text in answers for w in _content(text, _ANSWER_WORDS)), *words]
     return " ".join(words)
 

@@ -122,8 +122,8 @@ class Rico(ConversationContext):
             titles = [one_line(str(chunk.data.get("title") or "")) for chunk in chunks]
             texts = [one_line(describe(chunk)) for chunk in chunks]
             documents = [Document(*pair) for pair in zip(titles, texts, strict=True)]
-            asked = one_line(query) or "What is this about?"
-            weighed = weigh(asked, documents, memory, lambda: resources.embedder, self.fuse_with)
+            question = one_line(query) or "What is this about?"
+            weighed = weigh(question, documents, memory, lambda: resources.embedder, self.fuse_with)
             return [(chunks[i], float(weighed.weights[i])) for i in weighed.order()]
 
         return self.conversation(resources, find, best_last=True)

@@ -120,10 +120,10 @@ def annotate(episode: Episode, adapter: ExperienceAdapter) -> list[tuple[float, 
     ended = "full reward" if episode.reward >= 1.0 else f"a reward of {episode.reward:.2f}"
     notes = []
     for i, step in enumerate(episode.steps):
-        left = len(episode.steps) - 1 - i
-        when = ("with this step", "one step later", f"{left} steps later")[min(left, 2)]
+        remaining = len(episode.steps) - 1 - i
+        when = ("with this step", "one step later", f"{remaining} steps later")[min(remaining, 2)]
         words = adapter.describe(episode.question, step.before, step.action).rstrip(".")
-        worth = round(scale * (reward * GAMMA**left), 3)
+        worth = round(scale * (reward * GAMMA**remaining), 3)
         notes.append((worth, f"{words}. It ended in {ended} {when}."))
     return notes
 

@@ -209,8 +209,8 @@ class ChoiceNetwork(Part[ChoiceExample]):
         """Return the mean cross-entropy of the asked value and of those excluded."""
         losses = []
         for one in batch:
-            asked, out = self(one)
-            losses.append(cross_entropy(asked[None], torch.tensor([one.asked])))
+            requested, out = self(one)
+            losses.append(cross_entropy(requested[None], torch.tensor([one.asked])))
             others = [i for i in range(len(out)) if i != one.asked]
             if others:
                 gold = torch.tensor([float(i in one.excluded) for i in others])
@@ -273,14 +273,14 @@ class Reader:
 
     def fit(self, part: Part[E], name: str, sides: Sides[E], rate: float = 1.0) -> None:
         """Fit ``part`` to the first of ``sides``, and note its figures on the second."""
-        fitted, held = sides
-        told = self.settings
-        changes = {"run": f"{told.run}/{name}", "learning_rate": told.learning_rate * rate}
-        own = told.model_copy(update=changes)
+        fitted, heldout = sides
+        settings = self.settings
+        changes = {"run": f"{settings.run}/{name}", "learning_rate": settings.learning_rate * rate}
+        own = settings.model_copy(update=changes)
 
         @torch.no_grad()
         def right() -> Figures:
-            return part.right(held)
+            return part.right(heldout)
 
         Trainer(lambda g: shuffled(fitted, own.batch, g), part, part.loss, right).fit(own)
         self.figures |= right()
@@ -330,10 +330,10 @@ def _fit_rooms(reader: Reader, people: Path) -> None:
         reader.columns[slot] = sorted(own | {OTHER})
     reader.install()
     names = [*reader.columns.values()]
-    fitted, held = (
+    fitted, heldout = (
         [goal_example(one, names) for one in part] for part in (rooms, develop.originals())
     )
-    reader.fit(GoalNetwork(names), "goals", (fitted, held))
+    reader.fit(GoalNetwork(names), "goals", (fitted, heldout))
     reader.install()
     held_rooms = [*develop.originals(), *develop.made(settings.rooms // _HELD_ROOMS, rng)]
     for slot in ("thing", "place"):
@@ -348,10 +348,10 @@ def _fit_rooms(reader: Reader, people: Path) -> None:
 def _examples(
     examples_of: Callable[[Instance], Iterable[E]], shops: Sequence[Sequence[Instance]]
 ) -> tuple[list[E], list[E]]:
-    fitted, held = (
+    fitted, heldout = (
         [x for one in Progress(part, unit="text") for x in examples_of(one)] for part in shops
     )
-    return fitted, held
+    return fitted, heldout
 
 
 def _describe(columns: dict[str, list[str]]) -> None:

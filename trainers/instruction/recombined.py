@@ -60,12 +60,12 @@ def recombined(
         else:
             names = rng.sample(sorted({*offered, "material", "length"}), rng.choice(_COUNTS))
         limit = 1_000_000.0 if rng.random() < _UNLIMITED else 10.0 * rng.randint(1, 40)
-        wanted = rng.sample(properties, min(len(properties), rng.choice(_PROPERTIES)))
+        chosen = rng.sample(properties, min(len(properties), rng.choice(_PROPERTIES)))
         goal = {
             **rng.choice(goals),
             "query": _any(rng.choice(kinds), rng),
             "price_upper": limit,
-            "attributes": [_any(text, rng) for text in wanted],
+            "attributes": [_any(text, rng) for text in chosen],
             "goal_options": {name: _value(name, offered, rng) for name in names},
         }
         others = {
@@ -75,8 +75,8 @@ def recombined(
         shown = replace(products[0], options=others)
         limits = forms if rng.random() < _OTHER_LIMITS else ()
         family = rng.choice(families)
-        said = reword(goal, shown, family, f"{seed} {i}", mark=mark, limits=limits)
-        yield str(said["instruction_text"])
+        reworded = reword(goal, shown, family, f"{seed} {i}", mark=mark, limits=limits)
+        yield str(reworded["instruction_text"])
 
 
 def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> Iterator[str]:
@@ -90,10 +90,10 @@ def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> It
         form = form.replace("dollars", rng.choice(PARTS["money"]))
         low = rng.randint(2, 300)
         high = low + rng.randint(1, 200)
-        shown = [
+        amounts = [
             f"{n}.{rng.choice('59')}0" if rng.random() < _CENTS else str(n) for n in (low, high)
         ]
-        ends = {"low": mark("low", shown[0]), "n": mark("high", shown[1])}
+        ends = {"low": mark("low", amounts[0]), "n": mark("high", amounts[1])}
         ends["words"] = ends["n"]
         thing = rng.choice(kinds) if rng.random() < _OWN else _words(rng)
         number, part = rng.randint(2, 60), rng.choice(english_words())

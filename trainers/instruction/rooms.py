@@ -52,14 +52,14 @@ class Sentence:
 
 def read_people(path: Path, split: str, without: Collection[Goal] = ()) -> list[Sentence]:
     """Return the sentences of ``split`` whose plans are tasks of ALFWorld, ``without`` some goals."""
-    found = []
+    sentences = []
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             own, text, plan = line.rstrip("\n").split("\t")
             goal = goal_of_plan(plan) if own == split else None
             if goal is not None and goal not in without:
-                found.append(Sentence(text, goal))
-    return found
+                sentences.append(Sentence(text, goal))
+    return sentences
 
 
 def goal_of_plan(plan: str) -> Goal | None:
@@ -67,8 +67,8 @@ def goal_of_plan(plan: str) -> Goal | None:
     steps = [(m[1], _name(m[2] or ""), _name(m[3] or "")) for m in _STEP.finditer(plan)]
     verbs = {verb for verb, _, _ in steps}
     puts, picks, lamps = (
-        [(thing, place) for verb, thing, place in steps if verb == wanted]
-        for wanted in ("Put", "Pick up", "Toggle")
+        [(thing, place) for verb, thing, place in steps if verb == kind]
+        for kind in ("Put", "Pick up", "Toggle")
     )
     changes = verbs & _KINDS.keys()
     if "Slice" in verbs or len(changes) > 1:
@@ -94,13 +94,13 @@ def goals_of_games(archive: Path, split: str) -> set[Goal]:
     tasks = {part for parts in names for part in parts if "-None-" in part}
     kinds: dict[str, TaskKind] = {"look": "light", "pick_two": "two"}
     kinds |= {f"pick_{kind}": kind for kind in _KINDS.values()}
-    found = set()
+    goals = set()
     for task in tasks:
         sort, thing, _, place, _ = task.split("-")
         ours = [own for lead, own in kinds.items() if sort.startswith(lead)]
         kind: TaskKind = ours[0] if ours else "put"
-        found.add(Goal(kind, thing.lower(), _RENAMED.get(place.lower(), place.lower())))
-    return found
+        goals.add(Goal(kind, thing.lower(), _RENAMED.get(place.lower(), place.lower())))
+    return goals
 
 
 class Recombined:
@@ -152,19 +152,19 @@ class Recombined:
                 span = spans[slot]
                 if span is None or rng.random() >= _SWAPPED:
                     continue
-                said, names[slot] = self._draw(slot, goal.kind, rng)
-                words[slice(*span)] = [mark(("thing", "place")[slot], said)]
+                wording, names[slot] = self._draw(slot, goal.kind, rng)
+                words[slice(*span)] = [mark(("thing", "place")[slot], wording)]
                 spans = [None if i == slot else old for i, old in enumerate(spans)]
             yield Sentence(_written(words, spans), Goal(goal.kind, *names))
 
     def _of_template(self, rng: random.Random) -> Sentence:
         kind, template = rng.choice(PARTS["rooms"])
         names = [self._draw(slot, kind, rng, is_plain=True) for slot in (0, 1)]
-        said = {
+        marked = {
             role: mark(role, text)
             for role, (text, _) in zip(("thing", "place"), names, strict=True)
         }
-        return Sentence(template.format(**said), Goal(kind, *(name for _, name in names)))
+        return Sentence(template.format(**marked), Goal(kind, *(name for _, name in names)))
 
     def _draw(
         self, slot: int, kind: TaskKind, rng: random.Random, is_plain: bool = False
@@ -177,9 +177,9 @@ class Recombined:
         if slot:
             names = [name for name in names if (name in _LAMPS) == (kind == "light")]
         name = rng.choice(names)
-        said = self._said[slot][name]
-        weights = [count**0.5 for count in said.values()]
-        return (name if is_plain else rng.choices([*said], weights)[0]), name
+        wordings = self._said[slot][name]
+        weights = [count**0.5 for count in wordings.values()]
+        return (name if is_plain else rng.choices([*wordings], weights)[0]), name
 
 
 def _written(words: Sequence[str], spans: Sequence[tuple[int, int] | None]) -> str:
@@ -199,19 +199,19 @@ def _grams(words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
 
 def _aliases(sentences: Sequence[Sentence], slot: str) -> dict[str, tuple[str, float]]:
     """Return word sequences that nearly always go with one name: the name, and how often."""
-    said: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     together: Counter[tuple[str, str]] = Counter()
     names: Counter[str] = Counter()
     for sentence in sentences:
         name = str(getattr(sentence.goal, slot))
         names[name] += 1
         for gram in {gram for _, _, gram in _grams(_WORD.findall(sentence.text.lower()))}:
-            said[gram] += 1
+            counts[gram] += 1
             together[gram, name] += 1
     return {
         gram: (name, float(count))
         for (gram, name), count in together.items()
         if count >= _TIMES
-        and count / said[gram] >= _PRECISION
-        and count / said[gram] > _LIFT * names[name] / len(sentences)
+        and count / counts[gram] >= _PRECISION
+        and count / counts[gram] > _LIFT * names[name] / len(sentences)
     }

@@ -64,7 +64,7 @@ def instances(
 ) -> list[Instance]:
     """Return each goal in a wording of ``families`` or of the template; some goals ask for less."""
     rng = random.Random(seed)
-    found: list[Instance] = []
+    instances: list[Instance] = []
     often = [name for name in _OFTEN if name == TEMPLATE or name in families]
     for i, goal in enumerate(goals):
         own = shop.products[goal["asin"]]
@@ -73,10 +73,10 @@ def instances(
         family = rng.choice(often if rng.random() < _OFTENER else families)
         words = dict(goal)
         if family != TEMPLATE:
-            asked = _thinned(goal, rng) if rng.random() < _THINNED else goal
-            words = reword(asked, own, family, f"{seed} {i}")
-        found.append(Instance(words, (own, *rng.sample(others, min(2, len(others))))))
-    return found
+            reduced = _thinned(goal, rng) if rng.random() < _THINNED else goal
+            words = reword(reduced, own, family, f"{seed} {i}")
+        instances.append(Instance(words, (own, *rng.sample(others, min(2, len(others))))))
+    return instances
 
 
 def _thinned(goal: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
@@ -93,12 +93,12 @@ def _thinned(goal: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
 def choice_examples(instance: Instance) -> Iterator[ChoiceExample]:
     """Yield the choices of an instance's pages as its instruction asks of them."""
     goal = instance.goal
-    wanted = {str(k): str(v) for k, v in goal["goal_options"].items()}
+    options = {str(k): str(v) for k, v in goal["goal_options"].items()}
     for product in instance.pages:
         choices = _choices(product)
         described = choice_features(goal["instruction_text"], choices, product.name)
         for (name, values), (rows, none, _) in zip(choices, described, strict=True):
-            asked = values.index(wanted[name]) if wanted.get(name) in values else len(values)
+            asked = values.index(options[name]) if options.get(name) in values else len(values)
             out = goal.get("excluded", {}).get(name)
             excluded = tuple(i for i, value in enumerate(values) if value == out)
             yield ChoiceExample(columns("value", rows), columns("none", [none])[0], asked, excluded)
@@ -107,13 +107,13 @@ def choice_examples(instance: Instance) -> Iterator[ChoiceExample]:
 def subject_examples(shop: WebShop, instance: Instance) -> Iterator[SubjectExample]:
     """Yield an instance's pages; one is met if buying it rightly has the reward 1."""
     goal = instance.goal
-    wanted = {str(k): str(v) for k, v in goal["goal_options"].items()}
+    options = {str(k): str(v) for k, v in goal["goal_options"].items()}
     parsed = parse(goal["instruction_text"])
     for product in instance.pages:
-        chosen = {k: v for k, v in wanted.items() if v in product.options.get(k, ())}
+        chosen = {k: v for k, v in options.items() if v in product.options.get(k, ())}
         reward = score(product, goal, shop.prices[product.asin], chosen)[0]
-        asked = score_choices(parsed.text, _choices(product), product.name)
-        row = columns("subject", [subject_features(parsed, asked, product.name)])[0]
+        scores = score_choices(parsed.text, _choices(product), product.name)
+        row = columns("subject", [subject_features(parsed, scores, product.name)])[0]
         yield SubjectExample(np.asarray(row), reward == 1.0)
 
 
@@ -165,8 +165,8 @@ class ShopData:
         """Return goals in words beside products, to train on and held out."""
         fitted = instances(self.world, _times(self.goals, pages), self.families, seed)
         families = self.held_families or self.families
-        held = instances(self.world, _times(self.held, _HELD_PAGES), families, seed + 1)
-        return fitted, held
+        heldout = instances(self.world, _times(self.held, _HELD_PAGES), families, seed + 1)
+        return fitted, heldout
 
 
 def _times(goals: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str, Any]]:

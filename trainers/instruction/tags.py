@@ -130,18 +130,18 @@ def train(settings: TaggerSettings) -> dict[str, Any]:
         model.start_from(load_weights(settings.start, "tagger")[0])
     unseen = goals_of_games(Path(settings.games), "valid_unseen")
     rooms = Recombined(read_people(people, "train", unseen))
-    held = {
+    heldout = {
         "families": [model.example(text) for text in shop.held_texts(settings.seed)],
         "requests": [model.example(text) for text in held_requests()],
     }
 
     def texts(generator: Generator) -> list[TaggedText]:
-        made = _texts(settings, shop, rooms, generator.initial_seed())
-        return [one for text in made if len((one := model.example(text)).tags)]
+        marked_texts = _texts(settings, shop, rooms, generator.initial_seed())
+        return [one for text in marked_texts if len((one := model.example(text)).tags)]
 
-    epochs = model.fit(settings, texts, lambda: measured(model, held))
-    every = [text for texts in held.values() for text in texts]
-    figures = {**measured(model, held), "scale": model.calibrate(every)}
+    epochs = model.fit(settings, texts, lambda: measured(model, heldout))
+    every = [text for texts in heldout.values() for text in texts]
+    figures = {**measured(model, heldout), "scale": model.calibrate(every)}
     facts = {"metrics": figures, "families": shop.families, "data": data, "epochs": epochs}
     start = public_path(settings.start)
     model.save("tagger", settings, {"tags": list(TAGS)}, start=start, **facts)

@@ -84,8 +84,8 @@ class BuildSettings(Settings):
 def build(settings: BuildSettings) -> None:
     """Build a bank from recorded episodes; run it again after a kill and it goes on."""
     with working("reading the episodes"):
-        found = read_episodes(settings.traces, settings.include_incorrect, settings.trust)
-    episodes, problems = found[0][: settings.limit], found[1]
+        loaded = read_episodes(settings.traces, settings.include_incorrect, settings.trust)
+    episodes, problems = loaded[0][: settings.limit], loaded[1]
     _tell_problems(problems, "not read")
     if not episodes:
         raise UserError("no episode to learn from: give other traces, or --include-incorrect")

@@ -24,12 +24,12 @@ class KindsSettings(Settings):
 @command(app, "stategate kinds context", "stategate kinds --json -")
 def kinds(settings: KindsSettings) -> None:
     """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
-    slot, found = settings.slot, registry()
+    slot, loaded = settings.slot, registry()
     if slot is not None and slot not in SLOTS:
-        owners = [name for name in SLOTS if slot in found.kinds(name)]
+        owners = [name for name in SLOTS if slot in loaded.kinds(name)]
         hint = f"it is a kind of {owners[0]}: stategate kinds {owners[0]}" if owners else ""
         raise UserError(f"no slot '{slot}' ({hint or suggestion(slot, SLOTS)})")
-    slots = {s: sorted(found.kinds(s).items()) for s in ((slot,) if slot else SLOTS)}
+    slots = {s: sorted(loaded.kinds(s).items()) for s in ((slot,) if slot else SLOTS)}
     described = {
         slot: [
             {
@@ -42,7 +42,7 @@ def kinds(settings: KindsSettings) -> None:
         ]
         for slot, members in slots.items()
     }
-    if wrote(settings.json_target, {"slots": described, "broken": dict(found.broken)}):
+    if wrote(settings.json_target, {"slots": described, "broken": dict(loaded.broken)}):
         return
     for slot, members in slots.items():
         say(f"── {slot}", "bold cyan")
@@ -53,7 +53,7 @@ def kinds(settings: KindsSettings) -> None:
             for parameter, field in kind.cls.model_fields.items():
                 if parameter != "kind":
                     say(f"      {_parameter(parameter, field)}", "dim")
-    for name, why in found.broken.items():
+    for name, why in loaded.broken.items():
         say(f"broken plug-in {name}: {why}", "red")
 
 

@@ -84,8 +84,8 @@ class Commands(TyperGroup):
             message = problem(error)
             code = 1 if message is None else 2
             # A fault of the program's, or a plug-in's: its traceback tells no secrets.
-            told = f"stategate: {message}" if message else without_password(format_exc().rstrip())
-            typer.echo(told, err=True)
+            report = f"stategate: {message}" if message else without_password(format_exc().rstrip())
+            typer.echo(report, err=True)
         sys.exit(code)
 
 

@@ -111,13 +111,13 @@ def list_facts(settings: MemorySettings) -> None:
 def search(settings: SearchSettings) -> None:
     """Find what answers a question, as an agent would; --as-of asks what was known on a day."""
     limits = Limits(facts=settings.k, at_least=settings.at_least)
-    found, every = settings.open().explain(settings.words, as_of=settings.as_of, limits=limits)
-    if wrote(settings.json_target, list(map(vars, found))):
+    facts, every = settings.open().explain(settings.words, as_of=settings.as_of, limits=limits)
+    if wrote(settings.json_target, list(map(vars, facts))):
         return
-    if not found and every:
+    if not facts and every:
         say(f"nothing remembered ({max(one.chance for one in every):.2f} at best)")
     else:
-        _show(found)
+        _show(facts)
 
 
 @command(app, "stategate memory why 'where does Ana live' --tokens 200")
@@ -170,12 +170,12 @@ def prove_forgotten(settings: ProveSettings) -> None:
     if not settings.text.strip():
         raise UserError("name the text that must be gone")
     require_own_home()
-    left = traces_left(settings.text, [*{home(), cache()}])
-    if wrote(settings.json_target, {"text": settings.text, "left_in": left}):
+    traces = traces_left(settings.text, [*{home(), cache()}])
+    if wrote(settings.json_target, {"text": settings.text, "left_in": traces}):
         return
-    if left:
+    if traces:
         raise UserError(
-            f"it is still in {_listed(left)}: forget it, or close what has the file open"
+            f"it is still in {_listed(traces)}: forget it, or close what has the file open"
         )
     say("not a byte of it is left")
 

@@ -90,19 +90,19 @@ def select(
     """
     offers = [o for name, parts in results.items() for o in _offers(parts, chances[name])]
     offers.sort(key=lambda offer: -offer.chance / offer.size)
-    shown: dict[str, str] = {}
+    visible: dict[str, str] = {}
     room = budget
     for offer in offers:
         if offer.chance * LOSS < offer.size * PRICE:
             continue
         parts = results[offer.chunk.id.rpartition("/")[0]]
-        leads = [parts[i] for i in offer.chunk.data["leads"] if parts[i].id not in shown]
+        leads = [parts[i] for i in offer.chunk.data["leads"] if parts[i].id not in visible]
         size = offer.size + sum(int(lead.data["size"]) for lead in leads)
         if size <= room:
             room -= size
-            shown |= {lead.id: visible_text(lead) for lead in leads}
-            shown[offer.chunk.id] = offer.text
-    return shown | _holes(results, shown)
+            visible |= {lead.id: visible_text(lead) for lead in leads}
+            visible[offer.chunk.id] = offer.text
+    return visible | _holes(results, visible)
 
 
 def _offers(parts: Sequence[Chunk], chances: Vector) -> list[Offer]:

@@ -209,12 +209,12 @@ class HistoryPlanner:
         source = HistorySource(results, lambda: self._resources.embedder, query)
         if isinstance(self._params, Compress):
             chances = adjusted(self._chances(history, slots), source.by_result, query)
-            shown = select(source.by_result, chances, budget)
+            visible = select(source.by_result, chances, budget)
         else:
             builder = cast(ContextBuilder, self._resources.get(self._params))
-            shown = _shown(builder, _request(history, source, before, budget))
+            visible = _shown(builder, _request(history, source, before, budget))
         return {
-            s.place: rendered(s.name, s.text, source.by_result[s.key], shown, history.recall)
+            s.place: rendered(s.name, s.text, source.by_result[s.key], visible, history.recall)
             for s in slots
         }
 
