@@ -104,12 +104,6 @@ class AdaptedModel(nn.Module, Generic[E]):
             arrays[f"{name}/up"], arrays[f"{name}/down"] = self.up[key], self.down[key]
         return {**arrays, "head/weight": self.head.weight, "head/bias": self.head.bias}
 
-    def start_from(self, arrays: Mapping[str, Tensor]) -> None:
-        """Take the weights of a checkpoint, as :meth:`arrays` names them."""
-        with torch.no_grad():
-            for name, own in self.arrays().items():
-                own.copy_(arrays[name])
-
 
 def _padded(rows: Sequence[Sequence[int]], width: int) -> Tensor:
     return torch.stack([pad(torch.tensor(row), (0, width - len(row))) for row in rows])

@@ -21,17 +21,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from stategate.envs.protocols import Observation, Session
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import Product
 from stategate.envs.webshop.goals import draw_limit, goal_of
-from stategate.envs.webshop.pages import PER_PAGE, SEARCH
+from stategate.envs.webshop.pages import PER_PAGE
 from stategate.envs.webshop.reward import score
 from stategate.envs.webshop.view import OPENED
 from stategate.envs.webshop.wordings import TEMPLATE, reworded
 from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.nodes.act.page_features import texts_of
-from stategate.nodes.act.shop.rule import Rule, RuleActor
+from stategate.nodes.act.shop.rule import Rule
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.stores.errors import UserError
@@ -154,42 +153,27 @@ def make_goal(
 
 _PAGES = 3  # pages of a search that are looked at
 _WHOLE = Reader(Full(), 4000)  # what the rule reads
-_RULE, _EAGER = RuleActor(Rule()), RuleActor(Rule(threshold=0))
+_RULE, _EAGER = Rule(), Rule(threshold=0)
 
 
 def good_actions(walk: Walk) -> Sequence[str]:
     """Return the optimal actions where ``walk`` stands."""
     world, session = walk.world, walk.session
     assert isinstance(world, WebShop)  # noqa: S101 - the course's worlds are
-    step, whole = walk.step, walk.look(_WHOLE)
+    step, whole, number = walk.step, walk.look(_WHOLE), int(session["goal"])
     own = _RULE(whole, step).action
-    if session["page"] in ("search", "results"):
-        return [own, *_oracle_actions(world, session, walk.page)]
-    if session["page"] == "item" and _is_right(world, session):
+    best = _best(world, number, walk.instruction)
+    if session["page"] == "search":
+        ranks = {q: _first(world, number, walk.instruction, q) for q in _searches(walk.instruction)}
+        first = min(ranks.values(), default=0)
+        return [own, *(f"search[{query}]" for query, rank in ranks.items() if rank == first)]
+    if session["page"] == "results":
+        opened = {action: OPENED.fullmatch(action) for action in walk.page.actions}
+        asins = {action: match[1].upper() for action, match in opened.items() if match}
+        return [own, *(a for a, asin in asins.items() if _worth(world, number, asin) >= best)]
+    if session["page"] == "item" and _worth(world, number, session["asin"]) >= best:
         return [own, _EAGER(whole, step).action]
     return [own]
-
-
-def _is_right(world: WebShop, session: Session) -> bool:
-    number = int(session["goal"])
-    text = str(world.goals[number]["instruction_text"])
-    return _worth(world, number, session["asin"]) >= _best(world, number, text)
-
-
-def _oracle_actions(world: WebShop, session: Session, page: Observation) -> list[str]:
-    """Return the searches and products that an oracle of the right products would choose."""
-    number = int(session["goal"])
-    text = str(world.goals[number]["instruction_text"])
-    if SEARCH in page.actions:
-        ranks = {query: _first(world, number, text, query) for query in _searches(text)}
-        first = min(ranks.values(), default=0)
-        return [f"search[{query}]" for query, rank in ranks.items() if rank == first]
-    best = _best(world, number, text)
-    return [
-        action
-        for action in page.actions
-        if (match := OPENED.fullmatch(action)) and _worth(world, number, match[1].upper()) >= best
-    ]
 
 
 @lru_cache(maxsize=4096)

@@ -129,7 +129,7 @@ class _Reading:
             p.text for p in context.pieces if p.kind not in FRAME and not p.actions
         )
         self._goal = _goal_stems(profile.view, context, self._page)
-        self._page_features = PageFeatures(context, step, profile, context.instruction)
+        self._page_features = PageFeatures(context, step, profile)
         self._is_partial = profile.partially_observed
         self._steps = _steps_of(context)
         self._status = " ".join(p.text for p in context.pieces if p.kind == "status")

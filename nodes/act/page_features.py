@@ -114,9 +114,8 @@ class _Opened:
 class PageFeatures:
     """The features of a context whose view gives the page's parts their roles."""
 
-    def __init__(
-        self, context: BuiltContext, step: int, profile: WorldProfile, instruction: str
-    ) -> None:
+    def __init__(self, context: BuiltContext, step: int, profile: WorldProfile) -> None:
+        instruction = context.instruction
         self._experience, self._step, self._instruction = profile.experience, step, instruction
         pieces = [piece for piece in context.pieces if piece.text]
         has_roles = bool(instruction) and any(piece.role for piece in pieces)
@@ -129,7 +128,10 @@ class PageFeatures:
         self._subject = [p for p in pieces if p.role == "subject"]
         self._title = " ".join(filter(None, (p.says("title") for p in self._subject)))
         self._text = " ".join(one_line(p.text) for p in pieces if p.role == "text")
-        named = [(one_line(p.choice), tuple(map(_label, p.actions))) for p in self._choices]
+        named = [
+            (one_line(p.choice), tuple(one_line(target_of(action)) for action in p.actions))
+            for p in self._choices
+        ]
         self._goal = AlignedInstruction.of(instruction, named, self._title)
         self.texts = texts_of(self._goal)
         self._walk([p.step for p in context.visible("history") if p.step is not None])
@@ -369,7 +371,3 @@ def _code(move: str) -> tuple[float, ...]:
     """Return the random sign code of a kind of move."""
     bits = int.from_bytes(hashlib.blake2b(move.encode(), digest_size=8).digest(), "little")
     return tuple(1.0 if bits >> i & 1 else -1.0 for i in range(_CODE))
-
-
-def _label(action: str) -> str:
-    return one_line(target_of(action))

@@ -65,7 +65,8 @@ def match(instruction: str, chunks: Sequence[Chunk], done: Collection[str]) -> N
         features[i, 3] = float(
             chunk.role == "entry" and any(is_excluded(parsed, f) for f in render(chunk))
         )
-        features[i, 4] = float(chunk.role == "entry" and _is_open(chunk, done))
+        is_opened = chunk.is_visited or any(action.lower() in done for action in chunk.actions)
+        features[i, 4] = float(chunk.role == "entry" and is_opened)
     waiting = [
         i
         for i, choice in choice_scores(instruction, chunks).items()
@@ -128,10 +129,6 @@ def _is_waiting(chunk: Chunk, scores: ChoiceScores, done: Collection[str]) -> bo
     if chunk.choice is None or not scores.values or scores.requested[best] < scores.none:
         return False
     return scores.values[best] != chunk.choice.chosen and chunk.actions[best].lower() not in done
-
-
-def _is_open(chunk: Chunk, done: Collection[str]) -> bool:
-    return chunk.is_visited or any(action.lower() in done for action in chunk.actions)
 
 
 # The instruction: what of it is talk ----------------------------------------------------------------

@@ -55,16 +55,14 @@ class NoUpdater(UpdaterParams):
     kind: Literal["none"] = "none"
 
     def build(self, resources: Resources) -> Updater:
-        """Return an updater whose state is always None."""
-        return _Nothing()
+        """Return the updater, which is its parameters."""
+        return self
 
+    def initial(self) -> None:
+        """Return no state."""
 
-class _Nothing:
-    def initial(self) -> Vector | None:
-        return None
-
-    def update(self, state: Vector | None, events: Sequence[Event]) -> Vector | None:
-        return None
+    def update(self, state: Vector | None, events: Sequence[Event]) -> None:
+        """Return no state, whatever happened."""
 
 
 class StateUpdater:

@@ -127,7 +127,9 @@ def train(settings: TaggerSettings) -> dict[str, Any]:
     run = open_run(settings, {"data": data})
     shop, model = ShopData.of(settings), TagModel(settings.rank)
     if settings.start:
-        model.start_from(load_weights(settings.start, "tagger")[0])
+        weights, _ = load_weights(settings.start, "tagger")
+        for name, own in model.arrays().items():
+            own.data.copy_(weights[name])
     unseen = goals_of_games(Path(settings.games), "valid_unseen")
     rooms = Recombined(read_people(people, "train", unseen))
     heldout = {

@@ -84,21 +84,14 @@ class Rule(ActorParams):
     follow: bool = Field(default=False, description='obey "Experience:" lines')
 
     def build(self, resources: "Resources") -> Actor:
-        """Return the actor; nothing is loaded."""
-        return RuleActor(self)
-
-
-class RuleActor:
-    """The policy. Holds parameters only: equal contexts and steps give equal decisions."""
-
-    def __init__(self, params: Rule) -> None:
-        self._params = params
+        """Return the actor, which is its parameters: equal contexts and steps, equal decisions."""
+        return self
 
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose among ``context.actions``."""
         page = read_page(context)
         chosen = self._own(page, step)
-        if self._params.follow and step < self._params.patience:
+        if self.follow and step < self.patience:
             chosen = self._advised(chosen, suggested(context, page), page, step)
         if chosen is not None and (chosen[0] in page.actions or chosen[0].startswith("search[")):
             return Decision(chosen[0], reason=chosen[1])
@@ -112,7 +105,7 @@ class RuleActor:
     def _own(self, page: ShopPage, step: int) -> Choice | None:
         """Return (action, reason) for a readable page; None where no rule applies."""
         if page.kind == "search":
-            return search_for(page, self._params.search)
+            return search_for(page, self.search)
         if page.kind == "results":
             return self._results(page, step)
         if page.kind == "item":
@@ -133,17 +126,17 @@ class RuleActor:
             )
         )
         again = opened or [p for p in ranked if p.is_seen]
-        if step >= self._params.patience and again:
+        if step >= self.patience and again:
             return again[0].action, "time to settle for what met most of those opened"
         if fresh:
             return fresh[0].action, "best match of the titles"
-        if page.number < self._params.pages and NEXT in page.actions:
+        if page.number < self.pages and NEXT in page.actions:
             return NEXT, "nothing left on this page"
         candidates = again or ranked or page.products
         return (candidates[0].action, "the best of those tried") if candidates else None
 
     def _item(self, page: ShopPage, step: int) -> Choice | None:
-        late = step - self._params.patience - _GRACE
+        late = step - self.patience - _GRACE
         settles = late >= 0 or page.trail.opened.count(page.trail.item or "") > 1
         blind = step > 0 and not page.trail.history
         # A verdict that will not be remembered is not worth the reading.
@@ -155,7 +148,7 @@ class RuleActor:
         if not stays and page.goal.meets() < _MET:
             return PREV, "not all that is wanted is offered"
         title_suffices = bool(page.title) and page.goal.share(page.title) >= WHOLE
-        reads = self._params.threshold > 0 and FEATURES in page.actions
+        reads = self.threshold > 0 and FEATURES in page.actions
         if not accepted and reads and not title_suffices:
             return FEATURES, "the title does not say it all"
         chosen = set(page.chosen.items())
@@ -175,7 +168,7 @@ class RuleActor:
 
     def _detail(self, page: ShopPage) -> Choice:
         share = _confirmed(page, page.trail.notes.get(page.trail.item or "", ""))
-        if page.detail and share < self._params.threshold and BACK in page.actions:
+        if page.detail and share < self.threshold and BACK in page.actions:
             return BACK, f"only {share:.0%} of the wish is confirmed"
         return PREV, "confirmed" if page.detail else "nothing to read"
 
