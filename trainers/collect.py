@@ -7,7 +7,6 @@ the course divides them; ``collect.json`` says who won how many, in how many ste
 
 import random
 from collections import Counter
-from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -46,11 +45,16 @@ def collect(settings: TrajectorySettings) -> dict[str, Any]:
         ("heldout", plan.exams, settings.heldout),
     ):
         chosen = random.Random(f"{settings.seed} {name}").sample(tasks, min(count, len(tasks)))
-        own = []
+        own: list[Trajectory] = []
         for i, task in enumerate(Progress(chosen, "record", unit="episode")):
             mode, actor = modes[i // len(actors) % len(modes)], actors[i % len(actors)]
-            episode = _play(plan, readers, f"{name}/{i}", task, mode, actor)
-            own += [episode] if episode.reward == 1.0 else []
+            walk = Walk(readers, Reader(Full(), _BUDGET), plan.worlds[mode], task)
+            decide: Actor = readers.resources.get(_params(actor))
+            while walk.goes_on(_STEPS):
+                walk.take(decide(walk.look(), walk.step).action)
+            if walk.page.reward == 1.0:
+                agent = {"kind": actor, "mode": mode, "group": plan.group(task)}
+                own.append(walk.trajectory(f"{name}/{i}", {"env": plan.env.kind, **task}, agent))
         path = settings.out / f"{name}.jsonl"
         write_lines(path, (episode.to_row() for episode in own))
         splits[name] = {
@@ -71,22 +75,6 @@ def load_course(module: str, data: str, seed: int) -> Course:
     with user_error_context(f"there is no course '{module}'", kinds=ImportError):
         course: Course = import_module(module).course(data, seed)
     return course
-
-
-def _play(
-    plan: Course,
-    readers: Readers,
-    name: str,
-    task: Mapping[str, Any],
-    mode: str,
-    actor: str,
-) -> Trajectory:
-    decide: Actor = readers.resources.get(_params(actor))
-    walk = Walk(readers, Reader(Full(), _BUDGET), plan.worlds[mode], task)
-    while walk.goes_on(_STEPS):
-        walk.take(decide(walk.look(), walk.step).action)
-    agent = {"kind": actor, "mode": mode, "group": plan.group(task)}
-    return walk.trajectory(name, {"env": plan.env.kind, **task}, agent)
 
 
 @cache

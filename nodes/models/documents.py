@@ -36,9 +36,7 @@ class Document:
 
     def as_text(self) -> str:
         """Return the document as models read it."""
-        if self.title and self.text:
-            return f"{self.title}: {self.text}"
-        return self.title or self.text
+        return ": ".join(filter(None, (self.title, self.text)))
 
 
 @lru_cache(maxsize=4)

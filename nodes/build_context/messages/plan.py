@@ -52,7 +52,7 @@ class Slot:
     """One message. ``size`` counts all of it, ``text_size`` a result's text alone.
 
     ``tool`` gave this result, ``frozen`` is what earlier calls showed of it. A result ``is_new`` that
-    no call has shown yet. ``is_pinned``: it stays whole; ``stays``: it or one of its round does.
+    no call has shown yet. ``is_pinned``: it stays whole.
     """
 
     place: int
@@ -66,7 +66,6 @@ class Slot:
     frozen: str | None
     is_new: bool
     is_pinned: bool
-    stays: bool = False
 
     @property
     def is_result(self) -> bool:
@@ -177,8 +176,7 @@ class History:
                     is_pinned=key in previous.restored or settings.is_pinned(messages[place]),
                 )
                 slots.append(slot)
-            stays = any(slot.is_pinned for slot in slots)
-            rounds.append([replace(slot, stays=stays) for slot in slots])
+            rounds.append(slots)
         slots = [slot for round_slots in rounds for slot in round_slots]
         return cls(messages, slots, rounds, fixed)
 
@@ -203,8 +201,8 @@ class History:
             if needed <= room:
                 break
             first = slots[0]
-            is_kept = first.stays or first.key in {NOTE_ID, *requests}
-            if not is_kept and first.message.type != "system":
+            stays = first.key in {NOTE_ID, *requests} or any(slot.is_pinned for slot in slots)
+            if not stays and first.message.type != "system":
                 needed -= sum(slot.least_size for slot in slots)
                 why |= {slot.place: _WHY[slot.has_calls] for slot in slots}
         return why
