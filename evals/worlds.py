@@ -16,6 +16,9 @@ from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Worlds
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import Config, load_config
+from stategate.nodes.build_context.experience import AdvisedContext
+from stategate.stores.assets.weights import read_meta
+from stategate.stores.bank import Bank, bank_place
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
 from stategate.stores.runs import parse_numbers, public_config, public_path
@@ -131,8 +134,6 @@ def _play(graph: Graph, name: str, sample: Sample, row: Row) -> None:
 
 def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
     """Return the SHA-256 of every checkpoint that the agents load. Raises ``UserError``."""
-    from stategate.stores.assets.weights import read_meta
-
     names: set[str] = set()
     for config in configs:
         if config.context.checkpoints() and not config.updater.checkpoints():
@@ -146,9 +147,6 @@ def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
 
 def bank_hashes(configs: Iterable[Config]) -> dict[str, str]:
     """Return the SHA-256 over the rows (id and worth) of every bank that the agents name."""
-    from stategate.nodes.build_context.experience import AdvisedContext
-    from stategate.stores.bank import Bank, bank_place
-
     contexts = [c.context for c in configs if isinstance(c.context, AdvisedContext)]
     hashes = {}
     for name in sorted({context.bank for context in contexts if context.bank}):

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from filelock import FileLock, Timeout
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -84,8 +85,6 @@ def _local_lock(owner: object, thread: str, patience: float) -> Iterator[None]:
 @contextmanager
 def _file_lock(folder: Path, thread: str, patience: float) -> Iterator[None]:
     """Hold the lock file of ``thread`` in ``folder``: one of 65,536, by a hash of its name."""
-    from filelock import FileLock, Timeout
-
     name = hashlib.sha256(thread.encode("utf-8", "replace")).hexdigest()[4:8]
     lock = FileLock(folder / name, thread_local=False)
     try:

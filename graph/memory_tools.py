@@ -14,12 +14,16 @@ from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import Field
 
 from stategate.graph.state import memory_owner
+from stategate.nodes.experience.episode import make_of, untrusted
 from stategate.nodes.models.embedders import MiniLM
+from stategate.nodes.models.judge import judged_question
 from stategate.nodes.observe.qa import CorpusRetriever
 from stategate.nodes.protocols import EmbedderParams
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.remember import MemoryPlace, owned_by
+from stategate.nodes.retrieval.remember import MemoryPlace, owned_by, texts_of
+from stategate.stores.bank import Bank
 from stategate.stores.errors import UserError, require_extra
+from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import TRUSTED, Fact, Turn
 from stategate.stores.text import day_of, one_line
 
@@ -59,17 +63,12 @@ def memory_tools(
 
     def memory_search(words: Text, k: Count = 5) -> str:
         """Find what is remembered from earlier conversations about these words."""
-        from stategate.nodes.models.judge import judged_question
-        from stategate.stores.memory.recall import Limits
-
         query = judged_question(words, resources.embedder)
         facts, _ = store.recall(owner(), query, Limits(facts=min(max(k, 1), _MOST)))
         return "\n".join(map(_fact_line, facts))[:_SHOWN] or "nothing is remembered"
 
     def memory_write(question: Text, answer: Text) -> str:
         """Remember for later conversations that this question has this answer."""
-        from stategate.nodes.retrieval.remember import texts_of
-
         text, model = f"{question} {answer}".strip(), resources.embedder
         first, *more = model.embed(texts_of(text))
         content = f"{question}\0{answer}".encode("utf-8", "surrogatepass")
@@ -103,9 +102,6 @@ def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) ->
 
     Raises ``UserError`` where there is no such bank.
     """
-    from stategate.nodes.experience.episode import make_of, untrusted
-    from stategate.stores.bank import Bank
-
     resources = Resources(None, embedder or MiniLM())
     states = Bank(bank, "state", make_of(resources.embedder))
 

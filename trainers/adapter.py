@@ -6,20 +6,19 @@ A task is a subclass: ``length`` and ``loss`` of its examples, and a ``forward``
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tokenizers import Encoding, Tokenizer
 from torch import Generator, Tensor, nn
 from torch.nn.functional import pad
+from transformers import AutoModel
 
 from stategate.stores.assets.fetch import asset_path
 from stategate.trainers.settings import AdapterSettings, save_checkpoint
 from stategate.trainers.trainer import Figures, Trainer, shuffled
-
-if TYPE_CHECKING:
-    from tokenizers import Encoding
 
 #: Width of the model's states.
 WIDTH = 384
@@ -34,9 +33,6 @@ class AdaptedModel(nn.Module, Generic[E]):
     loss: Callable[[Sequence[E]], Tensor]
 
     def __init__(self, rank: int, head: nn.Linear, pieces: int) -> None:
-        from tokenizers import Tokenizer
-        from transformers import AutoModel
-
         super().__init__()
         folder = asset_path("minilm")
         bert = AutoModel.from_pretrained(folder, local_files_only=True).eval()
@@ -59,7 +55,7 @@ class AdaptedModel(nn.Module, Generic[E]):
         added: Tensor = inputs[0] @ self.down[key].T @ self.up[key].T
         return output + added
 
-    def means(self, texts: Sequence["Encoding"], masks: Sequence[NDArray[np.bool_]]) -> Tensor:
+    def means(self, texts: Sequence[Encoding], masks: Sequence[NDArray[np.bool_]]) -> Tensor:
         """Return the mean state of the pieces of each row of ``masks`` (rows, pieces), text by text."""
         width = max(len(one.ids) for one in texts)
         states: Tensor = self._bert[0](

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import Episode, add_episode, from_events, make_of, task_name
+from stategate.nodes.resources import Resources
 from stategate.stores.bank import Bank, Entry, Row
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
@@ -19,9 +20,6 @@ from stategate.stores.progress import Progress
 from stategate.stores.sql import is_sqlite
 from stategate.stores.trace_store import TraceStore
 from stategate.stores.traces import events_of
-
-if TYPE_CHECKING:
-    from stategate.nodes.resources import Resources
 
 
 def read_episodes(
@@ -96,7 +94,7 @@ def build_bank(
     kind: Literal["state", "trace"],
     folder: str | Path,
     episodes: Sequence[Episode],
-    resources: "Resources",
+    resources: Resources,
 ) -> Built:
     """Add ``episodes`` to the bank in ``folder``, made if it is not there, each whole or not at all.
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
@@ -198,8 +199,6 @@ def _fitted(trainer: Trainer[list[Decision]], scorer: nn.Module, settings: Dagge
     The best epoch of a short exam is partly luck, and the last one has played most; their mean wins
     more than either.
     """
-    from safetensors.torch import load_file
-
     epochs = len(trainer.fit(settings)) - 1
     saved = load_file(Path(settings.run) / "last.safetensors")
     mixed = {

@@ -14,6 +14,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
 from scipy.optimize import minimize
 from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
@@ -100,8 +102,6 @@ class Trainer(Generic[B]):
                 _keep(model, optimizer, folder, history, is_best)
                 bar.set_postfix({name: f"{history[-1][name]:.4f}"})
                 bar.update()
-        from safetensors.torch import load_file
-
         model.load_state_dict(load_file(folder / "best.safetensors"))
         model.eval()
         return history
@@ -131,8 +131,6 @@ class Trainer(Generic[B]):
 def _keep(
     model: nn.Module, optimizer: Optimizer, folder: Path, history: History, is_best: bool
 ) -> None:
-    from safetensors.torch import save
-
     weights = {k: t.detach().cpu().contiguous().clone() for k, t in model.state_dict().items()}
     state: dict[str, Tensor] = {f"model/{name}": t for name, t in weights.items()}
     for i, values in optimizer.state_dict()["state"].items():
@@ -146,8 +144,6 @@ def _keep(
 
 def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> History:
     """Load what a stopped run left, if its weights fit; return its history ([] if none)."""
-    from safetensors import SafetensorError, safe_open
-
     last = folder / "last.safetensors"
     if not last.exists():
         return []

@@ -5,6 +5,7 @@ room is seen in part, an answer is one line, a game is won when its goal holds. 
 after loading.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -49,8 +50,6 @@ class AlfWorld(World):
     @property
     def fingerprint(self) -> str:
         """A hash of the games' names and of the first game."""
-        import hashlib
-
         first = self._library[self.games[0]]()
         return hashlib.sha256("\n".join([*self.games, first]).encode()).hexdigest()
 

@@ -21,6 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rapidfuzz.fuzz import partial_ratio
+
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
 from stategate.stores.runs import public_path
@@ -194,8 +196,6 @@ def read_bfcl(path: str | Path) -> list[Conversation]:
 
 def _quoted(row: Mapping[str, Any], turns: Sequence[Utterance]) -> Question:
     """Return a question of BFCL's, its evidence the turn that its quotation is most like."""
-    from rapidfuzz.fuzz import partial_ratio
-
     likeness, at = max((partial_ratio(row["source"], t.text), -i) for i, t in enumerate(turns))
     evidence = [turns[-at]] if likeness >= _QUOTED else []
     return Question(

@@ -8,7 +8,7 @@ the budget, and the context shows its longest prefix that fits: a larger budget 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -22,14 +22,12 @@ from stategate.nodes.build_context.detail import (
     plain_ladder,
 )
 from stategate.nodes.protocols import FRAME, BuiltContext, ContextBuilder, ContextRequest, Piece
+from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.align import clarity, focus_on
 from stategate.nodes.retrieval.page import LEGEND, done_before, lead, marked, render, text_of
 from stategate.nodes.retrieval.quoting import shielded
 from stategate.stores.text import without_line_breaks
 from stategate.stores.tokens import count_tokens
-
-if TYPE_CHECKING:
-    from stategate.nodes.resources import Resources
 
 _UNBOUNDED = 10**9
 _CLEAR = 0.7  # how clear a page's match must be for the ratio to be kept
@@ -54,7 +52,7 @@ class Compress(FramedContext):
         f"(default: {_RATIO[True]} where the world is seen in part, {_RATIO[False]} elsewhere)",
     )
 
-    def build(self, resources: "Resources") -> ContextBuilder:
+    def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder; nothing is loaded."""
 
         def build_context(request: ContextRequest) -> BuiltContext:

@@ -17,6 +17,7 @@ from stategate.nodes.build_context.assemble import FramedContext, assemble
 from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Vector
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.align import FEATURES, match
+from stategate.nodes.update_state.learned import StateUpdater
 from stategate.stores.assets.weights import load_trained, small_inference
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
@@ -111,8 +112,6 @@ def trained_query(resources: Resources, checkpoint: str) -> Query:
     or embedder.
     """
     import torch
-
-    from stategate.nodes.update_state.learned import StateUpdater
 
     updater = resources.updater
     if not isinstance(updater, StateUpdater):

@@ -13,7 +13,7 @@ Documents are quoted as data (``nodes.retrieval.page``).
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -29,6 +29,7 @@ from stategate.nodes.build_context.assemble import (
     page_piece,
     size_of,
 )
+from stategate.nodes.models.judge import judged_question
 from stategate.nodes.protocols import (
     BuiltContext,
     ContextBuilder,
@@ -42,14 +43,12 @@ from stategate.nodes.retrieval.corpus import CorpusSource, Retrieval
 from stategate.nodes.retrieval.page import BREAK, describe, lead, text_of
 from stategate.nodes.retrieval.quoting import quote, quoted_title
 from stategate.nodes.retrieval.remember import MemoryPlace
-from stategate.stores.memory.records import TRUSTED
+from stategate.stores.memory.long_term import LongTerm
+from stategate.stores.memory.recall import Limits, asked_of
+from stategate.stores.memory.records import TRUSTED, Fact
 from stategate.stores.text import day_of, one_line
 from stategate.stores.tokens import count_tokens, truncate
 from stategate.stores.traces import Event
-
-if TYPE_CHECKING:
-    from stategate.stores.memory.long_term import LongTerm
-    from stategate.stores.memory.records import Fact
 
 _WHO = {"OBS": "User", "ACT": "You"}
 _FACT_TOKENS = 80  # of a fact that a prompt shows
@@ -228,12 +227,9 @@ def _passages(
 
 
 def remembered_pieces(
-    reader: MemoryReader, store: "LongTerm", resources: Resources, query: str, room: int
+    reader: MemoryReader, store: LongTerm, resources: Resources, query: str, room: int
 ) -> list[Piece]:
     """Return pieces for what is remembered about ``query``, at most ``room`` tokens, best first."""
-    from stategate.nodes.models.judge import judged_question
-    from stategate.stores.memory.recall import Limits
-
     judged = judged_question(query, resources.embedder)
     limits = Limits(reader.facts, min_trust=reader.min_trust)
     facts, candidates = store.recall(reader.place.owner, judged, limits)
@@ -262,7 +258,7 @@ def remembered_pieces(
     return [head, *visible, *gone] if visible else gone
 
 
-def wish_pieces(reader: MemoryReader, store: "LongTerm", room: int) -> list[Piece]:
+def wish_pieces(reader: MemoryReader, store: LongTerm, room: int) -> list[Piece]:
     """Return pieces for the user's standing wishes, the newest that have ``room`` tokens, last."""
     head = line_piece("wishes", "memory", "The user's standing wishes:\n")
     lines = [
@@ -276,10 +272,8 @@ def wish_pieces(reader: MemoryReader, store: "LongTerm", room: int) -> list[Piec
     return headed(head, lines, room)
 
 
-def _matches(store: "LongTerm", owner: str, resources: Resources, wish: str) -> list[Piece]:
+def _matches(store: LongTerm, owner: str, resources: Resources, wish: str) -> list[Piece]:
     """Return a piece of the kind ``forget`` for each fact that a wish to forget speaks of."""
-    from stategate.stores.memory.recall import asked_of
-
     words = " ".join(content_of(wish))
     judged = asked_of(words, resources.embedder)
     facts = store.matching(owner, judged) if words else []
@@ -288,7 +282,7 @@ def _matches(store: "LongTerm", owner: str, resources: Resources, wish: str) -> 
     ]
 
 
-def fact_line(fact: "Fact") -> list[Fragment]:
+def fact_line(fact: Fact) -> list[Fragment]:
     """Return a fact as a prompt shows it, one line: when, by whom, until when, from where.
 
     What an unknown or untrusted speaker told is a "fact" to be read, and nothing that "said" quotes.

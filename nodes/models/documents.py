@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from filelock import FileLock
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from stategate.nodes.protocols import Vector
+from stategate.stores.assets.downloads import sha256
+from stategate.stores.assets.fetch import ASSETS, asset_path
 from stategate.stores.errors import UserError, describe_error, require_extra, user_error_context
 from stategate.stores.files import atomic_path, write_bytes
 from stategate.stores.home import cache
 from stategate.stores.progress import Progress
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from torch import Tensor
 
     from stategate.nodes.models.decoder import Backend
@@ -55,15 +58,11 @@ def shared_backend(model: str = DEFAULT, max_tokens: int = 300) -> "Backend":
 
 def model_folder(model: str) -> tuple[Path | str, str]:
     """Return where ``model`` lies in Hugging Face form, and its fingerprint."""
-    from stategate.stores.assets.fetch import ASSETS, asset_path
-
     if model in ASSETS and not ASSETS[model].is_folder:
         digest = next(iter(ASSETS[model].files.values()))
         return _converted(asset_path(model), digest), digest[:16]
     path = Path(model).expanduser()
     if path.suffix == ".gguf" and path.is_file():
-        from stategate.stores.assets.downloads import sha256
-
         digest = sha256(path)
         return _converted(path, digest), digest[:16]
     if path.is_dir():
@@ -74,8 +73,6 @@ def model_folder(model: str) -> tuple[Path | str, str]:
 
 
 def _hash_folder(folder: Path) -> str:
-    from stategate.stores.assets.downloads import sha256
-
     names = sorted(p for p in folder.iterdir() if p.suffix in (".safetensors", ".json"))
     total = hashlib.sha256()
     for path in names:
@@ -88,8 +85,6 @@ def _converted(path: Path, digest: str) -> Path:
     folder = cache() / "converted" / f"{path.stem}-{digest[:12]}"
     if (folder / "config.json").is_file():
         return folder
-    from filelock import FileLock
-
     with require_extra("local"):
         for package in ("accelerate", "gguf"):  # transformers needs them, and names no fix
             import_module(package)
@@ -172,7 +167,7 @@ class DocumentMemory:
         return cache() / "document_states" / f"{mark}-fp16" / name
 
 
-def _read(file: Path) -> "NDArray[np.float32]":
+def _read(file: Path) -> Vector:
     damages = (OSError, KeyError, ValueError, SafetensorError)
     with user_error_context(f"cannot read '{file}'", "delete it", damages):
         return load(file.read_bytes())["kv"].astype(np.float32)

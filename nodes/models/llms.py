@@ -16,6 +16,7 @@ from pydantic import Field
 from stategate.nodes.models.calls import RETRIES, http_client
 from stategate.nodes.protocols import LlmParams
 from stategate.nodes.resources import Resources
+from stategate.stores.assets.fetch import ASSETS, asset_path
 from stategate.stores.errors import UserError
 from stategate.stores.http import on_loopback
 from stategate.stores.text import without_password
@@ -68,8 +69,6 @@ class EmbeddedLlm(LlmParams):
 
     def model_file(self) -> Path:
         """Return the GGUF file, fetched if it is an asset. Raises ``UserError``."""
-        from stategate.stores.assets.fetch import ASSETS, asset_path
-
         name = self.ALIASES.get(self.model, self.model)
         if name.endswith(".gguf"):
             return Path(name)

@@ -1,18 +1,18 @@
 """ALFWorld as an environment kind."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from stategate.envs.alfworld import AlfWorld
+from stategate.envs.alfworld.view import AlfWorldView
 from stategate.envs.protocols import Observation, View
 from stategate.nodes.experience.adapter import ExperienceAdapter
+from stategate.nodes.experience.alfworld import AlfWorldExperience
 from stategate.nodes.protocols import EnvParams
+from stategate.nodes.resources import Resources
 from stategate.stores.assets.fetch import data_folder
-
-if TYPE_CHECKING:
-    from stategate.envs.alfworld import AlfWorld
-    from stategate.nodes.resources import Resources
 
 
 class AlfWorldEnv(EnvParams):
@@ -29,10 +29,8 @@ class AlfWorldEnv(EnvParams):
         default="valid_seen", description="train, valid_seen, valid_unseen; null for all games"
     )
 
-    def build(self, resources: "Resources") -> "AlfWorld":
+    def build(self, resources: Resources) -> AlfWorld:
         """Open the games. Raises ``UserError`` where they are missing or broken."""
-        from stategate.envs.alfworld import AlfWorld
-
         return AlfWorld.load(self.folder(), self.split)
 
     def folder(self) -> str:
@@ -41,21 +39,15 @@ class AlfWorldEnv(EnvParams):
 
     def view(self) -> View:
         """Return how ALFWorld's pages are read."""
-        from stategate.envs.alfworld.view import AlfWorldView
-
         return AlfWorldView()
 
     def experience(self) -> ExperienceAdapter:
         """Return how ALFWorld's past steps are told."""
-        from stategate.nodes.experience.alfworld import AlfWorldExperience
-
         return AlfWorldExperience()
 
     @classmethod
     def samples(cls) -> Sequence[tuple[str, Observation]]:
         """Return the pages of a sample game that is won."""
-        from stategate.envs.alfworld import AlfWorld
-
         world = AlfWorld.load("sample", "train")
         session, page = world.reset({"game": 0})
         pages = [(world.instruction(session), page)]

@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -12,19 +12,19 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import Field, field_validator
 
 from stategate.envs.protocols import ANSWER, Observation, View
+from stategate.envs.qa import QA
+from stategate.envs.qa.questions import load_questions, sample_folder
+from stategate.envs.qa.world import QaView
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.protocols import EmbedderParams, EnvParams, Source
 from stategate.nodes.resources import Resources, shared_resources
+from stategate.nodes.retrieval.corpus import LAZY_FROM, CorpusIndex, CorpusSource
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus, corpora, corpus_names, open_corpus
 from stategate.stores.corpus.documents import files_in, read_folder
 from stategate.stores.errors import UserError, warn_once
 from stategate.stores.http import from_environment
 from stategate.stores.sql import is_database
-
-if TYPE_CHECKING:
-    from stategate.envs.qa import QA
-    from stategate.nodes.retrieval.corpus import CorpusIndex
 
 
 _NAMED = 3  # skipped files that a line names
@@ -56,18 +56,13 @@ class QaEnv(EnvParams):
     def _readable(cls, value: str) -> str:
         return str(Chunking.parse(value))
 
-    def build(self, resources: Resources) -> "QA":
+    def build(self, resources: Resources) -> QA:
         """Load the question set. Raises ``UserError`` where it cannot be read."""
-        from stategate.envs.qa import QA
-        from stategate.envs.qa.questions import load_questions
-
         source = self.questions or ("sample" if self.corpus == "sample" else None)
         return QA(load_questions(source) if source else ())
 
     def view(self) -> View:
         """Return how a question is read."""
-        from stategate.envs.qa.world import QaView
-
         return QaView()
 
     @classmethod
@@ -81,14 +76,10 @@ class QaEnv(EnvParams):
 
     def source(self, observation: Observation, resources: Resources) -> Source:
         """Return the corpus as candidates, indexed first where that is not done."""
-        from stategate.nodes.retrieval.corpus import CorpusSource
-
         return CorpusSource(self.index(resources), is_open=not observation.done)
 
-    def index(self, resources: Resources) -> "CorpusIndex":
+    def index(self, resources: Resources) -> CorpusIndex:
         """Return the corpus's index under this chunking and the configured embedder, up to date."""
-        from stategate.nodes.retrieval.corpus import LAZY_FROM, CorpusIndex
-
         corpus, embedder = self.open(), resources.embedder
         key = ("index", corpus.name, str(corpus.folder), self.chunking, str(self.vectors))
         index: CorpusIndex = resources.once(
@@ -107,8 +98,6 @@ class QaEnv(EnvParams):
     def open(self) -> Corpus:
         """Return the corpus. Raises ``UserError`` if there is none of that name."""
         if self.corpus == "sample":
-            from stategate.envs.qa.questions import sample_folder
-
             return opened_folder(sample_folder(), "sample")
         if is_database(self.corpus):
             return open_corpus(self.corpus)

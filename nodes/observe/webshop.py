@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from stategate.envs.protocols import Observation, View
+from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.view import WebShopView
 from stategate.nodes.experience.adapter import ExperienceAdapter
+from stategate.nodes.experience.webshop import WebShopExperience
 from stategate.nodes.protocols import EnvParams
 from stategate.nodes.resources import Resources
 from stategate.stores.assets.fetch import data_folder
-
-if TYPE_CHECKING:
-    from stategate.envs.webshop import WebShop
 
 
 class WebShopEnv(EnvParams):
@@ -37,10 +37,8 @@ class WebShopEnv(EnvParams):
         description="of synthetic goals: template, a family, or a split (train, develop, held-out)",
     )
 
-    def build(self, resources: Resources) -> "WebShop":
+    def build(self, resources: Resources) -> WebShop:
         """Load the catalogue. Raises ``UserError`` where the data is missing or broken."""
-        from stategate.envs.webshop import WebShop
-
         return WebShop.load(self.folder(), self.observation, self.seed, self.goals, self.wording)
 
     def folder(self) -> str:
@@ -49,14 +47,10 @@ class WebShopEnv(EnvParams):
 
     def view(self) -> View:
         """Return how WebShop's pages are read."""
-        from stategate.envs.webshop.view import WebShopView
-
         return WebShopView()
 
     def experience(self) -> ExperienceAdapter:
         """Return how WebShop's past steps are told."""
-        from stategate.nodes.experience.webshop import WebShopExperience
-
         return WebShopExperience()
 
     @classmethod
@@ -67,8 +61,6 @@ class WebShopEnv(EnvParams):
 
 @cache
 def _sample_pages() -> tuple[tuple[str, Observation], ...]:
-    from stategate.envs.webshop import WebShop
-
     pages = []
     modes: tuple[Literal["text", "rich"], ...] = ("text", "rich")
     for mode in modes:

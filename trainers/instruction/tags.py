@@ -10,12 +10,13 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
+from tokenizers import Encoding
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -32,9 +33,6 @@ from stategate.trainers.instruction.written import WRITTEN, held_requests, writt
 from stategate.trainers.settings import TaggerSettings, open_run
 from stategate.trainers.trainer import Figures
 
-if TYPE_CHECKING:
-    from tokenizers import Encoding
-
 _PIECES = 128  # word pieces of a text that are read
 _NUMBERS = 6.0  # how much a number's tag counts beside a word's: its direction is hardest to read
 
@@ -43,7 +41,7 @@ _NUMBERS = 6.0  # how much a number's tag counts beside a word's: its direction 
 class TaggedText:
     """A text's word pieces, the token of each piece, and each token's gold tag."""
 
-    pieces: "Encoding"
+    pieces: Encoding
     places: NDArray[np.int64]
     tags: NDArray[np.int64]
     is_number: NDArray[np.bool_]

@@ -37,7 +37,7 @@ was bent says so in its reason.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -47,10 +47,8 @@ from stategate.language.instruction.aligned import is_excluded
 from stategate.nodes.act.page_features import WHOLE, match_share
 from stategate.nodes.act.shop import Product, ShopPage, read_page
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from stategate.nodes.resources import Resources
 from stategate.stores.text import one_line
-
-if TYPE_CHECKING:
-    from stategate.nodes.resources import Resources
 
 _ADVISED_PAGES = 5
 _ADVISED_SEARCHES = 2
@@ -83,7 +81,7 @@ class Rule(ActorParams):
     )
     follow: bool = Field(default=False, description='obey "Experience:" lines')
 
-    def build(self, resources: "Resources") -> Actor:
+    def build(self, resources: Resources) -> Actor:
         """Return the actor, which is its parameters: equal contexts and steps, equal decisions."""
         return self
 
