@@ -1,8 +1,5 @@
 """The QA experiments (chunk size, embedding and retrieval), and what memory adds to dialogues.
 
-    stategate eval qa --data FOLDER --out runs/qa
-    stategate eval memory --limit 2 --policies stm,both --set actor.kind=answer --out runs/memory
-
 Of each question: retrieval (Hit@3, MRR, nDCG@10 over the ten best passages), answer (similarity,
 token F1), latency, tokens and cost. A turn of a dialogue is right if the answer says all that it must,
 and readable if the prompt held it. Turns of one dialogue hang together, so that the paired tests

@@ -1,8 +1,5 @@
 """What memory is worth to a language model: questions answered with four contexts, without a judge.
 
-    stategate eval answers BFCL_FOLDER --out runs/answers
-    stategate eval answers longmemeval_oracle.json --agents last,recall --out runs/answers
-
 Contexts: ``nothing``, ``last`` (the last turns that fit into 600 tokens), ``all`` (the last turns that
 fit the model), ``recall`` (600 tokens of long-term memory). An answer is right if it holds an accepted
 string in whole words; where there is no answer, if it says that it does not know. Tests and errors

@@ -1,8 +1,5 @@
 """Evidence recall: which share of the marked turns a ranking brings, counted strictly and one way.
 
-    stategate eval locomo locomo10.json --out runs/locomo
-    stategate eval longmemeval longmemeval_s.json --agents bm25,hybrid,memory --out runs/lme
-
 No model and no judge: a question counts by the turns that its authors marked. ``any@k`` is the share
 of questions with at least one evidence unit among the first k, ``all@k`` with every one, ``share@k``
 the mean share of units. Units: ``turn`` (the very turn) and ``session`` (ranked by its best turn).

@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import httpx2
 from langchain_core.messages import AIMessage, BaseMessage
 
 from stategate.nodes.resources import Resources
@@ -86,26 +87,26 @@ def http_client(base_url: str, seconds: float, *, is_async: bool = True) -> Any:
     return openai.DefaultAsyncHttpxClient(**settings, event_hooks={"response": [_limit]})
 
 
+class _Limited(httpx2.AsyncByteStream):
+    """A stream that fails once it has sent more than ``MAX_ANSWER_BYTES``."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._stream:
+            size += len(part)
+            if size > MAX_ANSWER_BYTES:
+                raise httpx2.DecodingError("an answer of over 32 MB")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
 async def _limit(response: Any) -> None:
-    """Make reading ``response`` fail once it has sent more than ``MAX_ANSWER_BYTES``."""
-    import httpx2
-
-    class Limited(httpx2.AsyncByteStream):
-        def __init__(self, stream: Any) -> None:
-            self._stream = stream
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            size = 0
-            async for part in self._stream:
-                size += len(part)
-                if size > MAX_ANSWER_BYTES:
-                    raise httpx2.DecodingError("an answer of over 32 MB")
-                yield part
-
-        async def aclose(self) -> None:
-            await self._stream.aclose()
-
-    response.stream = Limited(response.stream)
+    response.stream = _Limited(response.stream)
 
 
 async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
@@ -115,7 +116,6 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
     read, :class:`RequestRefused` for a refused form, and ``UserError`` where it refuses otherwise.
     Is run by :func:`run` or :func:`arun`.
     """
-    import httpx2
     import openai
 
     seconds = getattr(model, "request_timeout", None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from urllib.parse import urlsplit
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from stategate.language.sentence_model import sentence_model
 from stategate.nodes.models.calls import RETRIES, guarded, http_client, run
@@ -114,7 +114,6 @@ class OpenAIEmbedder(EmbedderParams):
     def build(self, resources: Resources) -> Embedder:
         """Return the embedder. Raises ``UserError`` without a key; sends nothing."""
         from langchain_openai import OpenAIEmbeddings
-        from pydantic import SecretStr
 
         client = OpenAIEmbeddings(
             model=self.model,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from stategate.nodes.models.calls import RETRIES, http_client
 from stategate.nodes.protocols import LlmParams
@@ -130,7 +130,6 @@ class FakeLlm(LlmParams):
 
 def _client(base_url: str, key: str, **settings: Any) -> "BaseChatModel":
     from langchain_openai import ChatOpenAI
-    from pydantic import SecretStr
 
     return ChatOpenAI(
         base_url=base_url,
