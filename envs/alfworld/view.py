@@ -90,9 +90,7 @@ class AlfWorldView(View):
         if start:
             chunks.append(Chunk("banner", "banner", text[:start], role="frame", fragments=()))
         for i, sentence in enumerate(SENTENCE.findall(text[start:end])):
-            things = things_in(sentence)
-            data = {"things": tuple(things)} if things else {}
-            chunks.append(Chunk(f"said:{i}", "said", sentence, (), data))
+            chunks.append(Chunk(f"said:{i}", "said", sentence))
         if task:
             chunks.append(Chunk("task", "task", text[end:], role="frame", fragments=()))
         groups: dict[tuple[str, str], list[str]] = {}
@@ -137,8 +135,7 @@ def _commands(kind: str, name: str, actions: Sequence[str]) -> Chunk:
         kind,
         "",
         tuple(actions),
-        {"of": name},
-        "commands",
+        role="commands",
         fragments=tuple(listed(_LEADS[kind], actions, labels)),
     )
 

@@ -1,7 +1,7 @@
 """ALFWorld's past steps in words: kinds of moves, places searched, where things were found."""
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 
 from stategate.envs.alfworld.expert import knowledge_of, likeliest_goal
 from stategate.envs.alfworld.reading import command_of, kind_of, page_text
@@ -15,25 +15,6 @@ _NUMBER = re.compile(r"(?<=[a-z]) \d+\b")
 
 class AlfWorldExperience(ExperienceAdapter):
     """Going, opening, taking, putting, changing, looking."""
-
-    moves: Mapping[str, str] = {
-        "go_target": "go to where the thing is to end up",
-        "go": "go to another place and look there",
-        "open": "open it",
-        "close": "close it",
-        "take_asked": "take the thing that is asked for",
-        "take": "take another thing",
-        "put_asked": "put the thing where it is asked",
-        "put": "put the thing down elsewhere",
-        "clean": "clean the thing in hand",
-        "heat": "heat the thing in hand",
-        "cool": "cool the thing in hand",
-        "slice": "slice the thing",
-        "use": "switch it on or off",
-        "examine": "look at it closely",
-        "look": "look around",
-        "answer": "give the answer",
-    }
 
     def summary_line(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
         """Return the page on one line, without banner and task."""
@@ -64,7 +45,7 @@ class AlfWorldExperience(ExperienceAdapter):
         return command_of(action).verb in _ECHOED
 
     def move_of(self, instruction: str, action: str) -> str:
-        """Return a key of ``moves``, else the command without numbers."""
+        """Return the verb and whether it serves the goal, else the command without numbers."""
         command = command_of(action.lower())
         goal = likeliest_goal(instruction)
         if command.verb == "go":
@@ -74,7 +55,7 @@ class AlfWorldExperience(ExperienceAdapter):
         if command.verb == "put":
             is_there = kind_of(command.place) == goal.target
             return "put_asked" if is_there and kind_of(command.thing) == goal.thing else "put"
-        return command.verb if command.verb in self.moves else super().move_of(instruction, action)
+        return super().move_of(instruction, action) if command.verb == "other" else command.verb
 
     def situation(self, instruction: str, last: str) -> Hashable:
         """Return the sort of goal, and the last move."""
