@@ -26,7 +26,7 @@ _COLUMNS = frozenset(
     "agent n success score steps tokens_per_step seconds turn_any_5 turn_all_5 turn_any_10"
     " turn_any_in600 session_any_5 abstention_auc".split()
 )
-_TESTED = ("score", "ndcg", "right", "f1", "needs_shown")
+_TESTED = ("score", "ndcg", "right", "f1")
 #: Bounds of intervals and standard errors stand beside their value or not at all.
 _BESIDE = re.compile(r"_(se|low|high)$")
 

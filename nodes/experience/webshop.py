@@ -33,7 +33,6 @@ _CLICKED = re.compile(r"\[clicked button\] (.*?) \[clicked button_\]")
 _MARKS = re.compile(r"\[/?button_?\]|\[SEP\]|Instruction:|Back to Search|< Prev|Next >|[][]")
 _CLICK = re.compile(r"\s*click\s*\[(.*)\]\s*", re.DOTALL | re.IGNORECASE)
 _SEARCH = re.compile(r"\s*search\s*\[(.*)\]\s*", re.DOTALL | re.IGNORECASE)
-_CODE = re.compile(r"\bB[0-9A-Z]{9}\b", re.IGNORECASE)
 _WORD = re.compile(r"[a-z0-9]+")
 _SMALL = frozenset(
     "a s me an of in or i to is the and with for that are from this want need find looking".split()
@@ -97,10 +96,6 @@ class WebShopExperience(ExperienceAdapter):
         return bool(
             AlignedInstruction.of(instruction).words("value")
         ), "search" if is_search else last
-
-    def general(self, text: str) -> str:
-        """Return ``text`` without product codes."""
-        return _CODE.sub("the product", text)
 
 
 def _search_form(question: str, words: str) -> str:

@@ -94,17 +94,16 @@ def reword(
     product: Product,
     family: str,
     seed: str = "",
-    pattern: int | None = None,
     mark: Callable[[str, str], str] = _plain,
     limits: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return ``goal`` said in a pattern of ``family`` (drawn by ``seed`` unless given).
+    """Return ``goal`` said in a pattern of ``family``, drawn by ``seed``.
 
     For trainers: ``mark(role, text)`` writes a slot's text, ``limits`` replace the family's own.
     """
     rules = families()[family]
     rng = random.Random(f"{seed} {family} {goal['asin']}")
-    number = rng.randrange(len(rules["patterns"])) if pattern is None else pattern
+    pattern = rng.choice(rules["patterns"])
     attributes, options = list(goal["attributes"]), dict(goal["goal_options"])
     if rules.get("drop") == "options":
         options = {name: value for name, value in options.items() if rng.random() < _KEPT}
@@ -121,7 +120,7 @@ def reword(
         if limit < _NO_LIMIT
         else "",
     }
-    text = _filled(rules["patterns"][number], slots)
+    text = _filled(pattern, slots)
     if "change" in rules:
         text = changed(text, rules["change"], rng)
     return {
@@ -129,8 +128,6 @@ def reword(
         "instruction_text": text,
         "attributes": attributes,
         "goal_options": options,
-        "wording": family,
-        "pattern": number,
         "excluded": {name: other for name, (_, other) in worded.items() if other},
     }
 
