@@ -25,6 +25,7 @@ _KINDS: Mapping[str, TaskKind] = {"Clean": "clean", "Heat": "heat", "Cool": "coo
 #: Names of the plans, and what the games call the same.
 _RENAMED = {"papershaker": "peppershaker", "chair": "armchair", "bathtub": "bathtubbasin"}
 _LAMPS = ("desklamp", "floorlamp")
+_ROLES = ("thing", "place")
 _WORD = re.compile(r"[a-z0-9]+")
 _STOP = frozenset(
     "the a an in on to into onto and with of it then from at under by is for inside two put".split()
@@ -107,87 +108,74 @@ class Recombined:
     """Sentences of people with names marked, and others made of their parts."""
 
     def __init__(self, sentences: Sequence[Sentence]) -> None:
-        aliases = [_aliases(sentences, slot) for slot in ("thing", "place")]
-        self._said: list[dict[str, Counter[str]]] = [defaultdict(Counter), defaultdict(Counter)]
+        #: By role and name: how often each wording stands for it.
+        self._wordings = {role: defaultdict[str, Counter[str]](Counter) for role in _ROLES}
+        aliases = {role: _aliases(sentences, role) for role in _ROLES}
         self._parted = [self._part(sentence, aliases) for sentence in sentences]
 
     def _part(
-        self, sentence: Sentence, aliases: Sequence[Mapping[str, tuple[str, float]]]
-    ) -> tuple[list[str], list[tuple[int, int] | None], Goal]:
+        self, sentence: Sentence, aliases: Mapping[str, Mapping[str, tuple[str, float]]]
+    ) -> tuple[str, dict[str, str], Goal]:
+        """Return a sentence with its names as slots, and the wording of each, the last one first."""
         words = _WORD.findall(sentence.text.lower())
-        spans: list[tuple[int, int] | None] = []
-        for slot, name in enumerate((sentence.goal.thing, sentence.goal.place)):
-            own = [
-                (
-                    (gram.replace(" ", "") == name, aliases[slot][gram][1] * (5 + end - start)),
-                    start,
-                    end,
-                )
+        spans: dict[str, tuple[int, int]] = {}
+        for role in _ROLES:
+            name, own = getattr(sentence.goal, role), aliases[role]
+            candidates = [
+                ((gram.replace(" ", "") == name, own[gram][1] * (5 + end - start)), start, end)
                 for start, end, gram in _grams(words)
-                if aliases[slot].get(gram, ("",))[0] == name
+                if own.get(gram, ("",))[0] == name
             ]
-            best = max(own, default=None)
-            if best is not None:
-                self._said[slot][name][" ".join(words[best[1] : best[2]])] += 1
-            spans.append(best and (best[1], best[2]))
-        thing, place = spans
-        if thing and place and thing[0] < place[1] and place[0] < thing[1]:
-            spans[1] = None
-        return words, spans, sentence.goal
+            if candidates:
+                _, start, end = max(candidates)
+                self._wordings[role][name][" ".join(words[start:end])] += 1
+                if all(end <= first or last <= start for first, last in spans.values()):
+                    spans[role] = start, end
+        wordings = {}
+        for (start, end), role in sorted(((span, r) for r, span in spans.items()), reverse=True):
+            wordings[role] = " ".join(words[start:end])
+            words[start:end] = [f"{{{role}}}"]
+        return " ".join(words), wordings, sentence.goal
 
     def originals(self) -> Iterator[Sentence]:
         """Yield the people's sentences, names marked."""
-        for words, spans, goal in self._parted:
-            yield Sentence(_written(words, spans), goal)
+        for template, wordings, goal in self._parted:
+            yield _filled(template, wordings, goal)
 
     def made(self, count: int, rng: random.Random) -> Iterator[Sentence]:
         """Yield ``count`` sentences of people with other names, and of the games' own templates."""
         for number in range(count):
             if number % 6 == 0:
-                yield self._of_template(rng)
-                continue
-            words, spans, goal = rng.choice(self._parted)
-            words, names = list(words), [goal.thing, goal.place]
-            for slot in sorted((0, 1), key=lambda i: -(spans[i] or (0, 0))[0]):
-                span = spans[slot]
-                if span is None or rng.random() >= _SWAPPED:
-                    continue
-                wording, names[slot] = self._draw(slot, goal.kind, rng)
-                words[slice(*span)] = [mark(("thing", "place")[slot], wording)]
-                spans = [None if i == slot else old for i, old in enumerate(spans)]
-            yield Sentence(_written(words, spans), Goal(goal.kind, *names))
-
-    def _of_template(self, rng: random.Random) -> Sentence:
-        kind, template = rng.choice(PARTS["rooms"])
-        names = [self._draw(slot, kind, rng, is_plain=True) for slot in (0, 1)]
-        marked = {
-            role: mark(role, text)
-            for role, (text, _) in zip(("thing", "place"), names, strict=True)
-        }
-        return Sentence(template.format(**marked), Goal(kind, *(name for _, name in names)))
+                kind, template = rng.choice(PARTS["rooms"])
+                parts = {role: self._draw(role, kind, rng, is_plain=True) for role in _ROLES}
+            else:
+                template, wordings, goal = rng.choice(self._parted)
+                kind = goal.kind
+                parts = {role: (wordings.get(role, ""), getattr(goal, role)) for role in _ROLES}
+                swapped = [role for role in wordings if rng.random() < _SWAPPED]
+                parts |= {role: self._draw(role, kind, rng) for role in swapped}
+            names = {role: name for role, (_, name) in parts.items()}
+            yield _filled(template, {r: w for r, (w, _) in parts.items()}, Goal(kind, **names))
 
     def _draw(
-        self, slot: int, kind: TaskKind, rng: random.Random, is_plain: bool = False
+        self, role: str, kind: TaskKind, rng: random.Random, is_plain: bool = False
     ) -> tuple[str, str]:
-        """Return (words, name) of any thing, or place of this ``kind`` of task."""
+        """Return (wording, name) of any thing, or place of this ``kind`` of task."""
         if rng.random() < _STRANGE:
             strange = "".join(rng.choice(english_words()) for _ in range(rng.randint(1, 2)))
             return strange, strange
-        names = sorted(self._said[slot])
-        if slot:
+        names = sorted(self._wordings[role])
+        if role == "place":
             names = [name for name in names if (name in _LAMPS) == (kind == "light")]
         name = rng.choice(names)
-        wordings = self._said[slot][name]
+        wordings = self._wordings[role][name]
         weights = [count**0.5 for count in wordings.values()]
         return (name if is_plain else rng.choices([*wordings], weights)[0]), name
 
 
-def _written(words: Sequence[str], spans: Sequence[tuple[int, int] | None]) -> str:
-    parts = list(words)
-    named = [(span, role) for span, role in zip(spans, ("thing", "place"), strict=True) if span]
-    for (start, end), role in sorted(named, reverse=True):
-        parts[start:end] = [mark(role, " ".join(parts[start:end]))]
-    return " ".join(parts)
+def _filled(template: str, wordings: Mapping[str, str], goal: Goal) -> Sentence:
+    marked = {role: mark(role, wording) for role, wording in wordings.items()}
+    return Sentence(template.format(**marked), goal)
 
 
 def _grams(words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
