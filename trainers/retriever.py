@@ -135,8 +135,6 @@ def _page(
     episode: Sequenced, choice: Choice, view: View, table: TextTable
 ) -> tuple[Tensor, Tensor] | None:
     """Return the rows of a page's chunks, the right one first, and their features (m, k)."""
-    if choice.action not in choice.page.actions:
-        return None
     chunks = [c for c in view.chunks(choice.page) if c.role != "frame" and describe(c)]
     right = next((j for j, c in enumerate(chunks) if choice.action in c.actions), None)
     if right is None:

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from stategate.envs.protocols import target_of
-from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.view import BACK, BUY, DETAILS, NEXT, OPENED, PREV
 from stategate.nodes.act.replies import Offer
 from stategate.nodes.act.shop import ShopPage, read_page
@@ -11,7 +9,6 @@ from stategate.nodes.protocols import BuiltContext
 from stategate.stores.text import one_line
 
 _PRODUCTS = 2  # products after which a small model may no longer go back
-_BUTTONS = ("< prev", "buy now", "back to search", "next >")
 _ELSEWHERE = {BACK, *DETAILS}
 _LENGTHS = {"search": (3, 120)}
 
@@ -28,9 +25,11 @@ def guide(context: BuiltContext, actions: Sequence[str]) -> Offer:
     page = read_page(context)
     allowed = set(actions)
     group = asks = None
+    values: list[str] = []
     if BUY in actions:
         allowed, group = _on_item(page, actions)
         if group is not None:
+            values = [action for _, action in page.options[group]]
             asks = f'Choose the {group}: {{"{group}": "value that the instruction asks for"}}'
     elif any(OPENED.fullmatch(action) for action in actions):
         products = {a for a in actions if OPENED.fullmatch(a)} - set(page.trail.history)
@@ -38,8 +37,7 @@ def guide(context: BuiltContext, actions: Sequence[str]) -> Offer:
     listed = tuple(action for action in actions if action in allowed)
     if not listed:
         return Offer(tuple(actions), lengths=_LENGTHS)
-    values = tuple(a for a in listed if a != SEARCH and target_of(a) not in _BUTTONS)
-    return Offer(listed, group, values if group is not None else (), asks, _LENGTHS)
+    return Offer(listed, group, tuple(a for a in listed if a in values), asks, _LENGTHS)
 
 
 def _on_item(page: ShopPage, actions: Sequence[str]) -> tuple[set[str], str | None]:
