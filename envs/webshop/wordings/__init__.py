@@ -94,16 +94,17 @@ def reword(
     product: Product,
     family: str,
     seed: str = "",
+    pattern: int | None = None,
     mark: Callable[[str, str], str] = _plain,
     limits: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return ``goal`` said in a pattern of ``family``, drawn by ``seed``.
+    """Return ``goal`` said in a pattern of ``family`` (drawn by ``seed`` unless given).
 
     For trainers: ``mark(role, text)`` writes a slot's text, ``limits`` replace the family's own.
     """
     rules = families()[family]
     rng = random.Random(f"{seed} {family} {goal['asin']}")
-    pattern = rng.choice(rules["patterns"])
+    number = rng.randrange(len(rules["patterns"])) if pattern is None else pattern
     attributes, options = list(goal["attributes"]), dict(goal["goal_options"])
     if rules.get("drop") == "options":
         options = {name: value for name, value in options.items() if rng.random() < _KEPT}
@@ -120,7 +121,7 @@ def reword(
         if limit < _NO_LIMIT
         else "",
     }
-    text = _filled(pattern, slots)
+    text = _filled(rules["patterns"][number], slots)
     if "change" in rules:
         text = changed(text, rules["change"], rng)
     return {
