@@ -26,7 +26,6 @@ from stategate.stores.errors import UserError, warn_once
 from stategate.stores.http import from_environment
 from stategate.stores.sql import is_database
 
-
 _NAMED = 3  # skipped files that a line names
 
 
