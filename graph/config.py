@@ -21,7 +21,7 @@ from stategate.nodes.protocols import (
     UpdaterParams,
 )
 from stategate.nodes.registry import first_problem, registry, suggestion
-from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.errors import UserError, user_error_context, warn_once
 from stategate.stores.files import read_yaml
 from stategate.stores.home import home
 
@@ -87,6 +87,10 @@ _DEFAULTS = {
 }
 
 
+#: Former names of presets, for one release.
+_FORMER = {"demo": "webshop-policy"}
+
+
 def load_config(
     source: str | os.PathLike[str] | Mapping[str, Any], overrides: Sequence[str] = ()
 ) -> Config:
@@ -122,6 +126,9 @@ def _jsonable(value: Any) -> Any:
 def _read(source: str) -> dict[str, Any]:
     path = Path(source)
     name = path.stem if path.parts[:-1] in ((), ("configs",)) else ""
+    if name in _FORMER and not path.is_file():
+        warn_once(f"the preset '{name}' is now called '{_FORMER[name]}': write that")
+        name = _FORMER[name]
     if not path.is_file() and name not in presets():
         hint = suggestion(source, presets())
         raise UserError(f"no config '{source}': give a YAML file or a preset ({hint})")
@@ -130,7 +137,7 @@ def _read(source: str) -> dict[str, Any]:
         preset = files("stategate.configs").joinpath(f"{name}.yaml")
         values = read_yaml((path if path.is_file() else preset).read_text(encoding="utf-8"))
     if not isinstance(values, dict):
-        raise UserError(f"config '{source}' is not a mapping of slots: see configs/demo.yaml")
+        raise UserError(f"config '{source}' is not a mapping of slots: see configs/webshop.yaml")
     return values
 
 

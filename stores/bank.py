@@ -63,6 +63,7 @@ _BANK = Schema(
     "bank",
     (create_tables(_facts, row_table, vector_table, _sources),),
     fix="build another folder",
+    mend="delete it and build it again",
 )
 _FILE = "bank.sqlite"
 _KEY = "text"  # what a vector is of

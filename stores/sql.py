@@ -113,7 +113,8 @@ class Schema:
 
     ``first`` is the version that the first migration makes; stores of an older one are refused.
     Without ``durable`` a power cut may undo a SQLite file's last transactions; a killed process never
-    does. A damaged file is refused; that of a store which ``is_cache`` is made anew, empty.
+    does. A damaged file is refused, with how to ``mend`` it; that of a store which ``is_cache``
+    is made anew, empty.
     ``own_schema`` False keeps PostgreSQL's tables in the database's usual schema (versions are in the
     table ``schema_versions`` there).
     """
@@ -122,6 +123,7 @@ class Schema:
     migrations: tuple[Migration, ...]
     first: int = 1
     fix: str = "name another file"
+    mend: str = "put an older copy in its place, or delete it"
     durable: bool = False
     own_schema: bool = True
     is_cache: bool = False
@@ -226,6 +228,8 @@ class Database:
             what, fix = self.schema.what, self.schema.fix
             code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
             kind = Damaged if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) else UserError
+            if kind is Damaged:
+                fix += f"; if it is a damaged one, {self.schema.mend}"
             line = f"cannot use the {what} '{self.path}' ({describe_error(cause)}): {fix}"
             raise kind(line) from error
 
@@ -385,6 +389,20 @@ def is_sqlite(path: Path) -> bool:
     """Say whether a file is a SQLite database, by its first bytes. Raises ``OSError``."""
     with path.open("rb") as file:
         return file.read(16) == b"SQLite format 3\0"
+
+
+def damage_of(path: Path) -> str:
+    """Return what is wrong with a SQLite file, by SQLite's quick check; "" for a sound or busy one."""
+    try:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        ) as connection:
+            found = str(connection.execute("pragma quick_check(1)").fetchone()[0])
+    except sqlite3.OperationalError:
+        return ""
+    except sqlite3.DatabaseError as error:
+        found = str(error)
+    return "" if found == "ok" else found
 
 
 def compact(path: Path) -> None:

@@ -156,11 +156,14 @@ class TraceStore:
         return write_lines(path, map(self.exported, reversed(self.episodes())))
 
     def exported(self, episode: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an episode, a row of :meth:`episodes`, with its events as plain values."""
+        """Return an episode, a row of :meth:`episodes`, with its events as plain values.
+
+        A conversation, which nobody scores, has no ``reward``.
+        """
         name = episode["episode_id"]
         row: dict[str, Any] = {
             "episode_id": name,
             "events": [{"event_type": e.kind, "text": e.text, "t": e.t} for e in self.events(name)],
-            "reward": episode["reward"],
         }
-        return {**row, **{k: v for k, v in episode.items() if k not in row}}
+        others = {k: v for k, v in episode.items() if k not in row}
+        return {**row, **{k: v for k, v in others.items() if k != "reward" or v is not None}}

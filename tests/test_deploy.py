@@ -112,7 +112,7 @@ import stategate
 from stategate import WebShop, build_graph, load_config
 
 assert {graph.WHOSE, nodes.WHOSE, stores.WHOSE, ui.WHOSE} == {'theirs'}
-agent = build_graph(load_config('demo', ['updater.kind=none']))
+agent = build_graph(load_config('webshop-policy', ['updater.kind=none']))
 out = agent.invoke({'task': {'env': 'webshop', 'goal': 3}}, {'configurable': {'thread_id': 't'}})
 print(stategate.__file__, len(WebShop.load('sample').goals), out['done'], sep='|')
 """,
@@ -153,7 +153,7 @@ def test_a_project_with_folders_of_the_same_names_runs(site, tmp_path):
     assert Path(file).is_relative_to(site)
     assert int(goals) > 0
     assert is_done == "True"
-    words = ["run", "demo", "--goal", "3", "--set", "updater.kind=none"]
+    words = ["run", "webshop-policy", "--goal", "3", "--set", "updater.kind=none"]
     command = [sys.executable, "-m", "stategate.ui.cli.main", *words]
     ours = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert ours.returncode == 0, ours.stderr

@@ -12,6 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -105,7 +106,13 @@ class _Limited(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
+#: Seconds that a call's server asked to wait, by each of its answers.
+_waits: ContextVar[list[str]] = ContextVar("waits")
+
+
 async def _limit(response: Any) -> None:
+    if wait := response.headers.get("retry-after", ""):
+        _waits.get([]).append(wait[:40])
     response.stream = _Limited(response.stream)
 
 
@@ -121,6 +128,8 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
     seconds = getattr(model, "request_timeout", None)
     where = without_password(str(getattr(model, "openai_api_base", None) or "its default address"))
     server, fix = f"the model server at {where}", "start it, wait, or check its base_url"
+    waits: list[str] = []
+    _waits.set(waits)
     try:
         async with asyncio.timeout(seconds):
             return await call(model)
@@ -128,6 +137,8 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
         raise
     except TimeoutError as error:
         problem = f"gives no whole answer within {seconds:.0f} s"
+        if waits:
+            problem, fix = f"asks to wait {_seconds(waits[-1])}", "ask again then, or raise timeout"
         raise ModelUnavailable(f"{server} {problem}: {fix}") from error
     except openai.BadRequestError as error:
         raise RequestRefused(
@@ -153,6 +164,11 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
             f"{server} gives no answer that can be read ({error_with_type(e)}): "
             "is it an OpenAI-compatible server, and its URL the one that ends in /v1?"
         ) from e
+
+
+def _seconds(wait: str) -> str:
+    """Return what a Retry-After header says, in words: ``12`` is ``12 s``, else it is a date."""
+    return f"{wait} s" if wait.isdigit() else f"until {wait}"
 
 
 def _reason_of(error: BaseException) -> str:

@@ -89,8 +89,13 @@ def _converted(path: Path, digest: str) -> Path:
         for package in ("accelerate", "gguf"):  # transformers needs them, and names no fix
             import_module(package)
         import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoModelForCausalLM, AutoTokenizer, modeling_gguf_pytorch_utils
 
+    _silence()
+    # This bar it draws all the same.
+    modeling_gguf_pytorch_utils.tqdm = lambda tensors, **_: Progress(
+        tensors, "convert the model", unit="tensor"
+    )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not (folder / "config.json").is_file():
@@ -110,13 +115,20 @@ def _converted(path: Path, digest: str) -> Path:
     return folder
 
 
+def _silence() -> None:
+    """Keep transformers from drawing bars and telling of weights."""
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+
+
 def _load(folder: str, model: str) -> tuple[Any, Any]:
     with require_extra("local"):
         import torch
         import transformers
 
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
+    _silence()
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)

@@ -165,10 +165,11 @@ class CorpusIndex(TextIndex):
         self._is_pending = lazy_from is not None and len(new) > lazy_from
         if self._is_pending:
             return
-        blocks = [new[start : start + 256] for start in range(0, len(new), 256)]
-        for part in Progress(blocks, "index", unit="passage", unit_scale=256):
-            rows = self.embedder.embed([titled(passage) for passage in part])
-            self._vectors.put([passage.id for passage in part], rows)
+        with Progress(what="index", total=len(new), unit="passage") as bar:
+            for part in (new[start : start + 256] for start in range(0, len(new), 256)):
+                rows = self.embedder.embed([titled(passage) for passage in part])
+                self._vectors.put([passage.id for passage in part], rows)
+                bar.update(len(part))
         self._vectors.remove(sorted(ids - self._place.keys()))
 
     def nearest(self, vector: Vector, k: int) -> list[tuple[int, float]]:

@@ -6,12 +6,16 @@ again or cut another way and its questions still find what answers them (:func:`
 
 import hashlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from stategate.stores.errors import UserError
+from stategate.stores.progress import Progress
 from stategate.stores.tokens import encode, encoding
 
 _FORM = re.compile(r"fixed-(\d+)-(\d+)")
+#: Between a word and a single space before the next no token goes on, however the rest is cut.
+_SEAM, _PART = re.compile(r"(?<=\S)(?= \S)"), 1_000_000
 #: The share of an evidence's words that a passage must hold to count as bearing it.
 _SHARE = 0.5
 
@@ -52,8 +56,11 @@ class Chunking:
         """Return the character spans of ``text``'s passages, in order; none for a blank text."""
         if not text.strip():
             return []
-        # A character's first token holds its offset: no window starts inside a character.
-        _, offsets = encoding().decode_with_offsets(encode(text))
+        parts = list(_parts(text))
+        offsets: list[int] = []
+        for start, part in parts if len(parts) == 1 else Progress(parts, "cut", unit="part"):
+            # A character's first token holds its offset: no window starts inside a character.
+            offsets += (start + at for at in encoding().decode_with_offsets(encode(part))[1])
         spans = []
         for start in range(0, len(offsets), self.size - self.overlap):
             stop = start + self.size
@@ -61,6 +68,15 @@ class Chunking:
             if stop >= len(offsets):
                 break
         return spans
+
+
+def _parts(text: str) -> Iterator[tuple[int, str]]:
+    """Yield ``text`` in parts of a million characters, with where each starts, cut between tokens."""
+    start = 0
+    while seam := _SEAM.search(text, start + _PART):
+        yield start, text[start : seam.start()]
+        start = seam.start()
+    yield start, text[start:]
 
 
 def cut_passages(document: str, title: str, text: str, chunking: Chunking) -> list[Passage]:

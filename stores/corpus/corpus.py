@@ -26,6 +26,7 @@ from stategate.stores.corpus.lexical import Lexical
 from stategate.stores.errors import UserError
 from stategate.stores.files import atomic_path, parse_json
 from stategate.stores.home import home
+from stategate.stores.progress import Progress
 from stategate.stores.sql import Database, Schema, Text, create_tables, is_database, split_place
 
 _metadata = sa.MetaData()
@@ -45,7 +46,13 @@ _facts = sa.Table(
     sa.Column("value", Text, nullable=False),
     sqlite_with_rowid=False,
 )
-_CORPUS = Schema("corpus", (create_tables(_documents, _facts),), fix="name another", durable=True)
+_CORPUS = Schema(
+    "corpus",
+    (create_tables(_documents, _facts),),
+    fix="name another",
+    mend="delete it and ingest its documents again",
+    durable=True,
+)
 _FORMAT = "1"
 _MAKERS = ("bm25s", "PyStemmer", "tiktoken")
 _PASSAGES, _WORDS = "passages.jsonl", "bm25"
@@ -152,7 +159,7 @@ class Corpus:
     def passages(self, chunking: Chunking) -> list[Passage]:
         """Return every passage, in document order; passages with one id are kept once."""
         by_id: dict[str, Passage] = {}
-        for d in self.documents():
+        for d in Progress(self.documents(), "cut", unit="document"):
             by_id |= {p.id: p for p in cut_passages(d.id, d.title, d.text, chunking)}
         return list(by_id.values())
 

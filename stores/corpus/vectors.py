@@ -4,6 +4,7 @@ A collection's name says which embedder filled it: vectors of two models in one 
 that look fine and mean nothing.
 """
 
+import shutil
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,8 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.stores.errors import UserError, describe_error, require_extra
+from stategate.stores.errors import UserError, describe_error, require_extra, warn_once
+from stategate.stores.sql import damage_of
 
 Vector = NDArray[np.float32]
 _BLOCK = 2000  # rows a request; Chroma's own limit is above 5000
@@ -25,15 +27,17 @@ class Vectors:
     def __init__(self, where: str | Path, name: str) -> None:
         """Open or make collection ``name`` in the folder or at the URL ``where``.
 
-        Raises ``UserError`` if there is no server.
+        A folder that is damaged is made anew, empty. Raises ``UserError`` if there is no server.
         """
-        client = _client(str(where))
         try:
-            self._collection = client.get_or_create_collection(
-                name, configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
-            )
-        except Exception as error:  # chromadb raises many kinds
-            raise _unusable(where, error) from error
+            self._collection = _collection(str(where), name)
+        except UserError:
+            if is_server(str(where)) or not damage_of(Path(where) / "chroma.sqlite3"):
+                raise
+            warn_once(f"the vectors in '{where}' were damaged: they are made anew")
+            shutil.rmtree(where)
+            _forget_clients()
+            self._collection = _collection(str(where), name)
 
     def __len__(self) -> int:
         return int(self._collection.count())
@@ -73,6 +77,24 @@ def is_server(where: str) -> bool:
     return where.startswith(("http://", "https://"))
 
 
+def _collection(where: str, name: str) -> Any:
+    client = _client(where)
+    try:
+        return client.get_or_create_collection(
+            name, configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
+        )
+    except Exception as error:  # chromadb raises many kinds
+        raise _unusable(where, error) from error
+
+
+def _forget_clients() -> None:
+    """Have the next client of a folder open it anew: chromadb keeps also what could not be opened."""
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    _client.cache_clear()
+    SharedSystemClient.clear_system_cache()
+
+
 @lru_cache(maxsize=8)
 def _client(where: str) -> Any:
     with require_extra("qa"):
@@ -99,5 +121,5 @@ def _client(where: str) -> Any:
 def _unusable(where: str | Path, error: Exception) -> UserError:
     if isinstance(error, UserError):  # told already
         return error
-    fix = "start it with `chroma run`" if is_server(str(where)) else "name another folder"
+    fix = "start it with `chroma run`" if is_server(str(where)) else "delete it, it is made anew"
     return UserError(f"cannot use the vector store at '{where}' ({describe_error(error)}): {fix}")

@@ -261,3 +261,25 @@ def test_a_missing_server_is_told():
 
 def test_a_chroma_server_does_the_same(chroma):
     check_search(filled(chroma, "served"))
+
+
+def test_damaged_vectors_are_made_anew(tmp_path):
+    (tmp_path / "chroma.sqlite3").write_bytes(bytes(range(256)) * 40)
+    vectors = Vectors(tmp_path, "kept")
+    vectors.put(["a"], np.eye(1, 4, dtype=np.float32))
+    assert vectors.ids() == {"a"}
+
+
+def test_a_damaged_corpus_says_to_ingest_again(home):
+    file = home / "corpora" / "notes" / "corpus.sqlite"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"no database" * 500)
+    with pytest.raises(UserError, match="delete it and ingest its documents again"):
+        open_corpus("notes")
+
+
+def test_a_long_text_is_cut_as_if_at_once(monkeypatch):
+    text = " ".join(f"word{i},\n  naïve 漢字 🙂{i}" for i in range(400))
+    whole = Chunking(32, 4).spans(text)
+    monkeypatch.setattr("stategate.stores.corpus.chunking._PART", 50)
+    assert Chunking(32, 4).spans(text) == whole

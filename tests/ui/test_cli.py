@@ -21,6 +21,7 @@ import stategate.ui.cli.serve
 from stategate.graph import Session, build_graph, load_config
 from stategate.nodes.protocols import Piece
 from stategate.nodes.registry import registry
+from stategate.stores.bank import Bank
 from stategate.ui.cli.doctor import CHECKS, DoctorSettings, examine
 from stategate.ui.cli.main import app
 from stategate.ui.cli.run import Transcript, episode_dict
@@ -130,7 +131,7 @@ def test_mistakes_of_other_commands(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for words, told in (
-            (("run", "nosuch"), "demo"),
+            (("run", "nosuch"), "webshop-policy"),
             (("rnu",), "run"),
             (("kinds", "contxt"), "did you mean 'context'?"),
             (("kinds", "compress"), "a kind of context: stategate kinds context"),
@@ -143,7 +144,9 @@ def test_mistakes_of_other_commands(tmp_path):
             assert told in refused(*words), words
 
 
-@pytest.mark.parametrize("words", ["traces export x", "memory list", "run demo --thread t", "chat"])
+@pytest.mark.parametrize(
+    "words", ["traces export x", "memory list", "run webshop --thread t", "chat"]
+)
 def test_a_home_that_cannot_be_made_is_one_line(words, monkeypatch):
     monkeypatch.setenv("STATEGATE_HOME", "/proc/none/home")
     assert "set STATEGATE_HOME" in refused(*words.split())
@@ -232,7 +235,7 @@ def test_demo_shows_one_moment_through_every_memory():
     assert "the same page through each memory" in printed
     assert "no model: searches rooms" in printed
     assert printed.count("│ Instruction:") == 3
-    words = ("demo", "--config", "demo", "--set", "actor.kind=rule", *PLAIN, "--goal", 3)
+    words = ("demo", "--config", "webshop-policy", "--set", "actor.kind=rule", *PLAIN, "--goal", 3)
     assert "did the same at every step" in call(*words, "--builders", "full,window")
 
 
@@ -341,6 +344,16 @@ def test_a_model_without_its_key_and_an_embedder_without_its_packages(monkeypatc
     for name in ("embedder", "model"):
         ok, text = told(name, "embedder={kind: sentence_transformers, model: x}")
         assert (ok, "stategate[local]" in text) == (False, True)
+
+
+def test_a_damaged_database_of_the_home_is_named_with_its_mend(home):
+    file = home / "banks" / "mine" / "bank.sqlite"
+    Bank(file.parent, "state", "m", create=True).close()
+    assert told("databases") == (True, "1 looked through, none damaged")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:4096] + bytes(len(whole) - 4096))
+    ok, text = told("databases")
+    assert (ok, str(file) in text, "delete it" in text) == (False, True, True)
 
 
 def test_a_full_disk_is_wrong(monkeypatch):

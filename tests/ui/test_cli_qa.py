@@ -167,7 +167,7 @@ def test_a_wish_to_forget_names_the_facts_and_asks_back():
         (("ask", "x", "--corpus", "./lost"), "name a folder that is here"),
         (("ingest", "file:///etc/passwd", "--corpus", "x"), "name the path, /etc/passwd"),
         (("ask", "x", "--corpus", "bad.txt"), "bad.txt: a binary file"),
-        (("ask", "x", "--config", "demo"), "no conversation"),
+        (("ask", "x", "--config", "webshop"), "no conversation"),
         (("ingest", "/no/such/folder", "--corpus", "x"), "no folder or file"),
         (("ingest", ".", "--corpus", "../x"), "no corpus name"),
         (("memory", "forget"), "--thread, --source, --all"),

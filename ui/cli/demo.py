@@ -52,7 +52,7 @@ class Play:
 
 
 @command(
-    app, "stategate demo", "stategate demo --config demo --budget 150 --builders full,compress"
+    app, "stategate demo", "stategate demo --config webshop --budget 150 --builders full,compress"
 )
 def demo(settings: DemoSettings) -> None:
     """Play one task with several memories at the same budget, and show where they part.

@@ -14,6 +14,7 @@ from stategate.stores.assets.fetch import ASSETS
 from stategate.stores.errors import UserError, error_with_type
 from stategate.stores.home import cache, home, require_own_home
 from stategate.stores.settings import JsonFile, Overrides, Settings, option
+from stategate.stores.sql import damage_of
 from stategate.ui.cli.output import console, table, wrote
 from stategate.ui.cli.settings_command import command, single
 
@@ -72,6 +73,16 @@ def check_home(_: DoctorSettings) -> str:
     return f"{folders}: writable, {free / 1e9:.0f} GB free"
 
 
+def check_databases(_: DoctorSettings) -> str:
+    """Look through each database of the home: its pages must fit together."""
+    found = {file for folder in (home(), cache()) for file in folder.rglob("*.sqlite*")}
+    files = sorted(file for file in found if file.suffix in (".sqlite", ".sqlite3"))
+    if damaged := [f"{file} ({why})" for file in files if (why := damage_of(file))]:
+        fix = "put an older copy in its place, or delete it and ingest or build it again"
+        raise UserError(f"damaged: {', '.join(damaged)}: {fix}")
+    return f"{len(files)} looked through, none damaged"
+
+
 def check_assets(_: DoctorSettings) -> str:
     """Say which files from outside are here."""
     here = [asset.name for asset in ASSETS.values() if asset.is_present and asset.is_verified]
@@ -106,6 +117,7 @@ def _need(kind: str, other: str) -> None:
 
 CHECKS: dict[str, Callable[[DoctorSettings], str]] = {
     "home": check_home,
+    "databases": check_databases,
     "assets": check_assets,
     "model": check_model,
     "embedder": check_embedder,

@@ -100,7 +100,11 @@ def build(settings: BuildSettings) -> None:
 
 
 def _tell_problems(problems: Sequence[str], what: str) -> None:
-    for line in problems[:5]:
-        say(f"{what}: {line}", "yellow", stderr=True)
-    if len(problems) > 5:
-        say(f"… and {len(problems) - 5} more {what}", "yellow", stderr=True)
+    places: dict[str, list[str]] = {}
+    for place, _, why in (line.partition(": ") for line in problems):
+        places.setdefault(why, []).append(place)
+    for why, named in list(places.items())[:5]:
+        more = f" and {len(named) - 1} more" if len(named) > 1 else ""
+        say(f"{what}: {named[0]}{more}: {why}", "yellow", stderr=True)
+    if len(places) > 5:
+        say(f"… and for {len(places) - 5} more reasons", "yellow", stderr=True)

@@ -18,7 +18,9 @@ from stategate.ui.cli.output import say, wrote
 from stategate.ui.cli.settings_command import command, command_group
 
 app = command_group(
-    "Look into long-term memory: what is remembered of whom, and from where.",
+    "Look into long-term memory: what is remembered of whom, and from where."
+    " `stategate ask … --remember` adds to it.",
+    "stategate ask 'I live in Oslo.' --remember",
     "stategate memory list",
     "stategate memory search 'where does Ana live' --as-of 2024-06-01",
     "stategate memory why 'where does Ana live' --tokens 200",
@@ -117,6 +119,9 @@ def search(settings: SearchSettings) -> None:
     if not facts and every:
         say(f"nothing remembered ({max(one.chance for one in every):.2f} at best)")
     else:
+        if facts:
+            order = "by words, meaning, neighbours, speaker and time"
+            say(f"Best first, {order}; a probability is of what the fact alone says:", "dim")
         _show(facts)
 
 

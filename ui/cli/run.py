@@ -45,7 +45,7 @@ _APART = (("task", "goal"), ("resume", "say"), ("resume", "goal"), ("resume", "t
 class RunSettings(Settings):
     """What ``stategate run`` plays, and what it shows and keeps."""
 
-    config: str = argument("demo", "A preset (demo, webshop) or a YAML file.")
+    config: str = argument("webshop-policy", "A preset (webshop, alfworld) or a YAML file.")
     goal: int | None = option(None, "Which of the world's tasks to play.", "--goal", "--game", ge=0)
     task: tuple[str, ...] = option((), "In the world's words; repeatable.", metavar="KEY=VALUE")
     say: str | None = option(None, "The task in your own words.", metavar="SENTENCE")
@@ -85,8 +85,8 @@ class RunSettings(Settings):
 
 @command(
     app,
-    "stategate run mine.yaml --task room=cellar --show context --json episode.json",
-    "stategate run demo --thread mine --resume",
+    "stategate run webshop --task goal=3 --show context --json episode.json",
+    "stategate run webshop-policy --thread mine --resume",
     'stategate run alfworld --game 3 --say "Could you hold the paintbrush under the reading lamp?"',
 )
 def run(settings: RunSettings) -> None:
@@ -108,6 +108,9 @@ def run(settings: RunSettings) -> None:
             transcript.head()
             if settings.say is not None and settings.goal is None and not settings.task:
                 out.print("the reward is task 0's: --goal or --task names what your words ask for")
+        if settings.model is not None and not config.actor.asks_model:
+            line = f"--model: the actor {config.actor.kind} asks no model (--actor chat does)"
+            output.say(line, "yellow", stderr=True)
         load_model(session)
         while not session.done:
             label = f"step {session.values['steps'] + 1} …"
