@@ -13,9 +13,11 @@ from stategate.graph.session import Preview, StepResult
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.protocols import BuiltContext, Decision, Piece
 from stategate.ui.actions import reward_parts, typed_action
+from stategate.ui.app.agents import Agents
 from stategate.ui.app.context import (
     Lane,
     fold_history,
+    in_words,
     piece_order,
     render_context,
     render_lanes,
@@ -23,7 +25,7 @@ from stategate.ui.app.context import (
 )
 from stategate.ui.app.html import brief, macros, note, percent, safe
 from stategate.ui.app.tabs.episode_view import PageLook, render_page, render_trail
-from stategate.ui.app.workspace import Seen
+from stategate.ui.app.workspace import Seen, Workspace
 
 EVIL = '<img src=x onerror="alert(1)">${alert(2)}{{alert(3)}}`'
 
@@ -141,6 +143,26 @@ def test_a_context_shows_scores_tokens_and_what_is_lost_in_red():
     assert len(folded) == 4
     assert folded[-1].text == "Actions:\n1. one\n"
     assert sum(p.tokens_after for p in folded) == built.tokens
+
+
+def test_a_dropped_step_is_named_and_shown_in_words(tmp_path, home):
+    config = load_config("alfworld", ["embedder.kind=hashing", "memory=[short_term]"])
+    workspace = Workspace("tab", Agents(config))
+    workspace.start(workspace.world.tasks()[3])
+    for _ in range(5):
+        workspace.step()
+    seen = workspace.look({"kind": "window", "events": 2, "budget": 2000}, None)
+    whole = in_words(workspace.past)
+    drawn = render_lanes([Lane("window", "window", 2000, seen=seen)], whole, {}, ("Now", "", "x"))
+    assert "earlier step 1<" in drawn
+    assert f'sg-piece-gone">{whole["event:0"][:20]}' in drawn
+
+
+def test_what_is_remembered_says_what_has_ended():
+    rows = [("I live in Paris.", True, ""), ("I live in Oslo.", False, "2026-11-26")]
+    drawn = macros("parts").remembered(rows, 2)
+    assert drawn.count("in this answer") == 1
+    assert "ended 2026-11-26" in drawn
 
 
 def test_lanes_stand_in_one_grid_row_by_row():

@@ -22,6 +22,15 @@ from stategate.ui.app.workspace import Ending
 _SCAFFOLD = ("instruction", "status", "history")
 #: Texts up to this length are compared word by word with what was shown of them.
 _COMPARED = 20_000
+#: What kinds of pieces are called, where another word says more.
+_NAMES = {
+    "event": "earlier step",
+    "here": "commands here",
+    "note": "note",
+    "past": "earlier steps",
+    "said": "answer, sentence",
+    "self": "other commands",
+}
 _WORD = re.compile(r"\s+|\S+")
 
 
@@ -46,6 +55,8 @@ class Shown:
     def name(self) -> str:
         """What the piece is called: its kind, and what tells it from others of its kind."""
         kind, _, own = self.piece.id.partition(":")
+        if kind in _NAMES:  # what is counted there is counted from 0
+            return f"{_NAMES[kind]} {int(own) + 1 if own.isdigit() else own}".strip()
         return f"{kind} {own.lower()}".strip() if kind == self.piece.kind else self.piece.id
 
     @property
@@ -168,11 +179,12 @@ def render_lanes(
 ) -> Markup:
     """Draw lanes side by side on one grid, so that what each kept of a chunk stands in one row.
 
-    ``whole`` holds the page's chunks in words by id, in page order, ``names`` titles by action,
-    ``about`` says which moment of which task it is, and who plays. Where the page is narrow the lanes
-    follow one another.
+    ``whole`` holds in words by id the page's chunks, in its order, and earlier steps, ``names`` titles
+    by action, ``about`` says which moment of which task it is, and who plays. Where the page is narrow
+    the lanes follow one another.
     """
-    order = piece_order([lane.seen.context for lane in lanes if lane.seen], list(whole))
+    page = [id_ for id_ in whole if not id_.startswith("event:")]
+    order = piece_order([lane.seen.context for lane in lanes if lane.seen], page)
     lane_pieces = []
     for lane in lanes:
         pieces = shown_pieces(lane.seen.context, whole) if lane.seen else []

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stategate.envs.protocols import View, World
+from stategate.envs.protocols import Chunk, View, World
 from stategate.graph.agent import Agent
 from stategate.graph.config import Config
 from stategate.graph.session import Preview, Session, StepResult
-from stategate.graph.state import overrides_of
+from stategate.graph.state import overrides_of, read_events
 from stategate.nodes.protocols import ContextParams
+from stategate.nodes.retrieval.page import past_chunks
 from stategate.stores.errors import UserError
 from stategate.stores.home import new_thread
 from stategate.ui.actions import titles_of
@@ -114,6 +115,12 @@ class Workspace:
         """What the running episode asks for, "" before there is one."""
         session = self.session
         return "" if session is None else self.world.instruction(session.values["session"])
+
+    @property
+    def past(self) -> list[Chunk]:
+        """The earlier steps as chunks, where a world shows only a part of itself."""
+        is_partial = self.agent.resources.profile.partially_observed
+        return past_chunks(read_events(self.running.values)) if is_partial else []
 
     def start(self, task: Mapping[str, object]) -> None:
         """Begin an episode on a thread of its own."""

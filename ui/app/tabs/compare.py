@@ -121,7 +121,8 @@ class CompareTab(common.AgentTab):
             return empty("The same moment, another memory", _HINT)
         chunks = workspace.view.chunks(seen.page) if seen.page is not None else ()
         about = (seen.label, workspace.instruction, who_plays(workspace.config.actor))
-        return render_lanes(seen.lanes, in_words(chunks), titles_of(chunks), about)
+        whole = in_words([*chunks, *workspace.past])
+        return render_lanes(seen.lanes, whole, titles_of(chunks), about)
 
     @on_event
     def choose(self, workspace: Workspace, event: gr.EventData) -> Update:

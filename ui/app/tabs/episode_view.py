@@ -139,7 +139,8 @@ def _read(
 ) -> Markup:
     """Draw what a context shows of a page."""
     chunks = workspace.view.chunks(observation)
-    whole, title = in_words(chunks), f"{title}: {params.kind}"
+    whole = in_words([*chunks, *workspace.past])
+    title = f"{title}: {params.kind}"
     return render_context(context, params.budget, whole, title=title, names=titles_of(chunks))
 
 
