@@ -155,7 +155,7 @@ def test_a_dropped_step_is_named_and_shown_in_words(tmp_path, home):
     whole = in_words(workspace.past)
     drawn = render_lanes([Lane("window", "window", 2000, seen=seen)], whole, {}, ("Now", "", "x"))
     assert "earlier step 1<" in drawn
-    assert f'sg-piece-gone">{whole["event:0"][:20]}' in drawn
+    assert f'sg-piece-gone">{whole["event:0"][:15]}' in drawn
 
 
 def test_what_is_remembered_says_what_has_ended():
