@@ -1,6 +1,7 @@
 """Reading a run directory without changing a byte of it: rows, findings, summaries as tables."""
 
 import re
+import tarfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -82,37 +83,57 @@ def outcome_of(row: Mapping[str, Any]) -> Outcome:
     return "success" if reward >= 1.0 else "partial" if reward > 0 else "failed"
 
 
-def read_stories(runs: Path) -> list[dict[str, Any]]:
-    """Return the stories of the page beside the folder ``runs``; those whose run is not there go.
+def unpack_runs(archives: Path, target: Path) -> Path:
+    """Unpack the runs of each ``PAGE.tar.xz`` in a folder as ``target/PAGE/NAME``; return it."""
+    for path in sorted(archives.glob("*.tar.xz")):
+        with tarfile.open(path) as archive:
+            archive.extractall(target / path.name.removesuffix(".tar.xz"), filter="data")
+    return target
 
-    A story is a run in a sentence: title, text, run, and bars of the figures that it speaks of: (agent,
-    share, words).
+
+def read_stories(page: Path, roots: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return the stories of a page about runs under ``roots``.
+
+    A story is a run in a sentence: title, text, run, command ("" for none), and bars of the figures
+    that it speaks of: (name, share, words). Raises ``UserError`` where a run has no such figure.
     """
-    page = runs.parent / "stories.yaml"
-    if not page.is_file():
-        return []
-    rows = yaml.safe_load(page.read_text(encoding="utf-8"))
-    return [_fill(row, read_run(runs / row["run"])) for row in rows if (runs / row["run"]).is_dir()]
+    rows = yaml.safe_load(page.read_text(encoding="utf-8")) if page.is_file() else []
+    return [_fill(row, roots) for row in rows]
 
 
-def _fill(row: Mapping[str, Any], run: Run) -> dict[str, Any]:
-    """Fill a story with its run's figures. Raises ``UserError`` where the run has none of the kind."""
-    metric, bars, values = row["metric"], [], []
-    row_of: Mapping[str, Any] = {}
-    for agent in row["agents"]:
-        # The first row of an agent is that over everything; families and parts follow.
-        rows = [r for r in run.summary.get("rows") or () if r.get("agent") == agent and metric in r]
-        if not rows:
-            raise UserError(f"run '{row['run']}' has no {metric} of '{agent}'")
-        row_of = rows[0]
-        value, error = 100 * float(row_of[metric]), row_of.get(f"{metric}_se")
-        spread = f" ± {100 * float(error):.1f}" if error is not None else ""
-        bars.append((agent, value / 100, f"{value:.1f} %{spread}"))
-        values.append(value)
-    words = {"abcdefgh"[i]: f"{value:.0f}" for i, value in enumerate(values)}
-    words |= {"n": f"{row_of['n']:,}", "difference": f"{abs(values[1] - values[0]):.0f}"}
-    texts = {name: row[name].format(**words) for name in ("title", "text")}
-    return {**texts, "run": run.folder, "bars": bars}
+def _fill(story: Mapping[str, Any], roots: Sequence[Path]) -> dict[str, Any]:
+    """Fill a story with the figures of its runs; shares are told in percent."""
+    metric, folders, bars, rows = story["metric"], [], [], []
+    for name, agents in story["bars"].items():
+        folders.append(next((root / name for root in roots if (root / name).is_dir()), Path(name)))
+        run = read_run(folders[-1])
+        rows += [_row_of(run, agent, metric) for agent in agents.values()]
+        bars += list(agents)
+    values = [100 * float(row[metric]) for row in rows]
+    spreads = [
+        f" ± {100 * row[f'{metric}_se']:.1f}" if f"{metric}_se" in row else "" for row in rows
+    ]
+    scaled = [{k: v * _SHOWN.get(k, ("", 1, 0))[1] for k, v in row.items()} for row in rows]
+    words = dict(zip("abcdefgh", values, strict=False))
+    return {
+        "title": story["title"],
+        "text": story["text"].format(**words, n=rows[0]["n"], rows=scaled),
+        "command": story.get("command", ""),
+        "run": folders[0],
+        "bars": [
+            (name, value / 100, f"{value:.1f} %{spread}")
+            for name, value, spread in zip(bars, values, spreads, strict=True)
+        ],
+    }
+
+
+def _row_of(run: Run, agent: str, metric: str) -> dict[str, Any]:
+    """Return the row of an agent over everything: its first, or that of the average."""
+    rows = [r for r in run.summary.get("rows") or () if r.get("agent") == agent and metric in r]
+    found = [row for row in rows if row.get("dataset", "average") == "average"]
+    if not found:
+        raise UserError(f"run '{run.folder.name}' has no {metric} of '{agent}'")
+    return dict(found[0])
 
 
 # Summaries ---------------------------------------------------------------------------------------

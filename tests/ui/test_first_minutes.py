@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 
+from stategate.evals.worlds import parse_agents
+from stategate.graph.config import load_config
 from stategate.nodes.models.embedders import HashingEmbedder, MiniLM
 from stategate.nodes.resources import shared_resources
 from stategate.ui.cli.main import app
@@ -69,20 +72,34 @@ def test_the_first_commands_do_what_they_say():
     assert "sentences from [1]" in answer or "nothing found" in answer
 
 
+def parsed(line):
+    """Parse a command line as its command would; nothing is run. Returns its parameters."""
+    words, command = shlex.split(line, comments=True)[1:], typer.main.get_command(app)
+    context = command.make_context("stategate", [], resilient_parsing=True)
+    while hasattr(command, "commands"):
+        command = command.resolve_command(context, words)[1]
+        context = type(context)(command, parent=context, info_name=words[0])
+        words = words[1:]
+    command.parse_args(context, words)  # raises for a flag or a command that is none
+    return context.params
+
+
+def test_every_command_of_a_finding_runs():
+    page = yaml.safe_load((ROOT / "docs" / "results" / "stories.yaml").read_text("utf-8"))
+    lines = [story["command"] for story in page if "command" in story]
+    assert len(lines) > 3
+    for values in map(parsed, lines):
+        if "goals" in values:  # agents of worlds are configs
+            for own in parse_agents(values["agents"].split(","), values["agent"]).values():
+                load_config(values["config"], [*values["overrides"], *own])
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_command_of_a_page_is_one_with_flags_that_there_are(page):
-    """Each is parsed as its command would parse it; nothing is run."""
-    group = typer.main.get_command(app)
     text = "\n".join(blocks(page, "console")).replace("\\\n", " ")
     lines = [line.strip().removesuffix("&").strip() for line in text.splitlines()]
     for line in (line for line in lines if line.startswith("stategate ")):
-        words, command = shlex.split(line, comments=True)[1:], group
-        context = command.make_context("stategate", [], resilient_parsing=True)
-        while hasattr(command, "commands"):
-            command = command.resolve_command(context, words)[1]
-            context = type(context)(command, parent=context, info_name=words[0])
-            words = words[1:]
-        command.parse_args(context, words)  # raises for a flag or a command that is none
+        parsed(line)
 
 
 def test_links_of_readme_and_index_lead_somewhere():

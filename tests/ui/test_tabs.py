@@ -25,9 +25,10 @@ from stategate.stores.home import home
 from stategate.ui.actions import things
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.context import cuts, render_context
+from stategate.ui.app.guard import PUBLISHED
 from stategate.ui.app.tabs.episode import MORE, quick
 from stategate.ui.app.tabs.memory import MemoryTab
-from stategate.ui.app.tabs.runs import ROOTS, RunsTab
+from stategate.ui.app.tabs.runs import RunsTab, published
 from stategate.ui.app.tabs.settings import as_yaml, config_of, render_kinds
 from stategate.ui.app.tabs.threads import ThreadsTab
 from stategate.ui.cli.run import kept_line
@@ -36,7 +37,6 @@ from tests.graph.test_middleware import ASK, read_page
 from tests.kit import Scripted
 
 pytestmark = pytest.mark.usefixtures("home")
-PUBLISHED = ROOTS[-1]
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +46,8 @@ def runs_tab():
 
 
 def test_every_published_run_opens_under_its_own_name(runs_tab):
-    folders = find_runs([PUBLISHED])
-    assert len(folders) >= 6
+    folders = find_runs(published())
+    assert len(folders) > 80
     for folder in folders:
         update = runs_tab.open(str(folder))
         assert f">{folder.name}<" in str(update[runs_tab.facts]), (
@@ -66,29 +66,33 @@ def test_a_run_that_cannot_be_drawn_leaves_nothing_of_the_one_before(runs_tab, t
     assert update[runs_tab.panel]["visible"] is False
 
 
-def test_six_stories_tell_the_figures_of_their_runs(tmp_path):
-    stories = read_stories(PUBLISHED)
-    assert len(stories) == 6
-    rows = json.loads((PUBLISHED / "webshop-rule-rich" / "summary.json").read_text())["rows"]
-    full, rag = (next(r["success"] for r in rows if r["agent"] == a) for a in ("full", "query_rag"))
-    assert stories[0]["title"] == f"Dropping buttons costs {100 * (full - rag):.0f} points"
-    assert all(len(story["bars"]) >= 2 for story in stories)
-    # Another run under the same name tells another figure; a run that is gone is no story.
-    page = yaml.safe_load((PUBLISHED.parent / "stories.yaml").read_text())
-    (tmp_path / "stories.yaml").write_text(yaml.safe_dump(page))
-    folder = tmp_path / "runs" / "webshop-rule-rich"
-    shutil.copytree(PUBLISHED / "webshop-rule-rich", folder)
-    summary = json.loads((folder / "summary.json").read_text())
-    for row in summary["rows"]:
-        row["success"] = {"full": 0.5, "query_rag": 0.2}.get(row["agent"], 0.0)
-    (folder / "summary.json").write_text(json.dumps(summary))
-    assert [s["title"] for s in read_stories(tmp_path / "runs")] == [
-        "Dropping buttons costs 30 points"
-    ]
-    summary["rows"] = []
-    (folder / "summary.json").write_text(json.dumps(summary))
-    with pytest.raises(UserError, match="no success of 'full'"):
-        read_stories(tmp_path / "runs")
+def test_runs_tells_the_findings_of_the_readme_with_the_figures_of_their_runs(tmp_path):
+    page, roots = PUBLISHED / "stories.yaml", published()
+    stories = read_stories(page, roots)
+    readme = (PUBLISHED.parents[1] / "README.md").read_text("utf-8").replace("`", "")
+    for story in stories:
+        assert f"| [{story['title']}](docs/results/" in readme
+        assert len(story["bars"]) >= 2
+    assert len(stories) == readme.count("\n| [", readme.index("| finding |"))
+    bars = {name: shown for name, _, shown in stories[1]["bars"]}
+    assert bars["compress"] == "99.3 % ± 0.7"
+    assert "99.3 %" in stories[1]["text"]
+    told = yaml.safe_load(page.read_text())[:1]
+    told[0]["bars"] = {"words/webshop-one-policy-2": {"a": "nobody"}}
+    (tmp_path / "stories.yaml").write_text(yaml.safe_dump(told))
+    with pytest.raises(UserError, match="no success of 'nobody'"):
+        read_stories(tmp_path / "stories.yaml", roots)
+
+
+def test_a_published_run_shows_no_command_but_one_that_runs(runs_tab, tmp_path):
+    folders = {folder.name: folder for folder in find_runs(published())}
+    old = runs_tab.open(str(folders["alfworld-dev"]))[runs_tab.facts]
+    assert "allocator=uniform" not in old
+    again = runs_tab.open(str(folders["alfworld-one-policy"]))[runs_tab.facts]
+    assert "stategate eval worlds --config alfworld" in again
+    mine = tmp_path / "mine"
+    shutil.copytree(folders["alfworld-dev"], mine)
+    assert "allocator=uniform" in runs_tab.open(str(mine))[runs_tab.facts]
 
 
 def test_wishes_stand_first_and_a_search_says_why(home):

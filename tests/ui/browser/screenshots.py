@@ -69,7 +69,7 @@ def views(page, folder, tail):
         page.wait_for_function("!document.querySelector('#sg-ask').disabled")
     shot("qa")
     tab(page, "Runs")
-    page.locator(".sg-story").nth(5).wait_for()
+    page.locator(".sg-story").nth(8).wait_for()
     shot("runs")
     if tail:
         tab(page, "Settings")

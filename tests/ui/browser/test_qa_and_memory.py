@@ -72,7 +72,7 @@ def test_a_question_over_uploaded_files_and_what_is_remembered_of_it(page, new_t
         ask(page, told)
         expect(remembered).to_contain_text(told)
     ask(page, "Where do I keep my zorbling?")
-    expect(remembered.locator(".sg-memory", has_text="attic")).to_contain_text("read for this")
+    expect(remembered.locator(".sg-memory", has_text="attic")).to_contain_text("in this answer")
     other = new_tab(wait=False)
     tab(other, "QA")
     other.locator("#sg-sources .sg-empty").wait_for()

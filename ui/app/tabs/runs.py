@@ -1,8 +1,10 @@
-"""The Runs tab: six findings, and any run directory with its table, tests, plots and episodes."""
+"""The Runs tab: the findings, and any run directory with its table, tests, plots and episodes."""
 
 from base64 import b64encode
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
@@ -14,19 +16,27 @@ from stategate.evals.core.run_directory import (
     outcome_of,
     read_run,
     read_stories,
+    unpack_runs,
 )
-from stategate.stores.errors import UserError
+from stategate.stores.home import cache as cached
 from stategate.ui.app.guard import PUBLISHED, bounds
-from stategate.ui.app.html import empty, macros, note, short
+from stategate.ui.app.html import empty, macros, short
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, Update, choice, frame, on_event
 
-#: Where runs are looked for: this folder's, and the published ones.
-ROOTS = (Path("runs"), PUBLISHED / "runs")
+
+@cache
+def published() -> tuple[Path, ...]:
+    """Return the folders of the published runs; those in archives are unpacked once a process."""
+    return (PUBLISHED / "runs", unpack_runs(PUBLISHED / "runs", cached() / "published-runs"))
+
+
 _HINT = (
     "A run directory is what `stategate eval` writes with --out. Choose one above, or make one: "
     "stategate eval worlds --goals 0-19 --out runs/first"
 )
+#: What is opened stands below the findings.
+_SHOW = "() => document.querySelector('#sg-run').scrollIntoView({behavior: 'smooth'})"
 _EPISODES = ["goal", "agent", "outcome", "reward", "steps", "tokens", "error"]
 
 
@@ -47,17 +57,18 @@ class RunsTab(common.Tab):
         outputs = [self.status, self.facts, self.panel, self.rows, self.tests, self.episodes]
         opened.select(self.choices, None, [self.choice, self.stories], **QUIET)
         self.stories.click(self.pick, None, [self.choice], **QUIET)
-        self.choice.change(self.open, [self.choice], outputs, **QUIET)
+        opening = self.choice.change(self.open, [self.choice], outputs, **QUIET)
+        opening.then(None, js=_SHOW, **QUIET)
 
     def choices(self) -> Update:
         """List the runs there are, and tell the stories of the published ones."""
         # A run is called by its name and that of the folder it lies in.
-        folders = [("/".join(folder.parts[-2:]), str(folder)) for folder in find_runs(ROOTS)]
-        try:
-            stories = macros("runs").stories(read_stories(ROOTS[-1]))
-        except UserError as error:
-            stories = note(str(error), "warn")
-        return {self.choice: gr.update(choices=folders), self.stories: stories}
+        runs = find_runs([Path("runs"), *published()])
+        folders = [("/".join(folder.parts[-2:]), str(folder)) for folder in runs]
+        return {
+            self.choice: gr.update(choices=folders),
+            self.stories: macros("runs").stories(_stories()),
+        }
 
     def pick(self, event: gr.EventData) -> str:
         """Choose the run of a story."""
@@ -76,7 +87,7 @@ class RunsTab(common.Tab):
         episodes = [_episode(row) for row in run.tables.get("episodes", ())]
         update: Update = {
             self.panel: gr.update(visible=True),
-            self.facts: facts_of(run),
+            self.facts: facts_of(run, _command_of(run)),
             self.episodes: gr.update(value=episodes, visible=bool(episodes)),
         }
         for name, frame_ in (("rows", self.rows), ("tests", self.tests)):
@@ -86,9 +97,21 @@ class RunsTab(common.Tab):
         return update
 
 
-def facts_of(run: Run) -> Markup:
-    """Draw what a run was: its command, commit, seed, data, its plots."""
-    facts = {name: run.args.get(name) for name in ("command", "commit", "seed", "max_steps")}
+@cache
+def _stories() -> list[dict[str, Any]]:
+    return read_stories(PUBLISHED / "stories.yaml", published())
+
+
+def _command_of(run: Run) -> str:
+    """Return the command that makes a run again: of published ones, the finding's or none."""
+    if not any(run.folder.is_relative_to(root) for root in published()):
+        return str(run.args.get("command", ""))
+    return next((s["command"] for s in _stories() if s["run"] == run.folder), "")
+
+
+def facts_of(run: Run, command: str) -> Markup:
+    """Draw what a run was: the command that makes it, commit, seed, data, its plots."""
+    facts = {"command": command, **{n: run.args.get(n) for n in ("commit", "seed", "max_steps")}}
     data = run.args.get("data")
     if isinstance(data, Mapping):
         facts["data"] = f"{data.get('name', '')} ({str(data.get('sha256', ''))[:12]})"
