@@ -4,9 +4,9 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from hmac import compare_digest
+from typing import Any
 
 import gradio as gr
-from markupsafe import Markup
 from starlette.middleware import Middleware
 
 from stategate.graph.config import Config
@@ -73,9 +73,11 @@ def make_app(agents: Agents) -> gr.Blocks:
                 SettingsTab(app, episode, tab, places)
         compare.wire(compare_tab, episode, places)
 
-        def nodes_of(tab: str, chosen: gr.SelectData) -> Markup:
-            workspace, is_asked = app.of(tab), chosen.value == "QA"
-            return render_pipeline(workspace.conversation.config if is_asked else workspace.config)
+        def nodes_of(tab: str, chosen: gr.SelectData) -> Any:
+            if not tab:  # the page is loading
+                return gr.skip()
+            agent = app.of(tab).conversation if chosen.value == "QA" else app.of(tab)
+            return render_pipeline(agent.config)
 
         places.select(nodes_of, [app.tab], [pipeline], **QUIET)
 

@@ -191,16 +191,24 @@ class EpisodeTab(common.AgentTab):
         """Let the actor take a step."""
         return self._step(workspace)
 
-    def _step(self, workspace: Workspace) -> Updates:
-        return self.move(workspace, Workspace.step, f"{workspace.config.actor.kind} is choosing …")
+    def _step(
+        self, workspace: Workspace, step: Callable[[Workspace], object] = Workspace.step
+    ) -> Updates:
+        return self.move(workspace, step, f"{workspace.config.actor.kind} is choosing …")
 
     @on_move
     async def auto_run(self, workspace: Workspace) -> Updates:
-        """Take steps until the end, a stop, or an error."""
-        workspace.is_stopping = False
-        while not (await common.in_thread(lambda: workspace.running.done) or workspace.is_stopping):
+        """Take steps until the end, a stop, an error, or another episode in the place of this one."""
+        workspace.is_stopping, session = False, workspace.running
+
+        def step(workspace: Workspace) -> None:
+            with workspace.turn:
+                if workspace.session is session:
+                    workspace.step()
+
+        while not (await common.in_thread(lambda: session.done) or workspace.is_stopping):
             steps = len(workspace.trail)
-            async for update in self._step(workspace):
+            async for update in self._step(workspace, step):
                 yield {**update, **self._waiting(), self.stop: gr.update(visible=True)}
             if len(workspace.trail) == steps:  # an error, which the update tells
                 yield update

@@ -200,7 +200,8 @@ class QaTab(common.AgentTab):
     def wire(self, opened: gr.Tab) -> None:
         """Connect; ``opened`` is the tab."""
         tab, outputs = self.app.tab, self.outputs
-        opened.select(self.show, [tab], outputs, **QUIET)
+        for shows in (opened.select, tab.change):  # a page that is reloaded may have no name yet
+            shows(self.show, [tab], outputs, **QUIET)
         for puts in (self.send.click, self.question.submit):
             puts(self.ask, [tab, self.question], outputs, **QUIET)
         self.upload.upload(self.add, [tab, self.upload], outputs, **QUIET)
