@@ -23,10 +23,10 @@ from stategate.trainers.episodes import Course, Walk
 
 def good_commands(walk: Walk) -> Sequence[str]:
     """Return the optimal commands where ``walk`` stands; none where the expert has none."""
-    world, page, instruction = walk.world, walk.page, walk.instruction
+    world, page = walk.world, walk.page
     assert isinstance(world, AlfWorld)  # noqa: S101 - the course's own world
     knowledge = knowledge_of(walk.past, page.text, page.actions)
-    goal = goal_here(instruction, knowledge, page.actions)
+    goal = goal_here(walk.instruction, knowledge)
     carries = kind_of(knowledge.hand) == goal.thing
     target_kind = goal.target if goal.is_light and carries else goal.thing
     done = delivered(goal, knowledge)
@@ -36,7 +36,7 @@ def good_commands(walk: Walk) -> Sequence[str]:
         if place not in knowledge.seen
         and any(kind_of(t) == target_kind and t not in done for t in things)
     }
-    action, _ = decide(instruction, knowledge, page.actions, dict.fromkeys(there, 1.0))
+    action, _ = decide(goal, knowledge, dict.fromkeys(there, 1.0))
     if not action:
         return ()
     own = command_of(action)

@@ -84,8 +84,9 @@ def _goal(kind: TaskKind, thing: str, place: str) -> Goal:
 
 @dataclass
 class Knowledge:
-    """The facts about a room that commands and their answers revealed."""
+    """The facts about a room that commands and their answers revealed, and the commands now."""
 
+    actions: Sequence[str] = ()
     at: str = ""
     hand: str = ""
     #: Things by the place where they were seen last; a place that was seen closed is not in it.
@@ -154,7 +155,7 @@ class Knowledge:
 
 def knowledge_of(events: Sequence[tuple[str, str]], page: str, actions: Sequence[str]) -> Knowledge:
     """Return the knowledge that past (command, answer) pairs and the present page give."""
-    knowledge = Knowledge()
+    knowledge = Knowledge(actions)
     for action, answer in events:
         if action:
             knowledge.learn(action, answer)
@@ -166,14 +167,14 @@ def knowledge_of(events: Sequence[tuple[str, str]], page: str, actions: Sequence
     return knowledge
 
 
-def goal_here(instruction: str, knowledge: Knowledge, actions: Sequence[str]) -> Goal:
+def goal_here(instruction: str, knowledge: Knowledge) -> Goal:
     """Return the likeliest goal of ``instruction`` in this room.
 
     An unseen thing becomes less likely with every place that was searched; a goal that was reached
     while the game went on is ruled out.
     """
-    reachable = {command_of(action).place for action in actions if action.startswith("go to ")}
-    places = {*reachable, *knowledge.seen, *knowledge.closed, knowledge.at} - {""}
+    places = {command_of(a).place for a in knowledge.actions if a.startswith("go to ")}
+    places = {*places, *knowledge.seen, *knowledge.closed, knowledge.at} - {""}
     things = {kind_of(thing) for here in knowledge.seen.values() for thing in here}
     things |= {kind_of(knowledge.hand)} - {""}
     unseen = max(1.0 - len(knowledge.seen) / max(len(places), 1), _UNSEEN)
@@ -223,18 +224,14 @@ def _fullest(goal: Goal, knowledge: Knowledge) -> str:
 
 
 def decide(
-    instruction: str,
-    knowledge: Knowledge,
-    actions: Sequence[str],
-    usual: Mapping[str, float] | None = None,
+    goal: Goal, knowledge: Knowledge, usual: Mapping[str, float] | None = None
 ) -> tuple[str, str]:
-    """Return (command, reason); the command is "" where no rule applies.
+    """Return (command, reason) towards ``goal``; the command is "" where no rule applies.
 
     ``usual`` gives the likelihood of the goal's thing by place or kind of place: the likeliest places
     are searched first. Without it one place of each kind is searched, then a second of each, and so on.
     """
-    goal = goal_here(instruction, knowledge, actions)
-    moment = _Moment(goal, knowledge, actions, usual or {})
+    moment = _Moment(goal, knowledge, usual or {})
     hand = knowledge.hand
     if not hand:
         return moment.fetch()
@@ -251,15 +248,9 @@ def decide(
 class _Moment:
     """The choices of one moment."""
 
-    def __init__(
-        self,
-        goal: Goal,
-        knowledge: Knowledge,
-        actions: Sequence[str],
-        usual: Mapping[str, float],
-    ) -> None:
+    def __init__(self, goal: Goal, knowledge: Knowledge, usual: Mapping[str, float]) -> None:
         self._goal, self._knowledge, self._usual = goal, knowledge, usual
-        self._commands = {action: command_of(action) for action in actions}
+        self._commands = {action: command_of(action) for action in knowledge.actions}
         self._places = [c.place for c in self._commands.values() if c.verb == "go"]
         self._elsewhere = [place for place in self._places if place != knowledge.at]
 

@@ -75,7 +75,7 @@ class AlfWorldView(View):
     ) -> Sequence[Clause]:
         """Return the clauses of the likeliest goal in this room."""
         knowledge = knowledge_of(steps, page, actions)
-        return _clauses(instruction, goal_here(instruction, knowledge, actions))
+        return _clauses(instruction, goal_here(instruction, knowledge))
 
     def chunks(self, observation: Observation) -> Sequence[Chunk]:
         """Return the page's sentences, and its commands in groups.

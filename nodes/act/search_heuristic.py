@@ -45,9 +45,8 @@ def seek(context: BuiltContext, step: int) -> Decision:
         knowledge.seen.setdefault(place, [])
         knowledge.tried.setdefault(f"go to {place}", 1)
     knowledge.hand = context.status.get("in hand", knowledge.hand)
-    goal = goal_here(instruction, knowledge, context.actions)
-    usual = _usual(context, goal.thing)
-    action, reason = decide(instruction, knowledge, context.actions, usual)
+    goal = goal_here(instruction, knowledge)
+    action, reason = decide(goal, knowledge, _usual(context, goal.thing))
     if action:
         return Decision(action, reason=reason)
     return Decision(
@@ -94,7 +93,7 @@ def guide(context: BuiltContext, actions: Sequence[str]) -> Offer:
     none that was already searched (with full hands: already visited with the thing).
     """
     knowledge = _knowledge(context, actions)
-    goal = goal_here(context.instruction, knowledge, actions)
+    goal = goal_here(context.instruction, knowledge)
     if not goal.thing:
         return Offer(tuple(actions))
     done = delivered(goal, knowledge)

@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from stategate.envs.alfworld import AlfWorld
-from stategate.envs.alfworld.expert import decide, knowledge_of, likeliest_goal
+from stategate.envs.alfworld.expert import decide, goal_here, knowledge_of, likeliest_goal
 from stategate.envs.alfworld.game import Game
 from stategate.envs.alfworld.grammar import read_grammar
 from stategate.envs.alfworld.pddl import read_domain, read_problem
@@ -168,7 +168,7 @@ def searched(world, name):
     asked, events = world.instruction(session), [("", seen.text)]
     for _ in range(60):
         known = knowledge_of(events, seen.text, seen.actions)
-        action, _ = decide(asked, known, seen.actions)
+        action, _ = decide(goal_here(asked, known), known)
         session, seen = world.step(session, action)
         events.append((action, seen.text))
         if seen.done:
