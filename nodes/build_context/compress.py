@@ -61,7 +61,7 @@ class Compress(FramedContext):
             is_partial = request.profile.partially_observed
             ratio = _RATIO[is_partial] if self.ratio is None else self.ratio
             if ratio < 1:
-                sure = clarity(request.view, request.instruction, chunks, is_partial)
+                sure = clarity(request)
                 # What cannot be told apart must not be dropped: an unclear page keeps up to all of it.
                 ratio = min(1.0, ratio + max(0.0, _CLEAR - sure) * (1 - ratio) / _CLEAR)
             allowed = min(request.budget, round(ratio * whole.tokens))
@@ -140,11 +140,9 @@ def _ladders(
     request: ContextRequest, pieces: Sequence[Piece], chunks: Mapping[str, Chunk]
 ) -> list[Ladder]:
     """Return the ladder of each piece."""
-    view, page = request.view, list(chunks.values())
-    partially_observed = request.profile.partially_observed
-    focus = focus_on(view, request.instruction, page, partially_observed)
+    focus, page = focus_on(request), request.source.all()
     # What is settled must be known; what is open, the choices themselves tell.
-    lines = view.status(request.observation, page)
+    lines = request.view.status(request.observation, page)
     settled = {without_line_breaks(line.text) for line in lines if line.is_settled}
     # Notes on other entries matter where entries compete; elsewhere they have a later tier.
     old = (0, 1 if any(chunk.role == "entry" for chunk in page) else 2)

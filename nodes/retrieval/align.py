@@ -24,6 +24,7 @@ from stategate.language.instruction.choices import (
     token_matches,
 )
 from stategate.language.instruction.parsed import ParsedInstruction, parse
+from stategate.nodes.protocols import ContextRequest
 from stategate.nodes.retrieval.page import describe, render
 from stategate.stores.text import words_of
 
@@ -208,12 +209,11 @@ class Focus:
         return 0 if self.parsed is not None and is_excluded(self.parsed, fragment) else 3
 
 
-def focus_on(
-    view: View, instruction: str, chunks: Sequence[Chunk], partially_observed: bool
-) -> Focus:
-    """Return what the instruction asks of the page that ``chunks`` make."""
-    if partially_observed:
-        clauses = view.clauses(instruction)
+def focus_on(request: ContextRequest) -> Focus:
+    """Return what the instruction asks of the candidates."""
+    chunks = request.source.all()
+    if request.profile.partially_observed:
+        clauses = request.view.clauses(request.instruction)
         things, values = (
             frozenset(
                 word
@@ -225,7 +225,7 @@ def focus_on(
             for roles in (("thing", "property"), ("value",))
         )
         return Focus(things=things, words=things | values)
-    parsed = parse(instruction)
+    parsed = parse(request.instruction)
     entries = [chunk for chunk in chunks if chunk.role == "entry"]
     rivals, worth = _rivals(parsed, entries)
     running = [
@@ -260,16 +260,15 @@ def _rivals(
     return frozenset(chunk.id for chunk in fresh), tuple(steps)
 
 
-def clarity(
-    view: View, instruction: str, chunks: Sequence[Chunk], partially_observed: bool
-) -> float:
-    """Return how clear (0 to 1) it is what the instruction asks of this page.
+def clarity(request: ContextRequest) -> float:
+    """Return how clear (0 to 1) it is what the instruction asks of the candidates.
 
     It is clear where the page says enough of its words, weighed by how much they matter, and where
     each choice that the page offers is surely asked or surely open.
     """
-    if partially_observed:
-        return min((clause.probability for clause in view.clauses(instruction)), default=1.0)
+    instruction, chunks = request.instruction, request.source.all()
+    if request.profile.partially_observed:
+        return min((c.probability for c in request.view.clauses(instruction)), default=1.0)
     parsed = parse(instruction)
     weights = np.asarray(parsed.matters, dtype=np.float32)
     if not len(weights) or weights.max() < _SURE:
@@ -279,9 +278,8 @@ def clarity(
         cover = np.maximum(cover, covered(parsed, title))
     choices = [choice for choice in choice_scores(instruction, chunks).values() if choice.values]
     for choice in choices:
-        for place, quality in zip(
-            choice.spans[choice.best].places, choice.spans[choice.best].quality, strict=False
-        ):
+        span = choice.spans[choice.best]
+        for place, quality in zip(span.places, span.quality, strict=False):
             cover[place] = max(cover[place], quality)
     if not cover.any() and not any(chunk.role in ("entry", "subject") for chunk in chunks):
         return 1.0  # nothing to be told apart

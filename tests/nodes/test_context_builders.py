@@ -114,7 +114,7 @@ def test_an_instruction_that_is_not_understood_stays_whole(pages):
     page = next(p for p in pages if "click[buy now]" in p.observation.actions)
     context = _build(replace(page, instruction=wish), 2000, ratio=0.3)
     assert context.text.startswith(f"Instruction: {wish}")
-    assert clarity(VIEW, wish, page.source.all(), False) < 0.7
+    assert clarity(replace(page, instruction=wish)) < 0.7
 
 
 def test_what_an_actor_needs_outlives_a_tight_ratio(pages):
@@ -141,7 +141,7 @@ def test_what_competes_can_be_compared_by_what_is_shown(pages):
     compared = 0
     for request in (r for r in pages if any(c.role == "entry" for c in r.source.all())):
         chunks = {c.id: c for c in request.source.all() if c.role == "entry" and not c.is_visited}
-        asked = focus_on(VIEW, request.instruction, request.source.all(), False)
+        asked = focus_on(request)
         for piece in _build(request, 2000, ratio=0.35).pieces:
             if piece.id not in chunks:
                 continue
