@@ -3,7 +3,7 @@
 import pytest
 
 from stategate.envs.alfworld import AlfWorld
-from stategate.envs.alfworld.expert import decide, knowledge_of
+from stategate.envs.alfworld.expert import decide, goal_here, knowledge_of
 from stategate.nodes.act.search_heuristic import seek
 from stategate.nodes.build_context.baselines import Full, QueryRag, Summary, Window
 from stategate.nodes.build_context.compress import Compress
@@ -36,7 +36,7 @@ def moments():
     asked, pairs, events, found = world.instruction(session), [("", seen.text)], [], []
     for t in range(40):
         known = knowledge_of(pairs, seen.text, seen.actions)
-        action, _ = decide(asked, known, seen.actions)
+        action, _ = decide(goal_here(asked, known), known)
         found.append((asked, seen, tuple(events), action))
         events += [
             Event("OBS", PROFILE.experience.summary_line(seen.text), t),
