@@ -150,8 +150,8 @@ def _oracle(budget: int, thread: Messages) -> Arm:
         if isinstance(message, ToolMessage):
             text = text_of(message)
             chunks = chunks_of(str(place), text)
-            shown = {chunks[i].id: visible_text(chunks[i]) for i in chosen.get(place, ())}
-            rendering = rendered("", text, chunks, shown, "")
+            visible = {chunks[i].id: visible_text(chunks[i]) for i in chosen.get(place, ())}
+            rendering = rendered("", text, chunks, visible, "")
             reduced[place] = with_text(message, rendering.text)
 
     def read(history: list[BaseMessage], system: SystemMessage | None) -> Reading:

@@ -25,7 +25,7 @@ _PROSE = _DATA["prose"].split()
 SERVICES = {name: SimpleNamespace(**row) for name, row in _DATA["services"].items()}
 
 
-def _made(pattern: str, rng: random.Random) -> str:
+def _random_id(pattern: str, rng: random.Random) -> str:
     signs = {"#": "0123456789", "?": "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"}
     return "".join(rng.choice(signs.get(sign, sign)) for sign in pattern)
 
@@ -36,7 +36,7 @@ def _prose(rng: random.Random, least: int, most: int) -> str:
 
 def _record(service: SimpleNamespace, rng: random.Random, has_remarks: bool) -> Record:
     record: Record = {
-        service.record_id: _made(service.id_pattern, rng),
+        service.record_id: _random_id(service.id_pattern, rng),
         service.owner: f"{rng.choice(_DATA['first'])} {rng.choice(_DATA['last'])}",
         "city": rng.choice(_DATA["cities"]),
         service.date: f"2026-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}",
@@ -49,14 +49,14 @@ def _record(service: SimpleNamespace, rng: random.Random, has_remarks: bool) -> 
 def _detail(service: SimpleNamespace, record: Record, rng: random.Random) -> Record:
     children: list[Record] = [
         {
-            service.child_id: _made(service.child_pattern, rng),
+            service.child_id: _random_id(service.child_pattern, rng),
             "kind": rng.choice(["standard", "plus", "basic", "extra"]),
             service.amount: round(rng.uniform(5, 900), 2),
             "description": _prose(rng, 5, 30),
         }
         for _ in range(rng.randint(2, 8))
     ]
-    mail = f"{_made('????', rng).lower()}@example.com"
+    mail = f"{_random_id('????', rng).lower()}@example.com"
     return {**record, "children": children, "email": mail, "remarks": _prose(rng, 20, 60)}
 
 
@@ -120,7 +120,7 @@ def _act(
     values = {key: record[key] for key in (service.record_id, service.date)}
     values |= {key: child[key] for key in (service.child_id, service.amount)}
     chosen = {key: values[key] for key in rng.sample(list(values), rng.randint(2, 4))}
-    _call(messages, service.act, json.dumps({"receipt": _made("???????", rng)}), **chosen)
+    _call(messages, service.act, json.dumps({"receipt": _random_id("???????", rng)}), **chosen)
     if rng.random() < 0.6:
         _call(messages, "send_mail", "sent", to=detail["email"], text="Your change is booked.")
     messages.append(AIMessage("Done."))

@@ -210,8 +210,8 @@ class ChoiceNetwork(Part[ChoiceExample]):
         losses = []
         for one in batch:
             requested, out = self(one)
-            losses.append(cross_entropy(requested[None], torch.tensor([one.asked])))
-            others = [i for i in range(len(out)) if i != one.asked]
+            losses.append(cross_entropy(requested[None], torch.tensor([one.requested])))
+            others = [i for i in range(len(out)) if i != one.requested]
             if others:
                 gold = torch.tensor([float(i in one.excluded) for i in others])
                 losses.append(binary_cross_entropy_with_logits(out[others], gold))
@@ -219,7 +219,7 @@ class ChoiceNetwork(Part[ChoiceExample]):
 
     def right(self, examples: Sequence[ChoiceExample]) -> Figures:
         """Return how often the likeliest value (or none) is the asked one."""
-        right = [int(self(one)[0].argmax()) == one.asked for one in examples]
+        right = [int(self(one)[0].argmax()) == one.requested for one in examples]
         return {"choices_right": float(np.mean(right))}
 
     def arrays(self) -> dict[str, Tensor]:
@@ -324,7 +324,7 @@ def _fit_rooms(reader: Reader, people: Path) -> None:
     sentences = Recombined(read_people(people, "train", unseen))
     develop = Recombined([s for s in read_people(people, "dev") if s.goal not in unseen])
     rng = random.Random(settings.seed)
-    rooms = [*sentences.originals(), *sentences.made(settings.rooms, rng)]
+    rooms = [*sentences.originals(), *sentences.generated(settings.rooms, rng)]
     for slot in ("thing", "place"):
         own = {str(getattr(sentence.goal, slot)) for sentence in sentences.originals()}
         reader.columns[slot] = sorted(own | {OTHER})
@@ -335,7 +335,7 @@ def _fit_rooms(reader: Reader, people: Path) -> None:
     )
     reader.fit(GoalNetwork(names), "goals", (fitted, heldout))
     reader.install()
-    held_rooms = [*develop.originals(), *develop.made(settings.rooms // _HELD_ROOMS, rng)]
+    held_rooms = [*develop.originals(), *develop.generated(settings.rooms // _HELD_ROOMS, rng)]
     for slot in ("thing", "place"):
         rng = random.Random(f"{settings.seed} {slot}")
         examples = list(name_examples(held_rooms, slot, rng))

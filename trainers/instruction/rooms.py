@@ -142,7 +142,7 @@ class Recombined:
         for template, wordings, goal in self._parted:
             yield _filled(template, wordings, goal)
 
-    def made(self, count: int, rng: random.Random) -> Iterator[Sentence]:
+    def generated(self, count: int, rng: random.Random) -> Iterator[Sentence]:
         """Yield ``count`` sentences of people with other names, and of the games' own templates."""
         for number in range(count):
             if number % 6 == 0:

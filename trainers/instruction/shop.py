@@ -47,7 +47,7 @@ class ChoiceExample:
 
     rows: Floats
     none: Floats
-    asked: int
+    requested: int
     excluded: tuple[int, ...]
 
 
@@ -98,10 +98,13 @@ def choice_examples(instance: Instance) -> Iterator[ChoiceExample]:
         choices = _choices(product)
         described = choice_features(goal["instruction_text"], choices, product.name)
         for (name, values), (rows, none, _) in zip(choices, described, strict=True):
-            asked = values.index(options[name]) if options.get(name) in values else len(values)
+            value = options.get(name)
+            requested = values.index(value) if value in values else len(values)
             out = goal.get("excluded", {}).get(name)
             excluded = tuple(i for i, value in enumerate(values) if value == out)
-            yield ChoiceExample(columns("value", rows), columns("none", [none])[0], asked, excluded)
+            yield ChoiceExample(
+                columns("value", rows), columns("none", [none])[0], requested, excluded
+            )
 
 
 def subject_examples(shop: WebShop, instance: Instance) -> Iterator[SubjectExample]:
@@ -129,7 +132,7 @@ class ShopData:
 
     world: WebShop
     goals: Sequence[Mapping[str, Any]]
-    held: Sequence[Mapping[str, Any]]
+    heldout: Sequence[Mapping[str, Any]]
     families: list[str]
     held_families: list[str]
 
@@ -158,14 +161,14 @@ class ShopData:
 
     def held_texts(self, seed: int) -> list[str]:
         """Return marked texts of the families that are left out."""
-        parts = (self.held, self._products(), self.held_families or self.families)
+        parts = (self.heldout, self._products(), self.held_families or self.families)
         return list(recombined(*parts, _EXAMINED, seed + 1))
 
     def instances(self, pages: int, seed: int) -> tuple[list[Instance], list[Instance]]:
         """Return goals in words beside products, to train on and held out."""
         fitted = instances(self.world, _times(self.goals, pages), self.families, seed)
         families = self.held_families or self.families
-        heldout = instances(self.world, _times(self.held, _HELD_PAGES), families, seed + 1)
+        heldout = instances(self.world, _times(self.heldout, _HELD_PAGES), families, seed + 1)
         return fitted, heldout
 
 

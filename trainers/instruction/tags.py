@@ -152,6 +152,6 @@ def _texts(settings: TaggerSettings, shop: ShopData, rooms: Recombined, seed: in
     """Yield an epoch's marked texts."""
     rng = random.Random(f"rooms {seed}")
     yield from (one.text for one in rng.sample([*rooms.originals()], settings.rooms // 2))
-    yield from (one.text for one in rooms.made(settings.rooms // 2, rng))
+    yield from (one.text for one in rooms.generated(settings.rooms // 2, rng))
     yield from shop.texts(settings.texts // 2, seed)
     yield from written_texts(settings.written, seed)

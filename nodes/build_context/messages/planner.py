@@ -212,7 +212,7 @@ class HistoryPlanner:
             visible = select(source.by_result, chances, budget)
         else:
             builder = cast(ContextBuilder, self._resources.get(self._params))
-            visible = _shown(builder, _request(history, source, before, budget))
+            visible = _visible_parts(builder, _request(history, source, before, budget))
         return {
             s.place: rendered(s.name, s.text, source.by_result[s.key], visible, history.recall)
             for s in slots
@@ -294,7 +294,7 @@ def _request(
     )
 
 
-def _shown(builder: ContextBuilder, request: ContextRequest) -> Shown:
+def _visible_parts(builder: ContextBuilder, request: ContextRequest) -> Shown:
     """Return what a builder shows of the parts of results."""
     chunks = {chunk.id: chunk for chunk in request.source.all()}
     return {
