@@ -9,6 +9,7 @@ from stategate.envs.webshop.view import OPENED, chunk_page
 from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.language.instruction.choices import covered
 from stategate.nodes.experience.adapter import OPEN, ExperienceAdapter
+from stategate.nodes.experience.episode import parse_action
 from stategate.stores.text import one_line, overlap, words_of
 
 _MOVES = {
@@ -31,8 +32,6 @@ _MOVES = {
 }
 _CLICKED = re.compile(r"\[clicked button\] (.*?) \[clicked button_\]")
 _MARKS = re.compile(r"\[/?button_?\]|\[SEP\]|Instruction:|Back to Search|< Prev|Next >|[][]")
-_CLICK = re.compile(r"\s*click\s*\[(.*)\]\s*", re.DOTALL | re.IGNORECASE)
-_SEARCH = re.compile(r"\s*search\s*\[(.*)\]\s*", re.DOTALL | re.IGNORECASE)
 _WORD = re.compile(r"[a-z0-9]+")
 _SMALL = frozenset(
     "a s me an of in or i to is the and with for that are from this want need find looking".split()
@@ -71,12 +70,12 @@ class WebShopExperience(ExperienceAdapter):
 
     def move_of(self, instruction: str, action: str) -> str:
         """Return a key of ``moves``, else the verb."""
-        if searched := _SEARCH.fullmatch(action):
-            return _search_form(instruction, searched[1].strip())
-        clicked = _CLICK.fullmatch(action)
-        if clicked is None:
+        tool, words = parse_action(action)
+        if tool == "search":
+            return _search_form(instruction, words)
+        if tool != "click":
             return verb_of(action).lower()
-        target = " ".join(clicked[1].lower().split())
+        target = " ".join(words.lower().split())
         if target in self.moves:
             return target
         if OPENED.fullmatch(f"click[{target}]"):
