@@ -88,7 +88,7 @@ def test_rank_and_ask_share_states_and_show_bars(folder, settings, tmp_path, mon
     assert Document("Second", "k5 v5 k6 v6 k7 v7 k8 v8") in documents
     ranked = call("rank", QUESTION, "--corpus", "towns", "--model", MODEL, "--with", "bm25")
     assert "Second" in next(line for line in ranked.splitlines() if "█" in line)
-    assert "there are: towns" in refused("rank", "q", "--corpus", "nowhere")
+    assert "corpora: towns" in refused("rank", "q", "--corpus", "nowhere")
     config = tmp_path / "agent.yaml"
     settings["env"]["corpus"] = "towns"
     config.write_text(json.dumps(settings))
