@@ -138,6 +138,8 @@ def test_choices_that_do_not_fit_are_refused_and_forgotten(talk):
     before = dict(talk.settings)
     with pytest.raises(UserError):
         talk.choose(actor="nobody")
+    with pytest.raises(UserError, match="no corpus or folder 'lost'"):
+        talk.choose(corpus="lost")
     assert talk.settings == before
     with pytest.raises(UserError, match="empty"):
         talk.ask("  ")

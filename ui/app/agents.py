@@ -1,5 +1,6 @@
 """What one server holds: the graphs of its configs, and each browser tab's conversation."""
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -58,13 +59,12 @@ class Agents:
     def fitted(self, config: Config, before: Config | None = None) -> tuple[Config, list[str]]:
         """Return ``config`` with what cannot work in its world replaced, and a line a replacement.
 
-        In another world than that of ``before``, what is as it was before becomes what the world
-        begins with.
+        Where only the world is another than that of ``before``, it brings what it begins with.
         """
         own = self.of_world(config.env.kind)
-        if before is not None and before.env.kind != config.env.kind:
-            kept = [slot for slot in _FOLLOW if getattr(config, slot) == getattr(before, slot)]
-            config = config.model_copy(update={slot: getattr(own, slot) for slot in kept})
+        others = () if before is None or before.env.kind == config.env.kind else _FOLLOW
+        if all(getattr(config, slot) == getattr(before, slot) for slot in others):
+            config = config.model_copy(update={slot: getattr(own, slot) for slot in others})
         nodes = {"updater": config.updater, "context": config.context, "actor": config.actor}
         misfits = [slot for slot, node in nodes.items() if node.misfit(config.env)]
         fits = own.model_dump()
@@ -139,7 +139,9 @@ class Conversation:
         """Set corpus, context or actor; the conversation goes on."""
         chosen = {**self.settings, **{name: value for name, value in settings.items() if value}}
         bounds.require_place(chosen["corpus"])
-        self.config_of(chosen)
+        env = cast(QaEnv, self.config_of(chosen).env)
+        if not Path(os.path.expandvars(env.corpus)).expanduser().exists():
+            env.open()  # one that is not there is told at once; a folder is read when it is asked
         self.settings = chosen
 
     def ask(self, question: str, on_text: Callable[[str], object] | None = None) -> StepResult:

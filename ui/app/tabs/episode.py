@@ -165,7 +165,7 @@ class EpisodeTab(common.AgentTab):
     @on_move
     def load(self, workspace: Workspace) -> Updates:
         """Draw the tab for a page that was just opened or reloaded, perhaps in the middle of a step."""
-        return self.move(workspace, _open_first, "a step is being taken")
+        return self.move(workspace, open_first, "a step is being taken")
 
     @on_move
     def back_up(self, workspace: Workspace) -> Updates:
@@ -254,7 +254,7 @@ class EpisodeTab(common.AgentTab):
             before, agents = workspace.config, self.app.agents
             there = before.model_copy(update={"env": agents.of_world(world).env})
             workspace.configure(agents.fitted(there, before)[0])
-            _open_first(workspace)
+            open_first(workspace)
 
         return self.move(workspace, change, "opening the world …")
 
@@ -320,7 +320,7 @@ class EpisodeTab(common.AgentTab):
         self.state.wire(self.trail)
 
 
-def _open_first(workspace: Workspace) -> None:
+def open_first(workspace: Workspace) -> None:
     """Begin a tab's first task, one step in: memories then have something to choose from."""
     with workspace.turn:
         if not workspace.is_new:

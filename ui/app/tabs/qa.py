@@ -209,7 +209,7 @@ class QaTab(common.AgentTab):
             begins(self.restart, [tab], outputs, **QUIET)
         bar = [tab, self.corpus, self.context, self.actor]
         for box in (self.corpus, self.context, self.actor):
-            box.input(self.choose, bar, [self.status, self.pipeline], **QUIET)
+            box.input(self.choose, bar, [self.status, self.send, self.pipeline], **QUIET)
 
 
 def sources_of(context: BuiltContext, chunks: Sequence[Chunk]) -> list[str]:

@@ -12,8 +12,8 @@ from stategate.stores.files import read_yaml
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import macros, note
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, button, on_event
-from stategate.ui.app.tabs.episode import EpisodeTab
+from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, button, on_event, on_move
+from stategate.ui.app.tabs.episode import EpisodeTab, open_first
 from stategate.ui.app.tabs.episode_view import render_pipeline
 from stategate.ui.app.workspace import Workspace
 
@@ -59,21 +59,29 @@ class SettingsTab(common.AgentTab):
         text = as_yaml(load_config(source or "ui"))
         return {self.text: text, self.status: note("Loaded: look it over, then Apply.", "info")}
 
-    @on_event
-    def use(self, workspace: Workspace, text: str) -> Update:
-        """Give the tab this agent; an episode of the same world begins again with it."""
+    @on_move
+    async def use(self, workspace: Workspace, text: str) -> Updates:
+        """Give the tab this agent; the episode begins again, in another world its first task."""
         config, replaced = self.app.agents.fitted(config_of(text), workspace.config)
         bounds.require_config(config.model_dump(mode="json"))
+        applying = common.Move("opening the world …", self._take, workspace, config)
+        async for status in applying:
+            yield {self.status: status}
+        await applying.result()
+        lead = "Applied: this browser tab plays with it from now on."
+        applied = note(". ".join(replaced), "warn" if replaced else "good", lead)
+        written = as_yaml(config)
+        update: Update = {self.text: written, self.base: written, self.status: applied}
+        yield {**await common.in_thread(self._episode.show, workspace), **update}
+
+    def _take(self, workspace: Workspace, config: Config) -> None:
         session = workspace.session
         task = dict(session.values.get("episode") or {}) if session is not None else {}
         workspace.configure(config)
         if task.pop("env", None) == config.env.kind and task:
             workspace.start(task)
-        lead = "Applied: this browser tab plays with it from now on."
-        applied = note(". ".join(replaced), "warn" if replaced else "good", lead)
-        written = as_yaml(config)
-        update: Update = {self.text: written, self.base: written, self.status: applied}
-        return {**self._episode.show(workspace), **update}
+        else:
+            open_first(workspace)
 
     @on_event
     def turn_to(self, workspace: Workspace, base: str, event: gr.EventData) -> Update:

@@ -95,16 +95,18 @@ class ThreadsTab(common.Tab):
 
     @on_event
     def open(
-        self, where: str | None, kinds: list[str], budget: float, uploaded: str | None = None
+        self, where: str | None, kinds: list[str], budget: float | None, uploaded: str | None = None
     ) -> Update:
         """Read the thread and let every builder read it; show the last call.
 
         ``where`` names a file; nothing, or a thread alone (``#2``), is the uploaded one.
         """
+        if not budget:
+            raise UserError("say how many tokens a prompt may have")
         place = (where or "").strip()
         if uploaded and place[:1] in ("", "#"):
             messages = _of_upload(uploaded, place)
-        elif place:
+        elif place[:1] not in ("", "#"):
             messages = read_messages(bounds.require_place(place))
         else:
             raise UserError("name a file of messages or a database, or upload a file")
