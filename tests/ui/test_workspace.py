@@ -84,6 +84,9 @@ def test_a_mistake_leaves_the_episode_as_it_was(server):
     for wrong in (lambda: tab.start({"goal": 10**6}), lambda: tab.act("click[nothing]"), tab.back):
         with pytest.raises(UserError):
             wrong()
+    lost = load_config("alfworld", ["env.data=/nonexistent"])
+    with pytest.raises(UserError, match="no folder"):
+        tab.configure(lost)
     assert tab.session.values["episode"]["goal"] == 3
     assert tab.trail == []
 

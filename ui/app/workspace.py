@@ -194,6 +194,10 @@ class Workspace:
             )
 
     def configure(self, config: Config) -> None:
-        """Take another agent; the running episode, which was the old agent's, ends."""
+        """Take another agent; the running episode, which was the old agent's, ends.
+
+        A world that cannot be opened is told before the old one is left.
+        """
         with self.turn:
+            _ = self.agents(config).agent.world
             self._take_agent(config)
