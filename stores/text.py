@@ -12,13 +12,14 @@ _WORD = re.compile(r"[a-z0-9]+(?:\.[0-9]+)?")
 _BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 #: What moves a terminal's cursor, paints, renames its window or turns a line around.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_SENSITIVE = r"(?<![a-z])(?:password|passwd|pwd|api[_-]?key|token|secret|signature)"
+_VALUE = r"(?:'[^'\0]*'|\"[^\"\0]*\"|[^&\s'\"\0]+)"
 #: A URL's password, a token in place of its user's name, a named secret, a key as providers write it.
 _SECRET = re.compile(
     r"(?<=://)[^/\s@:\0]*:(?P<url>[^/\s\0]*)@"
     r"|(?<=://)(?P<user>[^/\s@:\0]{20,})@"
-    r"|(?:(?<![a-z])(?:password|passwd|pwd|api[_-]?key|token|secret|signature)|(?<=[?&])key)"
-    r"(?:\s*=\s*(?P<named>'[^'\0]*'|\"[^\"\0]*\"|[^&\s'\"\0]+)"
-    r"|[\"']\s*:\s*(?P<quoted>b?'[^'\0]*'|\"[^\"\0]*\"|\d[^,}\s\0]*))"
+    rf"|(?:{_SENSITIVE}|(?<=[?&])key)\s*=\s*(?P<named>{_VALUE})"
+    rf"|[\"'](?:[\w.-]*[^a-z\s/\"'])?{_SENSITIVE}[\"']\s*:\s*(?P<quoted>b?{_VALUE})"
     r"|\b(?:bearer\s+|sk-)(?P<bare>[\w.~+/-]{12,})"
     r"|\b(?P<key>(?:gh[opsu]_|hf_|gsk_)[a-z0-9]{20,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|glpat-[\w-]{16,})",
     re.IGNORECASE,

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stategate.stores.errors import UserError, describe_error, require_extra, warn_once
+from stategate.stores.home import cache, home
 from stategate.stores.sql import damage_of
 
 Vector = NDArray[np.float32]
@@ -27,12 +28,13 @@ class Vectors:
     def __init__(self, where: str | Path, name: str) -> None:
         """Open or make collection ``name`` in the folder or at the URL ``where``.
 
-        A folder that is damaged is made anew, empty. Raises ``UserError`` if there is no server.
+        A damaged folder is made anew, empty, where it is our own. Raises ``UserError`` for another one,
+        which may hold more than our vectors, and if there is no server.
         """
         try:
             self._collection = _collection(str(where), name)
         except UserError:
-            if is_server(str(where)) or not damage_of(Path(where) / "chroma.sqlite3"):
+            if not _is_own(str(where)) or not damage_of(Path(where) / "chroma.sqlite3"):
                 raise
             warn_once(f"the vectors in '{where}' were damaged: they are made anew")
             shutil.rmtree(where)
@@ -75,6 +77,12 @@ class Vectors:
 def is_server(where: str) -> bool:
     """Say whether ``where`` is the URL of a Chroma server, and no folder."""
     return where.startswith(("http://", "https://"))
+
+
+def _is_own(where: str) -> bool:
+    """Say whether a place is a folder that Stategate made, and no server and no user's folder."""
+    folder = Path(where).absolute()
+    return not is_server(where) and any(map(folder.is_relative_to, (home(), cache())))
 
 
 def _collection(where: str, name: str) -> Any:
@@ -121,5 +129,5 @@ def _client(where: str) -> Any:
 def _unusable(where: str | Path, error: Exception) -> UserError:
     if isinstance(error, UserError):  # told already
         return error
-    fix = "start it with `chroma run`" if is_server(str(where)) else "delete it, it is made anew"
+    fix = "start it with `chroma run`" if is_server(str(where)) else "name another folder"
     return UserError(f"cannot use the vector store at '{where}' ({describe_error(error)}): {fix}")

@@ -74,6 +74,7 @@ def test_no_key_brings_a_header_of_its_own(monkeypatch, cut, url):
         f"https://h/x?a=1&key={SECRET}",
         f"https://{SECRET * 2}@h/x",
         f"{{'password': '{SECRET}'}}",
+        f'"my.api-key": {SECRET}',
         f"Authorization: Bearer {SECRET}",
         f"mongodb+srv://me:{SECRET}@h",
         f"api-key={SECRET}",

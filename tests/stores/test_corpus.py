@@ -263,11 +263,16 @@ def test_a_chroma_server_does_the_same(chroma):
     check_search(filled(chroma, "served"))
 
 
-def test_damaged_vectors_are_made_anew(tmp_path):
-    (tmp_path / "chroma.sqlite3").write_bytes(bytes(range(256)) * 40)
-    vectors = Vectors(tmp_path, "kept")
+def test_damaged_vectors_are_made_anew_in_a_folder_of_our_own_alone(tmp_path, home):
+    for folder in (home / "chroma", tmp_path / "theirs"):
+        folder.mkdir(parents=True)
+        (folder / "chroma.sqlite3").write_bytes(bytes(range(256)) * 40)
+    vectors = Vectors(home / "chroma", "kept")
     vectors.put(["a"], np.eye(1, 4, dtype=np.float32))
     assert vectors.ids() == {"a"}
+    with pytest.raises(UserError, match="name another folder"):
+        Vectors(tmp_path / "theirs", "kept")
+    assert (tmp_path / "theirs" / "chroma.sqlite3").exists()
 
 
 def test_a_damaged_corpus_says_to_ingest_again(home):
