@@ -1,12 +1,14 @@
 """Train the judge of answers: a low-rank adapter that reads a question and a passage together.
 
 It learns from two writers' memories with questions (``data/memories.jsonl``: half have no answer,
-three of four of these are near misses) and from people's questions about articles (SQuAD 2.0),
-sentence by sentence: the one that answers, the one that seems to, another one. Every sixth memory and
-the articles of ``held_out`` are left out; on them the probabilities are calibrated (Platt scaling).
+three of four of these are near misses), from eight writers' questions about paragraphs
+(``data/passages.jsonl``) and from people's about articles (SQuAD 2.0), sentence by sentence: the one
+that answers, the one that seems to, another one. Every sixth memory and paragraph and the articles of
+``held_out`` are left out; on them the probabilities are calibrated (Platt scaling).
 """
 
 import gzip
+import hashlib
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -16,21 +18,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from stategate.language.sentences import sentences
-from stategate.nodes.models.judge import EMBEDDER
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.downloads import sha256
-from stategate.trainers.adapter import WIDTH, AdaptedModel
+from stategate.trainers.adapter import PairModel, TaughtPair
 from stategate.trainers.settings import JudgeSettings, open_run
-from stategate.trainers.trainer import area_under_curve, calibrated, in_parts
+from stategate.trainers.trainer import area_under_curve, calibrated
 
-MEMORIES = Path(__file__).parent / "data" / "memories.jsonl"
+_DATA = Path(__file__).parent / "data"
+MEMORIES, PASSAGES = _DATA / "memories.jsonl", _DATA / "passages.jsonl"
 _PIECES = 160  # word pieces of a pair that are read
-_HELD_OUT = 6  # of the memories, one in so many
-_PARAGRAPHS = 240  # held-out questions about articles, drawn once
+_HELD_OUT = 6  # of the memories and paragraphs, one in so many
+_TESTED = 300  # held-out questions of a kind, drawn once
 _MEMORY_TIMES = 2  # that a memory's pairs count beside the many of articles
 _SOFT = 0.5  # weight of a passage that nobody took for an answer
 
@@ -48,10 +48,6 @@ class Example:
     trap: int | None = None
 
 
-#: A question, a passage, whether it answers, and how much the pair counts.
-Pair = tuple[str, str, float, float]
-
-
 def memory_examples() -> list[list[Example]]:
     """Return the questions asked of each memory."""
     rows = [json.loads(line) for line in MEMORIES.read_text("utf-8").splitlines()]
@@ -61,12 +57,33 @@ def memory_examples() -> list[list[Example]]:
     ]
 
 
+def passage_examples(folder: Path) -> list[list[Example]]:
+    """Return the questions asked of each paragraph; the paragraphs are those of ``folder``'s files."""
+    texts = {}
+    for file in sorted(folder.glob("*.dev.jsonl.gz")):
+        for line in gzip.decompress(file.read_bytes()).decode().splitlines():
+            for one in json.loads(line)["documents"]:
+                texts[hashlib.sha256(one["text"].encode()).hexdigest()[:16]] = one
+    examples = []
+    for row in map(json.loads, PASSAGES.read_text("utf-8").splitlines()):
+        parts = _titled(texts[row["paragraph"]]["title"], texts[row["paragraph"]]["text"])
+        answered = [Example(question, parts, place) for question, place in row["answered"]]
+        traps = [Example(question, parts, None, place) for question, place in row["unanswered"]]
+        examples.append(answered + traps)
+    return examples
+
+
+def _titled(title: str, text: str) -> tuple[str, ...]:
+    """Return the sentences of a text behind its title, as a document's are judged."""
+    return tuple(f"{title}. {part}" for part in sentences(text))
+
+
 def article_examples(path: Path) -> dict[str, list[Example]]:
     """Return the questions about each article, with the sentences of their paragraph."""
     articles = json.loads(gzip.decompress(path.read_bytes()))["data"]
     return {
         article["title"]: [
-            _article_example(row, paragraph["context"])
+            _article_example(row, _titled(article["title"].replace("_", " "), paragraph["context"]))
             for paragraph in article["paragraphs"]
             for row in paragraph["qas"]
         ]
@@ -74,18 +91,18 @@ def article_examples(path: Path) -> dict[str, list[Example]]:
     }
 
 
-def _article_example(row: dict[str, Any], context: str) -> Example:
-    parts, is_answered = tuple(sentences(context)), not row["is_impossible"]
+def _article_example(row: dict[str, Any], parts: tuple[str, ...]) -> Example:
+    is_answered = not row["is_impossible"]
     answers = row.get("answers" if is_answered else "plausible_answers", ())
     text = answers[0]["text"] if answers else ""
     place = next((i for i, part in enumerate(parts) if text and text in part), None)
     return Example(row["question"], parts, *((place, None) if is_answered else (None, place)))
 
 
-def pairs_of(example: Example, rng: random.Random) -> list[Pair]:
+def pairs_of(example: Example, rng: random.Random) -> list[TaughtPair]:
     """Return the pairs that teach: what answers, what seems to, and what is of other things."""
     question, passages = example.question, example.passages
-    pairs: list[Pair] = []
+    pairs: list[TaughtPair] = []
     if example.answer is not None:
         pairs.append((question, passages[example.answer], 1.0, 1.0))
     others = [i for i in range(len(passages)) if i not in (example.answer, example.trap)]
@@ -101,49 +118,21 @@ def pairs_of(example: Example, rng: random.Random) -> list[Pair]:
     return pairs
 
 
-class PairModel(AdaptedModel[Pair]):
-    """Reads a question and a passage together; its head compares their mean states."""
-
-    def __init__(self, rank: int) -> None:
-        super().__init__(rank, nn.Linear(4 * WIDTH, 1), _PIECES)
-
-    def forward(self, texts: Sequence[tuple[str, str]]) -> Tensor:
-        """Return a logit for each (question, passage)."""
-        pieces = [self.tokenizer.encode(*pair) for pair in texts]
-        masks = [np.equal.outer([0, 1], one.type_ids) for one in pieces]
-        first, second = self.means(pieces, masks).view(-1, 2, WIDTH).unbind(1)
-        rows = torch.cat([first, second, 20 * first * second, (first - second).abs()], 1)
-        logits: Tensor = self.head(rows).squeeze(1)
-        return logits
-
-    def length(self, example: Pair) -> int:
-        """Return the length of the passage."""
-        return len(example[1])
-
-    def loss(self, batch: Sequence[Pair]) -> Tensor:
-        """Return the weighted cross-entropy of the pairs."""
-        gold, weight = (torch.tensor([pair[i] for pair in batch]) for i in (2, 3))
-        return binary_cross_entropy_with_logits(self([pair[:2] for pair in batch]), gold, weight)
-
-    @torch.inference_mode()
-    def scored(self, examples: Sequence[Example]) -> Vector:
-        """Return rows (highest logit of the passages, whether one answers, 1) of the examples."""
-        texts = [(one.question, passage) for one in examples for passage in one.passages]
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i][0]) + len(texts[i][1]))
-        logits = np.zeros(len(texts))
-        for places in in_parts(order):
-            logits[places] = self([texts[i] for i in places]).numpy()
-        ends = np.cumsum([len(one.passages) for one in examples])
-        best = [part.max(initial=-50) for part in np.split(logits, ends[:-1])]
-        answerable = [float(one.answer is not None) for one in examples]
-        return np.stack([best, answerable, np.ones(len(best))], axis=1)
+@torch.inference_mode()
+def scored(model: PairModel, examples: Sequence[Example]) -> Vector:
+    """Return rows (highest logit of the passages, whether one answers, 1) of the examples."""
+    logits = model.logits([(one.question, text) for one in examples for text in one.passages])
+    ends = np.cumsum([len(one.passages) for one in examples])
+    best = [part.max(initial=-50) for part in np.split(logits, ends[:-1])]
+    answerable = [float(one.answer is not None) for one in examples]
+    return np.stack([best, answerable, np.ones(len(best))], axis=1)
 
 
 def measured(
     model: PairModel, held: Mapping[str, Sequence[Example]]
 ) -> tuple[dict[str, float], Vector]:
     """Return the areas under the curve by where it is asked, and all rows, to calibrate on."""
-    rows = {name: model.scored(examples) for name, examples in held.items()}
+    rows = {name: scored(model, examples) for name, examples in held.items()}
     figures = {f"auc_{name}": area_under_curve(part) for name, part in rows.items()}
     mean = float(np.mean([*figures.values()]))
     return {"auc": mean, **figures}, np.concatenate([*rows.values()])
@@ -153,14 +142,19 @@ def _sides(
     settings: JudgeSettings, rng: random.Random
 ) -> tuple[list[Example], dict[str, list[Example]]]:
     """Return the questions to learn from, and by where they are asked those left out."""
-    memories = memory_examples()
+    memories, paragraphs = memory_examples(), passage_examples(Path(settings.paragraphs))
     articles = article_examples(Path(settings.questions))
-    tested = [one for name in settings.held_out for one in articles[name]]
     held = {
         "memories": [one for own in memories[::_HELD_OUT] for one in own],
-        "articles": rng.sample(tested, min(_PARAGRAPHS, len(tested))),
+        "passages": [one for own in paragraphs[::_HELD_OUT] for one in own],
+        "articles": [one for name in settings.held_out for one in articles[name]],
     }
-    learned = [o for i, own in enumerate(memories) if i % _HELD_OUT for o in own] * _MEMORY_TIMES
+    held = {name: rng.sample(every, min(_TESTED, len(every))) for name, every in held.items()}
+    learned, of_paragraphs = (
+        [one for i, own in enumerate(groups) if i % _HELD_OUT for one in own]
+        for groups in (memories, paragraphs)
+    )
+    learned = learned * _MEMORY_TIMES + of_paragraphs
     learned += [o for name, own in articles.items() if name not in settings.held_out for o in own]
     return learned, held
 
@@ -169,14 +163,15 @@ def train(settings: JudgeSettings) -> dict[str, Any]:
     """Train, calibrate, write the checkpoint; return the summary."""
     torch.manual_seed(settings.seed)
     rng = random.Random(settings.seed)
-    data = {"memories": sha256(MEMORIES), "questions": sha256(Path(settings.questions))}
+    files = (MEMORIES, PASSAGES, Path(settings.questions))
+    data = {path.name: sha256(path) for path in files}
     run = open_run(settings, {"data": data})
     learned, held = _sides(settings, rng)
     pairs = [pair for one in learned for pair in pairs_of(one, rng)]
-    model = PairModel(settings.rank)
+    model = PairModel(settings.rank, _PIECES)
     epochs = model.fit(settings, lambda _: pairs, lambda: measured(model, held)[0])
     figures, rows = measured(model, held)
     calibration = dict(zip(("scale", "bias"), calibrated(rows), strict=True))
     facts = {"calibration": calibration, "metrics": figures, "data": data, "epochs": epochs}
-    model.save("judge", settings, {}, embedder=EMBEDDER, **facts)
+    model.save("judge", settings, {}, **facts)
     return run.summarise([{"agent": "held out", "n": len(rows), **figures}], [])
