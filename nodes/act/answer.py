@@ -85,8 +85,9 @@ class Answer(_Answering):
             question, decided = _question(resources, context)
             if decided is not None:
                 return decided
-            evidence = support(context, question, resources.embedder)
-            if self.threshold > 0 and asks_for_fact(question):
+            is_judged = self.threshold > 0 and asks_for_fact(question)
+            evidence = support(context, question, resources.embedder, is_judged)
+            if is_judged:
                 if evidence is None:
                     return _nothing("there is nothing to answer from")
                 if self.judge == "strong":

@@ -230,8 +230,13 @@ def _sentences(blocks: Sequence[str]) -> Iterator[tuple[str, str]]:
 # The chance ---------------------------------------------------------------------------------------
 
 
-def support(context: BuiltContext, question: str, embedder: Embedder) -> Support | None:
-    """Judge how likely what ``context`` quotes answers; None where it quotes nothing."""
+def support(
+    context: BuiltContext, question: str, embedder: Embedder, is_judged: bool = True
+) -> Support | None:
+    """Judge how likely what ``context`` quotes answers; None where it quotes nothing.
+
+    Sentences are ranked alone, with a chance of 0, where nothing ``is_judged``.
+    """
     quotable = quotables(context)
     if _OF_TALK.search(question):
         turns = _earlier_questions(context)
@@ -248,16 +253,19 @@ def support(context: BuiltContext, question: str, embedder: Embedder) -> Support
     if not quotable:
         return None
     about = " ".join(piece.says("about") for piece in context.visible("question"))
-    return judge(question, about, quotable, embedder)
+    return judge(question, about, quotable, embedder, is_judged)
 
 
-def judge(question: str, about: str, quotable: Sequence[Quotable], embedder: Embedder) -> Support:
+def judge(
+    question: str, about: str, quotable: Sequence[Quotable], embedder: Embedder, is_judged: bool
+) -> Support:
     """Score each quotable for a question that follows up on ``about``, and the best one's chance."""
     query = f"{about} {question}".strip()
     scores = _nearness(query, question, quotable, embedder)
     read = np.argsort(-scores, kind="stable")[:_READ]
     chances = np.zeros(len(quotable), np.float32)
-    chances[read] = shipped_judge("documents").chances(query, [quotable[i].whole for i in read])
+    if is_judged:
+        chances[read] = shipped_judge("documents").chances(query, [quotable[i].whole for i in read])
     best = int((scores + chances).argmax())
     scores = _current_first(quotable, np.asarray(scores + chances))
     return Support(quotable, scores, float(chances[best]), int(scores.argmax()))
