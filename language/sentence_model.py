@@ -3,7 +3,7 @@
 A forward pass of BERT (Devlin et al. 2019) with mean pooling. Its vectors equal those of
 sentence-transformers to six digits, without loading torch. A low-rank adapter
 makes another reader of it: of instructions (``language.instruction.tagger``), of utterances
-(``language.utterance``), of answers (``nodes.models.judge``).
+(``language.utterance``), of pairs of texts (``language.pairs``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _TOKENS, _WIDTH, _HEADS, _LAYERS = 256, 384, 12, 6
 _AT_ONCE = 1024  # word pieces that are read together
+_PAIRS = 8  # pairs of texts that are read together
 _EPSILON = 1e-12
 #: What finds the model's files, by name: assets are fetched and checked a floor above.
 _ASSETS = "stategate.stores.assets.fetch:asset_path"
@@ -73,12 +74,21 @@ class SentenceModel:
         pieces = self._tokenizer.encode(_valid(text))
         return self._hidden(pieces.ids, pieces.type_ids, [len(pieces.ids)]), pieces.offsets
 
-    def pair(self, first: str, second: str) -> tuple[Floats, Floats]:
-        """Return the mean states (384) of two texts that are read together, one after the other."""
-        pieces = self._tokenizer.encode(_valid(first), _valid(second))
-        hidden = self._hidden(pieces.ids, pieces.type_ids, [len(pieces.ids)])
-        is_second = np.asarray(pieces.type_ids)
-        return hidden[is_second == 0].mean(axis=0), hidden[is_second == 1].mean(axis=0)
+    def pairs(self, texts: Sequence[tuple[str, str]]) -> tuple[Floats, Floats]:
+        """Return the mean states (n, 384) of the first and second texts, each two read together."""
+        states = []
+        for start in range(0, len(texts), _PAIRS):
+            own = [(_valid(one), _valid(other)) for one, other in texts[start : start + _PAIRS]]
+            pieces = [self._tokenizer.encode(*pair) for pair in own]
+            ids = [piece for one in pieces for piece in one.ids]
+            types = [kind for one in pieces for kind in one.type_ids]
+            hidden = self._hidden(ids, types, [len(p.ids) for p in pieces])
+            # A text ends where the type of its pieces changes.
+            starts = [0, *(np.flatnonzero(np.diff(types)) + 1)]
+            counts = np.diff([*starts, len(ids)]).astype(np.float32)
+            states.append(np.add.reduceat(hidden, starts) / counts[:, None])
+        every: Floats = np.concatenate(states)
+        return every[::2], every[1::2]
 
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(_valid(text)).ids

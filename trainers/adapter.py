@@ -13,12 +13,12 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 from torch import Generator, Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import binary_cross_entropy_with_logits, pad
 from transformers import AutoModel
 
 from stategate.stores.assets.fetch import asset_path
 from stategate.trainers.settings import AdapterSettings, save_checkpoint
-from stategate.trainers.trainer import Figures, Trainer, shuffled
+from stategate.trainers.trainer import Figures, Trainer, in_parts, shuffled
 
 #: Width of the model's states.
 WIDTH = 384
@@ -99,6 +99,44 @@ class AdaptedModel(nn.Module, Generic[E]):
             name = key.replace("/", ".")
             arrays[f"{name}/up"], arrays[f"{name}/down"] = self.up[key], self.down[key]
         return {**arrays, "head/weight": self.head.weight, "head/bias": self.head.bias}
+
+
+#: Two texts, whether the second stands to the first as is asked, and how much the pair counts.
+TaughtPair = tuple[str, str, float, float]
+
+
+class PairModel(AdaptedModel[TaughtPair]):
+    """Reads two texts together; its head compares their mean states (``language.pairs``)."""
+
+    def __init__(self, rank: int, pieces: int) -> None:
+        super().__init__(rank, nn.Linear(4 * WIDTH, 1), pieces)
+
+    def forward(self, texts: Sequence[tuple[str, str]]) -> Tensor:
+        """Return a logit for each pair."""
+        pieces = [self.tokenizer.encode(*pair) for pair in texts]
+        masks = [np.equal.outer([0, 1], one.type_ids) for one in pieces]
+        first, second = self.means(pieces, masks).view(-1, 2, WIDTH).unbind(1)
+        rows = torch.cat([first, second, 20 * first * second, (first - second).abs()], 1)
+        logits: Tensor = self.head(rows).squeeze(1)
+        return logits
+
+    def length(self, example: TaughtPair) -> int:
+        """Return the length of both texts."""
+        return len(example[0]) + len(example[1])
+
+    def loss(self, batch: Sequence[TaughtPair]) -> Tensor:
+        """Return the weighted cross-entropy of the pairs."""
+        gold, weight = (torch.tensor([pair[i] for pair in batch]) for i in (2, 3))
+        return binary_cross_entropy_with_logits(self([pair[:2] for pair in batch]), gold, weight)
+
+    @torch.inference_mode()
+    def logits(self, texts: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Return the logit of each pair."""
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i][0]) + len(texts[i][1]))
+        logits = np.zeros(len(texts))
+        for places in in_parts(order):
+            logits[places] = self([texts[i] for i in places]).numpy()
+        return logits
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int) -> Tensor:

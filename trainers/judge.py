@@ -16,16 +16,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from stategate.language.sentences import sentences
 from stategate.nodes.models.judge import EMBEDDER
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.downloads import sha256
-from stategate.trainers.adapter import WIDTH, AdaptedModel
+from stategate.trainers.adapter import PairModel, TaughtPair
 from stategate.trainers.settings import JudgeSettings, open_run
-from stategate.trainers.trainer import area_under_curve, calibrated, in_parts
+from stategate.trainers.trainer import area_under_curve, calibrated
 
 MEMORIES = Path(__file__).parent / "data" / "memories.jsonl"
 _PIECES = 160  # word pieces of a pair that are read
@@ -46,10 +44,6 @@ class Example:
     passages: tuple[str, ...]
     answer: int | None
     trap: int | None = None
-
-
-#: A question, a passage, whether it answers, and how much the pair counts.
-Pair = tuple[str, str, float, float]
 
 
 def memory_examples() -> list[list[Example]]:
@@ -82,10 +76,10 @@ def _article_example(row: dict[str, Any], context: str) -> Example:
     return Example(row["question"], parts, *((place, None) if is_answered else (None, place)))
 
 
-def pairs_of(example: Example, rng: random.Random) -> list[Pair]:
+def pairs_of(example: Example, rng: random.Random) -> list[TaughtPair]:
     """Return the pairs that teach: what answers, what seems to, and what is of other things."""
     question, passages = example.question, example.passages
-    pairs: list[Pair] = []
+    pairs: list[TaughtPair] = []
     if example.answer is not None:
         pairs.append((question, passages[example.answer], 1.0, 1.0))
     others = [i for i in range(len(passages)) if i not in (example.answer, example.trap)]
@@ -101,49 +95,21 @@ def pairs_of(example: Example, rng: random.Random) -> list[Pair]:
     return pairs
 
 
-class PairModel(AdaptedModel[Pair]):
-    """Reads a question and a passage together; its head compares their mean states."""
-
-    def __init__(self, rank: int) -> None:
-        super().__init__(rank, nn.Linear(4 * WIDTH, 1), _PIECES)
-
-    def forward(self, texts: Sequence[tuple[str, str]]) -> Tensor:
-        """Return a logit for each (question, passage)."""
-        pieces = [self.tokenizer.encode(*pair) for pair in texts]
-        masks = [np.equal.outer([0, 1], one.type_ids) for one in pieces]
-        first, second = self.means(pieces, masks).view(-1, 2, WIDTH).unbind(1)
-        rows = torch.cat([first, second, 20 * first * second, (first - second).abs()], 1)
-        logits: Tensor = self.head(rows).squeeze(1)
-        return logits
-
-    def length(self, example: Pair) -> int:
-        """Return the length of the passage."""
-        return len(example[1])
-
-    def loss(self, batch: Sequence[Pair]) -> Tensor:
-        """Return the weighted cross-entropy of the pairs."""
-        gold, weight = (torch.tensor([pair[i] for pair in batch]) for i in (2, 3))
-        return binary_cross_entropy_with_logits(self([pair[:2] for pair in batch]), gold, weight)
-
-    @torch.inference_mode()
-    def scored(self, examples: Sequence[Example]) -> Vector:
-        """Return rows (highest logit of the passages, whether one answers, 1) of the examples."""
-        texts = [(one.question, passage) for one in examples for passage in one.passages]
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i][0]) + len(texts[i][1]))
-        logits = np.zeros(len(texts))
-        for places in in_parts(order):
-            logits[places] = self([texts[i] for i in places]).numpy()
-        ends = np.cumsum([len(one.passages) for one in examples])
-        best = [part.max(initial=-50) for part in np.split(logits, ends[:-1])]
-        answerable = [float(one.answer is not None) for one in examples]
-        return np.stack([best, answerable, np.ones(len(best))], axis=1)
+@torch.inference_mode()
+def scored(model: PairModel, examples: Sequence[Example]) -> Vector:
+    """Return rows (highest logit of the passages, whether one answers, 1) of the examples."""
+    logits = model.logits([(one.question, text) for one in examples for text in one.passages])
+    ends = np.cumsum([len(one.passages) for one in examples])
+    best = [part.max(initial=-50) for part in np.split(logits, ends[:-1])]
+    answerable = [float(one.answer is not None) for one in examples]
+    return np.stack([best, answerable, np.ones(len(best))], axis=1)
 
 
 def measured(
     model: PairModel, held: Mapping[str, Sequence[Example]]
 ) -> tuple[dict[str, float], Vector]:
     """Return the areas under the curve by where it is asked, and all rows, to calibrate on."""
-    rows = {name: model.scored(examples) for name, examples in held.items()}
+    rows = {name: scored(model, examples) for name, examples in held.items()}
     figures = {f"auc_{name}": area_under_curve(part) for name, part in rows.items()}
     mean = float(np.mean([*figures.values()]))
     return {"auc": mean, **figures}, np.concatenate([*rows.values()])
@@ -173,7 +139,7 @@ def train(settings: JudgeSettings) -> dict[str, Any]:
     run = open_run(settings, {"data": data})
     learned, held = _sides(settings, rng)
     pairs = [pair for one in learned for pair in pairs_of(one, rng)]
-    model = PairModel(settings.rank)
+    model = PairModel(settings.rank, _PIECES)
     epochs = model.fit(settings, lambda _: pairs, lambda: measured(model, held)[0])
     figures, rows = measured(model, held)
     calibration = dict(zip(("scale", "bias"), calibrated(rows), strict=True))

@@ -166,6 +166,10 @@ class JudgeSettings(AdapterSettings):
     questions: str = Field(description="people's questions about articles, as SQuAD 2.0 has them")
 
 
+class UpdateSettings(AdapterSettings):
+    """Whether a later statement ends an earlier one, for memories."""
+
+
 class TrajectorySettings(Told):
     """Who plays which tasks, and how many."""
 
@@ -189,6 +193,7 @@ TRAINERS: dict[str, tuple[str, type[Settings]]] = {
     "dagger": ("dagger", DaggerSettings),
     "need": ("need", NeedSettings),
     "judge": ("judge", JudgeSettings),
+    "update": ("update", UpdateSettings),
     "utterance": ("utterance", UtteranceSettings),
 }
 S = TypeVar("S", bound=Settings)

@@ -21,7 +21,6 @@ from stategate.nodes.models.calls import Ask
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
 from stategate.nodes.retrieval.quoting import ITEM
 from stategate.stores.corpus.lexical import words
-from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.text import one_line
 
 #: What an actor says where nothing that it may quote is near enough to the question.
@@ -120,9 +119,7 @@ def asks_for_fact(text: str) -> bool:
 
 def is_statement(text: str) -> bool:
     """Say whether ``text`` asks nothing, and states something or says how to answer."""
-    purpose = read_utterance(text).purpose
-    states = purpose == "statement" and bool(extract_statements(text, "user", 0.0))
-    return states or purpose in ("wish", "correction")
+    return read_utterance(text).purpose in ("statement", "wish", "correction")
 
 
 def answer_type(question: str) -> tuple[str, re.Pattern[str] | None]:

@@ -1,0 +1,139 @@
+"""Train the reader of updates: an adapter that reads an earlier and a later statement together.
+
+It learns from groups of sentences by several writers (``data/updates.jsonl``). A group is about one
+thing, of which a person has ``one`` value at a time (where they live) or ``many`` (their pets). It has
+``old`` statements with different values, later ones that end them (``ends``; of many values each ends
+its own), later ones that sound near and end nothing (``keeps``), and the old ones ``again`` in other
+words.
+Statements about other things are drawn beside them. Every eighth group is left out; another writer's
+pairs (``updates_development.jsonl``) choose the epoch and calibrate the probabilities, and a further
+one's (``updates_held_out.jsonl``) are read once, at the end.
+"""
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator
+
+from stategate.language.sentence_model import sentence_model
+from stategate.nodes.protocols import Vector
+from stategate.stores.assets.downloads import sha256
+from stategate.trainers.adapter import PairModel, TaughtPair
+from stategate.trainers.settings import UpdateSettings, open_run
+from stategate.trainers.trainer import area_under_curve, calibrated
+
+_DATA = Path(__file__).parent / "data"
+GROUPS = _DATA / "updates.jsonl"
+DEVELOPMENT, HELD_OUT = _DATA / "updates_development.jsonl", _DATA / "updates_held_out.jsonl"
+_PIECES = 128  # word pieces of a pair that are read
+_LEFT_OUT = 8  # of the groups, one in so many
+_DRAWN = 20  # pairs of a group of each kind that are learned from in an epoch
+#: Places in the order of nearness from which a statement about another thing is drawn: nearer ones may
+#: be about the same thing.
+_NEAR = (15, 100)
+_DOUBTFUL = 0.5  # weight of a pair whose label a writer did not say
+
+Group = Mapping[str, Any]
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def pairs_of(group: Group) -> Iterator[TaughtPair]:
+    """Yield every pair of (earlier, later) statements of a group with its label and weight."""
+    old, ends, again = group["old"], group["ends"], group.get("again", ())
+    is_one = group["kind"] == "one"
+    for i, earlier in enumerate(old):
+        for j, later in enumerate(ends):
+            yield earlier, later, float(is_one or i == j), 1.0
+            if is_one or i == j:
+                yield later, earlier, 1.0, _DOUBTFUL
+        for later in group["keeps"]:
+            yield earlier, later, 0.0, 1.0
+        for j, later in enumerate(old):
+            if i != j:
+                yield earlier, later, float(is_one), 1.0
+        if again:
+            yield earlier, again[i], 0.0, 1.0
+            yield again[i], earlier, 0.0, 1.0
+            yield again[i], ends[i], 1.0, 1.0
+
+
+class _Strangers:
+    """Statements about other things, as near to a sentence as may be without being about the same."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        self._old = [(text, i) for i, group in enumerate(groups) for text in group["old"]]
+        self._later = {t: i for i, g in enumerate(groups) for t in (*g["ends"], *g["keeps"])}
+        vectors = sentence_model().encode_many([text for text, _ in self._old])
+        self._near: dict[str, list[str]] = {}
+        texts = list(self._later)
+        for text, row in zip(texts, sentence_model().encode_many(texts) @ vectors.T, strict=True):
+            order = np.argsort(-row, kind="stable")[_NEAR[0] : _NEAR[1]]
+            others = (self._old[i] for i in order)
+            self._near[text] = [old for old, group in others if group != self._later[text]]
+
+    def pairs(self, rng: random.Random) -> Iterator[TaughtPair]:
+        """Yield one pair for each later sentence."""
+        for text, near in self._near.items():
+            yield rng.choice(near), text, 0.0, _DOUBTFUL
+
+
+def drawn(groups: Sequence[Group], rng: random.Random) -> list[TaughtPair]:
+    """Return an epoch's pairs of ``groups``: some that end and some that do not, of each."""
+    pairs = []
+    for group in groups:
+        every = list(pairs_of(group))
+        for label in (0.0, 1.0):
+            own = [pair for pair in every if pair[2] == label]
+            pairs += rng.sample(own, min(_DRAWN, len(own)))
+    return pairs
+
+
+def written_pairs(path: Path) -> list[TaughtPair]:
+    """Return a writer's pairs."""
+    return [(row["old"], row["new"], float(row["ends"]), 1.0) for row in read_rows(path)]
+
+
+def scored(model: PairModel, pairs: Sequence[TaughtPair]) -> Vector:
+    """Return rows (logit, label, weight) of the pairs."""
+    logits = model.logits([pair[:2] for pair in pairs])
+    return np.column_stack([logits, np.array([pair[2:] for pair in pairs])])
+
+
+def train(settings: UpdateSettings) -> dict[str, Any]:
+    """Train, calibrate, test, write the checkpoint; return the summary."""
+    torch.manual_seed(settings.seed)
+    data = {path.name: sha256(path) for path in (GROUPS, DEVELOPMENT, HELD_OUT)}
+    run = open_run(settings, {"data": data})
+    groups = read_rows(GROUPS)
+    learned = [group for i, group in enumerate(groups) if i % _LEFT_OUT]
+    left_out = [pair for group in groups[::_LEFT_OUT] for pair in pairs_of(group)]
+    chosen, strangers = written_pairs(DEVELOPMENT), _Strangers(learned)
+    model = PairModel(settings.rank, _PIECES)
+
+    def epoch(generator: Generator) -> list[TaughtPair]:
+        rng = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
+        return [*drawn(learned, rng), *strangers.pairs(rng)]
+
+    def metric() -> dict[str, float]:
+        sides = {"development": chosen, "left_out": random.Random(0).sample(left_out, 400)}
+        areas = {f"auc_{n}": area_under_curve(scored(model, p)) for n, p in sides.items()}
+        return {"auc": float(np.mean([*areas.values()])), **areas}
+
+    epochs = model.fit(settings, epoch, metric)
+    calibration = dict(zip(("scale", "bias"), calibrated(scored(model, chosen)), strict=True))
+    figures = [
+        {"agent": name, "n": len(pairs), "auc": area_under_curve(scored(model, pairs))}
+        for name, pairs in (("left out", left_out), ("held out", written_pairs(HELD_OUT)))
+    ]
+    facts = {"calibration": calibration, "metrics": figures, "data": data, "epochs": epochs}
+    model.save("update", settings, {}, **facts)
+    return run.summarise(figures, [])
