@@ -17,6 +17,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits, pad
 from transformers import AutoModel
 
 from stategate.stores.assets.fetch import asset_path
+from stategate.stores.assets.weights import load_weights, read_meta
+from stategate.stores.runs import public_path
 from stategate.trainers.settings import AdapterSettings, save_checkpoint
 from stategate.trainers.trainer import Figures, Trainer, in_parts, shuffled
 
@@ -76,6 +78,10 @@ class AdaptedModel(nn.Module, Generic[E]):
         metric: Callable[[], Figures],
     ) -> int:
         """Train on each epoch's ``data`` to the best of ``metric``; return the number of epochs."""
+        if settings.start:
+            weights, _ = load_weights(settings.start, str(read_meta(settings.start)["kind"]))
+            for name, own in self.arrays().items():
+                own.data.copy_(weights[name])
         trainer = Trainer(
             lambda generator: shuffled(data(generator), settings.batch, generator, self.length),
             self,
@@ -89,7 +95,7 @@ class AdaptedModel(nn.Module, Generic[E]):
     ) -> None:
         """Write the checkpoint, with the facts of its making."""
         base = {**architecture, "rank": settings.rank, "model": "all-MiniLM-L6-v2"}
-        facts |= {"held_out": list(settings.held_out)}
+        facts |= {"held_out": list(settings.held_out), "start": public_path(settings.start)}
         save_checkpoint(settings, kind, base, self.arrays(), **facts)
 
     def arrays(self) -> dict[str, Tensor]:

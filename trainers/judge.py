@@ -1,12 +1,14 @@
 """Train the judge of answers: a low-rank adapter that reads a question and a passage together.
 
 It learns from two writers' memories with questions (``data/memories.jsonl``: half have no answer,
-three of four of these are near misses) and from people's questions about articles (SQuAD 2.0),
-sentence by sentence: the one that answers, the one that seems to, another one. Every sixth memory and
-the articles of ``held_out`` are left out; on them the probabilities are calibrated (Platt scaling).
+three of four of these are near misses), from eight writers' questions about paragraphs
+(``data/passages.jsonl``) and from people's about articles (SQuAD 2.0), sentence by sentence: the one
+that answers, the one that seems to, another one. Every sixth memory and paragraph and the articles of
+``held_out`` are left out; on them the probabilities are calibrated (Platt scaling).
 """
 
 import gzip
+import hashlib
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -18,17 +20,17 @@ import numpy as np
 import torch
 
 from stategate.language.sentences import sentences
-from stategate.nodes.models.judge import EMBEDDER
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.downloads import sha256
 from stategate.trainers.adapter import PairModel, TaughtPair
 from stategate.trainers.settings import JudgeSettings, open_run
 from stategate.trainers.trainer import area_under_curve, calibrated
 
-MEMORIES = Path(__file__).parent / "data" / "memories.jsonl"
+_DATA = Path(__file__).parent / "data"
+MEMORIES, PASSAGES = _DATA / "memories.jsonl", _DATA / "passages.jsonl"
 _PIECES = 160  # word pieces of a pair that are read
-_HELD_OUT = 6  # of the memories, one in so many
-_PARAGRAPHS = 240  # held-out questions about articles, drawn once
+_HELD_OUT = 6  # of the memories and paragraphs, one in so many
+_TESTED = 300  # held-out questions of a kind, drawn once
 _MEMORY_TIMES = 2  # that a memory's pairs count beside the many of articles
 _SOFT = 0.5  # weight of a passage that nobody took for an answer
 
@@ -55,12 +57,33 @@ def memory_examples() -> list[list[Example]]:
     ]
 
 
+def passage_examples(folder: Path) -> list[list[Example]]:
+    """Return the questions asked of each paragraph; the paragraphs are those of ``folder``'s files."""
+    texts = {}
+    for file in sorted(folder.glob("*.dev.jsonl.gz")):
+        for line in gzip.decompress(file.read_bytes()).decode().splitlines():
+            for one in json.loads(line)["documents"]:
+                texts[hashlib.sha256(one["text"].encode()).hexdigest()[:16]] = one
+    examples = []
+    for row in map(json.loads, PASSAGES.read_text("utf-8").splitlines()):
+        parts = _titled(texts[row["paragraph"]]["title"], texts[row["paragraph"]]["text"])
+        answered = [Example(question, parts, place) for question, place in row["answered"]]
+        traps = [Example(question, parts, None, place) for question, place in row["unanswered"]]
+        examples.append(answered + traps)
+    return examples
+
+
+def _titled(title: str, text: str) -> tuple[str, ...]:
+    """Return the sentences of a text behind its title, as a document's are judged."""
+    return tuple(f"{title}. {part}" for part in sentences(text))
+
+
 def article_examples(path: Path) -> dict[str, list[Example]]:
     """Return the questions about each article, with the sentences of their paragraph."""
     articles = json.loads(gzip.decompress(path.read_bytes()))["data"]
     return {
         article["title"]: [
-            _article_example(row, paragraph["context"])
+            _article_example(row, _titled(article["title"].replace("_", " "), paragraph["context"]))
             for paragraph in article["paragraphs"]
             for row in paragraph["qas"]
         ]
@@ -68,8 +91,8 @@ def article_examples(path: Path) -> dict[str, list[Example]]:
     }
 
 
-def _article_example(row: dict[str, Any], context: str) -> Example:
-    parts, is_answered = tuple(sentences(context)), not row["is_impossible"]
+def _article_example(row: dict[str, Any], parts: tuple[str, ...]) -> Example:
+    is_answered = not row["is_impossible"]
     answers = row.get("answers" if is_answered else "plausible_answers", ())
     text = answers[0]["text"] if answers else ""
     place = next((i for i, part in enumerate(parts) if text and text in part), None)
@@ -119,14 +142,19 @@ def _sides(
     settings: JudgeSettings, rng: random.Random
 ) -> tuple[list[Example], dict[str, list[Example]]]:
     """Return the questions to learn from, and by where they are asked those left out."""
-    memories = memory_examples()
+    memories, paragraphs = memory_examples(), passage_examples(Path(settings.paragraphs))
     articles = article_examples(Path(settings.questions))
-    tested = [one for name in settings.held_out for one in articles[name]]
     held = {
         "memories": [one for own in memories[::_HELD_OUT] for one in own],
-        "articles": rng.sample(tested, min(_PARAGRAPHS, len(tested))),
+        "passages": [one for own in paragraphs[::_HELD_OUT] for one in own],
+        "articles": [one for name in settings.held_out for one in articles[name]],
     }
-    learned = [o for i, own in enumerate(memories) if i % _HELD_OUT for o in own] * _MEMORY_TIMES
+    held = {name: rng.sample(every, min(_TESTED, len(every))) for name, every in held.items()}
+    learned, of_paragraphs = (
+        [one for i, own in enumerate(groups) if i % _HELD_OUT for one in own]
+        for groups in (memories, paragraphs)
+    )
+    learned = learned * _MEMORY_TIMES + of_paragraphs
     learned += [o for name, own in articles.items() if name not in settings.held_out for o in own]
     return learned, held
 
@@ -135,7 +163,8 @@ def train(settings: JudgeSettings) -> dict[str, Any]:
     """Train, calibrate, write the checkpoint; return the summary."""
     torch.manual_seed(settings.seed)
     rng = random.Random(settings.seed)
-    data = {"memories": sha256(MEMORIES), "questions": sha256(Path(settings.questions))}
+    files = (MEMORIES, PASSAGES, Path(settings.questions))
+    data = {path.name: sha256(path) for path in files}
     run = open_run(settings, {"data": data})
     learned, held = _sides(settings, rng)
     pairs = [pair for one in learned for pair in pairs_of(one, rng)]
@@ -144,5 +173,5 @@ def train(settings: JudgeSettings) -> dict[str, Any]:
     figures, rows = measured(model, held)
     calibration = dict(zip(("scale", "bias"), calibrated(rows), strict=True))
     facts = {"calibration": calibration, "metrics": figures, "data": data, "epochs": epochs}
-    model.save("judge", settings, {}, embedder=EMBEDDER, **facts)
+    model.save("judge", settings, {}, **facts)
     return run.summarise([{"agent": "held out", "n": len(rows), **figures}], [])

@@ -114,6 +114,7 @@ class AdapterSettings(Settings):
     """An adapter on the sentence model."""
 
     rank: int = Field(default=16, ge=1, description="of the adapter's matrices")
+    start: str = Field(default="", description="a checkpoint whose weights are trained further")
     held_out: tuple[str, ...] = Field(
         default=(), description="tested on alone: splits of wordings, scenarios, titles of articles"
     )
@@ -136,7 +137,6 @@ class ReaderSettings(Settings):
 class TaggerSettings(AdapterSettings, ReaderSettings):
     """What each word of an instruction is: comes before the next."""
 
-    start: str = Field(default="", description="a checkpoint whose weights are trained further")
     rooms: int = Field(default=2000, ge=0, description="sentences of tasks in rooms, an epoch")
     texts: int = Field(default=2500, ge=1, description="recombined texts of the shop, an epoch")
     written: int = Field(
@@ -164,6 +164,9 @@ class JudgeSettings(AdapterSettings):
     """Whether a passage answers a question: for memories, documents."""
 
     questions: str = Field(description="people's questions about articles, as SQuAD 2.0 has them")
+    paragraphs: str = Field(
+        description="folder of questions with documents (*.dev.jsonl.gz), as HotpotQA has them"
+    )
 
 
 class UpdateSettings(AdapterSettings):

@@ -5,7 +5,7 @@ thing, of which a person has ``one`` value at a time (where they live) or ``many
 ``old`` statements with different values, later ones that end them (``ends``; of many values each ends
 its own), later ones that sound near and end nothing (``keeps``), and the old ones ``again`` in other
 words.
-Statements about other things are drawn beside them. Every eighth group is left out; another writer's
+Sentences about other things are drawn beside them. Every eighth group is left out; another writer's
 pairs (``updates_development.jsonl``) choose the epoch and calibrate the probabilities, and a further
 one's (``updates_held_out.jsonl``) are read once, at the end.
 """
@@ -21,8 +21,10 @@ import torch
 from torch import Generator
 
 from stategate.language.sentence_model import sentence_model
+from stategate.language.updates import SURE
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.downloads import sha256
+from stategate.stores.runs import with_errors
 from stategate.trainers.adapter import PairModel, TaughtPair
 from stategate.trainers.settings import UpdateSettings, open_run
 from stategate.trainers.trainer import area_under_curve, calibrated
@@ -32,10 +34,11 @@ GROUPS = _DATA / "updates.jsonl"
 DEVELOPMENT, HELD_OUT = _DATA / "updates_development.jsonl", _DATA / "updates_held_out.jsonl"
 _PIECES = 128  # word pieces of a pair that are read
 _LEFT_OUT = 8  # of the groups, one in so many
-_DRAWN = 20  # pairs of a group of each kind that are learned from in an epoch
-#: Places in the order of nearness from which a statement about another thing is drawn: nearer ones may
-#: be about the same thing.
-_NEAR = (15, 100)
+_DRAWN = 14  # pairs of a group of each kind that are learned from in an epoch
+_TOLD = ("old", "ends", "keeps", "again")  # the sentences of a group
+_STRANGERS = 2  # sentences about other things before each one, drawn in an epoch
+_NEAREST = 60  # among so many of the nearest
+_ALIKE = 0.45  # cosine of what two groups are about from which they may be about the same
 _DOUBTFUL = 0.5  # weight of a pair whose label a writer did not say
 
 Group = Mapping[str, Any]
@@ -48,7 +51,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 def pairs_of(group: Group) -> Iterator[TaughtPair]:
     """Yield every pair of (earlier, later) statements of a group with its label and weight."""
-    old, ends, again = group["old"], group["ends"], group.get("again", ())
+    old, ends, again = group["old"], group["ends"], group["again"]
     is_one = group["kind"] == "one"
     for i, earlier in enumerate(old):
         for j, later in enumerate(ends):
@@ -60,30 +63,32 @@ def pairs_of(group: Group) -> Iterator[TaughtPair]:
         for j, later in enumerate(old):
             if i != j:
                 yield earlier, later, float(is_one), 1.0
-        if again:
-            yield earlier, again[i], 0.0, 1.0
-            yield again[i], earlier, 0.0, 1.0
-            yield again[i], ends[i], 1.0, 1.0
+        yield earlier, again[i], 0.0, 1.0
+        yield again[i], earlier, 0.0, 1.0
+        yield again[i], ends[i], 1.0, 1.0
 
 
 class _Strangers:
-    """Statements about other things, as near to a sentence as may be without being about the same."""
+    """The nearest sentences of other groups, about other things, for each sentence of the groups."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
-        self._old = [(text, i) for i, group in enumerate(groups) for text in group["old"]]
-        self._later = {t: i for i, g in enumerate(groups) for t in (*g["ends"], *g["keeps"])}
-        vectors = sentence_model().encode_many([text for text, _ in self._old])
+        model = sentence_model()
+        about = model.encode_many([group["about"] for group in groups])
+        is_other = about @ about.T < _ALIKE
+        told = [(t, i) for i, group in enumerate(groups) for name in _TOLD for t in group[name]]
+        vectors = model.encode_many([text for text, _ in told])
+        owners = np.array([i for _, i in told])
         self._near: dict[str, list[str]] = {}
-        texts = list(self._later)
-        for text, row in zip(texts, sentence_model().encode_many(texts) @ vectors.T, strict=True):
-            order = np.argsort(-row, kind="stable")[_NEAR[0] : _NEAR[1]]
-            others = (self._old[i] for i in order)
-            self._near[text] = [old for old, group in others if group != self._later[text]]
+        for (text, owner), row in zip(told, vectors, strict=True):
+            nearness = np.where(is_other[owner][owners], vectors @ row, -1)
+            nearest = np.argsort(-nearness, kind="stable")[:_NEAREST]
+            self._near[text] = [told[i][0] for i in nearest if is_other[owner][owners[i]]]
 
     def pairs(self, rng: random.Random) -> Iterator[TaughtPair]:
-        """Yield one pair for each later sentence."""
+        """Yield some pairs for each sentence as the later one."""
         for text, near in self._near.items():
-            yield rng.choice(near), text, 0.0, _DOUBTFUL
+            for earlier in rng.sample(near, min(_STRANGERS, len(near))):
+                yield earlier, text, 0.0, 1.0
 
 
 def drawn(groups: Sequence[Group], rng: random.Random) -> list[TaughtPair]:
@@ -108,6 +113,17 @@ def scored(model: PairModel, pairs: Sequence[TaughtPair]) -> Vector:
     return np.column_stack([logits, np.array([pair[2:] for pair in pairs])])
 
 
+def _figures(name: str, rows: Vector, calibration: Mapping[str, float]) -> dict[str, Any]:
+    """Return a summary row: the area under the curve, the shares of pairs ended rightly and wrongly."""
+    chances = 1 / (1 + np.exp(-(calibration["scale"] * rows[:, 0] + calibration["bias"])))
+    is_end = (chances >= SURE).astype(float)
+    shares = {
+        "ended": is_end[rows[:, 1] == 1].tolist(),
+        "wrongly": is_end[rows[:, 1] == 0].tolist(),
+    }
+    return {"agent": name, "n": len(rows), "auc": area_under_curve(rows), **with_errors(shares)}
+
+
 def train(settings: UpdateSettings) -> dict[str, Any]:
     """Train, calibrate, test, write the checkpoint; return the summary."""
     torch.manual_seed(settings.seed)
@@ -115,7 +131,7 @@ def train(settings: UpdateSettings) -> dict[str, Any]:
     run = open_run(settings, {"data": data})
     groups = read_rows(GROUPS)
     learned = [group for i, group in enumerate(groups) if i % _LEFT_OUT]
-    left_out = [pair for group in groups[::_LEFT_OUT] for pair in pairs_of(group)]
+    left_out = drawn(groups[::_LEFT_OUT], random.Random(settings.seed))
     chosen, strangers = written_pairs(DEVELOPMENT), _Strangers(learned)
     model = PairModel(settings.rank, _PIECES)
 
@@ -124,14 +140,14 @@ def train(settings: UpdateSettings) -> dict[str, Any]:
         return [*drawn(learned, rng), *strangers.pairs(rng)]
 
     def metric() -> dict[str, float]:
-        sides = {"development": chosen, "left_out": random.Random(0).sample(left_out, 400)}
+        sides = {"development": chosen, "left_out": left_out}
         areas = {f"auc_{n}": area_under_curve(scored(model, p)) for n, p in sides.items()}
         return {"auc": float(np.mean([*areas.values()])), **areas}
 
     epochs = model.fit(settings, epoch, metric)
     calibration = dict(zip(("scale", "bias"), calibrated(scored(model, chosen)), strict=True))
     figures = [
-        {"agent": name, "n": len(pairs), "auc": area_under_curve(scored(model, pairs))}
+        _figures(name, scored(model, pairs), calibration)
         for name, pairs in (("left out", left_out), ("held out", written_pairs(HELD_OUT)))
     ]
     facts = {"calibration": calibration, "metrics": figures, "data": data, "epochs": epochs}

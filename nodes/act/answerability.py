@@ -1,9 +1,7 @@
 """Answerability: the sentences of a context that may be quoted, and the chance that one answers.
 
-The chance is a logistic regression on the best sentence: its cosine with the question, the rare words
-that they share, and whether it holds the expected answer type. Its weights were fitted on 302
-development questions with and without their evidence: area under the curve .86 in five folds; on the
-2,914 questions of eight articles of SQuAD 2.0, asked of their own paragraphs, .58.
+Sentences are ranked by cosine and shared words; the judge (``nodes.models.judge``) reads the best
+of them together with the question, and says how likely each answers it.
 """
 
 import re
@@ -18,6 +16,7 @@ from stategate.language.sentences import sentences
 from stategate.language.utterance import is_asking, read_sentence, read_utterance
 from stategate.language.words import CALENDAR, CARDINALS
 from stategate.nodes.models.calls import Ask
+from stategate.nodes.models.judge import shipped_judge
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
 from stategate.nodes.retrieval.quoting import ITEM
 from stategate.stores.corpus.lexical import words
@@ -40,11 +39,12 @@ _OF_TALK = re.compile(
     re.IGNORECASE,
 )
 _OF_ASKING = re.compile(r"\bask(?:ed)?\b|\bwant(?:ed)? to know\b", re.IGNORECASE)
-_SPOKEN = 0.15  # chance below which a question about the talk is taken for one about documents
+_SPOKEN = 0.5  # share of its words below which a question about the talk is taken for another
 _FACTS = frozenset(
     "who whom whose when where which what is are was were does do did has have".split()
 )
 _SHARED = 0.5  # weight of shared words beside the cosine
+_READ = 8  # sentences that the judge reads, the best by words and meaning
 _ABOVE = 1e-3  # by which what holds stands above what it closed
 _BACKED = 0.75  # cosine and half the shared words, from which a sentence was taken from another
 
@@ -67,8 +67,6 @@ _KINDS = tuple(
         ),
     )
 )
-#: Weights of :func:`_features`, and the bias.
-_WEIGHTS, _BIAS = (2.703, 3.604, -0.532, -0.684, 1.708, 1.523), -4.627
 
 
 @dataclass(frozen=True)
@@ -238,9 +236,12 @@ def support(context: BuiltContext, question: str, embedder: Embedder) -> Support
             turns += [one for one in quotable if not one.title]
         if turns:
             topic = " ".join(_OF_TALK.sub(" ", question).split())
-            judged = judge(topic, "", turns, embedder)
-            if judged.chance >= _SPOKEN:
-                return Support(turns, judged.scores, judged.chance, judged.best, is_spoken=True)
+            scores = _nearness(topic, topic, turns, embedder)
+            best = int(scores.argmax())
+            # Nothing but the talk is asked about in "What did I ask last time?"
+            share = _shared(topic, turns[best].text) if words(topic) else 1.0
+            if share >= _SPOKEN:
+                return Support(turns, scores, share, best, is_spoken=True)
     if not quotable:
         return None
     about = " ".join(piece.says("about") for piece in context.visible("question"))
@@ -250,13 +251,13 @@ def support(context: BuiltContext, question: str, embedder: Embedder) -> Support
 def judge(question: str, about: str, quotable: Sequence[Quotable], embedder: Embedder) -> Support:
     """Score each quotable for a question that follows up on ``about``, and the best one's chance."""
     query = f"{about} {question}".strip()
-    similarity = embedder.embed([one.whole for one in quotable]) @ embedder.embed([query])[0]
-    shared = [_shared(question, f"{one.section} {one.text}") for one in quotable]
-    scores = similarity + _SHARED * np.asarray(shared)
-    row = np.asarray(_features(query, quotable, similarity, scores))
-    chance = float(1 / (1 + np.exp(-(row @ np.asarray(_WEIGHTS) + _BIAS))))
-    scores = _current_first(quotable, scores)
-    return Support(quotable, scores, chance, int(scores.argmax()))
+    scores = _nearness(query, question, quotable, embedder)
+    read = np.argsort(-scores, kind="stable")[:_READ]
+    chances = np.zeros(len(quotable), np.float32)
+    chances[read] = shipped_judge().chances(query, [quotable[i].whole for i in read])
+    best = int((scores + chances).argmax())
+    scores = _current_first(quotable, np.asarray(scores + chances))
+    return Support(quotable, scores, float(chances[best]), int(scores.argmax()))
 
 
 def _current_first(quotable: Sequence[Quotable], scores: Vector) -> Vector:
@@ -270,34 +271,13 @@ def _current_first(quotable: Sequence[Quotable], scores: Vector) -> Vector:
     return raised
 
 
-def _features(
-    question: str, quotable: Sequence[Quotable], similarity: Vector, scores: Vector
-) -> list[float]:
-    """Return the features of the best sentence, from which its chance is computed.
-
-    The cosine; the rarity-weighted share of the question's words in the sentence, and in all sentences;
-    whether a name of the question is in none; the margin over the best sentence of another source;
-    whether the expected answer type is there.
-    """
-    best = int(scores.argmax())
-    one = quotable[best]
-    holders = [set(words(other.whole)) for other in quotable]
-    everywhere = set().union(*holders)
-    terms = list(dict.fromkeys(words(question)))
-    rarity = {
-        w: np.log(1 + len(holders) / (1 + sum(w in holder for holder in holders))) for w in terms
-    }
-    total = sum(rarity.values()) or 1.0
-    names = {stem for name in _NAME.findall(question) for stem in words(name)}
-    others = [float(s) for s, o in zip(scores, quotable, strict=True) if o.title != one.title]
-    return [
-        float(similarity[best]),
-        float(sum(rarity[w] for w in terms if w in holders[best]) / total),
-        float(sum(rarity[w] for w in terms if w in everywhere) / total),
-        float(bool(names - everywhere)),
-        float(scores[best]) - max(others, default=0.0),
-        holds(question, one.text),
-    ]
+def _nearness(
+    query: str, question: str, quotable: Sequence[Quotable], embedder: Embedder
+) -> Vector:
+    """Return each quotable's cosine with ``query`` and its share of the words of ``question``."""
+    similarity = embedder.embed([one.whole for one in quotable]) @ embedder.embed([query])[0]
+    shared = [_shared(question, f"{one.section} {one.text}") for one in quotable]
+    return np.asarray(similarity + _SHARED * np.asarray(shared))
 
 
 def _shared(question: str, text: str) -> float:
@@ -307,9 +287,9 @@ def _shared(question: str, text: str) -> float:
 
 # The strong judge -------------------------------------------------------------------------------
 
-#: ``light`` is the logistic regression; ``strong`` asks the chat model about the best passages.
+#: ``light`` reads sentences on this machine; ``strong`` asks the chat model about the best passages.
 JudgeKind = Literal["light", "strong"]
-_JUDGED = 3  # passages that the strong judge reads, the best
+_ASKED_OF = 3  # passages that the strong judge reads, the best
 _PASSAGE_WORDS = 220
 _JUDGE = (
     "You are shown a passage, then a question. Say whether the passage holds the answer to exactly "
@@ -332,7 +312,7 @@ async def strong_support(evidence: Support, context: BuiltContext, ask: Ask) -> 
     for place in map(int, order):
         best.setdefault(evidence.quotable[place].passage or evidence.quotable[place].text, place)
     chance, first = 0.0, evidence.best
-    for passage, place in list(best.items())[:_JUDGED]:
+    for passage, place in list(best.items())[:_ASKED_OF]:
         text = f"Passage: {passage}\n\nQuestion: {question}\nDoes the passage answer it?"
         reply = await ask([SystemMessage(_JUDGE), HumanMessage(text)], **_LOGPROBS)
         if (yes := yes_chance(reply)) > chance:

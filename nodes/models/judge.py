@@ -5,22 +5,20 @@ other people's memories and questions; half have no answer, near misses among th
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 
 from stategate.language.pairs import PairReader
 from stategate.nodes.protocols import Embedder
 from stategate.stores.assets.weights import load_arrays
 from stategate.stores.memory.recall import Asked, asked_of
 
-#: The checkpoint that ships, and the embedder whose files it stands on.
-SHIPPED, EMBEDDER = "judge", "all-MiniLM-L6-v2"
 _LETTERS = 700  # of a passage that are read
 
 
 class AnswerJudge:
     """Judges passages by checkpoint ``name``."""
 
-    def __init__(self, name: str = SHIPPED) -> None:
+    def __init__(self, name: str = "judge") -> None:
         self._reader = PairReader(*load_arrays(name, "judge"))
 
     def chances(self, question: str, passages: Sequence[str]) -> list[float]:
@@ -28,19 +26,14 @@ class AnswerJudge:
         return self._reader.chances([(question, passage[:_LETTERS]) for passage in passages])
 
 
-@lru_cache(maxsize=1)
-def _shipped() -> AnswerJudge:
+@cache
+def shipped_judge() -> AnswerJudge:
+    """Return the judge of the checkpoint that ships."""
     return AnswerJudge()
-
-
-def judge_of(embedder: Embedder) -> AnswerJudge | None:
-    """Return the judge that stands on the embedder's model, None where it is another model."""
-    return _shipped() if embedder.name == EMBEDDER else None
 
 
 def judged_question(
     question: str, embedder: Embedder, as_of: float | None = None, at: float | None = None
 ) -> Asked:
-    """Return a question for ``LongTerm.recall``, judged where the embedder's model allows it."""
-    judge = judge_of(embedder)
-    return asked_of(question, embedder, as_of, at, judge.chances if judge else None)
+    """Return a question for ``LongTerm.recall`` whose facts are judged."""
+    return asked_of(question, embedder, as_of, at, shipped_judge().chances)

@@ -44,10 +44,10 @@ def write_turn(
     fact = db.scalar(tables.facts.insert().values(**row).returning(f.id))
     new = [_write_statement(db, user, fact, one, now, row["trust"]) for one in turn.statements]
     pairs = [_in_order(one, other) for one in new for other in _statements_of(db, near)]
-    is_end = _ending([pair for pair in pairs if _may_end(*pair)])
-    for earlier, later in is_end:
+    found = {(one["id"], two["fact_id"]): (one, two) for one, two in _ending(pairs)}
+    for earlier, later in found.values():
         end_statement(db, user, earlier, later["fact_id"], max(later["since"], earlier["since"]))
-    closed = [earlier["fact_id"] for earlier, _ in is_end if earlier["fact_id"] != fact]
+    closed = [earlier["fact_id"] for earlier, _ in found.values() if earlier["fact_id"] != fact]
     return Written("stored", fact, "", tuple(dict.fromkeys(closed)))
 
 
@@ -90,6 +90,7 @@ def _may_end(earlier: Row, later: Row) -> bool:
 
 def _ending(pairs: Sequence[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
     """Return those of ``pairs`` (earlier, later) of which the later statement ends the earlier one."""
+    pairs = [pair for pair in pairs if _may_end(*pair)]
     plain = [pair for pair in pairs if not pair[0]["is_wish"]]
     is_end = ends([(one["text"], other["text"]) for one, other in plain])
     wishes = [

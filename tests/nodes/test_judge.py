@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from stategate import Memory
-from stategate.nodes.models.embedders import HashingEmbedder
-from stategate.nodes.models.judge import AnswerJudge, judge_of
+from stategate.nodes.models.judge import AnswerJudge
 from stategate.stores.assets.weights import read_meta, save_weights
 from stategate.trainers import judge
 from stategate.trainers.settings import JudgeSettings, read_settings
@@ -18,7 +17,7 @@ from stategate.trainers.settings import JudgeSettings, read_settings
 @pytest.fixture(scope="module")
 def adapted():
     torch.manual_seed(0)
-    model = judge.PairModel(4).eval()
+    model = judge.PairModel(4, 160).eval()
     for up in model.up.values():
         torch.nn.init.normal_(up, std=0.02)
     return model
@@ -34,10 +33,6 @@ def test_numpy_and_torch_read_alike(adapted, tmp_path):
         expected = torch.sigmoid(adapted(pairs)).numpy()
     assert np.allclose(chances, expected, atol=1e-4)
     assert reader.chances("Who?", ["", " "]) == [0.0, 0.0]
-
-
-def test_an_embedder_of_another_model_has_no_judge():
-    assert judge_of(HashingEmbedder()) is None
 
 
 def test_what_was_not_told_of_a_thing_is_less_likely_than_what_was(home):
@@ -64,11 +59,12 @@ def test_it_is_trained_by_memories_and_articles_and_calibrated(tmp_path, monkeyp
     file.write_bytes(gzip.compress(json.dumps({"data": articles}).encode()))
     few = judge.memory_examples()[:3]
     monkeypatch.setattr(judge, "memory_examples", lambda: few)
+    monkeypatch.setattr(judge, "passage_examples", lambda folder: few[:2])
     told = [f"questions={file}", "held_out=[b]", "epochs=1", "rank=2"]
     told += [f"run={tmp_path / 'run'}", f"checkpoint={tmp_path / 'made'}"]
     summary = judge.train(read_settings(JudgeSettings, "judge", told))
     meta = read_meta(str(tmp_path / "made"))
-    assert summary["rows"][0]["n"] == 8 + 2
+    assert summary["rows"][0]["n"] == 8 + 8 + 2
     assert 0 <= meta["metrics"]["auc_memories"] <= 1
     assert set(meta["calibration"]) == {"scale", "bias"}
     assert 0 <= AnswerJudge(str(tmp_path / "made")).chances("What floats?", ["Boats."])[0] <= 1

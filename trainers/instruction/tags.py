@@ -23,8 +23,6 @@ from torch.nn.functional import cross_entropy
 from stategate.language.amounts import tokens
 from stategate.language.instruction.tagger import TAGS, token_places
 from stategate.stores.assets.downloads import sha256
-from stategate.stores.assets.weights import load_weights
-from stategate.stores.runs import public_path
 from stategate.trainers.adapter import WIDTH, AdaptedModel
 from stategate.trainers.instruction.marked import unmarked
 from stategate.trainers.instruction.rooms import Recombined, goals_of_games, read_people
@@ -124,10 +122,6 @@ def train(settings: TaggerSettings) -> dict[str, Any]:
     data = {"people": sha256(people), "written": sha256(WRITTEN)}
     run = open_run(settings, {"data": data})
     shop, model = ShopData.of(settings), TagModel(settings.rank)
-    if settings.start:
-        weights, _ = load_weights(settings.start, "tagger")
-        for name, own in model.arrays().items():
-            own.data.copy_(weights[name])
     unseen = goals_of_games(Path(settings.games), "valid_unseen")
     rooms = Recombined(read_people(people, "train", unseen))
     heldout = {
@@ -143,8 +137,7 @@ def train(settings: TaggerSettings) -> dict[str, Any]:
     every = [text for texts in heldout.values() for text in texts]
     figures = {**measured(model, heldout), "scale": model.calibrate(every)}
     facts = {"metrics": figures, "families": shop.families, "data": data, "epochs": epochs}
-    start = public_path(settings.start)
-    model.save("tagger", settings, {"tags": list(TAGS)}, start=start, **facts)
+    model.save("tagger", settings, {"tags": list(TAGS)}, **facts)
     return run.summarise([{"agent": "held out", "n": len(every), **figures}], [])
 
 
