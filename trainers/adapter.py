@@ -77,18 +77,26 @@ class AdaptedModel(nn.Module, Generic[E]):
         data: Callable[[Generator], Sequence[E]],
         metric: Callable[[], Figures],
     ) -> int:
-        """Train on each epoch's ``data`` to the best of ``metric``; return the number of epochs."""
+        """Train on each epoch's ``data`` to the best of ``metric``; return the number of epochs.
+
+        The weights are averaged with those of ``start`` (Wortsman et al. 2022): what was learned there
+        is not forgotten.
+        """
+        arrays, start = self.arrays(), dict[str, Tensor]()
         if settings.start:
-            weights, _ = load_weights(settings.start, str(read_meta(settings.start)["kind"]))
-            for name, own in self.arrays().items():
-                own.data.copy_(weights[name])
+            start, _ = load_weights(settings.start, str(read_meta(settings.start)["kind"]))
+            for name, weights in start.items():
+                arrays[name].data.copy_(weights)
         trainer = Trainer(
             lambda generator: shuffled(data(generator), settings.batch, generator, self.length),
             self,
             self.loss,
             metric,
         )
-        return len(trainer.fit(settings)) - 1
+        epochs = len(trainer.fit(settings)) - 1
+        for name, weights in start.items():
+            arrays[name].data.lerp_(weights, 1 - settings.share)
+        return epochs
 
     def save(
         self, kind: str, settings: AdapterSettings, architecture: Mapping[str, Any], **facts: Any

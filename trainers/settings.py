@@ -115,6 +115,12 @@ class AdapterSettings(Settings):
 
     rank: int = Field(default=16, ge=1, description="of the adapter's matrices")
     start: str = Field(default="", description="a checkpoint whose weights are trained further")
+    share: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="of the new weights in the result, the rest being start's",
+    )
     held_out: tuple[str, ...] = Field(
         default=(), description="tested on alone: splits of wordings, scenarios, titles of articles"
     )

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import expit
 from torch import Generator
 
 from stategate.language.sentence_model import sentence_model
@@ -36,8 +37,7 @@ _PIECES = 128  # word pieces of a pair that are read
 _LEFT_OUT = 8  # of the groups, one in so many
 _DRAWN = 14  # pairs of a group of each kind that are learned from in an epoch
 _TOLD = ("old", "ends", "keeps", "again")  # the sentences of a group
-_STRANGERS = 2  # sentences about other things before each one, drawn in an epoch
-_NEAREST = 60  # among so many of the nearest
+_NEAREST = 60  # sentences about other things that count as near
 _ALIKE = 0.45  # cosine of what two groups are about from which they may be about the same
 _DOUBTFUL = 0.5  # weight of a pair whose label a writer did not say
 
@@ -69,7 +69,7 @@ def pairs_of(group: Group) -> Iterator[TaughtPair]:
 
 
 class _Strangers:
-    """The nearest sentences of other groups, about other things, for each sentence of the groups."""
+    """Sentences of other groups, about other things, for each sentence of the groups."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         model = sentence_model()
@@ -78,17 +78,19 @@ class _Strangers:
         told = [(t, i) for i, group in enumerate(groups) for name in _TOLD for t in group[name]]
         vectors = model.encode_many([text for text, _ in told])
         owners = np.array([i for _, i in told])
-        self._near: dict[str, list[str]] = {}
+        self._near, self._far = dict[str, list[str]](), dict[str, list[str]]()
         for (text, owner), row in zip(told, vectors, strict=True):
             nearness = np.where(is_other[owner][owners], vectors @ row, -1)
-            nearest = np.argsort(-nearness, kind="stable")[:_NEAREST]
-            self._near[text] = [told[i][0] for i in nearest if is_other[owner][owners[i]]]
+            order = np.argsort(-nearness, kind="stable")[: is_other[owner][owners].sum()]
+            self._near[text] = [told[i][0] for i in order[:_NEAREST]]
+            self._far[text] = [told[i][0] for i in order[_NEAREST:]]
 
     def pairs(self, rng: random.Random) -> Iterator[TaughtPair]:
-        """Yield some pairs for each sentence as the later one."""
+        """Yield each sentence as the later one, after one of the nearest and after any other."""
         for text, near in self._near.items():
-            for earlier in rng.sample(near, min(_STRANGERS, len(near))):
-                yield earlier, text, 0.0, 1.0
+            for others in (near, self._far[text]):
+                if others:
+                    yield rng.choice(others), text, 0.0, 1.0
 
 
 def drawn(groups: Sequence[Group], rng: random.Random) -> list[TaughtPair]:
@@ -115,7 +117,7 @@ def scored(model: PairModel, pairs: Sequence[TaughtPair]) -> Vector:
 
 def _figures(name: str, rows: Vector, calibration: Mapping[str, float]) -> dict[str, Any]:
     """Return a summary row: the area under the curve, the shares of pairs ended rightly and wrongly."""
-    chances = 1 / (1 + np.exp(-(calibration["scale"] * rows[:, 0] + calibration["bias"])))
+    chances = expit(calibration["scale"] * rows[:, 0] + calibration["bias"])
     is_end = (chances >= SURE).astype(float)
     shares = {
         "ended": is_end[rows[:, 1] == 1].tolist(),

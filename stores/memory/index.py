@@ -19,7 +19,7 @@ from stategate.language.sentences import passages
 from stategate.stores.corpus.lexical import GrowingLexical
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import standalone
-from stategate.stores.memory.records import Vector
+from stategate.stores.memory.records import Turn, Vector
 from stategate.stores.memory.statements import content_share
 
 Scores = NDArray[np.float64]
@@ -112,10 +112,11 @@ class UserIndex:
         self._rows.setdefault(make, {})[place] = values.reshape(-1, row.dimension)
         self._matrices.pop(make, None)
 
-    def near(self, vector: Vector, embedder: str, speaker: str, count: int) -> list[int]:
-        """Return the ``count`` facts of a speaker that are nearest to a vector, nearest first."""
-        scores = self.meaning(vector, embedder)
-        own = self.column("speaker") == self.speakers.get(speaker, -1)
+    def near(self, turn: Turn, count: int) -> list[int]:
+        """Return the ``count`` facts of a turn's speaker that are nearest to any part of it."""
+        vectors = (turn.vector, *turn.more)
+        scores = np.max([self.meaning(vector, turn.embedder) for vector in vectors], axis=0)
+        own = self.column("speaker") == self.speakers.get(turn.speaker, -1)
         order = np.argsort(-np.where(own, scores, -1.0), kind="stable")[:count]
         return [self.known[place].id for place in order if own[place] and scores[place] > 0]
 

@@ -60,11 +60,7 @@ class LongTerm:
         now = time.time() if turn.at is None else turn.at
         with self._lock, self.db.write(user) as db:
             index = self._index(db, user)
-            near = (
-                index.near(turn.vector, turn.embedder, turn.speaker, _NEAR)
-                if turn.statements
-                else []
-            )
+            near = index.near(turn, _NEAR) if turn.statements else []
             written = write_turn(db, user, turn, now, near)
             if written.fact is None or written.closed or turn.source != "user":
                 return written
