@@ -12,7 +12,7 @@ from stategate.language.pairs import pair_reader
 
 CHECKPOINT = Path(__file__).parents[1] / "checkpoints" / "update"
 #: Probability from which a statement counts as ended: a false end hides what still holds.
-SURE = 0.6
+SURE = 0.8
 
 
 def ends(pairs: Sequence[tuple[str, str]]) -> list[bool]:
