@@ -36,13 +36,13 @@ class PairReader:
 
     def chances(self, pairs: Sequence[Pair]) -> list[float]:
         """Return the probability of each pair, 0 where a text is empty; some 5 ms each."""
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
-        read = [pair for pair in new if all(text.strip() for text in pair)]
-        if len(self._known) + len(new) > _REMEMBERED:
-            self._known = {pair: self._known[pair] for pair in pairs if pair in self._known}
-        self._known |= dict.fromkeys(new, 0.0)
-        if read:
+        # Threads share a reader: the pairs that are known are replaced at once, never changed.
+        known = self._known if len(self._known) < _REMEMBERED else {}
+        new = dict.fromkeys((pair for pair in pairs if pair not in known), 0.0)
+        if read := [pair for pair in new if all(text.strip() for text in pair)]:
             logits = compared(*self._model.pairs(read)) @ self._head + self._bias
             chances = 1 / (1 + np.exp(-(self._scale * logits + self._shift)))
-            self._known |= zip(read, map(float, chances), strict=True)
-        return [self._known[pair] for pair in pairs]
+            new |= zip(read, map(float, chances), strict=True)
+        known = {**known, **new}
+        self._known = known
+        return [known[pair] for pair in pairs]
