@@ -21,9 +21,6 @@ from stategate.stores.errors import ModelUnavailable, UserError, require_extra, 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-#: Texts from which a call is bulk: they go through the local model together.
-BULK = 16
-
 
 class _CachedEmbedder:
     """An embedder behind the cache: ``compute`` gets each text once, ever."""
@@ -53,10 +50,7 @@ class MiniLM(EmbedderParams):
 
 
 def _by_minilm(texts: Sequence[str]) -> Vector:
-    # Texts that are read together change each other's last bits. A step's few texts are read one by
-    # one, so that a run does not depend on what the cache knew; bulk takes half the time.
-    model = sentence_model()
-    return model.encode(texts) if len(texts) < BULK else model.encode_many(texts)
+    return sentence_model().encode(texts)
 
 
 class SentenceTransformers(EmbedderParams):
