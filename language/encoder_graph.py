@@ -57,8 +57,6 @@ class _Graph:
         self._weights, self._quantised = weights, quantised
         self._fields, self._names = list[bytes](), 0
         self.matrices: dict[str, NDArray[Any]] = {}
-        self._one, self._axis = self.constant(np.float32(1)), self.constant(np.array([1]))
-        self._step = self.constant(np.float32(1 / 255))
 
     def add(
         self, kind: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: float
@@ -101,12 +99,13 @@ class _Graph:
         scales = np.abs(weight).max(axis=1) / np.float32(_LARGEST)
         weight /= scales[:, None]
         rounded = np.rint(weight, out=weight).astype(np.int8).T
-        low = self.add("ReduceMin", hidden, self._axis)
-        spread = self.add("Sub", self.add("ReduceMax", hidden, self._axis), low)
-        step = self.add("Mul", spread, self._step)
-        above, steps = self.add("Sub", hidden, low), self.add("Squeeze", step, self._axis)
+        axis, one = self.constant(np.array([1])), self.constant(np.float32(1))
+        low = self.add("ReduceMin", hidden, axis)
+        spread = self.add("Sub", self.add("ReduceMax", hidden, axis), low)
+        step = self.add("Mul", spread, self.constant(np.float32(1 / 255)))
+        above, steps = self.add("Sub", hidden, low), self.add("Squeeze", step, axis)
         read = self.add("QuantizeLinear", above, steps, axis=0)
-        factors = (read, self.constant(rounded), self._one, self.constant(scales))
+        factors = (read, self.constant(rounded), one, self.constant(scales))
         products = self.add("MatMulIntegerToFloat", *factors, domain=_OURS)
         # What was taken from every number of a piece is added again, times the sum of the weights.
         sums = self.constant(rounded.sum(axis=0, keepdims=True, dtype=np.float32) * scales)

@@ -20,7 +20,7 @@ from stategate.language.encoder_graph import encoder_graph
 from stategate.language.instruction.weights import Floats, load_checkpoint
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
+    from onnxruntime import InferenceSession, OrtValue
     from tokenizers import Encoding, Tokenizer
 
 _TOKENS, _WIDTH, _HEADS, _LAYERS = 256, 384, 12, 6
@@ -46,27 +46,23 @@ class SentenceModel:
         self._weights, self._tokenizer, self._adapter = weights, tokenizer, adapter
 
     @cached_property
-    def _session(self) -> "InferenceSession":
+    def _session(self) -> tuple["InferenceSession", list["OrtValue"]]:
+        """The session, and the matrices that it reads as long as it lives."""
         from onnxruntime import InferenceSession, OrtValue, SessionOptions
 
-        weights = dict(self._weights)
-        for name, up in (self._adapter or {}).items():
-            if (layer := name.removesuffix("/up")) != name:
-                added = up @ self._adapter[f"{layer}/down"]
-                weights[f"{layer}.weight"] = weights[f"{layer}.weight"] + added
-        is_quantised = self._adapter is None
-        file, matrices = encoder_graph(
-            weights, layers=_LAYERS, heads=_HEADS, quantised=is_quantised
-        )
-        # The session reads them as long as it lives.
-        self._matrices = [OrtValue.ortvalue_from_numpy(matrix) for matrix in matrices.values()]
+        weights, adapter = dict(self._weights), self._adapter or {}
+        for layer in (name.removesuffix("/up") for name in adapter if name.endswith("/up")):
+            added = adapter[f"{layer}/up"] @ adapter[f"{layer}/down"]
+            weights[f"{layer}.weight"] = weights[f"{layer}.weight"] + added
+        shape = {"layers": _LAYERS, "heads": _HEADS}
+        file, matrices = encoder_graph(weights, **shape, quantised=self._adapter is None)
+        values = [OrtValue.ortvalue_from_numpy(matrix) for matrix in matrices.values()]
         options = SessionOptions()
-        options.add_external_initializers(list(matrices), self._matrices)
+        options.add_external_initializers(list(matrices), values)
         options.intra_op_num_threads = _threads()
         # Threads that wait for work by spinning take it from other processes.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = 3  # errors
-        return InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        return InferenceSession(file, options, providers=["CPUExecutionProvider"]), values
 
     @classmethod
     def load(cls, folder: Path) -> "SentenceModel":
@@ -104,7 +100,7 @@ class SentenceModel:
 
     def _states(self, texts: Sequence["Encoding"]) -> list[Floats]:
         """Return the last layer's states (pieces, 384) of each text; those of a length go together."""
-        weights, states = self._weights, dict[int, Floats]()
+        weights, states, (session, _) = self._weights, dict[int, Floats](), self._session
         words, places, types = (weights[f"embeddings.{n}_embeddings.weight"] for n in _EMBEDDINGS)
         in_order = sorted(range(len(texts)), key=lambda i: len(texts[i].ids))
         for length, group in groupby(in_order, key=lambda i: len(texts[i].ids)):
@@ -113,7 +109,7 @@ class SentenceModel:
                 ids, kinds = [texts[i].ids for i in part], [texts[i].type_ids for i in part]
                 embedded = (words[ids] + places[:length] + types[kinds]).reshape(-1, _WIDTH)
                 shape = np.array([len(part), length, -1])
-                hidden = self._session.run(None, {"embedded": embedded, "shape": shape})[0]
+                hidden = session.run(None, {"embedded": embedded, "shape": shape})[0]
                 states |= zip(part, hidden.reshape(len(part), length, _WIDTH), strict=True)
         return [states[i] for i in range(len(texts))]
 
@@ -121,7 +117,7 @@ class SentenceModel:
 def _threads() -> int:
     """Return the threads that ``OMP_NUM_THREADS`` allows, as for numpy; 0 for one a core."""
     allowed = os.environ.get("OMP_NUM_THREADS", "")
-    return int(allowed) if allowed.isdecimal() else 0
+    return min(int(allowed), os.cpu_count() or 1) if allowed.isdecimal() else 0
 
 
 def _valid(text: str) -> str:
